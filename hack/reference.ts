@@ -14,7 +14,7 @@ import { agentMetrics, backendMetrics, type OwnMetric } from "./metrics-referenc
 import { type Document, printApiTypes } from "./api-types.ts";
 import { openApiPages } from "./openapi.ts";
 import { AGENT_TABLE, BACKEND_TABLE, settingsSections } from "./settings-reference.ts";
-import { withReckoned } from "./sizing.ts";
+import { withCalculatedTables } from "./sizing.ts";
 
 const SETTINGS_INTRO =
   "Settings are read from the environment; `X_FILE` reads `X` from a file. If any is wrong, the program reports all problems in one message and exits with 2. A secret is never logged.";
@@ -51,7 +51,7 @@ export async function pages(): Promise<Record<string, string>> {
       "At `/metrics` of the health port (9090), for Prometheus. Labels have few values: never an organisation, a key or anything from a payload. Metrics of a role (`api`, `alerting`) are there where the role is. `process_*` and `nodejs_*` of the process come along.",
       backendMetrics(),
     ),
-    "docs/sizing.md": withReckoned(readFileSync(join(ROOT, "docs/sizing.md"), "utf8")),
+    "docs/sizing.md": withCalculatedTables(readFileSync(join(ROOT, "docs/sizing.md"), "utf8")),
     ...openApi,
     "backend/client/api.ts": printApiTypes(JSON.parse(openApi["docs/openapi.json"] ?? "") as Document),
   };

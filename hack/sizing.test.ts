@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { withReckoned } from "./sizing.ts";
+import { withCalculatedTables } from "./sizing.ts";
 
 const PAGE = readFileSync(join(import.meta.dirname, "..", "docs/sizing.md"), "utf8");
 
@@ -14,14 +14,14 @@ function withFigures(figures: Record<string, number>): string {
   );
 }
 
-/** Cells of the row of so many nodes in a reckoned table. */
+/** Cells of the row of so many nodes in a calculated table. */
 function row(page: string, table: string, nodes: string): string[] {
-  const [, after = ""] = withReckoned(page).split(`<!-- reckoned: ${table} -->`);
+  const [, after = ""] = withCalculatedTables(page).split(`<!-- calculated: ${table} -->`);
   const line = after.split("\n").find((one) => one.startsWith(`| ${nodes} |`)) ?? "";
   return line.split("|").map((cell) => cell.trim());
 }
 
-describe("the reckoned tables of docs/sizing.md", () => {
+describe("the calculated tables of docs/sizing.md", () => {
   test("tell what a node's figures add up to", () => {
     const node = { line_bytes: 1024, spans: 0, span_requests: 0, series: 3000, interval_s: 30, heartbeat_s: 30 };
     // Lines go in requests of 32 KiB, and metrics are three requests each half minute.
@@ -66,6 +66,6 @@ describe("the reckoned tables of docs/sizing.md", () => {
   });
 
   test("are refused where a figure is missing", () => {
-    expect(() => withReckoned(PAGE.replace("| `log_bytes` |", "| `bytes` |"))).toThrow(/no figure log_bytes/);
+    expect(() => withCalculatedTables(PAGE.replace("| `log_bytes` |", "| `bytes` |"))).toThrow(/no figure log_bytes/);
   });
 });

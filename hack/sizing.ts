@@ -1,10 +1,10 @@
-// The reckoned tables of docs/sizing.md, from the measured and the assumed figures on the same page. Invariant: what is reckoned depends on
+// The calculated tables of docs/sizing.md, from the measured and the assumed figures on the same page. Invariant: what is calculated depends on
 // the page's own figures alone, so that whoever measures one anew changes a single row. `npm run reference` writes the tables,
 // reference.test.ts fails where the page differs. The formulae are told on the page.
 
 /** A row of the page: `| \`name\` | value | …`. */
 const FIGURE = /^\| `([a-z_]+)` \| ([\d.,]+) \|/gm;
-const RECKONED = /(?<=<!-- reckoned: ([a-z]+) -->\n\n)[^]*?(?=\n<!-- end -->)/g;
+const CALCULATED = /(?<=<!-- calculated: ([a-z]+) -->\n\n)[^]*?(?=\n<!-- end -->)/g;
 const NAMES = [
   // A node, assumed.
   "lines",
@@ -57,8 +57,8 @@ const BUSY = 0.6;
 const METRICS_SHARE = 0.3;
 const REPLICA_CORES = 2;
 
-/** `page` with its reckoned tables made anew. Throws where a figure is missing. */
-export function withReckoned(page: string): string {
+/** `page` with its calculated tables made anew. Throws where a figure is missing. */
+export function withCalculatedTables(page: string): string {
   const found = new Map([...page.matchAll(FIGURE)].map(([, name = "", value = ""]) => [name, Number(value.replaceAll(",", ""))]));
   const figures = Object.fromEntries(
     NAMES.map((name) => {
@@ -67,7 +67,7 @@ export function withReckoned(page: string): string {
       return [name, value];
     }),
   ) as Figures;
-  return page.replaceAll(RECKONED, (_, name: string) => {
+  return page.replaceAll(CALCULATED, (_, name: string) => {
     const rows = TABLES[name];
     if (!rows) throw new Error(`docs/sizing.md has no table ${name}`);
     const all = name === "apiserver" ? NODES_OF_CLUSTER : NODES;

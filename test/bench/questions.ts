@@ -1,6 +1,6 @@
 // `npm run bench -- questions [--records 6000000] [--rounds 5] [--shape short|json|stack|cardinality] [--out FILE]`: what operators ask of
 // logs, over HTTP, of the whole backend with embedded engines and of VictoriaLogs (built from its Go module at the first run): the same
-// records of one hour in both, the same questions in turns, medians and ratios of time and CPU, with the ratios to reach (issue 32). CPU of
+// records of one hour in both, the same questions in turns, medians and ratios of time and CPU, with the ratios to reach. CPU of
 // loading is until the process is quiet; bytes are those of merged records. The backend gets OTLP/JSON, authenticates and answers after an
 // fsync; VictoriaLogs gets OTLP/protobuf, which is less than half of the bytes, and answers before its data is on disk.
 import { execFileSync } from "node:child_process";

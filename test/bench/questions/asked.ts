@@ -1,4 +1,4 @@
-// The questions of the bench as each side is asked them, with the ratio to reach (issue 32). Both sides are asked for the same result.
+// The questions of the bench as each side is asked them, with the ratio to reach. Both sides are asked for the same result.
 import { RARE_WORD } from "./records.ts";
 
 export interface Range {
