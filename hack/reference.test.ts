@@ -60,4 +60,23 @@ describe("the log events", () => {
     expect(used.length).toBeGreaterThan(5);
     expect(used.filter((event) => !Object.hasOwn(LOG_EVENTS, event ?? ""))).toEqual([]);
   });
+
+  test("are part of every log message", () => {
+    const calls = sources.flatMap((text) => logCalls(text));
+    expect(calls.length).toBeGreaterThan(150);
+    expect(calls.filter((call) => !/\bevent\b/.test(call))).toEqual([]);
+  });
 });
+
+/** The text of each call `log.warn(…)`, up to its closing parenthesis. */
+function logCalls(text: string): string[] {
+  return [...text.matchAll(/\blog\??\.(?:debug|info|warn|error|fatal)\(/g)].map(({ index, 0: start }) => {
+    let depth = 1;
+    let end = index + start.length;
+    for (; depth > 0 && end < text.length; end++) {
+      if (text[end] === "(") depth += 1;
+      if (text[end] === ")") depth -= 1;
+    }
+    return text.slice(index, end);
+  });
+}

@@ -53,12 +53,13 @@ export class ClusterCollector implements AsyncDisposable {
     const { lease, name, log } = options;
     this.#standBy = new StandBy(lease, name);
     this.#looks = new Outage({
-      began: ({ message }) => log.warn({ err: message }, "cannot take part in collecting for the cluster; retrying"),
-      ended: () => log.info("taking part in collecting for the cluster has recovered"),
+      began: ({ message }) =>
+        log.warn({ event: "cluster_collector.election_failed", err: message }, "cannot take part in collecting for the cluster; retrying"),
+      ended: () => log.info({ event: "cluster_collector.election_recovered" }, "taking part in collecting for the cluster has recovered"),
     });
     this.#terms = new Outage({
-      began: ({ message }) => log.warn({ err: message }, "cannot collect for the cluster; retrying"),
-      ended: () => log.info("collecting for the cluster has recovered"),
+      began: ({ message }) => log.warn({ event: "cluster_collector.failed", err: message }, "cannot collect for the cluster; retrying"),
+      ended: () => log.info({ event: "cluster_collector.recovered" }, "collecting for the cluster has recovered"),
     });
     // Safe: whoever can reach the API server collects meanwhile.
     this.#loop = new Loop({ step: (signal) => this.#step(signal), failed: (error) => this.#looks.failed(error as Error) });
@@ -119,7 +120,7 @@ export class ClusterCollector implements AsyncDisposable {
 
   async #collect(term: LeaseTerm): Promise<void> {
     const { config, events, log } = this.#options;
-    log.info("this agent collects state and events of the cluster now");
+    log.info({ event: "cluster_collector.started" }, "this agent collects state and events of the cluster now");
     await events?.begin(term.found, term.signal);
     await using supervisor = this.#options.supervisor();
     this.#supervisor = supervisor;
@@ -129,7 +130,7 @@ export class ClusterCollector implements AsyncDisposable {
       await aborted(term.signal);
     } finally {
       this.#supervisor = undefined;
-      log.info("this agent does not collect state and events of the cluster any more");
+      log.info({ event: "cluster_collector.stopped" }, "this agent does not collect state and events of the cluster any more");
     }
   }
 }
@@ -141,7 +142,8 @@ function followed(events: EventsPlace, supervisor: Supervisor, log: Log): Constr
       return FOLLOW_EVENTS_EVERY_MS;
     },
     // Safe: the place that the Lease has stays, and the next collector reads a little more twice.
-    failed: (error) => log.debug({ err: error }, "it is not known how far events are delivered"),
+    failed: (error) =>
+      log.debug({ event: "cluster_collector.checkpoint_unknown", err: error }, "it is not known how far events are delivered"),
   };
 }
 

@@ -75,12 +75,16 @@ export class EffectiveConfig implements AsyncDisposable {
     this.#logFiles = logFiles;
     this.#lookEveryMs = lookEveryMs;
     this.#outage = new Outage({
-      began: (message) => log.error({ err: message }, "cannot put a new collector configuration in force; the one before stays; retrying"),
-      ended: () => log.info("putting a collector configuration in force has recovered"),
+      began: (message) =>
+        log.error(
+          { event: "collector.config_failed", err: message },
+          "cannot put a new collector configuration in force; the one before stays; retrying",
+        ),
+      ended: () => log.info({ event: "collector.config_recovered" }, "putting a collector configuration in force has recovered"),
     });
     this.#unknownPods = new Outage({
-      began: (why) => log.warn(why),
-      ended: () => log.info("the Kubernetes API answers: pods are known, their logs are read"),
+      began: (why) => log.warn({ event: "pods.unknown" }, why),
+      ended: () => log.info({ event: "pods.known" }, "the Kubernetes API answers: pods are known, their logs are read"),
     });
   }
 
@@ -98,7 +102,11 @@ export class EffectiveConfig implements AsyncDisposable {
 
   async #sayUnreadable(): Promise<void> {
     const found = this.#settings.cluster && this.#settings.signals.includes("logs") ? await linkToNowhere() : undefined;
-    if (found) this.#log.warn({ advice: adviceForLink(found) }, "logs of pods cannot be read: their files are links that lead nowhere");
+    if (found)
+      this.#log.warn(
+        { event: "pods.logs_unreadable", advice: adviceForLink(found) },
+        "logs of pods cannot be read: their files are links that lead nowhere",
+      );
   }
 
   /** What it does without for now, and why; undefined when nothing is missing. */
@@ -181,7 +189,10 @@ export class EffectiveConfig implements AsyncDisposable {
       }
       // Told by the supervisor where the collector refused it; the configuration in force stays.
       if (rendered === undefined && this.#refused !== error.message)
-        this.#log.error({ err: error.message }, "the collector configuration cannot be used; the one in force stays");
+        this.#log.error(
+          { event: "collector.config_rejected", err: error.message },
+          "the collector configuration cannot be used; the one in force stays",
+        );
       this.#refused = rendered ?? error.message;
     }
     return lookedMs;

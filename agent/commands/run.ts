@@ -72,7 +72,7 @@ export async function run(program: Program): Promise<void> {
     await runWith(state, { program, settings, otelcol, clock, upstream, refusedKey, backend, identity, control, parts }, stopped);
     if (stopped.aborted) return;
     log.warn(
-      { folder: state.folder, was: state.owner, is: identity.current()?.id },
+      { event: "state.other_identity", folder: state.folder, was: state.owner, is: identity.current()?.id },
       "the identity of this agent is not the one of this state any more: it is kept, and not sent",
     );
   }
@@ -146,7 +146,7 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   parts.clusterCollector = await startClusterCollector(settings, otelcol, stateDir, log, started);
   if (remote) parts.remote = started.use(remote);
   remote?.start();
-  log.info({ version: program.version, backend: settings.backendUrl, signals: settings.signals }, "started");
+  log.info({ event: "agent.started", version: program.version, backend: settings.backendUrl, signals: settings.signals }, "started");
   await untilAnother(state, identity, stopped);
 }
 
@@ -181,7 +181,10 @@ function stopSignal(log: Log): AbortSignal {
   const stop = new AbortController();
   for (const name of ["SIGTERM", "SIGINT"] as const) {
     process.once(name, () => {
-      log.info({ signal: name }, "shutting down: collector first, then proxy; what is not sent stays in the disk queue");
+      log.info(
+        { event: "agent.stopping", signal: name },
+        "shutting down: collector first, then proxy; what is not sent stays in the disk queue",
+      );
       stop.abort();
     });
   }

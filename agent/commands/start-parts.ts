@@ -44,7 +44,10 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
     writeFileSync(file, relay.kubeconfig, { mode: 0o600 });
   } catch (error) {
     // Safe: the same pods, by more watches.
-    log.warn({ err: (error as Error).message }, "the collector asks the Kubernetes API for pods, not the agent: no place to tell it where");
+    log.warn(
+      { event: "pods.kubeconfig_failed", err: (error as Error).message },
+      "the collector asks the Kubernetes API for pods, not the agent: no place to tell it where",
+    );
     return direct;
   }
   const relayed = relayedPods(pods);

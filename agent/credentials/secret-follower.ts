@@ -47,8 +47,9 @@ export class SecretFollower {
     this.#log = options.log;
     this.#onChange = options.onChange;
     this.#outage = new Outage({
-      began: (error) => options.log.warn({ err: error }, "cannot read the Secret; what is known stays in force; retrying"),
-      ended: () => options.log.info("reading the Secret has recovered"),
+      began: (error) =>
+        options.log.warn({ event: "secret.read_failed", err: error }, "cannot read the Secret; what is known stays in force; retrying"),
+      ended: () => options.log.info({ event: "secret.read_recovered" }, "reading the Secret has recovered"),
     });
   }
 
@@ -103,7 +104,7 @@ export class SecretFollower {
     if (!watch || watch.version === version) return;
     const timer = setTimeout(() => {
       if (this.#watch !== watch || watch.version === version || this.#view?.version !== version) return;
-      this.#log.warn("the watch of the Secret is silent although it has changed; watching anew");
+      this.#log.warn({ event: "secret.watch_silent" }, "the watch of the Secret is silent although it has changed; watching anew");
       watch.end.abort();
     }, this.#timing.watchLagMs);
     timer.unref();
@@ -124,7 +125,8 @@ export class SecretFollower {
       return performance.now() - startedAt < backoffMs[0] ? backoffMs[0] : 0;
     };
     // Safe: the poll goes on; the watch only makes changes known sooner.
-    const failed = (error: unknown): void => this.#log.debug({ err: error }, "the watch of the Secret ended; watching anew");
+    const failed = (error: unknown): void =>
+      this.#log.debug({ event: "secret.watch_ended", err: error }, "the watch of the Secret ended; watching anew");
     return new Loop({ signal, step, failed, backoffMs });
   }
 
@@ -137,7 +139,7 @@ export class SecretFollower {
       if (event.type === "BOOKMARK") continue;
       const view = event.type === "DELETED" ? undefined : parseSecret(event.object);
       watch.version = view?.version;
-      this.#log.debug({ version: watch.version }, "the watch of the Secret has news");
+      this.#log.debug({ event: "secret.changed", version: watch.version }, "the watch of the Secret has news");
       // Of a deleted Secret the event has the version of the deletion.
       if (this.#isOlder(event.object.metadata?.resourceVersion)) this.#askAnew(signal);
       else this.apply(view);

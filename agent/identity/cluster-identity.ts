@@ -170,7 +170,7 @@ export class ClusterIdentity implements AgentIdentity {
     const now = this.#known.credential;
     if (isNew && now) {
       const story = isFirst ? "the cluster's key is here" : "signing with the cluster's new key from now on";
-      this.#log.info({ clusterId: now.id, keyCreatedAt: now.keyCreatedAt }, story);
+      this.#log.info({ event: "identity.key_adopted", clusterId: now.id, keyCreatedAt: now.keyCreatedAt }, story);
     }
     this.#loop?.wake();
   }
@@ -181,7 +181,7 @@ export class ClusterIdentity implements AgentIdentity {
       await Promise.race([this.#follower.poll(this.#stop.signal), rejectionOf(bounded)]);
     } catch (error) {
       // Safe: the caller goes on with what is known, which the contract of CredentialSource asks for. The follower logs the outage.
-      this.#log.debug({ err: error, reason }, "cannot re-read the Secret; keeping the key that is known");
+      this.#log.debug({ event: "identity.reread_failed", err: error, reason }, "cannot re-read the Secret; keeping the key that is known");
     }
     this.#refreshedAt = performance.now();
   }
@@ -195,7 +195,7 @@ export class ClusterIdentity implements AgentIdentity {
       this.#known.note(await probe(suspect, this.#options.backend, this.#stop.signal));
     } catch (error) {
       // Safe: only a refusal of the key matters here, and the next 401 asks again.
-      this.#log.debug({ err: error }, "cannot ask the backend about the key");
+      this.#log.debug({ event: "identity.key_check_failed", err: error }, "cannot ask the backend about the key");
     }
   }
 
@@ -213,7 +213,7 @@ export class ClusterIdentity implements AgentIdentity {
       return await this.#campaign();
     } catch (error) {
       if (!isOvertaken(error)) throw error;
-      this.#log.debug({ err: error }, "overtaken by another agent; looking again");
+      this.#log.debug({ event: "identity.overtaken", err: error }, "overtaken by another agent; looking again");
       return this.#timing.backoffMs[0] * (0.125 + Math.random() / 4);
     }
   }
@@ -246,7 +246,7 @@ export class ClusterIdentity implements AgentIdentity {
     const plan = this.#plan();
     if (!snapshot || plan.kind === "none") return;
     const onWrite = (written: SecretSnapshot): void => this.#follower.apply(written);
-    this.#log.info({ plan: plan.kind, ...("why" in plan && { why: plan.why }) }, "acting for the cluster");
+    this.#log.info({ event: "identity.acting", plan: plan.kind, ...("why" in plan && { why: plan.why }) }, "acting for the cluster");
     const session = new LeaderSession(term, this.#secret, snapshot, { onWrite, onStep });
     this.#known.note(await execute(plan, session, { ...this.#options, installToken: this.#installToken }));
     this.#failedSessions = 0;

@@ -49,11 +49,14 @@ export class HostIdentity implements AgentIdentity {
     this.#known = this.#read();
     if (options.file.isOpenToGroup)
       options.log.warn(
-        { file: options.file.path },
+        { event: "identity.credentials_readable", file: options.file.path },
         "the group of the credentials file may read the key, and the read-only mount keeps it so",
       );
     if (this.#known.credential)
-      options.log.info({ agentId: this.#known.credential.id }, "enrolled earlier; the key is in the credentials file");
+      options.log.info(
+        { event: "identity.enrolled_earlier", agentId: this.#known.credential.id },
+        "enrolled earlier; the key is in the credentials file",
+      );
     this.#markMachineId();
     this.#problem = new ProblemReport(options.log, "host");
     this.#loop = new Loop({
@@ -81,12 +84,16 @@ export class HostIdentity implements AgentIdentity {
     } catch (error) {
       // Safe: the caller goes on with what is known, which the contract of CredentialSource asks for.
       this.#options.log.warn(
-        { reason, err: (error as Error).message },
+        { event: "identity.credentials_unreadable", reason, err: (error as Error).message },
         "cannot read the credentials file again; keeping the key that is known",
       );
     }
     if (this.#known.credential?.apiKey === before) this.#suspect = true;
-    else this.#options.log.info({ reason }, "the credentials file has another key; signing with it from now on");
+    else
+      this.#options.log.info(
+        { event: "identity.key_adopted", reason },
+        "the credentials file has another key; signing with it from now on",
+      );
     this.#loop.wake();
     return this.current();
   }
@@ -161,7 +168,7 @@ export class HostIdentity implements AgentIdentity {
       this.#known = { ...this.#known, machineId: systemId };
     } catch (error) {
       // Safe: on a read-only mount a new machine id goes unnoticed, as in earlier versions.
-      log.debug({ err: error }, "cannot write the machine id to the credentials file");
+      log.debug({ event: "identity.machine_id_not_written", err: error }, "cannot write the machine id to the credentials file");
     }
   }
 
@@ -176,7 +183,7 @@ export class HostIdentity implements AgentIdentity {
       file.write(enrolled);
       this.#known = enrolled;
       this.#problem.report(undefined);
-      log.info({ agentId: credential.id }, "enrolled; the key is in the credentials file");
+      log.info({ event: "identity.enrolled", agentId: credential.id }, "enrolled; the key is in the credentials file");
     } catch (error) {
       if (!(error instanceof BackendError && error.code === "invalid_install_token")) throw error;
       this.#refusedToken = true;

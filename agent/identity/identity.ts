@@ -49,8 +49,8 @@ export class ProblemReport {
 
   constructor(log: Logger, whose: "host" | "cluster") {
     this.#outage = new Outage({
-      began: ({ code, message }) => log.error({ problem: code }, message),
-      ended: (_facts, { code }) => log.info({ was: code }, `the ${whose}'s identity has recovered`),
+      began: ({ code, message }) => log.error({ event: "identity.problem", problem: code }, message),
+      ended: (_facts, { code }) => log.info({ event: "identity.recovered", was: code }, `the ${whose}'s identity has recovered`),
     });
   }
 

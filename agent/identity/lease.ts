@@ -184,7 +184,7 @@ export class Lease {
       } catch (error) {
         if (error instanceof LeaseLostError) throw error;
         // Safe to go on: the deadline has not moved, and ends the term when the API stays away.
-        this.#log.debug({ err: error }, "lease not renewed yet");
+        this.#log.debug({ event: "lease.renewal_delayed", err: error }, "lease not renewed yet");
         pauseMs = renewEveryMs / RETRIES_A_RENEWAL;
       }
     }
@@ -210,7 +210,7 @@ export class Lease {
       if (found.spec?.holderIdentity === this.#identity) await this.#write(annotated(found, annotate), free(found), signal);
     } catch (error) {
       // Safe: what is not given back expires.
-      this.#log.debug({ err: error }, "lease not given back; it expires by itself");
+      this.#log.debug({ event: "lease.release_failed", err: error }, "lease not given back; it expires by itself");
     }
   }
 }

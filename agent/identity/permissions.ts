@@ -102,11 +102,12 @@ export class PermissionCheck {
     const { log } = options;
     this.#options = options;
     this.#lack = new Outage({
-      began: (missing) => log.error({ missing }, "the service account lacks permissions; grant these"),
-      ended: () => log.info("the service account has all permissions now"),
+      began: (missing) => log.error({ event: "permissions.missing", missing }, "the service account lacks permissions; grant these"),
+      ended: () => log.info({ event: "permissions.granted" }, "the service account has all permissions now"),
     });
     // Safe: what could not be checked shows again when it is needed.
-    const failed = (error: unknown): void => log.warn({ err: error }, "cannot check the service account's permissions");
+    const failed = (error: unknown): void =>
+      log.warn({ event: "permissions.check_failed", err: error }, "cannot check the service account's permissions");
     const step = async (signal: AbortSignal): Promise<number | undefined> => {
       await this.#check(signal).catch((error: unknown) => signal.aborted || failed(error));
       return this.#lack.cause && CHECK_EVERY_MS;

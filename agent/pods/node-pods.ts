@@ -53,7 +53,7 @@ export class NodePods implements AsyncDisposable {
         const level = this.#isKnown ? "warn" : "debug";
         options.log[level]({ err: (error as Error).message }, "cannot watch the pods of this node: new ones get no names; retrying");
       },
-      ended: () => options.log.info("watching the pods of this node has recovered"),
+      ended: () => options.log.info({ event: "pods.watch_recovered" }, "watching the pods of this node has recovered"),
     });
   }
 
@@ -109,7 +109,7 @@ export class NodePods implements AsyncDisposable {
     } catch (error) {
       if (error instanceof KubernetesError && error.status === 410) this.#watchFrom = undefined;
       if (signal.aborted || lastedMs() < STEADY_MS) throw error;
-      log.debug({ err: error }, "the watch of this node's pods ended; watching anew");
+      log.debug({ event: "pods.watch_ended", err: error }, "the watch of this node's pods ended; watching anew");
       return backoffOf(1, backoffMs);
     }
     // The server ends a watch after its time; one that it ends at once must not become a busy loop.

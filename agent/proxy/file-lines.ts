@@ -87,7 +87,7 @@ export class FileLines {
       return unanswered.begin(batches, body);
     } catch (error) {
       // Safe: lines come twice at worst, and only where the agent is killed now.
-      this.#log.debug({ err: (error as Error).message }, "cannot note which lines are under way");
+      this.#log.debug({ event: "collector.checkpoint_failed", err: (error as Error).message }, "cannot note which lines are under way");
       return undefined;
     }
   }
@@ -111,7 +111,10 @@ export class FileLines {
       const isStored = stored.has(batch) || stored.isSecond(batch, readAtMs.get(key));
       if (!isStored) readAtMs.set(key, batch.readAtMs);
       else
-        this.#log.debug({ read_at: new Date(batch.readAtMs).toISOString() }, "the backend has these lines; the collector read them again");
+        this.#log.debug(
+          { event: "collector.lines_already_stored", read_at: new Date(batch.readAtMs).toISOString() },
+          "the backend has these lines; the collector read them again",
+        );
       return !isStored;
     });
   }

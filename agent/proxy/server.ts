@@ -99,7 +99,10 @@ class LoopbackProxy implements Proxy {
     this.#parts = new PartSender((signal, records, why) => this.#records[signal].dropped("too_large", records, why));
     this.#fileLines = new FileLines(options.storedBatches, options.log);
     if (!fastConverter()) {
-      options.log.warn({ err: fastConverterProblem() }, "the kernel that converts metrics cannot run here, doing without costs CPU");
+      options.log.warn(
+        { event: "proxy.kernel_unavailable", err: fastConverterProblem() },
+        "the kernel that converts metrics cannot run here, doing without costs CPU",
+      );
     }
     this.#converter = new MetricsConverter((reason, points) => this.#records.metrics.dropped(reason, points), fastConverter());
     this.#server = createServer({ keepAliveTimeout: 120_000, requestTimeout: 60_000 }, (request, response) => {

@@ -42,7 +42,7 @@ export class SignalRecord {
     this.#nowMs = nowMs;
     const told = (reason: string, { seconds, failures }: OutageFacts): void =>
       log.warn(
-        { signal, failing_s: seconds, retried: failures },
+        { event: "proxy.signal_failing", signal, failing_s: seconds, retried: failures },
         `${signal} do not get through; the collector keeps them and tries again: ${reason}`,
       );
     this.#outage = new Outage({
@@ -50,7 +50,10 @@ export class SignalRecord {
       reminded: told,
       remindEveryMs: REMIND_MS,
       ended: ({ seconds, failures }) =>
-        log.info({ signal, outage_s: seconds, retried: failures }, `${signal} have recovered: they get through again after ${seconds} s`),
+        log.info(
+          { event: "proxy.signal_recovered", signal, outage_s: seconds, retried: failures },
+          `${signal} have recovered: they get through again after ${seconds} s`,
+        ),
       nowMs,
     });
   }
@@ -79,7 +82,7 @@ export class SignalRecord {
     if (nowMs - this.#refusalToldAtMs < REFUSAL_REMIND_MS) return;
     this.#refusalToldAtMs = nowMs;
     this.#log.error(
-      { signal: this.#signal, status, refused: this.#counts.refused },
+      { event: "proxy.request_refused", signal: this.#signal, status, refused: this.#counts.refused },
       `a request of ${this.#signal} was refused and is lost: ${message}`,
     );
   }
@@ -91,7 +94,10 @@ export class SignalRecord {
     if (before !== undefined) return;
     const unit = this.#signal === "metrics" ? "points" : "records";
     const why = detail === undefined ? reason : `${reason}: ${detail}`;
-    this.#log.warn({ signal: this.#signal, reason, [unit]: count }, `${unit} of ${this.#signal} are left out: ${why}`);
+    this.#log.warn(
+      { event: "proxy.data_dropped", signal: this.#signal, reason, [unit]: count },
+      `${unit} of ${this.#signal} are left out: ${why}`,
+    );
   }
 
   status(): SignalStatus {

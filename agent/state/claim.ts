@@ -29,13 +29,13 @@ export async function claimState(
       report({ folder: claimed.folder, owner: claimed.owner, waits: undefined, others });
       for (const { folder, id, bytes } of others)
         log.warn(
-          { folder, owner: id, queue_bytes: bytes },
+          { event: "state.foreign", folder, owner: id, queue_bytes: bytes },
           "another identity has left its state on this node: it is neither sent nor removed",
         );
       return claimed;
     }
     if (claimed !== logged) {
-      log.warn(claimed);
+      log.warn({ event: "state.claimed" }, claimed);
       report({ folder: undefined, owner: undefined, waits: claimed, others: stateDir.others(undefined) });
     }
     logged = claimed;

@@ -95,7 +95,7 @@ export class StateDir {
       chmodSync(root, 0o700);
     } catch (error) {
       // Safe: the files in it have modes of their own; a folder that belongs to another user stays as it is.
-      this.#options.log.debug({ err: error }, "cannot make STATE_DIR private");
+      this.#options.log.debug({ event: "state.permissions_failed", err: error }, "cannot make STATE_DIR private");
     }
   }
 
@@ -213,7 +213,10 @@ export class ClaimedState implements Disposable {
     if (this.#mark.id !== null && !isSameOrg(this.#mark, credential)) return false;
     const before = this.#mark.id;
     this.#mark = { ...this.#mark, id: credential.id, org: credential.org ?? null };
-    this.#options.log.info({ folder: this.folder, id: credential.id, before }, "the state on this node is this identity's from now on");
+    this.#options.log.info(
+      { event: "state.owner_changed", folder: this.folder, id: credential.id, before },
+      "the state on this node is this identity's from now on",
+    );
     this.#writeIfPossible();
     return true;
   }
@@ -238,7 +241,10 @@ export class ClaimedState implements Disposable {
     try {
       this.#write();
     } catch (error) {
-      this.#options.log.warn({ folder: this.folder, err: (error as Error).message }, "cannot mark whose the state on this node is");
+      this.#options.log.warn(
+        { event: "state.owner_not_written", folder: this.folder, err: (error as Error).message },
+        "cannot mark whose the state on this node is",
+      );
     }
   }
 }

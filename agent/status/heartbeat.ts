@@ -50,8 +50,9 @@ export class HeartbeatLoop implements AsyncDisposable {
   constructor(options: HeartbeatOptions) {
     this.#options = options;
     this.#outage = new Outage({
-      began: (message) => options.log.warn({ err: message }, "a heartbeat failed; retrying at the next interval"),
-      ended: () => options.log.info("heartbeats have recovered: the backend takes them again"),
+      began: (message) =>
+        options.log.warn({ event: "heartbeat.failed", err: message }, "a heartbeat failed; retrying at the next interval"),
+      ended: () => options.log.info({ event: "heartbeat.recovered" }, "heartbeats have recovered: the backend takes them again"),
     });
     this.#loop = new Loop({
       step: async (signal) => {

@@ -31,8 +31,8 @@ export class BackendClock implements Clock {
   constructor(log: Logger, nowMs: () => number = Date.now) {
     this.#nowMs = nowMs;
     this.#wrong = new Outage({
-      began: (skew_s) => log.warn({ skew_s }, wrongClock(skew_s)),
-      ended: () => log.info("this machine's clock agrees with the backend's again"),
+      began: (skew_s) => log.warn({ event: "clock.skewed", skew_s }, wrongClock(skew_s)),
+      ended: () => log.info({ event: "clock.recovered" }, "this machine's clock agrees with the backend's again"),
     });
   }
 

@@ -86,8 +86,9 @@ export class LogCounter implements AsyncDisposable {
     this.#isFreed = !options.isAlone;
     this.#series = options.series ?? new ActiveSeries({ limitOf: () => MAX_LOG_RULE_SERIES });
     this.#outage = new Outage({
-      began: (err) => options.log.error({ err }, "log records cannot be counted for rules; retrying"),
-      ended: ({ failures, seconds }) => options.log.info({ failures, seconds }, "recovered: log records are counted for rules"),
+      began: (err) => options.log.error({ event: "log_rules.count_failed", err }, "log records cannot be counted for rules; retrying"),
+      ended: ({ failures, seconds }) =>
+        options.log.info({ event: "log_rules.count_recovered", failures, seconds }, "recovered: log records are counted for rules"),
       remindEveryMs: REMIND_MS,
     });
     const failed = (error: unknown): void => this.#outage.failed(error);
@@ -221,7 +222,8 @@ export class LogCounter implements AsyncDisposable {
     if (known instanceof ApiError && known.status < 500) return known.message;
     // An engine that is away is told of by /readyz.
     if (known instanceof ApiError) return "its records could not be counted: the log store or the metrics store could not be reached";
-    if (!this.#stopping.signal.aborted) this.#options.log.error({ err: error, ...context }, "the records of a rule could not be counted");
+    if (!this.#stopping.signal.aborted)
+      this.#options.log.error({ event: "log_rules.rule_failed", err: error, ...context }, "the records of a rule could not be counted");
     return "its records could not be counted for a reason on our side";
   }
 }

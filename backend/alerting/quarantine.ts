@@ -32,7 +32,10 @@ export class Quarantine {
     const [only, ...others] = suspects;
     if (only && others.length === 0) return await this.#refuse(only, "the evaluator refuses this rule");
     for (const rule of suspects) await this.#options.table.refuse(rule, HELD_BACK);
-    this.#options.log.warn({ rules: suspects.length }, "the evaluator refused its rules: trying those that changed one at a time");
+    this.#options.log.warn(
+      { event: "evaluator.rules_refused", rules: suspects.length },
+      "the evaluator refused its rules: trying those that changed one at a time",
+    );
   }
 
   /** While all is loaded: gives the next rule that was held back its trial. Answers whether there was one. */
@@ -46,7 +49,10 @@ export class Quarantine {
   }
 
   async #refuse(rule: Rule, reason: string): Promise<void> {
-    this.#options.log.error({ org_id: rule.orgId, rule_id: rule.id, reason }, "withheld a rule from the evaluator");
+    this.#options.log.error(
+      { event: "evaluator.rule_withheld", org_id: rule.orgId, rule_id: rule.id, reason },
+      "withheld a rule from the evaluator",
+    );
     await this.#options.table.refuse(rule, reason);
   }
 }

@@ -72,10 +72,14 @@ export class Reconciler implements AsyncDisposable {
     this.#timing = { ...DEFAULT_TIMING, ...options.timing };
     this.#pauseMs = this.#timing.confirmPollMs;
     this.#outage = new Outage({
-      began: (err) => options.log.warn({ err }, "the evaluator does not have all rules yet; retrying"),
+      began: (err) => options.log.warn({ event: "evaluator.sync_failed", err }, "the evaluator does not have all rules yet; retrying"),
       reminded: (err, { failures, seconds }) =>
-        options.log.warn({ err, failures, seconds }, "the evaluator still does not have all rules; retrying"),
-      ended: ({ failures, seconds }) => options.log.info({ failures, seconds }, "recovered: the evaluator has all rules"),
+        options.log.warn(
+          { event: "evaluator.sync_still_failing", err, failures, seconds },
+          "the evaluator still does not have all rules; retrying",
+        ),
+      ended: ({ failures, seconds }) =>
+        options.log.info({ event: "evaluator.sync_recovered", failures, seconds }, "recovered: the evaluator has all rules"),
       remindEveryMs: REMIND_MS,
     });
     this.#loop = new Loop({

@@ -98,8 +98,10 @@ class LastKnownRules {
   constructor(ruleSets: RuleSets, log: Log) {
     this.#ruleSets = ruleSets;
     this.#outage = new Outage({
-      began: (err) => log.warn({ err }, "the rules cannot be read for the evaluator: it gets those known before"),
-      ended: ({ failures, seconds }) => log.info({ failures, seconds }, "recovered: the rules can be read for the evaluator"),
+      began: (err) =>
+        log.warn({ event: "evaluator.rules_unreadable", err }, "the rules cannot be read for the evaluator: it gets those known before"),
+      ended: ({ failures, seconds }) =>
+        log.info({ event: "evaluator.rules_readable", failures, seconds }, "recovered: the rules can be read for the evaluator"),
     });
   }
 

@@ -93,7 +93,10 @@ function findDryRun(candidates: readonly string[], log: Log): DryRun | undefined
   try {
     return new DryRun({ candidates });
   } catch (error) {
-    log.warn({ err: error }, "no vmalert for dry runs of rules: a rule that the evaluator refuses is withheld after it was stored");
+    log.warn(
+      { event: "evaluator.no_dry_run", err: error },
+      "no vmalert for dry runs of rules: a rule that the evaluator refuses is withheld after it was stored",
+    );
     return undefined;
   }
 }

@@ -131,8 +131,9 @@ async function beat(inUse: ChannelsInUse, heartbeats: HeartbeatOptions, outbox: 
 
 function every(everyMs: number, work: () => Promise<unknown>, log: Log): Loop {
   const outage = new Outage({
-    began: (err) => log.warn({ err }, "housekeeping of notification failed; retrying"),
-    ended: ({ failures, seconds }) => log.info({ failures, seconds }, "recovered: housekeeping of notification works"),
+    began: (err) => log.warn({ event: "notification.cleanup_failed", err }, "housekeeping of notification failed; retrying"),
+    ended: ({ failures, seconds }) =>
+      log.info({ event: "notification.cleanup_recovered", failures, seconds }, "recovered: housekeeping of notification works"),
     remindEveryMs: REMIND_MS,
   });
   return new Loop({
@@ -148,9 +149,11 @@ function every(everyMs: number, work: () => Promise<unknown>, log: Log): Loop {
 /** The evaluator repeats what it was not answered 200 to: said once while it lasts. */
 function sayings(log: Log): { failed: (error: unknown) => void; succeeded: () => void } {
   const outage = new Outage({
-    began: (err) => log.error({ err }, "alerts of the evaluator cannot be taken; it sends them again"),
-    reminded: (err, { failures, seconds }) => log.error({ err, failures, seconds }, "alerts of the evaluator still cannot be taken"),
-    ended: ({ failures, seconds }) => log.info({ failures, seconds }, "recovered: alerts of the evaluator are taken"),
+    began: (err) => log.error({ event: "notification.intake_failed", err }, "alerts of the evaluator cannot be taken; it sends them again"),
+    reminded: (err, { failures, seconds }) =>
+      log.error({ event: "notification.intake_still_failing", err, failures, seconds }, "alerts of the evaluator still cannot be taken"),
+    ended: ({ failures, seconds }) =>
+      log.info({ event: "notification.intake_recovered", failures, seconds }, "recovered: alerts of the evaluator are taken"),
     remindEveryMs: REMIND_MS,
   });
   return { failed: (error) => outage.failed(error), succeeded: () => outage.recovered() };

@@ -79,7 +79,8 @@ export class RemoteConfigLoop implements AsyncDisposable {
   start(): void {
     const { intervalMs, credentials, log } = this.#options;
     // Safe: the configuration in force stays, and heartbeats tell of an outage; a refused key is theirs to find out, too.
-    const failed = (error: unknown): void => log.debug({ err: (error as Error).message }, "cannot ask for the remote configuration");
+    const failed = (error: unknown): void =>
+      log.debug({ event: "remote_config.unavailable", err: (error as Error).message }, "cannot ask for the remote configuration");
     const step = async (signal: AbortSignal): Promise<number> => {
       const credential = credentials.current();
       if (!credential) return Math.min(intervalMs, 1000);
@@ -104,14 +105,14 @@ export class RemoteConfigLoop implements AsyncDisposable {
     const version = typeof given === "string" ? given : "";
     try {
       await apply(judgeHostConfig(config, rules));
-      if (version !== this.#status.version) log.info({ version }, "the remote configuration is in force");
+      if (version !== this.#status.version) log.info({ event: "remote_config.applied", version }, "the remote configuration is in force");
       this.#status = { version, error: undefined };
       this.#remember({ etag, version, config: config as HostConfig });
     } catch (error) {
       if (!(error instanceof RemoteConfigError || error instanceof CollectorConfigError)) return this.#willRetry(version, error as Error);
       this.#status = { ...this.#status, error: `version ${version}: ${error.message}`.slice(0, 1000) };
       log.error(
-        { version, in_force: this.#status.version, err: error.message },
+        { event: "remote_config.rejected", version, in_force: this.#status.version, err: error.message },
         "the remote configuration is refused; the one before stays",
       );
     }
@@ -121,7 +122,10 @@ export class RemoteConfigLoop implements AsyncDisposable {
 
   /** Safe: without its etag the server gives it again at the next poll. A full disk, for one, says nothing about the configuration. */
   #willRetry(version: string, { message }: Error): void {
-    this.#options.log.warn({ version, err: message }, "cannot put the remote configuration in force or remember it; trying again");
+    this.#options.log.warn(
+      { event: "remote_config.apply_failed", version, err: message },
+      "cannot put the remote configuration in force or remember it; trying again",
+    );
     if (version !== this.#status.version) this.#status = { ...this.#status, error: `version ${version}: ${message}`.slice(0, 1000) };
   }
 

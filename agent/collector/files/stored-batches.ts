@@ -244,7 +244,7 @@ export class StoredBatches implements Disposable {
   #unwritable(error: unknown): void {
     if (!this.#isUnwritable)
       this.#options.log.warn(
-        { err: (error as Error).message },
+        { event: "collector.checkpoint_failed", err: (error as Error).message },
         `cannot note in ${FILE} which lines are sent; after a kill some may come twice`,
       );
     this.#isUnwritable = true;

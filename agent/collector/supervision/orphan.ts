@@ -49,7 +49,7 @@ type Identified = Pick<Note, "pid" | "startTicks">;
 async function end({ pid, startTicks }: Identified, graceMs: number, log: Log): Promise<void> {
   const lives = (): boolean => startTimeOf(pid) === startTicks;
   if (!lives()) return;
-  log.warn({ collector_pid: pid }, "ending the collector of an agent that was killed");
+  log.warn({ event: "collector.orphan_ended", collector_pid: pid }, "ending the collector of an agent that was killed");
   process.kill(pid, (await waitsForRoom(pid)) ? "SIGKILL" : "SIGTERM");
   const killAt = Date.now() + graceMs;
   while (lives()) {

@@ -39,7 +39,10 @@ export async function setAsideDamaged(config: string, log: Log, signal?: AbortSi
     } catch (error) {
       if (signal?.aborted) return said;
       // Safe: the collector is started again as after any crash, with growing pauses and its own reason in the log.
-      log.error({ file, err: (error as Error).message }, "cannot look into a file of the collector's stores, or cannot set it aside");
+      log.error(
+        { event: "collector.store_check_failed", file, err: (error as Error).message },
+        "cannot look into a file of the collector's stores, or cannot set it aside",
+      );
     }
   }
   return said;
@@ -50,7 +53,7 @@ export function reportEmptied(config: string, log: Log): void {
   for (const { file, parsed } of storeFiles(config, log)) {
     if (!isEmpty(file)) continue;
     log.error(
-      { file },
+      { event: "collector.store_empty", file },
       `${file} is empty, as after a power failure; the collector fills it anew; if it held anything, ${lostWith(basename(file), parsed)}`,
     );
   }
@@ -71,7 +74,7 @@ function storeFiles(config: string, log: Log): { file: string; parsed: Config }[
   } catch (error) {
     // Safe: nothing is moved, and the collector itself says what it thinks of its configuration.
     log.error(
-      { err: (error as Error).message },
+      { event: "collector.stores_unknown", err: (error as Error).message },
       "cannot tell the collector's stores from its configuration; their files are not looked at",
     );
     return [];
@@ -106,7 +109,7 @@ function setAside(file: string, damage: string, config: Config, log: Log): strin
   if (!isKept) rmSync(aside);
   const where = isKept ? `is set aside as ${aside}` : "is removed, as the disk has no room for another as large";
   const said = `${file}, ${size} bytes, is damaged (${damage}) and ${where}; the collector starts without it; ${lostWith(basename(file), config)}`;
-  log.error({ file, bytes: size, moved_to: isKept ? aside : undefined, damage }, said);
+  log.error({ event: "collector.store_damaged", file, bytes: size, moved_to: isKept ? aside : undefined, damage }, said);
   return said;
 }
 

@@ -133,7 +133,7 @@ export class Supervisor implements AsyncDisposable {
       signal,
       step: (signal) => this.#live(signal),
       failed: (error) => {
-        this.#options.log.error({ err: error }, "supervising the collector failed; retrying");
+        this.#options.log.error({ event: "collector.supervision_failed", err: error }, "supervising the collector failed; retrying");
         this.#readiness.resolve(false);
       },
     });
@@ -185,13 +185,19 @@ export class Supervisor implements AsyncDisposable {
     } catch (error) {
       // Safe: nothing runs yet that it could harm, and a collector that does not take it says so when it starts.
       if (!(error instanceof NoVerdictError) || this.#loop) throw error;
-      this.#options.log.warn({ err: error.message }, "starting the collector with an unchecked configuration");
+      this.#options.log.warn(
+        { event: "collector.config_unchecked", err: error.message },
+        "starting the collector with an unchecked configuration",
+      );
     }
   }
 
   #refuse(error: CollectorConfigError, consequence: string): void {
     this.#set({ configError: error.message });
-    this.#options.log.error({ err: error.message }, `the new collector configuration is not used; ${consequence}`);
+    this.#options.log.error(
+      { event: "collector.config_not_used", err: error.message },
+      `the new collector configuration is not used; ${consequence}`,
+    );
   }
 
   /** Safe: a running collector is worth more than what only a start after a kill would read. */
@@ -199,7 +205,10 @@ export class Supervisor implements AsyncDisposable {
     try {
       write();
     } catch (error) {
-      this.#options.log.warn({ err: (error as Error).message }, `cannot note ${what}; the collector runs without`);
+      this.#options.log.warn(
+        { event: "collector.record_failed", err: (error as Error).message },
+        `cannot note ${what}; the collector runs without`,
+      );
     }
   }
 
@@ -258,7 +267,7 @@ export class Supervisor implements AsyncDisposable {
     if (this.#readiness !== readiness) return { ended: undefined, wasHealthy: false };
     const readyAt = performance.now();
     this.#set({ state: "running" });
-    this.#options.log.info({ collector_pid: child.pid }, "the collector has started");
+    this.#options.log.info({ event: "collector.started", collector_pid: child.pid }, "the collector has started");
     const config = this.#config;
     if (config !== undefined) this.#noteIfPossible("the configuration that runs", () => this.#files.noteGood(config));
     readiness.resolve(true);
@@ -285,7 +294,10 @@ export class Supervisor implements AsyncDisposable {
   #backOff(reason: string, readiness: Readiness): number {
     const { firstBackoffMs, maxBackoffMs } = this.#timing;
     const waitMs = backoffOf(this.#failures, [firstBackoffMs, maxBackoffMs], this.#options.random);
-    this.#options.log.error({ reason, restart_in_ms: waitMs, failures: this.#failures }, "the collector ended; starting it again");
+    this.#options.log.error(
+      { event: "collector.exited", reason, restart_in_ms: waitMs, failures: this.#failures },
+      "the collector ended; starting it again",
+    );
     readiness.resolve(false);
     return waitMs;
   }

@@ -93,7 +93,7 @@ export class Outgoing {
       const refused = refusedIn(cause);
       if (refused && refused.found.length > 0)
         this.#options.log?.warn(
-          { host: post.url.hostname, found: refused.found },
+          { event: "notification.address_not_permitted", host: post.url.hostname, found: refused.found },
           "a notification is refused: its host is at an address that NOTIFY_ALLOWED_NETWORKS does not name",
         );
       throw refused ? new PostFailed(refused.message, true, { cause }) : described(cause, isLate(signal));

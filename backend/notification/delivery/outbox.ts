@@ -69,8 +69,10 @@ export class Outbox implements AsyncDisposable {
     this.#timing = { ...TIMING, ...options.timing };
     this.#workedAtMs = options.nowMs();
     this.#outage = new Outage({
-      began: (err) => options.log.error({ err }, "messages about alerts cannot be read or settled; retrying"),
-      ended: ({ failures, seconds }) => options.log.info({ failures, seconds }, "recovered: messages about alerts are sent"),
+      began: (err) =>
+        options.log.error({ event: "notification.outbox_failed", err }, "messages about alerts cannot be read or settled; retrying"),
+      ended: ({ failures, seconds }) =>
+        options.log.info({ event: "notification.outbox_recovered", failures, seconds }, "recovered: messages about alerts are sent"),
       remindEveryMs: REMIND_MS,
     });
     this.#loop = new Loop({ step: () => this.#step(), failed: (error) => this.#outage.failed(error), backoffMs: [500, 5000] });
@@ -171,7 +173,7 @@ export class Outbox implements AsyncDisposable {
     } catch (error) {
       // Ours, not the receiver's: what it says is for operators.
       log.error(
-        { err: error, org_id: claimed.orgId, channel_id: claimed.channelId, delivery_id: claimed.id },
+        { event: "notification.send_error", err: error, org_id: claimed.orgId, channel_id: claimed.channelId, delivery_id: claimed.id },
         "a message about alerts could not be sent",
       );
       return { delivered: false, retry: true, error: "the message could not be sent for a reason on our side" };

@@ -46,9 +46,14 @@ export class EvaluatorWatch implements AsyncDisposable {
     this.#standstillMs = everyMs + STANDSTILL_MS;
     this.#settledMs = Math.max(LEAST_SETTLED_MS, SETTLED_INTERVALS * intervalMs);
     const outage = new Outage({
-      began: (err) => log.error({ err }, "the evaluator does not answer: no rule is evaluated, and what fires stays as it was"),
-      reminded: (err, { seconds }) => log.error({ err, seconds }, "the evaluator still does not answer: no rule is evaluated"),
-      ended: ({ seconds }) => log.info({ seconds }, "recovered: the evaluator answers"),
+      began: (err) =>
+        log.error(
+          { event: "evaluator.unavailable", err },
+          "the evaluator does not answer: no rule is evaluated, and what fires stays as it was",
+        ),
+      reminded: (err, { seconds }) =>
+        log.error({ event: "evaluator.still_unavailable", err, seconds }, "the evaluator still does not answer: no rule is evaluated"),
+      ended: ({ seconds }) => log.info({ event: "evaluator.recovered", seconds }, "recovered: the evaluator answers"),
       remindEveryMs: REMIND_MS,
     });
     this.#loop = new Loop({
@@ -110,6 +115,9 @@ export class EvaluatorWatch implements AsyncDisposable {
     this.missed();
     const seconds = Math.round(stoodMs / 1000);
     const waitSeconds = this.#settledMs / 1000;
-    this.#log.warn({ seconds, waitSeconds }, "this process stood still, or its clock was set: no alert is taken for over for a while");
+    this.#log.warn(
+      { event: "notification.process_suspended", seconds, waitSeconds },
+      "this process stood still, or its clock was set: no alert is taken for over for a while",
+    );
   }
 }

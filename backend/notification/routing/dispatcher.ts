@@ -32,10 +32,14 @@ export class Dispatcher implements AsyncDisposable {
     this.#options = options;
     this.#workedAtMs = options.nowMs();
     this.#outage = new Outage({
-      began: (err) => options.log.error({ err }, "alerts cannot be dispatched; retrying"),
+      began: (err) => options.log.error({ event: "notification.dispatch_failed", err }, "alerts cannot be dispatched; retrying"),
       reminded: (err, { failures, seconds }) =>
-        options.log.error({ err, failures, seconds }, "alerts still cannot be dispatched; retrying"),
-      ended: ({ failures, seconds }) => options.log.info({ failures, seconds }, "recovered: alerts are dispatched"),
+        options.log.error(
+          { event: "notification.dispatch_still_failing", err, failures, seconds },
+          "alerts still cannot be dispatched; retrying",
+        ),
+      ended: ({ failures, seconds }) =>
+        options.log.info({ event: "notification.dispatch_recovered", failures, seconds }, "recovered: alerts are dispatched"),
       remindEveryMs: REMIND_MS,
     });
     this.#loop = new Loop({ step: (signal) => this.#step(signal), failed: (error) => this.#outage.failed(error), backoffMs: [500, 5000] });
