@@ -20,6 +20,7 @@ const ACCEPTED: Readonly<Record<string, string>> = {
   'backend/cli/client.ts: /<([^>]*)>;\\s*rel="?next"?/': BROWSER,
   "backend/console/alerts/rule.ts: /^([\\s\\S]+?)\\s*(?:>=|<=|==|!=|>|<)\\s*(-?[\\d.]+(?:e[+-]?\\d+)?)\\s*$/i": BROWSER,
   'backend/console/state/api.ts: /<([^>]+)>\\s*;[^,]*\\brel="?next\\b/': BROWSER,
+  "backend/console/state/typed-range.ts: /\\s+to\\s+|\\s*\\.\\.\\s*|\\s+[–-]\\s+/": BROWSER,
   "backend/engines/engine-login.ts: /\\/+$/": SETTING,
   "backend/engines/relational/migrate.ts: /^\\s*--.*$/gm": "the text is a migration of ours",
   "backend/engines/vmalert/client.ts: /\\/+$/": SETTING,

@@ -13,7 +13,7 @@ export interface Comparison {
 }
 
 const COMPARISON = /^(!?)([^\s!<>=]+)(?:(!=|>=|<=|=|>|<)(.*))?$/s;
-const NUMBER = /^-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,3})?$/i;
+const NUMBER = /^-?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?$/i;
 /** In one query. */
 export const MAX_COMPARISONS = 20;
 
