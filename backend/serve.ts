@@ -36,6 +36,9 @@ import { registerEnrolmentRoutes } from "./tenants/enrolment/routes.ts";
 import { startHealth } from "./operations/health.ts";
 import { registerIngestRoutes } from "./ingest/routes.ts";
 import { openOtlpDecoder } from "./ingest/otlp/otlp-decoder.ts";
+import { registerOtlpRoutes } from "./ingest/otlp/http-routes.ts";
+import { createOtlpMetricsIngest } from "./ingest/otlp/metrics/metrics-ingest.ts";
+import { MetricsThreads } from "./ingest/otlp/metrics/metrics-threads.ts";
 import { createOtlpIngest } from "./ingest/otlp/otlp-ingest.ts";
 import { createLog } from "./operations/log.ts";
 import { plainLines, plainLinesProblem } from "./ingest/exposition/plain-lines.ts";
@@ -180,17 +183,22 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   const activeSeries = new ActiveSeries({ limitOf: (orgId) => limits.of(orgId).activeSeries });
   const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps telemetry API" });
   app.decorate("auditTrail", running.trail);
-  registerIngestRoutes(app, {
+  const exposition = createExpositionIngest(metrics, { retentionMs: settings.metricsRetention.ms, activeSeries });
+  const logs = createOtlpIngest({ signal: "logs", store: logStore, decoder, retentionDays: settings.logsRetentionDays });
+  const traces = createOtlpIngest({ signal: "traces", store: spanStore, decoder, retentionDays: settings.tracesRetentionDays });
+  const handler = registerIngestRoutes(app, {
     guards,
     ownMetrics,
-    metrics: createExpositionIngest(metrics, { retentionMs: settings.metricsRetention.ms, activeSeries }),
-    logs: createOtlpIngest({ signal: "logs", store: logStore, decoder, retentionDays: settings.logsRetentionDays }),
-    traces: createOtlpIngest({ signal: "traces", store: spanStore, decoder, retentionDays: settings.tracesRetentionDays }),
+    metrics: exposition,
+    logs,
+    traces,
     memoryBytes: settings.ingestMemoryBytes,
     limitsOf: (orgId) => limits.of(orgId),
     usage,
     draining: () => stopping.aborted,
   });
+  const otlpMetrics = createOtlpMetricsIngest(stack.use(new MetricsThreads()), exposition);
+  registerOtlpRoutes(app, { handler, ingestTokens: running.ingestTokens, ownMetrics, signals: { logs, traces, metrics: otlpMetrics } });
   registerAccounts(app, running);
   registerUsageRoutes(app, { db: running.database.tables(), limits, guards });
   registerAuditRoutes(app, { db: running.database.tables(), guards });

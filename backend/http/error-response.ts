@@ -9,7 +9,7 @@ import { ApiError, ERROR_CODES } from "../errors.ts";
 /** The body of an error response. */
 export interface ErrorBody {
   readonly type: string;
-  readonly text: string;
+  readonly text: string | Buffer;
   readonly headers?: Readonly<Record<string, string>>;
 }
 

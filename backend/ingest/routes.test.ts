@@ -9,7 +9,8 @@ import { createLog } from "../operations/log.ts";
 import { createOwnMetrics } from "../operations/own-metrics.ts";
 import type { SigningKey } from "../auth/request-identity.ts";
 import { closeRoutes, createApp } from "../http/app.ts";
-import { registerIngestRoutes, type IngestRoutesOptions, type IngestSignal } from "./routes.ts";
+import type { IngestSignal } from "./ingest-handler.ts";
+import { registerIngestRoutes, type IngestRoutesOptions } from "./routes.ts";
 
 const MIB = 1024 * 1024;
 

@@ -3,8 +3,9 @@
 // replica.
 //
 // To add another protocol that takes ingest tokens:
-// 1. `onRequest: [hideBody, ingestTokens.guard("metrics")]` on its route, so that `senderOf(request)` of request-identity.ts is the sender.
-// 2. `IngestHandler.store(signal, ingest, request)` of ingest/routes.ts reads the body and applies limits, quotas and usage.
+// 1. `access: ingestTokens.access("metrics")` on its route (http/route.ts), so that `senderOf(request)` of request-identity.ts is the sender.
+// 2. `prepareIngestScope(scope, ownMetrics)` of ingest/routes.ts on its scope, and `handler.take({ sender, signal, ingest, read })` of
+//    ingest/ingest-handler.ts with `read: handler.readRequest(request)`: it reads the body and applies limits, quotas and usage.
 // 3. Outside of HTTP routes (gRPC): `await ingestTokens.authenticate({ headers, address, isEncrypted }, signal)` returns the sender.
 import type { BlockList } from "node:net";
 import type { onRequestAsyncHookHandler } from "fastify";
@@ -12,6 +13,7 @@ import { isLoopback } from "../../../common/host-names.ts";
 import { networkList, networksContain, plainAddress } from "../../../common/networks.ts";
 import { Batcher } from "../../engines/batcher.ts";
 import { ApiError } from "../../errors.ts";
+import type { RouteGuard } from "../../http/route.ts";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import type { Sender } from "../request-identity.ts";
@@ -87,6 +89,11 @@ export class IngestTokens {
 
   get isEnabled(): boolean {
     return this.#options.isEnabled;
+  }
+
+  /** The access of routes that take ingest tokens for this signal. */
+  access(signal: IngestSignal): RouteGuard {
+    return { security: ["ingestToken", "ingestTokenAsPassword", "ingestTokenAsApiKey"], onRequest: this.guard(signal) };
   }
 
   /** An `onRequest` hook for routes: sets `request.ingestSender`, which `senderOf` returns. */

@@ -4,7 +4,7 @@
 // that the engine has one to take while the next is judged.
 import { ApiError } from "../../errors.ts";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
-import type { IngestSignal } from "../routes.ts";
+import type { IngestSignal } from "../ingest-handler.ts";
 import { checkExposition, ExpositionError, type ExpositionLimits, type ExpositionVerdict } from "./exposition.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";

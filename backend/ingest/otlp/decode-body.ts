@@ -7,13 +7,21 @@ import { type BatchPlan, estimateRows, planBatch, tooLarge } from "./batch.ts";
 import { type KernelLimits, threadKernel } from "./fast-decode.ts";
 import { type DecodedBody, ROW_BYTES, type RowContext } from "./rows.ts";
 import { decodeTraces, SPAN_SHAPE } from "./decode-spans.ts";
+import { protobufToJson } from "./protobuf/to-json.ts";
 import { operationsOf } from "./operations-of.ts";
+
+/** The same task with its body as JSON. */
+export function asJson({ encoding, body, ...task }: DecodeTask): DecodeTask {
+  return { ...task, body: encoding === "protobuf" ? protobufToJson(task.signal, body) : body };
+}
 
 export type OtlpSignal = "logs" | "traces";
 
 export interface DecodeTask {
   readonly signal: OtlpSignal;
   readonly body: Uint8Array;
+  /** Default JSON. */
+  readonly encoding?: "protobuf";
   /** The hash is made on the thread that decodes. */
   readonly context: Omit<RowContext, "bodyHash">;
 }

@@ -4,7 +4,7 @@ import { getPriority, setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import { ApiError } from "../../errors.ts";
 import { freeBuffer } from "../../../common/http.ts";
-import { type DecodeTask, validateBody, type ValidatedBody } from "./decode-body.ts";
+import { asJson, type DecodeTask, validateBody, type ValidatedBody } from "./decode-body.ts";
 import type { DecodeAnswer, Go } from "./otlp-decoder.ts";
 
 const NICER = 5;
@@ -19,11 +19,14 @@ parentPort?.on("message", (message: DecodeTask | Go) => {
   parentPort?.postMessage(answer, memory);
 });
 
-function need(task: DecodeTask): DecodeAnswer {
-  return answering(task, () => {
+function need(received: DecodeTask): DecodeAnswer {
+  return answering(received, () => {
+    const task = asJson(received);
+    const jsonBytes = task.body === received.body ? 0 : task.body.byteLength;
+    if (jsonBytes > 0) freeBuffer(received.body);
     const validated = validateBody(task);
     waiting = { task, validated };
-    return { neededBytes: validated.neededBytes };
+    return { neededBytes: validated.neededBytes + jsonBytes };
   });
 }
 

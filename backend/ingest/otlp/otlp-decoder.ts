@@ -11,7 +11,7 @@ import { ByteBudget, type Reservation } from "../../admission/byte-budget.ts";
 import { MAX_DECODER_THREADS, MAX_ROWS_BYTES, MAX_WAITING_BODIES_PER_ORG } from "../limits.ts";
 import type { KernelLimits } from "./fast-decode.ts";
 import { type DecodedBody } from "./rows.ts";
-import { type DecodeTask, validateBody, validateFast, LARGE_BYTES, rowsBytes } from "./decode-body.ts";
+import { asJson, type DecodeTask, validateBody, validateFast, LARGE_BYTES, rowsBytes } from "./decode-body.ts";
 
 /** What a worker answers: first what it will need, and after `Go` the rows. */
 export type DecodeAnswer =
@@ -48,6 +48,8 @@ const INLINE_BYTES = 32 * 1024;
 const INLINE_ROWS_BYTES = 1024 * 1024;
 /** Below this the kernel decodes a body in less than a millisecond; a thread would cost half as much again. */
 const KERNEL_BYTES_HERE = 384 * 1024;
+/** A body of protobuf becomes at most seven times as much JSON, which takes about 5 ms at the worst. */
+const PROTOBUF_BYTES_HERE = 128 * 1024;
 /** Of the kernel on this thread. */
 const INLINE_LIMITS: KernelLimits = { mostBodyBytes: KERNEL_BYTES_HERE, mostRowsBytes: INLINE_ROWS_BYTES };
 /** A thread keeps up to 60 MiB, and is started within a twentieth of a second. */
@@ -103,6 +105,18 @@ class DecoderPool implements OtlpDecoder {
   }
 
   decode(task: DecodeTask, held: Reservation): DecodedBody | Promise<DecodedBody> {
+    if (task.encoding === undefined) return this.#decodeJson(task, held);
+    if (task.body.byteLength > PROTOBUF_BYTES_HERE) return this.#decodeQueued(task, held);
+    const json = asJson(task);
+    freeBuffer(task.body);
+    const { byteLength } = json.body;
+    held.add(byteLength);
+    const decoded = this.#decodeJson(json, held);
+    if (!(decoded instanceof Promise)) held.add(-byteLength);
+    return decoded instanceof Promise ? decoded.finally(() => held.add(-byteLength)) : decoded;
+  }
+
+  #decodeJson(task: DecodeTask, held: Reservation): DecodedBody | Promise<DecodedBody> {
     if (task.body.byteLength <= INLINE_BYTES) {
       const { neededBytes, rows } = validateBody(task, INLINE_LIMITS);
       if (neededBytes <= INLINE_ROWS_BYTES) {
@@ -126,7 +140,8 @@ class DecoderPool implements OtlpDecoder {
     await this.#rows.waitForSpace(orgId, MAX_WAITING_BODIES_PER_ORG);
     const run = () => this.#queue.run(orgId, undefined, () => this.#decodeOnWorker(task, held));
     try {
-      const decoded = task.body.byteLength <= KERNEL_BYTES_HERE ? await this.#decodeHere(task, held) : undefined;
+      const isForKernel = task.encoding === undefined && task.body.byteLength <= KERNEL_BYTES_HERE;
+      const decoded = isForKernel ? await this.#decodeHere(task, held) : undefined;
       if (decoded) return decoded;
       return await (task.body.byteLength > LARGE_BYTES ? this.#largeQueue.run(orgId, undefined, run) : run());
     } catch (error) {

@@ -3,6 +3,7 @@
 import type { SigningKey } from "../../auth/request-identity.ts";
 import { type OtlpSignal, rowsBytes } from "./decode-body.ts";
 import type { OtlpDecoder } from "./otlp-decoder.ts";
+import type { IngestContext } from "../ingest-handler.ts";
 import { createIds } from "./ids.ts";
 import type { OtlpBatch } from "./rows.ts";
 
@@ -18,7 +19,7 @@ export interface Ingested {
  * Takes the body over. Throws ApiError: malformed_body, invalid_payload naming the field, batch_too_large, unstorable,
  * storage_unavailable, unavailable.
  */
-export type IngestOtlp = (key: SigningKey, body: Buffer, context: { receivedAt: Date }) => Promise<Ingested>;
+export type IngestOtlp = (key: SigningKey, body: Buffer, context: IngestContext) => Promise<Ingested>;
 
 export interface OtlpIngestOptions {
   readonly signal: OtlpSignal;
@@ -29,13 +30,14 @@ export interface OtlpIngestOptions {
 
 export function createOtlpIngest({ signal, decoder, store, retentionDays }: OtlpIngestOptions): IngestOtlp {
   const nextId = createIds();
-  return async (key, body, { receivedAt }) => {
+  return async (key, body, { receivedAt, encoding }) => {
     const { orgId, hostId, node } = key;
     const receivedAtMs = receivedAt.getTime();
-    const firstId = nextId(receivedAtMs, body.byteLength);
+    // The shortest record has three bytes of JSON and two of protobuf.
+    const firstId = nextId(receivedAtMs, encoding === undefined ? body.byteLength : body.byteLength * 1.5);
     const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays };
     using held = decoder.open(orgId);
-    const decoding = decoder.decode({ signal, body, context }, held);
+    const decoding = decoder.decode({ signal, body, context, ...(encoding && { encoding }) }, held);
     const decoded = decoding instanceof Promise ? await decoding : decoding;
     const storedBytes = rowsBytes(decoded);
     if (decoded.accepted > 0) await store.insert({ ...decoded, orgId, hostId });

@@ -1,0 +1,63 @@
+// Answers of OTLP: partial success and errors, as JSON and as protobuf, for HTTP and gRPC. Source: OTLP specification 1.10, "OTLP/HTTP
+// Response"; google.rpc.Status and Code. Invariant: a JSON error also has the field `error` with a code of errors.ts.
+import type { ApiError, ErrorCode } from "../../errors.ts";
+import type { Signal } from "../../operations/own-metrics.ts";
+import type { IngestResult } from "../ingest-handler.ts";
+
+export type OtlpEncoding = "json" | "protobuf";
+
+export const CONTENT_TYPES: Readonly<Record<OtlpEncoding, string>> = { json: "application/json", protobuf: "application/x-protobuf" };
+
+const REJECTED: Readonly<Record<Signal, string>> = {
+  logs: "rejectedLogRecords",
+  traces: "rejectedSpans",
+  metrics: "rejectedDataPoints",
+};
+
+/** What a sender can do about records that were not kept. */
+const ADVICE: Readonly<Record<string, string>> = {
+  delta: "delta: set the sender's temporality to cumulative",
+  too_old: "too_old: older than the retention",
+  too_far_ahead: "too_far_ahead: set the sender's clock",
+};
+
+/** ExportLogsServiceResponse and its siblings, which have the same field numbers. */
+export function successBody(signal: Signal, { dropped }: IngestResult, encoding: OtlpEncoding): string | Buffer {
+  const rejected = Object.values(dropped).reduce((sum, count) => sum + count, 0);
+  if (rejected === 0) return encoding === "json" ? "{}" : Buffer.alloc(0);
+  const reasons = Object.entries(dropped).map(([reason, count]) => `${count} ${ADVICE[reason] ?? reason}`);
+  const errorMessage = `not stored: ${reasons.join("; ")}`;
+  if (encoding === "json") return JSON.stringify({ partialSuccess: { [REJECTED[signal]]: String(rejected), errorMessage } });
+  return bytesField(1, Buffer.concat([varintField(1, rejected), bytesField(2, Buffer.from(errorMessage))]));
+}
+
+/** google.rpc.Status. */
+export function errorBody({ code, message, status }: ApiError, encoding: OtlpEncoding): string | Buffer {
+  const grpcCode = grpcCodeOf(status);
+  if (encoding === "json") return JSON.stringify({ code: grpcCode, message, error: code satisfies ErrorCode });
+  return Buffer.concat([varintField(1, grpcCode), bytesField(2, Buffer.from(message))]);
+}
+
+/** The gRPC status code of an HTTP status. */
+export function grpcCodeOf(status: number): number {
+  return GRPC_CODES[status] ?? (status >= 500 ? INTERNAL : INVALID_ARGUMENT);
+}
+
+const INVALID_ARGUMENT = 3;
+const INTERNAL = 13;
+const GRPC_CODES: Readonly<Record<number, number>> = { 401: 16, 403: 7, 404: 12, 429: 8, 502: 14, 503: 14 };
+
+function varintField(number: number, value: number): Buffer {
+  return Buffer.from([number << 3, ...varint(value)]);
+}
+
+function bytesField(number: number, bytes: Uint8Array): Buffer {
+  return Buffer.concat([Buffer.from([(number << 3) | 2, ...varint(bytes.length)]), bytes]);
+}
+
+function varint(value: number): number[] {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes.push((rest % 0x80) | 0x80);
+  return [...bytes, rest];
+}

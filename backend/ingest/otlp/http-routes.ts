@@ -1,0 +1,82 @@
+// OTLP over HTTP at its standard paths, for programs with an ingest token: protobuf and JSON, gzip and zstd. Invariant: answers have the
+// encoding of the request, and the statuses by which OTLP clients decide what to send again (OTLP specification 1.10, "OTLP/HTTP").
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
+import { senderOf } from "../../auth/request-identity.ts";
+import { ApiError } from "../../errors.ts";
+import { sendError } from "../../http/error-response.ts";
+import { addRoute, type Route } from "../../http/route.ts";
+import type { OwnMetrics, Signal } from "../../operations/own-metrics.ts";
+import type { IngestHandler, IngestSignal } from "../ingest-handler.ts";
+import { prepareIngestScope } from "../routes.ts";
+import { CONTENT_TYPES, errorBody, type OtlpEncoding, successBody } from "./answers.ts";
+
+export interface OtlpRoutesOptions {
+  readonly handler: IngestHandler;
+  readonly ingestTokens: Pick<IngestTokens, "access">;
+  readonly ownMetrics: OwnMetrics;
+  readonly signals: Readonly<Record<Signal, IngestSignal>>;
+}
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Of the body of an OTLP request; undefined for any other type. */
+    otlpEncoding: OtlpEncoding | undefined;
+  }
+}
+
+const MESSAGES: Readonly<Record<Signal, string>> = { logs: "Logs", traces: "Trace", metrics: "Metrics" };
+/** Adds POST /v1/logs, /v1/traces and /v1/metrics. */
+export function registerOtlpRoutes(app: FastifyInstance, options: OtlpRoutesOptions): void {
+  void app.register(async (scope) => {
+    scope.decorateRequest("otlpEncoding", undefined);
+    // Before the hook that hides the header.
+    scope.addHook("onRequest", readEncoding);
+    prepareIngestScope(scope, options.ownMetrics);
+    for (const signal of ["logs", "traces", "metrics"] as const) addRoute(scope, {}, otlpRoute(signal, options));
+  });
+}
+
+function otlpRoute(signal: Signal, { handler, ingestTokens, signals }: OtlpRoutesOptions): Route {
+  const ingest = signals[signal];
+  return {
+    method: "POST",
+    path: `/v1/${signal}`,
+    access: ingestTokens.access(signal),
+    tag: "ingest",
+    summary: `OTLP Export${MESSAGES[signal]}ServiceRequest, with an ingest token`,
+    description: "Requires `INGEST_TOKENS=true`. The response has the encoding of the request.",
+    consumes: Object.values(CONTENT_TYPES),
+    bodyIsOptional: true,
+    documented: {
+      body: { description: "compressed with gzip or zstd, or uncompressed", type: "object" },
+      response: { 200: { description: "durable; `partialSuccess` counts records that were not stored", type: "object" } },
+    },
+    errors: ["unsupported_encoding", "over_quota", "not_found"],
+    config: { signal },
+    errorHandler: sendOtlpError,
+    handler: async (request, reply) => {
+      const encoding = requireEncoding(request);
+      const read = handler.readRequest(request);
+      const isProtobuf = encoding === "protobuf";
+      const result = await handler.take({ sender: senderOf(request), signal, ingest, ...(isProtobuf && { encoding }), read });
+      return await reply.type(CONTENT_TYPES[encoding]).send(successBody(signal, result, encoding));
+    },
+  };
+}
+
+function readEncoding(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
+  const type = request.raw.headers["content-type"]?.split(";", 1)[0]?.trim().toLowerCase();
+  request.otlpEncoding = type === "application/json" ? "json" : type === "application/x-protobuf" ? "protobuf" : undefined;
+  done();
+}
+
+function requireEncoding({ otlpEncoding }: FastifyRequest): OtlpEncoding {
+  if (otlpEncoding) return otlpEncoding;
+  throw new ApiError("unsupported_encoding", "send OTLP as `Content-Type: application/x-protobuf` or `application/json`");
+}
+
+function sendOtlpError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const encoding = request.otlpEncoding ?? "json";
+  return sendError(error, request, reply, (answer) => ({ type: CONTENT_TYPES[encoding], text: errorBody(answer, encoding) }));
+}

@@ -1,0 +1,46 @@
+// OTLP metrics of either encoding → bodies of exposition text, on the calling thread. Invariant: the same document gives the same text as in
+// the agent, because both use common/otlp-metrics.
+import { BodyError } from "../../../../common/otlp-metrics/json-body.ts";
+import { MetricsConverter } from "../../../../common/otlp-metrics/converter.ts";
+import { ApiError, type ErrorCode } from "../../../errors.ts";
+import { protobufToJson } from "../protobuf/to-json.ts";
+
+export interface MetricsTask {
+  readonly body: Uint8Array;
+  /** Default JSON. */
+  readonly encoding?: "protobuf";
+}
+
+export interface ConvertedMetrics {
+  /** Exposition text, cut at the ends of lines; each alone in its memory. */
+  readonly texts: readonly Uint8Array<ArrayBuffer>[];
+  /** Data points that were left out, by reason. */
+  readonly dropped: Readonly<Record<string, number>>;
+}
+
+/** At most eight of these are made of a body (common/otlp-metrics). */
+const MAX_TEXT_BYTES = 4 * 1024 * 1024;
+
+const CODES: Readonly<Record<BodyError["kind"], ErrorCode>> = {
+  malformed: "invalid_payload",
+  too_large: "batch_too_large",
+  no_room: "unavailable",
+  unsupported_encoding: "unsupported_encoding",
+};
+
+let dropped: Record<string, number> = {};
+/** One for the thread: it remembers the names of metrics. */
+const converter = new MetricsConverter((reason, points) => (dropped[reason] = (dropped[reason] ?? 0) + points));
+
+/** Throws malformed_body, invalid_payload, batch_too_large. */
+export function convertMetrics({ body, encoding }: MetricsTask): ConvertedMetrics {
+  const json = encoding === "protobuf" ? protobufToJson("metrics", body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  dropped = {};
+  try {
+    const texts = [...converter.convert(json, MAX_TEXT_BYTES)].map((text) => new Uint8Array(text));
+    return { texts, dropped };
+  } catch (error) {
+    if (!(error instanceof BodyError)) throw error;
+    throw new ApiError(CODES[error.kind], error.message, { cause: error });
+  }
+}

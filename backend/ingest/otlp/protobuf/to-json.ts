@@ -1,0 +1,249 @@
+// OTLP/protobuf → OTLP/JSON bytes, in one pass over the body, so that both encodings become rows and series by the same decoders. Invariants:
+// no value is lost or rounded: 64-bit integers become strings of digits; memory and depth have limits, and what is not well-formed protobuf
+// throws `malformed_body`.
+import { ApiError } from "../../../errors.ts";
+import { JsonOutput } from "./json-output.ts";
+import { type Field, type Message, REQUESTS } from "./messages.ts";
+
+export type ProtobufSignal = keyof typeof REQUESTS;
+
+/** The JSON of a body may be as large as a body. */
+const MAX_JSON_BYTES = 32 * 1024 * 1024;
+/** OTLP/JSON of collectors is about 2.3 times as large. */
+const EXPECTED_GROWTH = 2.5;
+const MIN_BYTES = 1024;
+/** Messages within each other; a list within a list takes two. The collector and the protobuf libraries of Java and C++ stop at 100. */
+const MAX_DEPTH = 100;
+
+const VARINT = 0;
+const FIXED64 = 1;
+const BYTES = 2;
+const FIXED32 = 5;
+
+const COMMA = 0x2c;
+const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 0x5d];
+
+/** Throws `malformed_body` and `batch_too_large`. The result is alone in its memory. */
+export function protobufToJson(signal: ProtobufSignal, body: Uint8Array): Buffer<ArrayBuffer> {
+  const output = new JsonOutput(Math.max(MIN_BYTES, Math.ceil(body.byteLength * EXPECTED_GROWTH)), MAX_JSON_BYTES);
+  try {
+    new Transcoder(body, output).message(REQUESTS[signal], 0, body.byteLength, 0);
+    return output.take();
+  } catch (error) {
+    output.discard();
+    throw error;
+  }
+}
+
+class Transcoder {
+  readonly #body: Uint8Array;
+  readonly #view: DataView;
+  readonly #output: JsonOutput;
+  /** Behind the item that was read last. */
+  #next = 0;
+
+  constructor(body: Uint8Array, output: JsonOutput) {
+    this.#body = body;
+    this.#view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+    this.#output = output;
+  }
+
+  /** Writes the message from `at` to `end`. A singular field that occurs twice is a duplicate key, of which JSON readers take the last. */
+  message(message: Message, at: number, end: number, depth: number): void {
+    if (depth > MAX_DEPTH) throw malformed(`messages are nested more than ${MAX_DEPTH} deep`);
+    const output = this.#output;
+    // Repeated fields that are written already, by number; none is larger than 31.
+    let written = 0;
+    let isFirst = true;
+    output.byte(OPEN_OBJECT);
+    while (at < end) {
+      const start = at;
+      const tag = this.#varint(at, end);
+      const number = tag >>> 3;
+      const field = message[number];
+      at = this.#skip(this.#next, end, tag & 7);
+      if (field === undefined || (field.isRepeated && (written & (1 << number)) !== 0)) continue;
+      if (!isFirst) output.byte(COMMA);
+      isFirst = false;
+      output.ascii(field.name);
+      if (field.isRepeated) {
+        written |= 1 << number;
+        this.#list(field, number, { start, end, depth });
+      } else this.#item(field, start, end, depth);
+    }
+    output.byte(CLOSE_OBJECT);
+  }
+
+  /** All items of a repeated field, which need not follow each other. */
+  #list(field: Field, number: number, { start, end, depth }: { start: number; end: number; depth: number }): void {
+    const output = this.#output;
+    let isFirst = true;
+    output.byte(OPEN_ARRAY);
+    for (let at = start; at < end;) {
+      const tag = this.#varint(at, end);
+      const item = this.#next;
+      const next = this.#skip(item, end, tag & 7);
+      if (tag >>> 3 === number) {
+        if (field.kind !== "message" && (tag & 7) === BYTES) isFirst = this.#packed(field, item, isFirst);
+        else {
+          if (!isFirst) output.byte(COMMA);
+          isFirst = false;
+          this.#item(field, at, end, depth);
+        }
+      }
+      at = next;
+    }
+    output.byte(CLOSE_ARRAY);
+  }
+
+  /** Scalars without tags; `at` is at their length. Returns whether the list is still empty. */
+  #packed(field: Field, at: number, isFirst: boolean): boolean {
+    const length = this.#varint(at, this.#body.byteLength);
+    let from = this.#next;
+    const end = from + length;
+    while (from < end) {
+      if (!isFirst) this.#output.byte(COMMA);
+      isFirst = false;
+      from = this.#scalar(field, from, end);
+    }
+    return isFirst;
+  }
+
+  /** The value behind the tag at `start`. */
+  #item(field: Field, start: number, end: number, depth: number): void {
+    const wireType = this.#varint(start, end) & 7;
+    const at = this.#next;
+    if (wireType !== WIRE_TYPES[field.kind]) throw malformed(`${field.name.slice(1, -2)} has the wire type ${wireType}`);
+    if (wireType !== BYTES) {
+      this.#scalar(field, at, end);
+      return;
+    }
+    const length = this.#varint(at, end);
+    const from = this.#next;
+    const to = from + length;
+    const output = this.#output;
+    if (field.kind === "message") this.message(field.message(), from, to, depth + 1);
+    else if (field.kind === "string") output.string(this.#body, from, to);
+    else if (field.kind === "id") output.hex(this.#body, from, to);
+    else output.base64(this.#body, from, to);
+  }
+
+  /** Returns the place behind it. */
+  #scalar({ kind }: Field, at: number, end: number): number {
+    const output = this.#output;
+    const view = this.#view;
+    switch (kind) {
+      case "double":
+        requireBytes(at + 8, end);
+        output.double(view.getFloat64(at, true));
+        return at + 8;
+      case "fixed64":
+        requireBytes(at + 8, end);
+        output.ascii(`"${view.getBigUint64(at, true)}"`);
+        return at + 8;
+      case "sfixed64":
+        requireBytes(at + 8, end);
+        output.ascii(`"${view.getBigInt64(at, true)}"`);
+        return at + 8;
+      case "fixed32":
+        requireBytes(at + 4, end);
+        output.ascii(String(view.getUint32(at, true)));
+        return at + 4;
+      default:
+        this.#varintText(kind, at, end);
+        return this.#next;
+    }
+  }
+
+  #varintText(kind: Field["kind"], at: number, end: number): void {
+    if (kind === "int64" || kind === "uint64") {
+      const value = this.#bigVarint(at, end);
+      this.#output.ascii(`"${kind === "int64" ? BigInt.asIntN(64, value) : value}"`);
+      return;
+    }
+    const value = this.#varint(at, end);
+    if (kind === "bool") this.#output.ascii(value === 0 && this.#isZero(at) ? "false" : "true");
+    else if (kind === "sint32") this.#output.ascii(String((value >>> 1) ^ -(value & 1)));
+    else this.#output.ascii(String(kind === "uint32" ? value >>> 0 : value));
+  }
+
+  #isZero(at: number): boolean {
+    return this.#bigVarint(at, this.#next) === 0n;
+  }
+
+  /** The low 32 bits, as a signed integer for large values: lengths and tags are checked to be smaller. */
+  #varint(at: number, end: number): number {
+    const body = this.#body;
+    let value = 0;
+    for (let shift = 0; shift < 70; shift += 7) {
+      if (at >= end) throw malformed("it ends within a number");
+      const byte = body[at++] as number;
+      if (shift < 32) value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) {
+        this.#next = at;
+        return value;
+      }
+    }
+    throw malformed("a number has more than 10 bytes");
+  }
+
+  #bigVarint(at: number, end: number): bigint {
+    let value = 0n;
+    for (let shift = 0n; shift < 70n; shift += 7n) {
+      if (at >= end) throw malformed("it ends within a number");
+      const byte = this.#body[at++] as number;
+      value |= BigInt(byte & 0x7f) << shift;
+      if (byte < 0x80) {
+        this.#next = at;
+        return BigInt.asUintN(64, value);
+      }
+    }
+    throw malformed("a number has more than 10 bytes");
+  }
+
+  /** The place behind a value whose tag ends at `at`. */
+  #skip(at: number, end: number, wireType: number): number {
+    switch (wireType) {
+      case VARINT:
+        this.#varint(at, end);
+        return this.#next;
+      case FIXED64:
+        return requireBytes(at + 8, end);
+      case FIXED32:
+        return requireBytes(at + 4, end);
+      case BYTES: {
+        const length = this.#varint(at, end);
+        if (length < 0) throw malformed("a length has more than 31 bits");
+        return requireBytes(this.#next + length, end);
+      }
+      default:
+        throw malformed(`the wire type ${wireType} is not supported`);
+    }
+  }
+}
+
+const WIRE_TYPES: Readonly<Record<Field["kind"], number>> = {
+  string: BYTES,
+  id: BYTES,
+  bytes: BYTES,
+  message: BYTES,
+  bool: VARINT,
+  int32: VARINT,
+  uint32: VARINT,
+  int64: VARINT,
+  uint64: VARINT,
+  sint32: VARINT,
+  double: FIXED64,
+  fixed64: FIXED64,
+  sfixed64: FIXED64,
+  fixed32: FIXED32,
+};
+
+function requireBytes(at: number, end: number): number {
+  if (at > end) throw malformed("it ends within a value");
+  return at;
+}
+
+function malformed(why: string): ApiError {
+  return new ApiError("malformed_body", `the body is not an OTLP protobuf message: ${why}`);
+}
