@@ -9,6 +9,8 @@ import { createChannelRoutes } from "../backend/notification/api/channel-routes.
 import { registerEnrolmentRoutes } from "../backend/tenants/enrolment/routes.ts";
 import { closeRoutes, createApp } from "../backend/http/app.ts";
 import type { Route } from "../backend/http/route.ts";
+import { registerOtlpRoutes } from "../backend/ingest/otlp/http-routes.ts";
+import { IngestTokens } from "../backend/auth/ingest-tokens/ingest-tokens.ts";
 import { registerIngestRoutes } from "../backend/ingest/routes.ts";
 import { registerLogRoutes } from "../backend/query/native/log-routes.ts";
 import { registerLokiRoutes } from "../backend/query/loki/routes.ts";
@@ -33,6 +35,8 @@ async function apiRoutes(): Promise<FastifyInstance> {
   // No handler ever runs, so that none misses its store.
   const parts = { guards, ownMetrics: createOwnMetrics({ defaults: false }), memoryBytes: 0 } as never;
   registerIngestRoutes(app, parts);
+  const ingestTokens = new IngestTokens({} as never);
+  registerOtlpRoutes(app, { ingestTokens, signals: {}, ownMetrics: createOwnMetrics({ defaults: false }) } as never);
   registerAccountRoutes(app, parts);
   registerUsageRoutes(app, parts);
   registerAuditRoutes(app, parts);

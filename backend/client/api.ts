@@ -940,6 +940,9 @@ export interface ApiResponses {
       readonly Version?: string;
     };
   }[];
+  readonly "POST /v1/logs": Readonly<Record<string, unknown>>;
+  readonly "POST /v1/metrics": Readonly<Record<string, unknown>>;
+  readonly "POST /v1/traces": Readonly<Record<string, unknown>>;
 }
 
 /** JSON bodies of requests. Fields with a default are optional. */
@@ -1223,4 +1226,7 @@ export interface ApiBodies {
   };
   readonly "POST /ingest/logs/otlp": Readonly<Record<string, unknown>>;
   readonly "POST /ingest/traces": Readonly<Record<string, unknown>>;
+  readonly "POST /v1/logs": Readonly<Record<string, unknown>>;
+  readonly "POST /v1/metrics": Readonly<Record<string, unknown>>;
+  readonly "POST /v1/traces": Readonly<Record<string, unknown>>;
 }

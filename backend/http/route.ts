@@ -21,7 +21,15 @@ export type Access = "anyone" | "reader" | Role | { readonly keys: readonly KeyK
 
 export interface RouteGuard {
   /** Names of security schemes of http/openapi.ts. */
-  readonly security: readonly ("browser" | "ingestToken" | "ingestTokenAsApiKey" | "ingestTokenAsPassword" | "installToken" | "session" | "signature")[];
+  readonly security: readonly (
+    | "browser"
+    | "ingestToken"
+    | "ingestTokenAsApiKey"
+    | "ingestTokenAsPassword"
+    | "installToken"
+    | "session"
+    | "signature"
+  )[];
   readonly onRequest: onRequestAsyncHookHandler;
 }
 

@@ -26,6 +26,12 @@ export const MAX_DECODER_THREADS = 2;
 /** Bodies of one organisation that wait for a worker. */
 export const MAX_WAITING_BODIES_PER_ORG = 256;
 
+// otlp/protobuf/to-json.ts
+/** The OTLP/JSON that a protobuf body corresponds to. */
+export const MAX_PROTOBUF_JSON_BYTES = MAX_BODY_BYTES;
+/** Protobuf messages within each other, as in the protobuf libraries of Java and C++; a list within a list takes two. */
+export const MAX_PROTOBUF_DEPTH = 100;
+
 // otlp/rows.ts
 /** Rows that one body becomes. */
 export const MAX_ROWS_BYTES = 128 * 1024 * 1024;

@@ -13,6 +13,8 @@ export interface Target {
   readonly viewerToken: string;
   /** A key for direct ingest. */
   readonly apiKey: string;
+  /** For every signal. */
+  readonly ingestToken: string;
   /** The key of a cluster. */
   readonly clusterKey: string;
 }

@@ -118,6 +118,7 @@ export async function targetOf(apiUrl: string, operatorToken: string): Promise<T
     adminToken: attacker.token,
     viewerToken: await login(apiUrl, email, password),
     apiKey: attacker.apiKey,
+    ingestToken: (await post("/api/ingest-tokens", { name: "attacker" })).json.token,
     clusterKey: registered.json.api_key,
   };
 }

@@ -12,11 +12,12 @@ import { heartbeatFlood, mintedCredentials, ruleChurn } from "./more-accounts.ts
 import { bombs, deepAndWide, drippingBodies, largestBodies, logFlood, newSeries, wideDays } from "./more-bodies.ts";
 import { allConnections, loginFlood, pipelined, silentConnections } from "./more-connections.ts";
 import { costlyExpressions, costlyRules, largeLogQueries, longHistories, wideLabels } from "./more-queries.ts";
+import { otlpBodies, otlpMetrics, otlpSenders } from "./otlp.ts";
 import { costlyPromql, largeAnswers, slowLogQueries } from "./queries.ts";
 import { abandonedDrafts, hugeRules, longExpressions } from "./rules.ts";
 
 /** Who can make an attack: by the least credential that it needs. */
-export type Who = "unauthenticated client" | "ingest key" | "agent key" | "read token or viewer" | "administrator";
+export type Who = "unauthenticated client" | "ingest token" | "ingest key" | "agent key" | "read token or viewer" | "administrator";
 
 export interface Row {
   readonly attack: Attack;
@@ -33,10 +34,12 @@ const PROMETHEUS = "/query/prometheus/api/v1";
 const LOGS = "POST /ingest/logs/otlp";
 const TRACES = "POST /ingest/traces";
 const METRICS = "POST /ingest";
+const OTLP = ["logs", "traces", "metrics"].flatMap((signal) => [`POST /v1/${signal}`, `POST /v1/${signal} as application/x-protobuf`]);
 const QUERY_RANGE = [`${LOKI}/query_range`, `${LOKI}/query`];
 
 const byReader = (attack: Attack, covers: readonly string[] = QUERY_RANGE): Row => ({ attack, who: "read token or viewer", covers });
 const byKey = (attack: Attack, covers: readonly string[]): Row => ({ attack, who: "ingest key", covers });
+const byToken = (attack: Attack, covers: readonly string[]): Row => ({ attack, who: "ingest token", covers });
 const byAgent = (attack: Attack, covers: readonly string[]): Row => ({ attack, who: "agent key", covers });
 const byAdministrator = (attack: Attack, covers: readonly string[]): Row => ({ attack, who: "administrator", covers });
 const byAnybody = (attack: Attack, covers: readonly string[]): Row => ({ attack, who: "unauthenticated client", covers });
@@ -54,6 +57,9 @@ export const TABLE: Readonly<Record<string, Row>> = {
   "unknown-users-passwords": byAdministrator(unknownUsersPasswords, ["PUT /api/users/{id}/password", "POST /api/users"]),
   "invented-nodes": byAgent(inventedNodes, ["POST /heartbeat", "GET /api/clusters"]),
   "largest-bodies": byKey(largestBodies, [LOGS, TRACES, METRICS]),
+  "otlp-bodies": byToken(otlpBodies, OTLP),
+  "otlp-metrics": byToken(otlpMetrics, ["POST /v1/metrics"]),
+  "otlp-senders": byToken(otlpSenders, ["POST /v1/logs", "POST /v1/traces"]),
   "log-flood": byKey(logFlood, [LOGS]),
   "wide-days": byKey(wideDays, [LOGS]),
   "new-series": byKey(newSeries, [METRICS]),

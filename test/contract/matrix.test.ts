@@ -13,10 +13,12 @@ import { authCases } from "./matrix/authentication-cases.ts";
 import { type Row, withId } from "./matrix/case.ts";
 import { ENROLMENT_ROWS } from "./matrix/enrolment-rows.ts";
 import { logsBody, spansBody, TELEMETRY_ROWS } from "./matrix/telemetry-rows.ts";
+import { OTLP_ROWS } from "./matrix/otlp-rows.ts";
 import { ASKED, backend, blue, newCookie, operator, readTokens, red, viewer } from "./matrix/tenants.ts";
 
 const MATRIX: Row[] = [
   ...TELEMETRY_ROWS,
+  ...OTLP_ROWS,
   ...ENROLMENT_ROWS,
   ...ACCOUNT_ROWS,
   { method: "GET", path: "/openapi.json", auth: "none", cases: () => [{ name: "served", send: (url) => call("GET", url), status: 200 }] },
@@ -41,7 +43,7 @@ const withToken = (token: string): string[] => [`Bearer ${token}`, `Basic ${Buff
 
 test("a read token, as a bearer or as a password, gets what a session gets where it may read, and 403 where a role is asked for", async () => {
   const check = async (origin: string, rows: readonly Row[]): Promise<void> => {
-    for (const row of rows.filter(({ auth }) => !["none", "signed", "install token"].includes(auth))) {
+    for (const row of rows.filter(({ auth }) => !["none", "signed", "install token", "ingest token"].includes(auth))) {
       const path = `${withId(row.path)}${row.neverEnds ? "?no=parameter" : ""}`;
       const body = row.method === "GET" || row.method === "DELETE" || row.auth === "reader" ? undefined : {};
       const session = row.auth === "reader" ? await call(row.method, `${origin}${path}`, { bearer: red.token }) : undefined;

@@ -52,7 +52,7 @@ function otlpRoute(signal: Signal, { handler, ingestTokens, signals }: OtlpRoute
       body: { description: "compressed with gzip or zstd, or uncompressed", type: "object" },
       response: { 200: { description: "durable; `partialSuccess` counts records that were not stored", type: "object" } },
     },
-    errors: ["unsupported_encoding", "over_quota", "not_found"],
+    errors: ["forbidden", "not_found", "over_quota", "unsupported_encoding"],
     config: { signal },
     errorHandler: sendOtlpError,
     handler: async (request, reply) => {
@@ -65,8 +65,11 @@ function otlpRoute(signal: Signal, { handler, ingestTokens, signals }: OtlpRoute
   };
 }
 
+/** From the raw list of headers: the type of an empty body is hidden already (http/app.ts). */
 function readEncoding(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
-  const type = request.raw.headers["content-type"]?.split(";", 1)[0]?.trim().toLowerCase();
+  const { rawHeaders } = request.raw;
+  const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === "content-type");
+  const type = at < 0 ? undefined : rawHeaders[at + 1]?.split(";", 1)[0]?.trim().toLowerCase();
   request.otlpEncoding = type === "application/json" ? "json" : type === "application/x-protobuf" ? "protobuf" : undefined;
   done();
 }

@@ -5,7 +5,7 @@ import { call, type Answer } from "../../fixtures/processes.ts";
 import { backend, red } from "./tenants.ts";
 
 /** `reader`: a session of any role, or a read token; a read token is 403 on what asks for a role. */
-export type Auth = "none" | "signed" | "reader" | "viewer" | "admin" | "operator" | "install token";
+export type Auth = "none" | "signed" | "ingest token" | "reader" | "viewer" | "admin" | "operator" | "install token";
 export interface Case {
   name: string;
   send: (url: string) => Promise<Answer>;

@@ -20,6 +20,8 @@ export let viewer: string;
 export const reader = { email: "viewer@red.example", password: randomUUID() };
 /** Of red and of blue. */
 export let readTokens: [string, string];
+/** Of red, for every signal. */
+export let ingestToken: string;
 export let cluster: { id: string; key: string };
 export let host: { id: string; key: string };
 
@@ -30,6 +32,7 @@ beforeAll(async () => {
   await call("POST", `${backend.apiUrl}/api/users`, { bearer: red.token, body: { ...reader, role: "viewer" } });
   viewer = await login(backend.apiUrl, reader.email, reader.password);
   readTokens = [await newReadToken(red), await newReadToken(blue)];
+  ingestToken = await made(red, "/api/ingest-tokens", { name: "matrix" }, "token");
   cluster = await enrol("/api/clusters/register", { cluster_name: "north", cluster_uid: randomUUID(), agent_version: "1" }, "cluster_id");
   host = await enrol("/api/v1/agents/register", { hostname: "db-1", machine_id: randomUUID(), agent_version: "1" }, "agent_id");
 });

@@ -2,18 +2,15 @@
 // no value is lost or rounded: 64-bit integers become strings of digits; memory and depth have limits, and what is not well-formed protobuf
 // throws `malformed_body`.
 import { ApiError } from "../../../errors.ts";
+import { MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_JSON_BYTES } from "../../limits.ts";
 import { JsonOutput } from "./json-output.ts";
 import { type Field, type Message, REQUESTS } from "./messages.ts";
 
 export type ProtobufSignal = keyof typeof REQUESTS;
 
-/** The JSON of a body may be as large as a body. */
-const MAX_JSON_BYTES = 32 * 1024 * 1024;
 /** OTLP/JSON of collectors is about 2.3 times as large. */
 const EXPECTED_GROWTH = 2.5;
 const MIN_BYTES = 1024;
-/** Messages within each other; a list within a list takes two. The collector and the protobuf libraries of Java and C++ stop at 100. */
-const MAX_DEPTH = 100;
 
 const VARINT = 0;
 const FIXED64 = 1;
@@ -25,7 +22,7 @@ const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 
 
 /** Throws `malformed_body` and `batch_too_large`. The result is alone in its memory. */
 export function protobufToJson(signal: ProtobufSignal, body: Uint8Array): Buffer<ArrayBuffer> {
-  const output = new JsonOutput(Math.max(MIN_BYTES, Math.ceil(body.byteLength * EXPECTED_GROWTH)), MAX_JSON_BYTES);
+  const output = new JsonOutput(Math.max(MIN_BYTES, Math.ceil(body.byteLength * EXPECTED_GROWTH)), MAX_PROTOBUF_JSON_BYTES);
   try {
     new Transcoder(body, output).message(REQUESTS[signal], 0, body.byteLength, 0);
     return output.take();
@@ -50,7 +47,7 @@ class Transcoder {
 
   /** Writes the message from `at` to `end`. A singular field that occurs twice is a duplicate key, of which JSON readers take the last. */
   message(message: Message, at: number, end: number, depth: number): void {
-    if (depth > MAX_DEPTH) throw malformed(`messages are nested more than ${MAX_DEPTH} deep`);
+    if (depth > MAX_PROTOBUF_DEPTH) throw malformed(`messages are nested more than ${MAX_PROTOBUF_DEPTH} deep`);
     const output = this.#output;
     // Repeated fields that are written already, by number; none is larger than 31.
     let written = 0;
