@@ -22,6 +22,8 @@ const Fleet = lazy(async () => (await import("./fleet/screen.tsx")).Fleet);
 const Logs = lazy(async () => (await import("./logs/screen.tsx")).Logs);
 const Metrics = lazy(async () => (await import("./metrics/screen.tsx")).Metrics);
 const Trace = lazy(async () => (await import("./traces/trace.tsx")).Trace);
+const Overview = lazy(async () => (await import("./overview/screen.tsx")).Overview);
+const Services = lazy(async () => (await import("./services/screen.tsx")).Services);
 const Traces = lazy(async () => (await import("./traces/screen.tsx")).Traces);
 
 function Console() {
@@ -49,6 +51,10 @@ function Console() {
 function Screen() {
   const { screen, id } = route.value;
   switch (screen) {
+    case "overview":
+      return <Overview />;
+    case "services":
+      return <Services />;
     case "fleet":
       return <Fleet />;
     case "add":
@@ -66,7 +72,7 @@ function Screen() {
     default:
       return (
         <p class="empty">
-          There is no such screen. <a href={address("fleet")}>To the fleet</a>
+          There is no such screen. <a href={address("overview")}>To the overview</a>
         </p>
       );
   }

@@ -7,6 +7,8 @@ import { Dialog } from "./parts/common.tsx";
 import { logOut, user } from "./state/session.ts";
 
 const SCREENS = [
+  ["overview", "Overview", "o"],
+  ["services", "Services", "v"],
   ["fleet", "Fleet", "f"],
   ["logs", "Logs", "l"],
   ["traces", "Traces", "t"],
@@ -38,7 +40,7 @@ export function Navigation() {
           <a
             key={screen}
             // The stretch of time goes along: what was seen in one signal is looked for in another.
-            href={address(screen, ["logs", "traces", "metrics"].includes(screen) ? { from, to } : {})}
+            href={address(screen, ["services", "logs", "traces", "metrics"].includes(screen) ? { from, to } : {})}
             aria-current={at === screen ? "page" : undefined}
             title={`g ${key}`}
           >
@@ -76,7 +78,7 @@ export function Navigation() {
 }
 
 const HELP = [
-  ["g, then f l t m a s", "to fleet, logs, traces, metrics, alerts, settings"],
+  ["g, then o v f l t m a s", "to overview, services, fleet, logs, traces, metrics, alerts, settings"],
   ["/", "into the query"],
   ["j k", "next and previous row"],
   ["Enter", "open the row"],

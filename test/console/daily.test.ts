@@ -51,6 +51,22 @@ async function sendRecords(): Promise<void> {
     record(120, "ERROR", '{"msg":"payment refused","card":{"brand":"visa"}}', { "exception.stacktrace": STACK, duration_ms: "812" }),
     record(60, "WARN", "slow answer", { duration_ms: "95" }),
   ]);
+  const span = (number: number, minutesAgo: number, more: object = {}) => ({
+    traceId: number === 0 ? TRACE : number.toString(16).padStart(32, "0"),
+    spanId: number === 0 ? "00f067aa0ba902b7" : number.toString(16).padStart(16, "0"),
+    name: number % 2 ? "GET /cart" : "<b>POST</b> /pay",
+    kind: 2,
+    startTimeUnixNano: `${NOW_MS - minutesAgo * 60_000}000000`,
+    endTimeUnixNano: `${NOW_MS - minutesAgo * 60_000 + (minutesAgo < 60 ? 400 : 20)}000000`,
+    ...more,
+  });
+  const failed = { status: { code: 2, message: "lock" } };
+  const spans = Array.from({ length: 40 }, (_, at) => span(at + 1, at < 20 ? 90 : 10, at < 25 ? {} : failed));
+  const traces = {
+    resourceSpans: [{ resource: { attributes: attributes({ "service.name": "web" }) }, scopeSpans: [{ spans: [span(0, 2), ...spans] }] }],
+  };
+  const json = { "content-type": "application/json" };
+  expect((await signedPost(backend.apiUrl, "/ingest/traces", made.json.api_key, JSON.stringify(traces), json)).status).toBe(204);
   await send("stock", [record(90, "ERROR", "lock wait", { duration_ms: "30" }, { traceId: TRACE, spanId: "00f067aa0ba902b7" })]);
 }
 
@@ -243,5 +259,36 @@ test("a log query becomes an alert rule that counts its records", async () => {
     operator: ">",
     threshold: 2,
   });
+  expect(complaints).toEqual([]);
+});
+
+test("the overview tells what fires, what got worse and what is missing, and each figure leads to it", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/");
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  await page.getByRole("link", { name: "1 firing alert", exact: true }).waitFor();
+  const row = page.getByRole("row").filter({ hasText: "web" });
+  await row.getByText("worse").waitFor();
+  expect(await page.getByRole("article", { name: "Not set up yet" }).textContent()).toContain("Notifications");
+  expect(await violations(page)).toEqual([]);
+  await row.getByRole("link", { name: "71 %" }).click();
+  await page.getByRole("heading", { name: "Traces" }).waitFor();
+  await eventually("its failed traces are listed", async () => (await rows(page).count()) === 15);
+  expect(complaints).toEqual([]);
+});
+
+test("a service has its charts and operations, which lead to traces and logs", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/#/services");
+  await page.getByRole("link", { name: "web", exact: true }).click();
+  await page.getByRole("heading", { name: "web" }).waitFor();
+  await eventually("three charts", async () => (await page.locator(".chart canvas").count()) === 3);
+  await page.getByRole("link", { name: "<b>POST</b> /pay" }).waitFor();
+  expect(await violations(page)).toEqual([]);
+  await page.getByRole("link", { name: "logs", exact: true }).click();
+  await eventually("its records are listed", async () => (await rows(page).count()) > 5);
+  expect(await page.getByRole("combobox", { name: "Query" }).inputValue()).toBe("source:web");
   expect(complaints).toEqual([]);
 });

@@ -101,8 +101,8 @@ test("while the collector has still to come, one link logs in, and the agent fol
   await page.goto(link);
   await page.getByText("waits for its collector: ").waitFor();
   await page.getByText(`${COLLECTOR} ${collector.version}: waiting for process ${process.pid}, which is bringing it`).waitFor();
-  await page.getByText("Nothing reports here yet.").waitFor();
-  expect(page.url()).toBe(`${origin}/#/fleet`);
+  await page.getByText("Not set up yet").waitFor();
+  expect(page.url()).toBe(`${origin}/#/overview`);
   await using other = await openPage(browser, origin, {}, REFUSED);
   await other.page.goto(link);
   await other.page.getByText("This link logs nobody in: ").waitFor();
@@ -110,6 +110,7 @@ test("while the collector has still to come, one link logs in, and the agent fol
   expect(other.page.url()).not.toContain(code);
 
   bringCollector();
+  await page.goto(`${origin}/#/fleet`);
   await page.getByRole("img", { name: "online" }).waitFor({ timeout: 150_000 });
   await page.getByText("waits for its collector").waitFor({ state: "detached" });
   for (const log of ["backend.out", "agent.out"]) expect(readIfThere(join(folder.path, "data", log))).not.toContain(code);

@@ -1,24 +1,18 @@
 // Fleet: clusters with their nodes, and hosts; silent ones first.
-import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { ago, moment } from "../state/time.ts";
+import { type Cluster, type Collector, type Host, isOld, readFleet } from "./members.ts";
 import { ThisMachine } from "./this-machine.tsx";
 import { Problem, Status, Table } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
-import { wholeList } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
 
 const EVERY_MS = 10_000;
 const SHOWN_NODES = 200;
 
-type Collector = NonNullable<ApiResponses["GET /api/v1/agents"][number]["collector"]>;
-
-/** Agents renew their key after 30 days by default (KEY_ROTATION_DAYS): a key of twice that age was not renewed. */
-const OLD_KEY_MS = 60 * 86_400_000;
-
-interface Member {
+interface NodeRow {
   readonly name: string;
   readonly online: boolean;
   readonly version: string | null;
@@ -26,16 +20,11 @@ interface Member {
   readonly collector: Collector | null;
 }
 
-type Cluster = ApiResponses["GET /api/clusters"][number];
-
-type Host = ApiResponses["GET /api/v1/agents"][number];
-
 export function Fleet() {
   const found = useLoaded(
     "fleet",
     async (signal) => {
-      const [clusters, hosts] = await Promise.all([wholeList<Cluster>("/api/clusters", signal), wholeList<Host>("/api/v1/agents", signal)]);
-      return { clusters: joined(clusters.rows), hosts: silentFirst(hosts.rows), atMs: Date.now() };
+      return { ...(await readFleet(signal)), atMs: Date.now() };
     },
     { everyMs: EVERY_MS },
   );
@@ -86,10 +75,6 @@ function silentAmong(members: readonly { readonly online: boolean }[]): number {
 function OldKeys({ members, atMs }: { members: readonly { readonly key_created_at: string | null }[]; atMs: number }) {
   const old = members.filter(({ key_created_at: at }) => isOld(at, atMs)).length;
   return old > 0 ? <strong class="level is-warn"> {counted(old, "old key")}</strong> : null;
-}
-
-function isOld(keyCreatedAt: string | null, atMs: number): boolean {
-  return keyCreatedAt !== null && atMs - Date.parse(keyCreatedAt) > OLD_KEY_MS;
 }
 
 function Nothing() {
@@ -175,7 +160,7 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
   );
 }
 
-function Members({ title, members, atMs }: { title: string; members: readonly Member[]; atMs: number }) {
+function Members({ title, members, atMs }: { title: string; members: readonly NodeRow[]; atMs: number }) {
   if (members.length === 0) return null;
   return (
     <Table title={title} heads={["node", "last heartbeat", "version", "collector"]}>
@@ -232,21 +217,7 @@ function Dot({ isOn }: { isOn: boolean }) {
   );
 }
 
-/** A cluster with many nodes comes in parts, on several pages. */
-function joined(clusters: readonly Cluster[]): Cluster[] {
-  const byId = new Map<string, Cluster>();
-  for (const cluster of clusters) {
-    const before = byId.get(cluster.cluster_id);
-    byId.set(cluster.cluster_id, before ? { ...cluster, nodes: [...before.nodes, ...cluster.nodes] } : cluster);
-  }
-  return silentFirst([...byId.values()]);
-}
-
-function silentFirst<T extends { readonly online: boolean; readonly last_heartbeat: string | null }>(members: readonly T[]): T[] {
-  return members.toSorted((a, b) => Number(a.online) - Number(b.online) || (a.last_heartbeat ?? "").localeCompare(b.last_heartbeat ?? ""));
-}
-
-function worstFirst(members: readonly Member[]): Member[] {
-  const rank = ({ collector, online }: Member): number => (online ? (collector && collector.state !== "running" ? 1 : 2) : 0);
+function worstFirst(members: readonly NodeRow[]): NodeRow[] {
+  const rank = ({ collector, online }: NodeRow): number => (online ? (collector && collector.state !== "running" ? 1 : 2) : 0);
   return members.toSorted((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
 }

@@ -19,18 +19,20 @@ export function Chart({
   fromS,
   toS,
   threshold,
+  heightPx = HEIGHT_PX,
 }: {
   series: readonly Series[];
   fromS: number;
   toS: number;
   threshold?: number | undefined;
+  heightPx?: number;
 }) {
   const place = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const element = place.current;
     if (!element) return undefined;
-    const plot = new uPlot(options(element, series, fromS, toS, threshold), dataOf(series), element);
-    const watcher = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT_PX }));
+    const plot = new uPlot({ ...options(element, series, fromS, toS, threshold), height: heightPx }, dataOf(series), element);
+    const watcher = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: heightPx }));
     watcher.observe(element);
     return () => {
       watcher.disconnect();

@@ -6,7 +6,16 @@ import { address, go } from "./route.ts";
 
 export const isHelpOpen = signal(false);
 
-export const SCREEN_KEYS: Record<string, string> = { f: "fleet", l: "logs", t: "traces", m: "metrics", a: "alerts", s: "settings" };
+export const SCREEN_KEYS: Record<string, string> = {
+  o: "overview",
+  v: "services",
+  f: "fleet",
+  l: "logs",
+  t: "traces",
+  m: "metrics",
+  a: "alerts",
+  s: "settings",
+};
 
 type Handler = (event: KeyboardEvent) => void;
 const own = new Map<string, Handler>();

@@ -18,7 +18,7 @@ export const route = computed(() => routeOf(fragment.value));
 export function routeOf(hash: string): Route {
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const [screen = "", id] = path.split("/").map(decoded);
-  return { screen: screen || "fleet", id: id || undefined, query: new URLSearchParams(query) };
+  return { screen: screen || "overview", id: id || undefined, query: new URLSearchParams(query) };
 }
 
 /** Values of parameters; of one that occurs several times, all. */

@@ -49,7 +49,7 @@ export async function logIn(email: string, password: string): Promise<void> {
  * By the link that `npm start` prints, `#/login/CODE`. A fragment is sent to no server; it leaves the address before anything else is done.
  */
 export async function logInByLink(code: string): Promise<void> {
-  go(address("fleet"), { replace: true });
+  go(address("overview"), { replace: true });
   try {
     await call("/api/auth/session/code", { method: "POST", body: { code } });
     // What is on the screen was asked by somebody else, or by nobody.

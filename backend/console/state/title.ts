@@ -3,6 +3,7 @@ import type { Route } from "./route.ts";
 
 const NAMES: Readonly<Record<string, string>> = {
   overview: "Overview",
+  services: "Services",
   fleet: "Fleet",
   add: "Add a cluster or host",
   logs: "Logs",

@@ -1,0 +1,64 @@
+// Clusters, nodes and hosts, and which of them need attention: silent ones, and ones with an old key.
+import type { ApiResponses } from "../../client/api.ts";
+import { wholeList } from "../state/api.ts";
+
+export type Cluster = ApiResponses["GET /api/clusters"][number];
+export type Host = ApiResponses["GET /api/v1/agents"][number];
+export type Collector = NonNullable<Host["collector"]>;
+
+/** Agents renew their key after 30 days by default (KEY_ROTATION_DAYS): a key of twice that age was not renewed. */
+const OLD_KEY_MS = 60 * 86_400_000;
+
+/** A cluster, one of its nodes, or a host. */
+export interface Member {
+  readonly kind: "cluster" | "node" | "host";
+  readonly name: string;
+  readonly online: boolean;
+  readonly lastHeartbeat: string | null;
+  readonly keyCreatedAt: string | null;
+  readonly collector: Collector | null;
+}
+
+export async function readFleet(signal: AbortSignal): Promise<{ clusters: Cluster[]; hosts: Host[] }> {
+  const [clusters, hosts] = await Promise.all([wholeList<Cluster>("/api/clusters", signal), wholeList<Host>("/api/v1/agents", signal)]);
+  return { clusters: joined(clusters.rows), hosts: silentFirst(hosts.rows) };
+}
+
+export async function allMembers(signal: AbortSignal): Promise<Member[]> {
+  const { clusters, hosts } = await readFleet(signal);
+  return [
+    ...clusters.map((cluster): Member => ({ ...memberOf("cluster", cluster.name, cluster), keyCreatedAt: cluster.key_created_at })),
+    ...clusters.flatMap(({ nodes }) => nodes.map((node) => ({ ...memberOf("node", node.name, node), collector: node.collector }))),
+    ...hosts.map((host) => ({
+      ...memberOf("host", host.hostname, host),
+      keyCreatedAt: host.key_created_at,
+      collector: host.collector,
+    })),
+  ];
+}
+
+function memberOf(kind: Member["kind"], name: string, from: { readonly online: boolean; readonly last_heartbeat: string | null }): Member {
+  return { kind, name, online: from.online, lastHeartbeat: from.last_heartbeat, keyCreatedAt: null, collector: null };
+}
+
+export function isSilent({ online }: { readonly online: boolean }): boolean {
+  return !online;
+}
+
+export function isOld(keyCreatedAt: string | null, atMs: number): boolean {
+  return keyCreatedAt !== null && atMs - Date.parse(keyCreatedAt) > OLD_KEY_MS;
+}
+
+/** A cluster with many nodes comes in parts, on several pages. */
+function joined(clusters: readonly Cluster[]): Cluster[] {
+  const byId = new Map<string, Cluster>();
+  for (const cluster of clusters) {
+    const before = byId.get(cluster.cluster_id);
+    byId.set(cluster.cluster_id, before ? { ...cluster, nodes: [...before.nodes, ...cluster.nodes] } : cluster);
+  }
+  return silentFirst([...byId.values()]);
+}
+
+function silentFirst<T extends { readonly online: boolean; readonly last_heartbeat: string | null }>(members: readonly T[]): T[] {
+  return members.toSorted((a, b) => Number(a.online) - Number(b.online) || (a.last_heartbeat ?? "").localeCompare(b.last_heartbeat ?? ""));
+}

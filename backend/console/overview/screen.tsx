@@ -1,0 +1,214 @@
+// The landing page: what fires, which agents are silent, which services got worse, how much data arrives, and what is not set up yet. Every
+// figure is a link to what it counts.
+import type { ComponentChildren } from "preact";
+import { Status, Table } from "../parts/common.tsx";
+import { counted, visible } from "../parts/text.ts";
+import { useRefresh } from "../parts/time-picker.tsx";
+import { isOld, isSilent } from "../fleet/members.ts";
+import { ThisMachine } from "../fleet/this-machine.tsx";
+import { servicesBetween, worstFirst } from "../services/service.ts";
+import { ServiceTable } from "../services/table.tsx";
+import { useLoaded } from "../state/loaded.ts";
+import { address } from "../state/route.ts";
+import { mayWrite } from "../state/session.ts";
+import { ago } from "../state/time.ts";
+import { type Overviewed, readOverview } from "./read.ts";
+
+const EVERY_MS = 30_000;
+const HOUR_MS = 3_600_000;
+const SHOWN = 10;
+
+export function Overview() {
+  const found = useLoaded("overview", readOverview, { everyMs: EVERY_MS });
+  useRefresh(found.reload);
+  const shown = found.value.value;
+  return (
+    <section class="screen overview" aria-labelledby="title">
+      <div class="bar">
+        <h1 id="title">Overview</h1>
+      </div>
+      <ThisMachine onReady={found.reload} />
+      <Status of={found}>
+        {shown && (
+          <>
+            <SetUp shown={shown} />
+            <div class="cards">
+              <Firing shown={shown} />
+              <Agents shown={shown} />
+              <Volume shown={shown} />
+            </div>
+          </>
+        )}
+      </Status>
+      <WorstServices />
+    </section>
+  );
+}
+
+function Card({ title, href, children }: { title: string; href: string; children: ComponentChildren }) {
+  return (
+    <article class="card">
+      <h2>
+        <a href={href}>{title}</a>
+      </h2>
+      {children}
+    </article>
+  );
+}
+
+function Firing({ shown: { alerts, channels, atMs } }: { shown: Overviewed }) {
+  const firing = alerts.filter(({ state }) => state === "firing");
+  return (
+    <Card title="Alerts" href={address("alerts", { view: "firing" })}>
+      <p>
+        <a class={`figure ${firing.length > 0 ? "level is-error" : ""}`} href={address("alerts", { view: "firing" })}>
+          {counted(firing.length, "firing alert")}
+        </a>
+        {alerts.length > firing.length && `, ${alerts.length - firing.length} pending`}
+      </p>
+      <ul class="plain-list">
+        {firing.slice(0, SHOWN).map(({ labels, activeAt }, at) => (
+          <li key={at}>
+            <a href={address("alerts", { view: "firing" })}>
+              <bdi>{visible(labels["alertname"] ?? "")}</bdi>
+            </a>{" "}
+            <span class="quiet">
+              {visible(labels["severity"] ?? "")}, since {ago(activeAt, atMs)}
+            </span>
+          </li>
+        ))}
+      </ul>
+      {firing.length > 0 && channels === 0 && (
+        <p class="is-warn">
+          No one is notified: <a href={address("alerts", { view: "channels", channel: "new" })}>add a channel</a>.
+        </p>
+      )}
+    </Card>
+  );
+}
+
+function Agents({ shown: { members, atMs } }: { shown: Overviewed }) {
+  const silent = members.filter(isSilent);
+  const old = members.filter((member) => isOld(member.keyCreatedAt, atMs));
+  const broken = members.filter(({ online, collector }) => online && collector && collector.state !== "running");
+  return (
+    <Card title="Agents" href={address("fleet")}>
+      <p>
+        <a class={`figure ${silent.length > 0 ? "level is-error" : ""}`} href={address("fleet")}>
+          {silent.length} silent
+        </a>{" "}
+        of {members.length}
+      </p>
+      <ul class="plain-list">
+        {silent.slice(0, SHOWN).map(({ kind, name, lastHeartbeat }) => (
+          <li key={`${kind} ${name}`}>
+            <a href={address("fleet")}>
+              <bdi>{visible(name)}</bdi>
+            </a>{" "}
+            <span class="quiet">
+              {kind}, {ago(lastHeartbeat, atMs)}
+            </span>
+          </li>
+        ))}
+      </ul>
+      {broken.length > 0 && (
+        <p class="level is-warn">
+          <a href={address("fleet")}>{counted(broken.length, "collector")}</a> not running
+        </p>
+      )}
+      {old.length > 0 && (
+        <p class="level is-warn">
+          <a href={address("fleet")}>{counted(old.length, "old key")}</a>, older than 60 days
+        </p>
+      )}
+    </Card>
+  );
+}
+
+const SCREEN_OF_SIGNAL: Readonly<Record<string, string>> = { logs: "logs", traces: "traces", metrics: "metrics" };
+
+function Volume({ shown: { volume } }: { shown: Overviewed }) {
+  return (
+    <Card title="Stored today" href={address("settings", { part: "usage" })}>
+      {volume.length === 0 && <p class="quiet">Nothing yet.</p>}
+      {volume.length > 0 && (
+        <Table title="Stored today by signal" heads={["signal", "records", "data"]}>
+          {volume.map(({ signal, records, bytes }) => (
+            <tr key={signal}>
+              <th scope="row">
+                <a href={address(SCREEN_OF_SIGNAL[signal] ?? "settings")}>{visible(signal)}</a>
+              </th>
+              <td class="number">{records.toLocaleString("en")}</td>
+              <td class="number">{bytesText(bytes)}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </Card>
+  );
+}
+
+/** What is missing, each with the step that adds it. Nothing if all of it is there. */
+function SetUp({ shown: { members, signals, rules, channels } }: { shown: Overviewed }) {
+  const steps: [boolean, string, string, string][] = [
+    [members.length > 0, "Agents", "Add a cluster or host", address("add")],
+    [signals.has("logs"), "Logs", "Agents send them; or send them directly with a key", address("settings", { part: "credentials" })],
+    [signals.has("traces"), "Traces", "Point an OpenTelemetry SDK at an agent, or use a key", address("settings", { part: "credentials" })],
+    [signals.has("metrics"), "Metrics", "Agents send them; or send them directly with a key", address("settings", { part: "credentials" })],
+    [rules > 0, "Alert rules", "Add a rule", address("alerts", { rule: "new" })],
+    [channels > 0, "Notifications", "Add a channel", address("alerts", { view: "channels", channel: "new" })],
+  ];
+  const missing = steps.filter(([isDone]) => !isDone);
+  if (missing.length === 0 || !mayWrite.value) return null;
+  return (
+    <article class="card" aria-label="Not set up yet">
+      <h2>Not set up yet</h2>
+      <ul class="plain-list">
+        {missing.map(([, name, step, href]) => (
+          <li key={name}>
+            <strong>{name}</strong> <a href={href}>{step}</a>
+          </li>
+        ))}
+      </ul>
+    </article>
+  );
+}
+
+function WorstServices() {
+  const found = useLoaded(
+    "services of the last hour",
+    async (signal) => {
+      const nowMs = Date.now();
+      const [now, before] = await Promise.all([
+        servicesBetween(nowMs - HOUR_MS, nowMs, signal),
+        servicesBetween(nowMs - 2 * HOUR_MS, nowMs - HOUR_MS, signal),
+      ]);
+      return worstFirst(now, before);
+    },
+    { everyMs: 2 * EVERY_MS },
+  );
+  const services = found.value.value ?? [];
+  return (
+    <article class="card">
+      <h2>
+        <a href={address("services")}>Services in the last hour</a>
+      </h2>
+      <Status of={found} empty={services.length === 0 && "No spans in the last hour."}>
+        {services.length > 0 && <ServiceTable services={services.slice(0, 2 * SHOWN)} range={{ from: "1h", to: undefined }} />}
+        {services.length > 2 * SHOWN && (
+          <p>
+            <a href={address("services")}>All {services.length} services</a>
+          </p>
+        )}
+      </Status>
+    </article>
+  );
+}
+
+const UNITS = ["B", "kB", "MB", "GB", "TB"] as const;
+
+/** `112.7 MB`. */
+export function bytesText(bytes: number): string {
+  const power = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
+  return `${Number((bytes / 1000 ** power).toPrecision(4)).toLocaleString("en")} ${UNITS[power]}`;
+}

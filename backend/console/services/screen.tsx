@@ -1,0 +1,156 @@
+// All services of a range, what got worse first; and one service with its charts and operations.
+import { useSignal } from "@preact/signals";
+import { counted, visible } from "../parts/text.ts";
+import { Status, Table } from "../parts/common.tsx";
+import { Download } from "../parts/download.tsx";
+import { lazy } from "../parts/screens.tsx";
+import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
+import { call } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { address, route } from "../state/route.ts";
+import { currentRange, rangeQuery, span } from "../state/time.ts";
+import { written } from "../logs/query-line.ts";
+import { type Operation, type Point, rateText, servicesBetween, shareText, worstFirst } from "./service.ts";
+import { ServiceTable } from "./table.tsx";
+
+const Chart = lazy(async () => (await import("../metrics/chart.tsx")).Chart);
+
+export function Services() {
+  const { id, query } = route.value;
+  const again = useSignal(0);
+  useRefresh(() => again.value++);
+  const asked = `${query.get("from")} ${query.get("to")} ${again.value}`;
+  const range = { from: query.get("from") ?? undefined, to: query.get("to") ?? undefined };
+  return (
+    <section class="screen services" aria-labelledby="title">
+      <div class="bar">
+        <h1 id="title">{id ? <bdi>{visible(id)}</bdi> : "Services"}</h1>
+        <TimePicker onNow={() => again.value++} />
+        {id && <ServiceLinks service={id} range={range} />}
+      </div>
+      {id ? <OneService service={id} asked={asked} range={range} key={id} /> : <AllServices asked={asked} range={range} />}
+    </section>
+  );
+}
+
+type RangeAddress = { readonly from: string | undefined; readonly to: string | undefined };
+
+function AllServices({ asked, range }: { asked: string; range: RangeAddress }) {
+  const found = useLoaded(asked, async (signal) => {
+    const { fromMs, toMs } = currentRange();
+    const [now, before] = await Promise.all([servicesBetween(fromMs, toMs, signal), servicesBetween(2 * fromMs - toMs, fromMs, signal)]);
+    return worstFirst(now, before);
+  });
+  const services = found.value.value ?? [];
+  const worse = services.filter((service) => service.worse > 0).length;
+  return (
+    <Status of={found} empty={services.length === 0 && <p>No spans in this range. Send traces with an OpenTelemetry SDK.</p>}>
+      {services.length > 0 && (
+        <>
+          <p role="status">
+            {counted(services.length, "service")}
+            {worse > 0 && <strong class="level is-error"> {worse} worse than in the range before</strong>}
+            <Download name="services" read={() => services.map(({ series: _series, worse: _worse, ...figures }) => ({ ...figures }))} />
+          </p>
+          <ServiceTable services={services} range={range} />
+        </>
+      )}
+    </Status>
+  );
+}
+
+function ServiceLinks({ service, range }: { service: string; range: RangeAddress }) {
+  return (
+    <>
+      <a href={address("traces", { service, ...range })}>traces</a>
+      <a href={address("traces", { service, error: "true", ...range })}>traces with errors</a>
+      <a href={address("logs", { q: written({ not: false, name: "source", value: service }), ...range })}>logs</a>
+      <a href={address("services", range)}>all services</a>
+    </>
+  );
+}
+
+function OneService({ service, asked, range }: { service: string; asked: string; range: RangeAddress }) {
+  const path = `/query/services/${encodeURIComponent(service)}`;
+  const found = useLoaded(`${service} ${asked}`, async (signal) => {
+    const { fromMs, toMs } = currentRange();
+    const query = rangeQuery(currentRange());
+    const [points, operations] = await Promise.all([
+      call<Point[]>(`${path}/timeseries`, { query, signal }),
+      call<Operation[]>(`${path}/operations`, { query, signal }),
+    ]);
+    return { points, operations, fromS: fromMs / 1000, toS: toMs / 1000 };
+  });
+  const shown = found.value.value;
+  const isEmpty = shown?.points.every(({ calls }) => calls === 0) && shown.operations.length === 0;
+  return (
+    <Status of={found} empty={isEmpty && "No calls in this range."}>
+      {shown && !isEmpty && (
+        <>
+          <div class="charts">
+            <Figure title="Calls per second" shown={shown} lines={[["rate", ({ rate }) => rate]]} />
+            <Figure title="Errors, share" shown={shown} lines={[["errors", ({ error_ratio: ratio }) => ratio]]} />
+            <Figure
+              title="Latency, ms"
+              shown={shown}
+              lines={[
+                ["p50", ({ p50_ms: ms }) => ms],
+                ["p95", ({ p95_ms: ms }) => ms],
+                ["p99", ({ p99_ms: ms }) => ms],
+              ]}
+            />
+          </div>
+          <Operations service={service} operations={shown.operations} range={range} />
+        </>
+      )}
+    </Status>
+  );
+}
+
+interface FigureProps {
+  readonly title: string;
+  readonly shown: { readonly points: readonly Point[]; readonly fromS: number; readonly toS: number };
+  readonly lines: readonly (readonly [name: string, of: (point: Point) => number | null])[];
+}
+
+function Figure({ title, shown: { points, fromS, toS }, lines }: FigureProps) {
+  const series = lines.map(([name, of]) => ({
+    name,
+    short: name,
+    points: points.map((point) => [Date.parse(point.start) / 1000, of(point) ?? Number.NaN] as const),
+  }));
+  return (
+    <figure>
+      <figcaption>{title}</figcaption>
+      <Chart series={series} fromS={fromS} toS={toS} heightPx={180} />
+    </figure>
+  );
+}
+
+function Operations({ service, operations, range }: { service: string; operations: readonly Operation[]; range: RangeAddress }) {
+  return (
+    <Table title="Operations" heads={["operation", "kind", "rate", "errors", "p50", "p95", "p99"]}>
+      {operations.map(({ operation, kind, rate, error_ratio: errors, p50_ms: p50, p95_ms: p95, p99_ms: p99 }) => (
+        <tr key={`${operation} ${kind}`}>
+          <th scope="row">
+            <a href={address("traces", { service, operation, ...range })}>
+              <bdi>{visible(operation)}</bdi>
+            </a>
+          </th>
+          <td>{visible(kind.toLowerCase())}</td>
+          <td class="number">{rateText(rate)}</td>
+          <td class="number">
+            <a class={errors > 0 ? "level is-error" : ""} href={address("traces", { service, operation, error: "true", ...range })}>
+              {shareText(errors)}
+            </a>
+          </td>
+          {[p50, p95, p99].map((ms, at) => (
+            <td class="number" key={at}>
+              {ms === null ? "–" : span(ms)}
+            </td>
+          ))}
+        </tr>
+      ))}
+    </Table>
+  );
+}

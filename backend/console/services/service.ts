@@ -1,0 +1,52 @@
+// Services as GET /query/services has them, and which of them got worse.
+import type { ApiResponses } from "../../client/api.ts";
+import { call } from "../state/api.ts";
+
+export type Service = ApiResponses["GET /query/services"][number];
+/** Of one service over time. */
+export type Point = ApiResponses["GET /query/services/{service}/timeseries"][number];
+export type Operation = ApiResponses["GET /query/services/{service}/operations"][number];
+export type Figured = Pick<Service, "calls" | "error_ratio" | "p95_ms">;
+
+/** A change of p95 counts from this factor on, and of the share of errors from this difference on. */
+const [WORSE_LATENCY, WORSE_ERRORS] = [1.5, 0.01];
+/** Fewer calls say little. */
+const LEAST_CALLS = 10;
+
+export async function servicesBetween(fromMs: number, toMs: number, signal: AbortSignal): Promise<Service[]> {
+  const query: [string, string][] = [
+    ["start", new Date(fromMs).toISOString()],
+    ["end", new Date(toMs).toISOString()],
+  ];
+  return await call<Service[]>("/query/services", { query, signal });
+}
+
+/** How much worse it is than before: 0 if it is not. */
+export function worseBy(now: Figured, before: Figured | undefined): number {
+  if (now.calls < LEAST_CALLS) return 0;
+  const errors = now.error_ratio - (before?.error_ratio ?? 0);
+  const latency = before?.p95_ms && now.p95_ms && before.calls >= LEAST_CALLS ? now.p95_ms / before.p95_ms : 1;
+  return (errors >= WORSE_ERRORS ? errors * 10 : 0) + (latency >= WORSE_LATENCY ? Math.log2(latency) : 0);
+}
+
+/** Those that got worse, the worst first; then those with the most calls. */
+export function worstFirst<T extends Figured & { readonly service: string }>(
+  now: readonly T[],
+  before: readonly T[],
+): (T & { readonly worse: number })[] {
+  const earlier = new Map(before.map((service) => [service.service, service]));
+  return now
+    .map((service) => ({ ...service, worse: worseBy(service, earlier.get(service.service)) }))
+    .toSorted((a, b) => b.worse - a.worse || b.calls - a.calls || a.service.localeCompare(b.service));
+}
+
+/** `1.2/s`, `3.4/min`. */
+export function rateText(perSecond: number): string {
+  if (perSecond === 0) return "0";
+  if (perSecond >= 1) return `${Number(perSecond.toPrecision(3)).toLocaleString("en")}/s`;
+  return `${Number((perSecond * 60).toPrecision(2))}/min`;
+}
+
+export function shareText(ratio: number): string {
+  return ratio === 0 ? "0 %" : ratio < 0.001 ? "< 0.1 %" : `${Number((ratio * 100).toPrecision(2))} %`;
+}

@@ -1,0 +1,61 @@
+// Services with rate, errors, p95 and how each went. Every figure leads to what it counts.
+import { Sparkline } from "../parts/sparkline.tsx";
+import { Table } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { address } from "../state/route.ts";
+import { span } from "../state/time.ts";
+import { rateText, type Service, shareText } from "./service.ts";
+
+export interface ServiceTableProps {
+  readonly services: readonly (Service & { readonly worse: number })[];
+  /** `from` and `to` of what the figures lead to. */
+  readonly range: { readonly from: string | undefined; readonly to: string | undefined };
+}
+
+const over = (what: string) => <span class="unseen">{what} over time</span>;
+const HEADS = ["service", "rate", over("calls"), "errors", over("errors"), "p95", over("p95")];
+
+export function ServiceTable({ services, range }: ServiceTableProps) {
+  return (
+    <Table title="Services" heads={HEADS}>
+      {services.map((service) => (
+        <ServiceRow key={service.service} service={service} range={range} />
+      ))}
+    </Table>
+  );
+}
+
+function ServiceRow({ service, range }: { service: ServiceTableProps["services"][number]; range: ServiceTableProps["range"] }) {
+  const { service: name, rate, error_ratio: errors, p95_ms: p95, series } = service;
+  const shown = visible(name);
+  return (
+    <tr>
+      <th scope="row">
+        <a href={address("services", range, name)}>
+          <bdi>{shown}</bdi>
+        </a>
+        {service.worse > 0 && <span class="level is-error"> worse</span>}
+      </th>
+      <td class="number">
+        <a href={address("traces", { service: name, ...range })}>{rateText(rate)}</a>
+      </td>
+      <td>
+        <Sparkline values={series.calls} label={`calls of ${shown}`} />
+      </td>
+      <td class="number">
+        <a class={errors > 0 ? "level is-error" : ""} href={address("traces", { service: name, error: "true", ...range })}>
+          {shareText(errors)}
+        </a>
+      </td>
+      <td>
+        <Sparkline values={series.errors} label={`errors of ${shown}`} colour="is-error" />
+      </td>
+      <td class="number">
+        <a href={address("traces", { service: name, sort: "slowest", ...range })}>{p95 === null ? "–" : span(p95)}</a>
+      </td>
+      <td>
+        <Sparkline values={series.p95_ms} label={`p95 of ${shown}`} colour="is-warn" />
+      </td>
+    </tr>
+  );
+}
