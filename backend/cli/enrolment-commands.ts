@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { Problem } from "./cli-error.ts";
 import { addRemoval, type Console } from "./output.ts";
-import type { Row } from "./table.ts";
+import { type Row, shortened } from "./table.ts";
 
 export function addEnrolmentCommands(program: Command, console: Console): void {
   addTokens(program, console);
@@ -55,7 +55,7 @@ function addClusters(program: Command, console: Console): void {
     .action(async (cluster: string) => {
       const found = (await allClusters(console)).find((row) => row["cluster_id"] === cluster || row["name"] === cluster);
       if (!found) throw new Problem(`there is no cluster ${cluster} in your organisation: \`atherops clusters\` lists them`);
-      console.print(found.nodes, ["name", "agent_version", "last_heartbeat", "collector"]);
+      console.print(found.nodes, ["name", "online", "agent_version", "last_heartbeat", "collector"]);
     });
   addRemoval(clusters, console, "remove a cluster and revoke its keys at once", (id) => `/api/clusters/${id}`);
 }
@@ -85,12 +85,15 @@ function addHosts(program: Command, console: Console): void {
         ...row,
         config: `${row.config.in_force ?? "-"} of ${row.config.version}`,
         refused: row.config.error,
+        collector: collectorText(row["collector"]),
       }));
       console.print(console.json ? rows : shown, [
         "hostname",
         "online",
         "agent_version",
         "last_heartbeat",
+        "key_created_at",
+        "collector",
         "config",
         "refused",
         "agent_id",
@@ -113,6 +116,12 @@ It may set intervals, log_paths, signals and log_level, and nothing else. Exampl
       console.note(`version ${version} written; the host applies it at its next poll, and \`atherops hosts\` shows when it has`);
     });
   addRemoval(hosts, console, "remove a host and revoke its keys at once", (id) => `/api/v1/agents/${id}`);
+}
+
+/** `running`, or the state with its restarts and last error. */
+function collectorText(report: unknown): string {
+  const { state, restarts, last_error: error } = (report ?? {}) as { state?: string; restarts?: number; last_error?: string };
+  return [state ?? "", restarts ? `${restarts} restarts` : "", error ? shortened(error, 60) : ""].filter(Boolean).join(", ");
 }
 
 function addKeys(program: Command, console: Console): void {

@@ -70,8 +70,10 @@ export function addLogCommands(program: Command, console: Console): void {
       const filters = filtersOf(words, options);
       if (options.histogram) await showHistogram(console, filters, options);
       if (options.field !== undefined) await showFields(console, filters, options, options.field);
-      if (!options.histogram && options.field === undefined)
-        await read(console, { path: "/query/logs", time: "timestamp", line: logLine }, filters, options);
+      if (!options.histogram && options.field === undefined) {
+        const shape = { path: "/query/logs", time: "timestamp", line: logLine, empty: () => levelHint(options.level) };
+        await read(console, shape, filters, options);
+      }
     });
 
   withFilters(program.command("tail").description("logs of your organisation as they arrive, until Ctrl-C"))
@@ -96,6 +98,14 @@ function withFilters(command: Command): Command {
     .option("--host-id <id>", "cluster, host or key that sent it")
     .option("--node <name>", "its name")
     .option("--trace-id <hex>", "of one trace");
+}
+
+const LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"];
+
+/** Senders may use other levels, so a misspelled one is a hint and not an error. */
+function levelHint(level: string | undefined): string | undefined {
+  if (level === undefined || LEVELS.includes(level.toLowerCase())) return undefined;
+  return `--level ${level}: usual levels are ${LEVELS.join(", ")}`;
 }
 
 /** An empty filter matches everything, which a user who writes one does not mean. */

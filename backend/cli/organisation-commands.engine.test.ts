@@ -51,7 +51,7 @@ test("usage is a table of days and signals", async () => {
   const admin = await login(org);
   const { code, out } = await atherops("usage --days 2", admin);
   expect([code, out.split("\n")[0]?.split(/ +/)]).toEqual([0, ["DAY", "SIGNAL", "BYTES", "RECORDS", "ACTIVE_SERIES"]]);
-  expect(out).toMatch(/\d{4}-\d\d-\d\d +logs +1234 +56\b.*\n/);
+  expect(out).toMatch(/\d{4}-\d\d-\d\d +logs +1\.234 kB +56\b.*\n/);
   expect(await atherops("usage --days 1000", admin)).toMatchObject({ code: 2, err: expect.stringMatching(/^atherops: --days: /) });
 });
 
@@ -60,13 +60,13 @@ test("limits are set by name by an operator, however many organisations there ar
   expect((await atherops("orgs", operator)).out.split("\n").length).toBe(7);
   expect((await atherops("limits set d --records-per-second 5", operator)).code).toBe(0);
   const set = await atherops("limits set shop --bytes-per-second 1000", operator);
-  expect(set.out).toMatch(/BYTES_PER_SECOND +RECORDS_PER_SECOND +ACTIVE_SERIES\n1000 +0 +0\n/);
+  expect(set.out).toMatch(/BYTES_PER_SECOND +RECORDS_PER_SECOND +ACTIVE_SERIES\n1000 +unlimited +unlimited\n/);
   expect((await atherops("limits", admin)).out).toBe(set.out);
-  expect((await atherops("limits show d", operator)).out).toMatch(/\n0 +5 +0\n/);
-  expect((await atherops("limits set d --bytes-per-second 7", operator)).out).toMatch(/\n7 +5 +0\n/);
-  expect((await atherops("limits set d --records-per-second default", operator)).out).toMatch(/\n7 +0 +0\n/);
+  expect((await atherops("limits show d", operator)).out).toMatch(/\nunlimited +5 +unlimited\n/);
+  expect((await atherops("limits set d --bytes-per-second 7", operator)).out).toMatch(/\n7 +5 +unlimited\n/);
+  expect((await atherops("limits set d --records-per-second default", operator)).out).toMatch(/\n7 +unlimited +unlimited\n/);
   expect((await atherops("limits set d", operator)).err).toContain("nothing to set");
-  expect((await atherops("limits show d", operator)).out).toMatch(/\n7 +0 +0\n/);
+  expect((await atherops("limits show d", operator)).out).toMatch(/\n7 +unlimited +unlimited\n/);
   expect((await atherops("limits set nowhere --active-series 1", operator)).err).toContain("there is no organisation nowhere");
   expect((await atherops("limits set shop --bytes-per-second much", operator)).err).toContain(
     "--bytes-per-second much: must be a whole number, or `default`",

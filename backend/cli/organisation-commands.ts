@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { Problem, WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";
 import { rowLimit } from "./query-range.ts";
+import { bytesText, type Row } from "./table.ts";
 
 const LIMITS = ["bytes_per_second", "records_per_second", "active_series"];
 const LIMIT = "a number; 0 is unlimited; `default` is that of the backend's settings; left out stays as it is";
@@ -15,15 +16,11 @@ export function addOrganisationCommands(program: Command, console: Console): voi
     .command("usage")
     .description("what was stored of your organisation's telemetry, by day and signal")
     .option("--days <number>", "number of days, including today", "30")
-    .action(async ({ days }: { days: string }) =>
-      console.print(await console.client().call("GET", "/api/usage", { query: { days } }), [
-        "day",
-        "signal",
-        "bytes",
-        "records",
-        "active_series",
-      ]),
-    );
+    .action(async ({ days }: { days: string }) => {
+      const rows = await console.client().call<Row[]>("GET", "/api/usage", { query: { days } });
+      const shown = console.json ? rows : rows.map((row) => ({ ...row, bytes: bytesText(Number(row["bytes"])) }));
+      console.print(shown, ["day", "signal", "bytes", "records", "active_series"]);
+    });
   addLimits(program, console);
   addAudit(program, console);
 }
@@ -36,7 +33,7 @@ function addLimits(program: Command, console: Console): void {
     .argument("[organisation]", "default: your own")
     .action(async (organisation: string | undefined) => {
       const path = organisation === undefined ? "/api/limits" : `/api/orgs/${(await orgOf(console, organisation)).org_id}/limits`;
-      console.print([await console.client().call("GET", path)], LIMITS);
+      printLimits(console, await console.client().call("GET", path));
     });
   limits
     .command("set <organisation>")
@@ -54,8 +51,14 @@ function addLimits(program: Command, console: Console): void {
       const path = `/api/orgs/${(await orgOf(console, organisation)).org_id}/limits`;
       // The route replaces all of them.
       const body = { ...(await console.client().call<Record<string, number>>("GET", path)), ...changed };
-      console.print([await console.client().call("PUT", path, { body })], LIMITS);
+      printLimits(console, await console.client().call("PUT", path, { body }));
     });
+}
+
+/** For people, 0 is what it means. */
+function printLimits(console: Console, limits: Row): void {
+  const shown = Object.fromEntries(LIMITS.map((name) => [name, limits[name] === 0 ? "unlimited" : limits[name]]));
+  console.print([console.json ? limits : shown], LIMITS);
 }
 
 function addAudit(program: Command, console: Console): void {

@@ -29,6 +29,8 @@ export interface Shape {
   time: string;
   line?: (row: Row) => string;
   columns?: readonly string[];
+  /** What else may be the reason if there is nothing. */
+  empty?: () => Promise<string | undefined> | string | undefined;
 }
 
 export async function read(console: Console, shape: Shape, filters: Query, options: RangeOptions): Promise<void> {
@@ -37,6 +39,8 @@ export async function read(console: Console, shape: Shape, filters: Query, optio
   const rows = await newest(console, shape.path, query, rowLimit(options.limit));
   const print = (some: readonly Row[], first: boolean) => printRows(console, shape, some, first);
   print(rows.toReversed(), true);
+  const hint = rows.length === 0 ? await shape.empty?.() : undefined;
+  if (hint !== undefined) console.note(hint);
   if (options.follow)
     await follow({
       client,

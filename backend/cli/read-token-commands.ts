@@ -40,8 +40,11 @@ export function addReadTokenCommands(program: Command, console: Console): void {
 
 function toEnter(address: string, name: string, { id, expires_at }: { id: string; expires_at: string }): string {
   return `read token ${name} (${id}) made, for reading until ${expires_at}; it is not shown again
-In Grafana: Connections, Add new data source, Prometheus. Enter there, with the address by which Grafana reaches the backend:
+In Grafana: Connections, Add new data source. Enter there, with the address by which Grafana reaches the backend:
   Prometheus server URL   ${address}/query/prometheus
+  Loki URL                ${address}/query/loki
+  Jaeger URL              ${address}/query/jaeger
+  Alertmanager URL        ${address}/alerting/alertmanager, implementation Prometheus
   Authentication          Basic authentication
   User                    any, such as atherops
   Password                the token`;

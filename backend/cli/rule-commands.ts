@@ -8,7 +8,7 @@ import { type LogConditionOptions, logsGiven, withLogOptions } from "./log-condi
 import type { Console } from "./output.ts";
 import { rowLimit, sinceStart } from "./query-range.ts";
 import { existingRules, rulePath, RULES, SEVERITIES, tried } from "./rule-kind.ts";
-import type { Row } from "./table.ts";
+import { type Row, shortened } from "./table.ts";
 
 interface RuleOptions extends LogConditionOptions {
   name?: string;
@@ -31,6 +31,9 @@ Or it counts log records, with the filters of /query/logs:
     --by label.k8s.pod.name --annotation summary='{{ $labels.k8s_pod_name }} has {{ $value }} errors'
 
 \`atherops apply --help\` shows how to keep rules in a file.`;
+
+/** Characters; `rules show` prints all. */
+const SHOWN_EXPRESSION = 120;
 
 export function addRuleCommands(program: Command, console: Console): void {
   const rules = program.command("rules").description("alert rules: conditions on metrics and logs");
@@ -190,5 +193,6 @@ async function list(console: Console): Promise<void> {
     });
   const states = new Map(live.data.groups.flatMap((group) => group.rules).map((rule) => [rule["name"], rule["state"]]));
   const shown = rows.map((row) => ({ ...row, state: row["enabled"] === false ? "disabled" : states.get(row["name"]) }));
-  console.print(shown, ["name", "severity", "state", "for", "expr", "id"]);
+  const fitting = shown.map((row: Row) => ({ ...row, expr: shortened(String(row["expr"]), SHOWN_EXPRESSION) }));
+  console.print(console.json ? shown : fitting, ["name", "severity", "state", "for", "expr", "id"]);
 }

@@ -28,6 +28,19 @@ export function cell(value: unknown): string {
   return visible(text);
 }
 
+const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB"] as const;
+
+/** `112.7 MB`, of decimal units. */
+export function bytesText(bytes: number): string {
+  const power = Math.min(BYTE_UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
+  return `${Number((bytes / 1000 ** power).toPrecision(4))} ${BYTE_UNITS[power]}`;
+}
+
+/** At most so many characters, the last of them `…` if the text is longer. */
+export function shortened(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, most - 1)}…`;
+}
+
 /** C0, C1, DEL, line separators and direction overrides as \u escapes. */
 export function visible(text: string): string {
   return text.replace(CONTROLS, (character) => (character === "\n" ? "\\n" : character === "\t" ? "\\t" : escaped(character)));

@@ -4,6 +4,7 @@ import { WrongUsage } from "./cli-error.ts";
 import { columnsOf, type Console } from "./output.ts";
 import { labels, newest, rowLimit, sinceStart } from "./query-range.ts";
 import { type RangeOptions, read, withRange } from "./read-rows.ts";
+import { visible } from "./table.ts";
 import { type TraceSpan, waterfall } from "./waterfall.ts";
 
 const DEFAULT_SPANS = "5000";
@@ -21,7 +22,8 @@ export function addTraceCommands(program: Command, console: Console): void {
     );
   traces.action(async (options: RangeOptions & { service?: string; error?: boolean; traceId?: string }) => {
     const query = { service: options.service, error: options.error ? "true" : undefined, trace_id: options.traceId };
-    await read(console, { path: "/query/traces", time: "Timestamp", columns: SPAN_COLUMNS }, query, options);
+    const empty = async () => await serviceHint(console, options.service);
+    await read(console, { path: "/query/traces", time: "Timestamp", columns: SPAN_COLUMNS, empty }, query, options);
   });
   addSearch(traces, console);
   program
@@ -65,6 +67,17 @@ function addSearch(traces: Command, console: Console): void {
     .action(async (_options: object, command: Command) => search(console, command.optsWithGlobals<SearchOptions>()));
 }
 
+const MOST_NAMED = 10;
+
+/** Undefined if the service is known, or none was given. */
+async function serviceHint(console: Console, service: string | undefined): Promise<string | undefined> {
+  if (service === undefined) return undefined;
+  const known = (await console.client().call<{ service: string }[]>("GET", "/query/services")).map((row) => row.service);
+  if (known.includes(service)) return undefined;
+  const names = known.slice(0, MOST_NAMED).map(visible).join(", ");
+  return `--service ${service}: no such service; ${known.length === 0 ? "no service has sent spans" : `there is ${names}`}`;
+}
+
 interface SearchOptions {
   service?: string;
   operation?: string;
@@ -100,7 +113,11 @@ async function search(console: Console, options: SearchOptions): Promise<void> {
     ...labels(options.label),
   };
   const rows = await newest(console, "/query/traces/search", query, rowLimit(options.limit));
-  if (rows.length === 0) console.note("nothing in this range; --since 24h looks further back");
+  if (rows.length === 0) {
+    console.note("nothing in this range; --since 24h looks further back");
+    const hint = await serviceHint(console, service);
+    if (hint !== undefined) console.note(hint);
+  }
   if (console.json) console.lines(rows);
   else if (rows.length > 0) console.print(rows, TRACE_COLUMNS);
 }

@@ -166,7 +166,7 @@ test("what senders wrote is text: no markup, no direction, no script, and a line
   expect(await row.textContent()).toContain("<img src=x onerror=alert(1)><script>alert(2)</script> \\x1b[31m \\u202e gnp.exe");
   expect((await row.boundingBox())?.height).toBeLessThan(40);
   await row.click();
-  await page.getByText("<i>key</i>").waitFor();
+  await page.getByRole("complementary", { name: "Record" }).getByText("<i>key</i>").waitFor();
   await page.goto(`/#/traces/${TRACE_ID}`);
   await page.getByText("<b>SELECT</b>").waitFor();
   await page.goto("/#/alerts");

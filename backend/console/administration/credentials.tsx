@@ -1,6 +1,7 @@
 // What may send and read for the organisation: keys for direct ingest, install tokens, read tokens. A secret is shown once, when it is made.
 import type { ApiResponses } from "../../client/api.ts";
 import { moment } from "../state/time.ts";
+import { Command } from "../parts/common.tsx";
 import { Things } from "./things.tsx";
 
 type Key = ApiResponses["GET /api/keys"][number];
@@ -50,7 +51,6 @@ function Keys() {
 }
 
 function ReadTokens() {
-  const sources = `Grafana's Prometheus data source: ${location.origin}/query/prometheus, Jaeger: ${location.origin}/query/jaeger`;
   return (
     <Things<ReadToken>
       title="Read tokens, for Grafana and programs"
@@ -65,8 +65,32 @@ function ReadTokens() {
       making={{
         label: "Make token",
         fields: [NAME, { name: "ttl", label: "Good for", choices: ["90d", "30d", "7d", "24h", "1y"] }],
-        secret: { name: "token", label: `The token, shown this once. ${sources}` },
+        secret: {
+          name: "token",
+          label: "The token, shown this once",
+          more: (token) => <Command label="Grafana: /etc/grafana/provisioning/datasources/atherops.yaml" text={dataSources(token)} />,
+        },
       }}
     />
   );
+}
+
+/** The four data sources of Grafana, as a file that it reads at start. */
+function dataSources(token: string): string {
+  const sources = [
+    ["Prometheus", "prometheus", "/query/prometheus"],
+    ["Loki", "loki", "/query/loki"],
+    ["Jaeger", "jaeger", "/query/jaeger"],
+    ["Alertmanager", "alertmanager", "/alerting/alertmanager"],
+  ].map(([name, type, path]) =>
+    [
+      `  - name: AtherOps ${name}`,
+      `    type: ${type}`,
+      `    url: ${location.origin}${path}`,
+      "    access: proxy",
+      `    jsonData: { httpHeaderName1: Authorization${type === "alertmanager" ? ", implementation: prometheus" : ""} }`,
+      `    secureJsonData: { httpHeaderValue1: "Bearer ${token}" }`,
+    ].join("\n"),
+  );
+  return ["apiVersion: 1", "datasources:", ...sources].join("\n");
 }

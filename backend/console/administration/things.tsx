@@ -1,5 +1,6 @@
 // A list of things that can be made and removed: users, keys, tokens, organisations. Invariant: who may only read is offered neither.
 import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { Removal } from "../parts/removal.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { Command, Problem, Status, Table } from "../parts/common.tsx";
@@ -27,7 +28,7 @@ export interface Making {
   /** The request's body, where it is not what was typed. */
   readonly bodyOf?: (typed: Readonly<Record<string, string>>) => unknown;
   /** What the answer tells once: under this name, shown with this label. */
-  readonly secret?: { readonly name: string; readonly label: string };
+  readonly secret?: { readonly name: string; readonly label: string; readonly more?: (secret: string) => ComponentChildren };
 }
 
 export interface ThingsProps<T> {
@@ -65,7 +66,12 @@ export function Things<T>({ title, path, columns, idOf, removal, making }: Thing
           />
         )}
       </section>
-      {making?.secret && secret.value && <Command label={making.secret.label} text={secret.value} />}
+      {making?.secret && secret.value && (
+        <>
+          <Command label={making.secret.label} text={secret.value} />
+          {making.secret.more?.(secret.value)}
+        </>
+      )}
     </>
   );
 }

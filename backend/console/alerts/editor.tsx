@@ -49,7 +49,7 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
         <input name="name" required maxLength={200} defaultValue={rule.name} />
       </label>
       {rule.logs ? (
-        <Counted logs={rule.logs} />
+        <Counted logs={rule.logs} expr={rule.expr} />
       ) : (
         <>
           <div class="label">
@@ -74,10 +74,15 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
 }
 
 /** Which log records are counted, and how many of them fire the rule. Other filters than the query stay as they are. */
-function Counted({ logs: { filter = {}, window, operator, threshold, by = [] } }: { logs: LogCondition }) {
+function Counted({ logs: { filter = {}, window, operator, threshold, by = [] }, expr }: { logs: LogCondition; expr: string }) {
   const others = Object.entries(filter).filter(([name]) => name !== "query");
   return (
     <>
+      {expr !== "" && (
+        <p class="quiet">
+          <code>{visible(expr)}</code>
+        </p>
+      )}
       <label>
         Log query
         <textarea name="query" rows={2} spellcheck={false} defaultValue={[filter["query"] ?? ""].flat().join(" ")} />

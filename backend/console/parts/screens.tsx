@@ -5,7 +5,18 @@ import { useEffect, useState } from "preact/hooks";
 
 type Loader<P> = () => Promise<FunctionComponent<P>>;
 
-/** The component that `load` resolves to. A file of an earlier release is gone after an upgrade, so the message asks to reload. */
+const RELOADED = "atherops.reloaded";
+const RELOAD_AGAIN_MS = 60_000;
+
+/** A file of an earlier release is gone after an upgrade: the page of the new one has it. False if that was tried a moment ago. */
+function reloadOnce(): boolean {
+  if (Date.now() - Number(sessionStorage.getItem(RELOADED) ?? 0) < RELOAD_AGAIN_MS) return false;
+  sessionStorage.setItem(RELOADED, String(Date.now()));
+  location.reload();
+  return true;
+}
+
+/** The component that `load` resolves to. */
 export function lazy<P extends object>(load: Loader<P>): FunctionComponent<P> {
   let loaded: FunctionComponent<P> | undefined;
   return function Lazy(props: P) {
@@ -19,7 +30,9 @@ export function lazy<P extends object>(load: Loader<P>): FunctionComponent<P> {
           setLoaded(true);
           return undefined;
         },
-        (failure: Error) => setError(failure),
+        (failure: Error) => {
+          if (!reloadOnce()) setError(failure);
+        },
       );
     }, []);
     if (loaded) {

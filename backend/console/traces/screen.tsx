@@ -7,6 +7,7 @@ import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, go, route } from "../state/route.ts";
+import { readAttributes } from "./attribute-filter.ts";
 import { around, currentRange, moment, rangeQuery, span } from "../state/time.ts";
 import { Problem } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
@@ -153,7 +154,9 @@ function useFoundTraces(question: string, query: URLSearchParams, isSlowestFirst
       next.value = found.next;
       error.value = undefined;
     } catch (failure) {
-      if (!abort?.aborted) error.value = wordsOf(failure);
+      if (abort?.aborted) return;
+      rows.value = before.length > 0 ? before : undefined;
+      error.value = wordsOf(failure);
     } finally {
       if (!abort?.aborted) isBusy.value = false;
     }
@@ -161,8 +164,11 @@ function useFoundTraces(question: string, query: URLSearchParams, isSlowestFirst
   useEffect(() => {
     const abort = new AbortController();
     const limit = ["limit", String(isSlowestFirst ? SORTED_ROWS : PAGE_ROWS)] as const;
-    const asked = [...parametersOf(query), ...rangeQuery(currentRange()), limit];
-    void load(async () => await page<Found[]>("/query/traces/search", { query: asked, signal: abort.signal }), [], abort.signal);
+    const ask = async (): Promise<Page<Found[]>> => {
+      const asked = [...parametersOf(query), ...rangeQuery(currentRange()), limit];
+      return await page<Found[]>("/query/traces/search", { query: asked, signal: abort.signal });
+    };
+    void load(ask, [], abort.signal);
     return () => abort.abort();
   }, [question]);
   const more = (): void => {
@@ -177,14 +183,13 @@ function parametersOf(query: URLSearchParams): [string, string][] {
     const value = query.get(name);
     return value ? [[parameter, value]] : [];
   };
-  const attributes = [...(query.get("attributes") ?? "").matchAll(/([^\s=]+)=("([^"]*)"|\S*)/g)];
   return [
     ...named("service", "service"),
     ...named("operation", "operation"),
     ...named("min_duration_ms", "min"),
     ...named("max_duration_ms", "max"),
     ...named("error", "error"),
-    ...attributes.map(([, key = "", value = "", quoted]): [string, string] => [`label.${key}`, quoted ?? value]),
+    ...readAttributes(query.get("attributes") ?? "").map(([key, value]): [string, string] => [`label.${key}`, value]),
   ];
 }
 

@@ -1,6 +1,8 @@
 // One span whole.
 import type { ComponentChildren } from "preact";
-import { address } from "../state/route.ts";
+import { FieldText } from "../logs/message.tsx";
+import { writtenAttribute } from "./attribute-filter.ts";
+import { address, route } from "../state/route.ts";
 import { around, moment, span as duration } from "../state/time.ts";
 import type { Node, Tree } from "../../client/trace-tree.ts";
 import { Foreign } from "../parts/common.tsx";
@@ -33,9 +35,11 @@ export function SpanDetails({ node, tree, onClose }: { node: Node; tree: Tree; o
         ]}
       />
       <p class="links">
-        <a href={address("logs", { q: `trace_id:${span.TraceID}`, ...around(tree.startMs, tree.durationMs) })}>logs of the trace</a>
+        <a href={address("logs", { q: `trace_id:${span.TraceID} span_id:${span.SpanID}`, ...around(tree.startMs, tree.durationMs) })}>
+          logs of the span
+        </a>
       </p>
-      <Pairs title="Attributes" pairs={Object.entries(span.Attributes).sort(([a], [b]) => (a < b ? -1 : 1))} />
+      <Pairs title="Attributes" pairs={Object.entries(span.Attributes).sort(([a], [b]) => (a < b ? -1 : 1))} isSearchable />
       <Section title="Events" count={span.Events.length}>
         {span.Events.slice(0, MOST_EVENTS).map((event, at) => (
           <details key={at} open={event.Name === "exception"}>
@@ -69,7 +73,30 @@ function Section({ title, count, children }: { title: string; count: number; chi
   );
 }
 
-function Pairs({ title, pairs }: { title?: string; pairs: readonly (readonly [string, string])[] }) {
+function SearchLink({ name, value }: { name: string; value: string }) {
+  const attributes = writtenAttribute(name, value);
+  if (attributes === undefined || attributes.length > 1000) return null;
+  const { from, to } = Object.fromEntries(route.value.query);
+  return (
+    <a
+      class="only"
+      href={address("traces", { attributes, from, to })}
+      aria-label={`Traces with ${name} ${value.slice(0, 40)}`}
+      title="Traces with this"
+    >
+      +
+    </a>
+  );
+}
+
+interface PairsProps {
+  readonly title?: string;
+  readonly pairs: readonly (readonly [string, string])[];
+  /** A value leads to the traces that have it. */
+  readonly isSearchable?: boolean;
+}
+
+function Pairs({ title, pairs, isSearchable = false }: PairsProps) {
   const told = pairs.filter(([, value]) => value !== "");
   if (told.length === 0) return null;
   return (
@@ -82,7 +109,8 @@ function Pairs({ title, pairs }: { title?: string; pairs: readonly (readonly [st
               <Foreign text={name} />
             </th>
             <td>
-              <Foreign text={value.slice(0, 10_000)} />
+              <FieldText text={value} most={10_000} />
+              {isSearchable && <SearchLink name={name} value={value} />}
             </td>
           </tr>
         ))}

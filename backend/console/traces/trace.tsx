@@ -5,6 +5,7 @@ import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { around, moment, span as duration } from "../state/time.ts";
+import { TraceLogs } from "./trace-logs.tsx";
 import { SpanDetails } from "./span-details.tsx";
 import { buildTree, type Node, type Span, type Tree } from "../../client/trace-tree.ts";
 import { Waterfall } from "./waterfall.tsx";
@@ -48,6 +49,7 @@ function Shown({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) 
         <Waterfall tree={tree} rows={rows} at={at} collapsed={collapsed.value} onChoose={show} onToggle={toggle} />
         {chosen && <SpanDetails node={chosen} tree={tree} onClose={() => show(undefined)} />}
       </div>
+      <TraceLogs id={id} startMs={tree.startMs} durationMs={tree.durationMs} spanId={chosen?.span.SpanID} />
     </>
   );
 }
