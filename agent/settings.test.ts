@@ -1,6 +1,6 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { inValueNames, readSettings, SettingsError } from "./settings.ts";
 
@@ -22,22 +22,6 @@ function problemsOf(identity: "host" | "cluster", env: NodeJS.ProcessEnv): strin
   }
   return "accepted";
 }
-
-test("the collector that hack/fetch-tools.ts built is found in its cache, by its version and components", async () => {
-  const cache = mkdtempSync(join(tmpdir(), "atherops-cache-"));
-  try {
-    const { keptPath } = await import("../hack/tools/obtain.ts");
-    const { CATALOGUE } = await import("../hack/fetch-tools.ts");
-    const tool = CATALOGUE.find(({ name }) => name === "otelcol-contrib");
-    const kept = keptPath(tool as NonNullable<typeof tool>, { cache: join(cache, "atherops", "tools") });
-    mkdirSync(dirname(kept), { recursive: true });
-    writeFileSync(kept, "", { mode: 0o755 });
-    const { otelcolPath } = readSettings("host", { BACKEND_URL: "https://b.example", XDG_CACHE_HOME: cache }).settings;
-    expect(otelcolPath).toEqual([kept]);
-  } finally {
-    rmSync(cache, { recursive: true });
-  }
-});
 
 describe("settings of the agent", () => {
   test("have the documented defaults for each identity", () => {

@@ -13,6 +13,8 @@ import { acquireLock } from "./lock.mjs";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SOURCES = join(ROOT, "backend", "console");
+/** What the console shares with the CLI. */
+const CLIENT = join(ROOT, "backend", "client");
 const TARGET = join(ROOT, "backend", "http", "console");
 /** Beside it, so that it takes its place by a rename. */
 const DRAFT = `${TARGET}.draft`;
@@ -55,7 +57,8 @@ function isBuiltOf(origin) {
 
 function originOf() {
   const hash = createHash("sha256").update(readFileSync(fileURLToPath(import.meta.url)));
-  for (const path of sourcesIn(SOURCES)) hash.update(path.slice(SOURCES.length)).update(readFileSync(path));
+  for (const folder of [SOURCES, CLIENT])
+    for (const path of sourcesIn(folder)) hash.update(path.slice(folder.length)).update(readFileSync(path));
   return hash.digest("hex");
 }
 
