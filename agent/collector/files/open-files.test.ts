@@ -20,7 +20,7 @@ import { Worker } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { closeFile, openLogFile, type OpenLogFile, type Refusal } from "./open-files.ts";
 
-const RACES = Number(process.env["RACES"] ?? 300);
+const RACES = Number(process.env["RACES"] ?? 3000);
 const isRoot = process.getuid?.() === 0;
 
 let root: string;
