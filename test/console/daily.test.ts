@@ -18,6 +18,8 @@ let token: string;
 beforeAll(async () => {
   browser = await openBrowser();
   token = await backend.operator();
+  const rule = { name: "always on", expr: "vector(1) > 0", severity: "warning", for: "0s" };
+  expect((await call("POST", `${backend.apiUrl}/alerting/rules`, { bearer: token, body: rule })).status).toBe(201);
   await sendRecords();
 });
 afterAll(async () => await browser?.close());
@@ -77,8 +79,6 @@ const openLoggedIn = async (options = {}, expected = REFUSED) => {
 };
 
 test("an alert that fires without any channel is listed by Alertmanager's API, matched by the silence form, and shown as silenced", async () => {
-  const rule = { name: "always on", expr: "vector(1) > 0", severity: "warning", for: "0s" };
-  expect((await call("POST", `${backend.apiUrl}/alerting/rules`, { bearer: token, body: rule })).status).toBe(201);
   await eventually("it fires", async () => {
     const alerts = (await call("GET", `${backend.apiUrl}/alerting/alertmanager/api/v2/alerts`, { bearer: token })).json as object[];
     return alerts.length === 1;
@@ -290,5 +290,21 @@ test("a service has its charts and operations, which lead to traces and logs", a
   await page.getByRole("link", { name: "logs", exact: true }).click();
   await eventually("its records are listed", async () => (await rows(page).count()) > 5);
   expect(await page.getByRole("combobox", { name: "Query" }).inputValue()).toBe("source:web");
+  expect(complaints).toEqual([]);
+});
+
+test("traces are ordered by the engine, and attributes are compared; what is no comparison is refused with an example", async () => {
+  await using opened = await openLoggedIn({}, /status of 40[01]/);
+  const { page, complaints } = opened;
+  await page.goto("/#/traces?from=3h&sort=slowest");
+  await eventually("all are listed, the slow ones first", async () => ((await rows(page).first().textContent()) ?? "").includes("400 ms"));
+  const attribute = page.getByLabel("attributes");
+  await attribute.fill("http.response.status_code>=500");
+  await attribute.press("Enter");
+  await page.getByText("No traces.").waitFor();
+  await attribute.fill("http.response.status_code>=many");
+  await attribute.press("Enter");
+  await page.getByRole("alert").getByText("http.response.status_code>= needs a number").waitFor();
+  expect(await rows(page).count()).toBe(0);
   expect(complaints).toEqual([]);
 });

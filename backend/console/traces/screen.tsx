@@ -19,8 +19,6 @@ type Found = ApiResponses["GET /query/traces/search"][number];
 
 const ROW_PX = 44;
 const PAGE_ROWS = 100;
-/** The most that one page has: among so many of the newest ones the slowest are looked for. */
-const SORTED_ROWS = 500;
 
 export function Traces() {
   const { query } = route.value;
@@ -39,9 +37,6 @@ export function Traces() {
         </button>
       </div>
       <Problem words={pages.error} retry={() => again.value++} />
-      {isSlowestFirst && pages.hasMore && (
-        <p class="quiet">Of the newest {SORTED_ROWS} in this range; a shorter range or “from … ms” leaves out the others.</p>
-      )}
       <FoundTraces {...pages} />
     </section>
   );
@@ -71,7 +66,7 @@ function SearchForm({ query }: { query: URLSearchParams }) {
           type="text"
           data-query
           size={22}
-          placeholder="http.route=/cart"
+          placeholder="http.response.status_code>=500"
           defaultValue={query.get("attributes") ?? ""}
         />
       </label>
@@ -136,7 +131,6 @@ interface FoundPages {
   readonly rows: readonly Found[] | undefined;
   readonly error: string | undefined;
   readonly isBusy: boolean;
-  readonly hasMore: boolean;
   readonly more: () => void;
 }
 
@@ -150,7 +144,7 @@ function useFoundTraces(question: string, query: URLSearchParams, isSlowestFirst
     try {
       const found = await ask();
       if (abort?.aborted) return;
-      rows.value = isSlowestFirst ? found.body.toSorted((a, b) => b.duration_ms - a.duration_ms) : [...before, ...found.body];
+      rows.value = [...before, ...found.body];
       next.value = found.next;
       error.value = undefined;
     } catch (failure) {
@@ -163,9 +157,10 @@ function useFoundTraces(question: string, query: URLSearchParams, isSlowestFirst
   };
   useEffect(() => {
     const abort = new AbortController();
-    const limit = ["limit", String(isSlowestFirst ? SORTED_ROWS : PAGE_ROWS)] as const;
+    const limit = ["limit", String(PAGE_ROWS)] as const;
     const ask = async (): Promise<Page<Found[]>> => {
-      const asked = [...parametersOf(query), ...rangeQuery(currentRange()), limit];
+      const order: [string, string][] = isSlowestFirst ? [["order", "duration"]] : [];
+      const asked = [...parametersOf(query), ...order, ...rangeQuery(currentRange()), limit];
       return await page<Found[]>("/query/traces/search", { query: asked, signal: abort.signal });
     };
     void load(ask, [], abort.signal);
@@ -173,9 +168,9 @@ function useFoundTraces(question: string, query: URLSearchParams, isSlowestFirst
   }, [question]);
   const more = (): void => {
     const at = next.peek();
-    if (at && !isSlowestFirst && !isBusy.peek()) void load(async () => await page<Found[]>(at), rows.peek() ?? []);
+    if (at && !isBusy.peek()) void load(async () => await page<Found[]>(at), rows.peek() ?? []);
   };
-  return { rows: rows.value, error: error.value, isBusy: isBusy.value, hasMore: next.value !== undefined, more };
+  return { rows: rows.value, error: error.value, isBusy: isBusy.value, more };
 }
 
 function parametersOf(query: URLSearchParams): [string, string][] {
@@ -189,7 +184,7 @@ function parametersOf(query: URLSearchParams): [string, string][] {
     ...named("min_duration_ms", "min"),
     ...named("max_duration_ms", "max"),
     ...named("error", "error"),
-    ...readAttributes(query.get("attributes") ?? "").map(([key, value]): [string, string] => [`label.${key}`, value]),
+    ...readAttributes(query.get("attributes") ?? "").map((comparison): [string, string] => ["where", comparison]),
   ];
 }
 
