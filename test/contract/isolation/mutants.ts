@@ -129,8 +129,11 @@ export function makeSwitchable(folder: string, conditions: readonly Condition[])
   const asked = join(folder, "backend", "is-removed.ts");
   writeFileSync(
     asked,
-    `import { readFileSync } from "node:fs";
-export const isRemoved = (name) => readFileSync(${JSON.stringify(removedFile(folder))}, "utf8").split("\\n").includes(name);\n`,
+    `import { appendFileSync, readFileSync } from "node:fs";
+export function isRemoved(name) {
+  appendFileSync(${JSON.stringify(usedFile(folder))}, name + "\\n");
+  return readFileSync(${JSON.stringify(removedFile(folder))}, "utf8").split("\\n").includes(name);
+}\n`,
   );
   remove(folder, []);
   const changed = new Set([...conditions, ...CHANGES_BELOW].map(({ file }) => file));
@@ -154,6 +157,17 @@ export const isRemoved = (name) => readFileSync(${JSON.stringify(removedFile(fol
 /** From now on these are removed, and no others. */
 export function remove(folder: string, names: readonly string[]): void {
   writeFileSync(removedFile(folder), names.join("\n"));
+}
+
+/** The conditions that statements had since the last call. */
+export function takeUsed(folder: string): Set<string> {
+  const names = existsSync(usedFile(folder)) ? readFileSync(usedFile(folder), "utf8").split("\n") : [];
+  writeFileSync(usedFile(folder), "");
+  return new Set(names);
+}
+
+function usedFile(folder: string): string {
+  return join(folder, "used-conditions");
 }
 
 function removedFile(folder: string): string {

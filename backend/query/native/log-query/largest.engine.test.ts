@@ -21,6 +21,7 @@ const LARGEST: readonly (readonly [name: string, query: string])[] = [
   ["100 values that exist", `a:${many(100, () => "*", ",")}`],
   ["1,500 values of 15 labels", many(15, (index) => `l${index}:${many(100, () => "a", ",")}`, " OR ")],
   ["100 comparisons", many(100, (index) => `d>${index}`, " OR ")],
+  ["numbers of odd shape", "d>1. OR d<.5 OR d>=-0 OR d>1e400 OR d<1e-9999 OR d>1e99999999999999999999 OR d>" + "9".repeat(3000)],
   ["20 groups of 4 words", `${many(20, (index) => `(a${index} b${index} OR c${index} OR NOT d${index} OR `, "")}z${")".repeat(20)}`],
   ["a value without an end", `a:${many(99, () => "/a", ",")}`],
   ["only signs", "-".repeat(MOST_QUERY_CHARACTERS - 1)],
