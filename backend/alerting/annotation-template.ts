@@ -6,7 +6,7 @@ const FORMATTER =
 const PRINT = String.raw`printf "%(?:\.\d{1,2})?[defgsv]"`;
 const STAGE = `(?:${FORMATTER}|${PRINT})`;
 const BLANK = String.raw`[ \t\r\n]`;
-/** At most three stages: some formatters double what they are given. A dash beside a brace needs a blank, or it is a minus. */
+/** At most three stages: some formatters double what they are given. A dash next to a brace needs a blank, or it is a minus. */
 const ACTION = new RegExp(
   String.raw`\{\{(?:-${BLANK})?${BLANK}*(?:${STAGE}${BLANK}+)?${VALUE}(?:${BLANK}*\|${BLANK}*${STAGE}){0,3}(?:${BLANK}*|${BLANK}+-)\}\}`,
   "y",

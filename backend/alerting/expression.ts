@@ -57,7 +57,7 @@ function withinBounds(): (token: Token) => void {
 }
 
 /** What is to be said of an operator between two parts. */
-function judged({ op, bool }: PendingOperator, left: Objection, right: Objection): Objection {
+function combineObjections({ op, bool }: PendingOperator, left: Objection, right: Objection): Objection {
   if (SET_OPERATORS.has(op)) return left ?? right;
   if (!COMPARISONS.has(op)) return noAlert(`\`${op}\``);
   return bool ? "a comparison with bool is always true or false and would always alert: leave bool out" : undefined;
@@ -103,14 +103,14 @@ class Parser {
   #place(operands: Objection[], pending: PendingOperator[]): void {
     this.steps += 1;
     const [right, left, operator] = [operands.pop(), operands.pop(), pending.pop()];
-    if (operator) operands.push(judged(operator, left, right));
+    if (operator) operands.push(combineObjections(operator, left, right));
   }
 
   #deeper(): void {
     if (++this.#depth > MAX_EXPRESSION_DEPTH) throw tooDeep();
   }
 
-  /** Takes the operator that stands here, if one does. */
+  /** Takes the operator at this position, if there is one. */
   #operator(): string | undefined {
     const token = this.#peek();
     if (!token || !isOperator(token)) return undefined;
@@ -166,7 +166,7 @@ class Parser {
     return parts.length === 1 ? parts[0] : VALUE;
   }
 
-  /** What stands between parentheses, between commas; the last may be followed by one. */
+  /** The arguments between parentheses, separated by commas; the last one may be followed by a comma. */
   #list(): Objection[] {
     if (!this.#take("(")) throw unexpected(this.#peek());
     const parts: Objection[] = [];

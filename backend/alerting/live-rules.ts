@@ -1,5 +1,5 @@
-// An organisation's alert rules as Prometheus tells them: definition, state, alerts. Invariant: what is told of a rule is about its present
-// revision; labels and annotations that the server sets for itself are left out; of the alerts no more is read than MAX_LIVE_ALERTS_BYTES.
+// An organisation's alert rules in the format of Prometheus: definition, state, alerts. Invariant: state and alerts belong to the current
+// revision of a rule. Labels and annotations that the server sets are left out. At most MAX_ALERTS_BYTES of alerts are read.
 import { AnswerTooLargeError, type LoadedAlert, type LoadedGroup, type LoadedRule, type VmalertClient } from "../engines/vmalert/client.ts";
 import { MAX_LIVE_ALERTS_BYTES, MAX_NAMED_RULES, MAX_SINGLE_RULE_REQUESTS } from "./limits.ts";
 import { REVISION_ANNOTATION, type Rule } from "./rule.ts";
@@ -33,8 +33,8 @@ export interface PrometheusAlert {
 
 export interface LiveRules {
   readonly rules: readonly PrometheusRule[];
-  /** Rules whose alerts are too many to be told. */
-  readonly untold: readonly string[];
+  /** Rules whose alerts are left out, because there are too many. */
+  readonly omitted: readonly string[];
 }
 
 export interface LiveRulesQuestion {
@@ -51,19 +51,19 @@ const OWN_LABELS = new Set(["alertgroup", "org_id", "rule_id"]);
 
 /** Throws EvaluatorError when the evaluator cannot be asked; without a rule that it should have it is not asked. */
 export async function liveRules(question: LiveRulesQuestion, evaluator: Pick<VmalertClient, "groups">): Promise<LiveRules> {
-  const { groups, untold } = question.rules.some(({ refused }) => refused === undefined)
+  const { groups, omitted } = question.rules.some(({ refused }) => refused === undefined)
     ? await loaded(question, evaluator)
-    : { groups: [], untold: [] };
+    : { groups: [], omitted: [] };
   const byId = new Map(groups.flatMap(({ rules }) => rules).map((one) => [one.labels?.["rule_id"], one]));
   return {
-    rules: question.rules.map((rule) => told(rule, byId.get(rule.id))),
-    untold,
+    rules: question.rules.map((rule) => describeRule(rule, byId.get(rule.id))),
+    omitted,
   };
 }
 
 interface Loaded {
   readonly groups: readonly LoadedGroup[];
-  readonly untold: readonly string[];
+  readonly omitted: readonly string[];
 }
 
 async function loaded(question: LiveRulesQuestion, evaluator: Pick<VmalertClient, "groups">): Promise<Loaded> {
@@ -72,13 +72,13 @@ async function loaded(question: LiveRulesQuestion, evaluator: Pick<VmalertClient
   const asked = { groups: [orgId], ...(isFew && { labels: rules.map(({ id }) => ({ rule_id: id, org_id: orgId })) }) };
   if (withAlerts) {
     try {
-      return { groups: await evaluator.groups(asked, { bytes: MAX_LIVE_ALERTS_BYTES }), untold: [] };
+      return { groups: await evaluator.groups(asked, { bytes: MAX_LIVE_ALERTS_BYTES }), omitted: [] };
     } catch (error) {
       if (!(error instanceof AnswerTooLargeError)) throw error;
     }
   }
   const groups = await evaluator.groups({ ...asked, withoutAlerts: true });
-  return withAlerts ? await alertsOfEach(question, groups, evaluator) : { groups, untold: [] };
+  return withAlerts ? await alertsOfEach(question, groups, evaluator) : { groups, omitted: [] };
 }
 
 /** Alerts of as many rules as there is room for, of those with fewest first. */
@@ -104,7 +104,7 @@ async function alertsOfEach(
   }
   return {
     groups: groups.map((group) => ({ ...group, rules: group.rules.map((one) => withAlerts.get(idOf(one)) ?? one) })),
-    untold: active.filter((one) => !withAlerts.has(idOf(one))).map((one) => one.name),
+    omitted: active.filter((one) => !withAlerts.has(idOf(one))).map((one) => one.name),
   };
 }
 
@@ -112,7 +112,7 @@ function idOf({ labels }: LoadedRule): string {
   return labels?.["rule_id"] ?? "";
 }
 
-function told(rule: Rule, evaluated: LoadedRule | undefined): PrometheusRule {
+function describeRule(rule: Rule, evaluated: LoadedRule | undefined): PrometheusRule {
   const live = evaluated && isOf(rule, evaluated) ? evaluated : undefined;
   return {
     state: live?.state === "firing" || live?.state === "pending" ? live.state : "inactive",
@@ -122,7 +122,7 @@ function told(rule: Rule, evaluated: LoadedRule | undefined): PrometheusRule {
     keepFiringFor: 0,
     labels: { ...rule.labels, severity: rule.severity },
     annotations: rule.annotations,
-    alerts: (live?.alerts ?? []).toSorted(byAge).map(toldAlert),
+    alerts: (live?.alerts ?? []).toSorted(byAge).map(describeAlert),
     ...healthOf(rule, live),
     evaluationTime: live?.evaluationTime ?? 0,
     lastEvaluation: live?.lastEvaluation ?? NEVER,
@@ -137,7 +137,7 @@ function healthOf({ refused, uncounted }: Rule, live: LoadedRule | undefined): P
   return { health: live && wasEvaluated(live) ? "ok" : "unknown" };
 }
 
-function toldAlert({ labels = {}, annotations = {}, state, activeAt, value }: LoadedAlert): PrometheusAlert {
+function describeAlert({ labels = {}, annotations = {}, state, activeAt, value }: LoadedAlert): PrometheusAlert {
   const { [REVISION_ANNOTATION]: _revision, ...texts } = annotations;
   return {
     labels: Object.fromEntries(Object.entries(labels).filter(([name]) => !OWN_LABELS.has(name))),

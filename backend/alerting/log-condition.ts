@@ -134,7 +134,7 @@ export function expressionOf({ filter, window, by, operator, threshold }: LogCon
 
 const FUNCTION = "count_logs";
 
-/** Whether somebody sends what `expressionOf` made as an expression over metrics. */
+/** Whether a client sends the text of `expressionOf` as an expression over metrics. */
 export function isOfLogs(expr: string): boolean {
   return expr.trimStart().startsWith(`${FUNCTION}(`);
 }

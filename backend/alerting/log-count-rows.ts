@@ -13,7 +13,7 @@ export interface LogCountsTable {
   since_at: Date;
   counted_at: Date | null;
   took_ms: number | null;
-  told: string;
+  last_reported: string;
   error: string | null;
 }
 
@@ -29,8 +29,8 @@ export interface DueCount {
   readonly ruleId: string;
   readonly orgId: string;
   readonly logs: LogCondition;
-  /** What the evaluator was told last. */
-  readonly told: readonly LogGroup[];
+  /** The groups that were last reported to the evaluator. */
+  readonly reported: readonly LogGroup[];
   readonly lockedUntil: Date;
 }
 
@@ -73,8 +73,8 @@ export async function claimDue(
   if (!row) return undefined;
   const rule = await db.selectFrom("rules").select("logs").where("id", "=", row.rule_id).executeTakeFirst();
   if (rule?.logs == null) return undefined;
-  const [logs, told] = [JSON.parse(rule.logs) as LogCondition, JSON.parse(row.told) as LogGroup[]];
-  return { ruleId: row.rule_id, orgId: row.org_id, logs, told, lockedUntil };
+  const [logs, reported] = [JSON.parse(rule.logs) as LogCondition, JSON.parse(row.last_reported) as LogGroup[]];
+  return { ruleId: row.rule_id, orgId: row.org_id, logs, reported, lockedUntil };
 }
 
 export interface CountResult {
@@ -85,8 +85,8 @@ export interface CountResult {
   readonly busyMs: number;
   /** The next one, at the earliest. */
   readonly nextAt: Date;
-  /** Undefined: they could not be counted, or the evaluator could not be told. */
-  readonly told: readonly LogGroup[] | undefined;
+  /** Undefined if the records could not be counted, or the evaluator could not be reached. */
+  readonly reported: readonly LogGroup[] | undefined;
   readonly error: string | null;
 }
 
@@ -95,12 +95,18 @@ export async function settleCount(
   { ruleId, orgId, lockedUntil }: DueCount,
   result: CountResult,
 ): Promise<void> {
-  const { now, tookMs, busyMs, nextAt, told, error } = result;
+  const { now, tookMs, busyMs, nextAt, reported, error } = result;
   const freeAt = await putOff(db, { orgId, ruleId, until: new Date(now.getTime() + restMs(busyMs)) });
   const dueAt = nextAt > freeAt ? nextAt : freeAt;
   await db
     .updateTable("log_counts")
-    .set({ locked_until: null, due_at: dueAt, took_ms: tookMs, error, ...(told && { counted_at: now, told: JSON.stringify(told) }) })
+    .set({
+      locked_until: null,
+      due_at: dueAt,
+      took_ms: tookMs,
+      error,
+      ...(reported && { counted_at: now, last_reported: JSON.stringify(reported) }),
+    })
     .where("rule_id", "=", ruleId)
     .where("locked_until", "=", lockedUntil)
     .execute();
@@ -144,7 +150,7 @@ async function putOff(db: Db, { orgId, ruleId, until }: { orgId: string; ruleId:
   return place(early.length);
 }
 
-/** It was not begun, or nobody waits for it any more. */
+/** The count was not started, or nothing waits for it any more. */
 export async function releaseCount(db: Db, { ruleId, lockedUntil }: DueCount): Promise<void> {
   await db
     .updateTable("log_counts")
@@ -165,7 +171,7 @@ export async function scheduleCount(
   { ruleId, orgId, now, enabled, isNew }: { ruleId: string; orgId: string; now: Date; enabled: boolean; isNew: boolean },
 ): Promise<void> {
   const due = { due_at: enabled ? now : null, locked_until: null, since_at: now };
-  const fresh = { ...due, counted_at: null, took_ms: null, told: "[]", error: null };
+  const fresh = { ...due, counted_at: null, took_ms: null, last_reported: "[]", error: null };
   await db
     .insertInto("log_counts")
     .values({ rule_id: ruleId, org_id: orgId, ...fresh })

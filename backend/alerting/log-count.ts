@@ -20,9 +20,9 @@ const WAIT_MS = 10_000;
 export interface CountOptions {
   readonly atMs: number;
   readonly signal: AbortSignal;
-  /** What the evaluator was told last: where there are more groups than can be told, these keep their places. */
+  /** The groups that were last reported: if there are more groups than the limit, these keep their slots. */
   readonly known?: readonly LogGroup[];
-  /** Groups; no more than can be told, and one, unless given. */
+  /** Maximum of groups; by default the maximum that can be reported, plus one. */
   readonly most?: number;
   /** It is the organisation's turn. */
   readonly began?: () => void;

@@ -1,9 +1,8 @@
-// Counts the log records of rules over logs, again and again, and tells the evaluator through series of the organisation (log-series.ts).
-// Invariants: an organisation has one count under way at a time in each replica; one lane takes only what was cheap the last time, so that
-// what is expensive holds up no other, and what waits for its organisation's own queries leaves its lane, however many such organisations
-// there are; an organisation rests after a count, for what that took and not for the queries of others, whatever becomes of its rules
-// meanwhile; what goes wrong with a rule stands in its status; an organisation's rules write a bounded number of series in each replica,
-// however often they are changed; every replica with a log store may run one.
+// Counts the log records of rules over logs again and again, and reports the counts to the evaluator as series of the organisation
+// (log-series.ts). Every replica with a log store may run one. Invariants: a replica runs one count of an organisation at a time. One slot
+// takes only counts that were cheap last time, so expensive ones block no others, and a count that waits for the queries of its organisation
+// leaves its slot. After a count, the organisation pauses in proportion to the time of that count. The status of a rule contains its errors.
+// The rules of an organisation write a limited number of series per replica, however often they change.
 import { Loop, pause } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import { ApiError } from "../errors.ts";
@@ -47,10 +46,10 @@ export interface LogCounterOptions {
 /** Between looks, for what other replicas made. */
 const TIMING = { pollMs: 1000 };
 /** Counts under way at once; `cheap` are those that took less than CHEAP_MS the last time, everything included. */
-const LANES = ["any", "cheap"] as const;
+const SLOTS = ["any", "cheap"] as const;
 const CHEAP_MS = 250;
-/** Until one that has no turn leaves its lane. */
-const ASIDE_MS = 100;
+/** A count that has not started after this time leaves its slot. */
+const DETACH_AFTER_MS = 100;
 /** For what is under way when it ends. */
 const GRACE_MS = 5000;
 const REMIND_MS = 300_000;
@@ -58,12 +57,12 @@ const REMIND_MS = 300_000;
 const NO_SERIES = `more than ${MAX_LOG_RULE_SERIES} values of \`by\` and conditions of all rules within an hour: not all of them fire`;
 const TOO_MANY = `more than ${MAX_GROUPS_PER_RULE} values of \`by\` matched within some minutes: not all of them fire`;
 
-type Lane = (typeof LANES)[number];
+type Slot = (typeof SLOTS)[number];
 
 interface UnderWay {
   readonly orgId: string;
   /** When it was its turn, by the clock of `performance`. */
-  turnAtMs: number | undefined;
+  startedAtMs: number | undefined;
   done: Promise<void>;
 }
 
@@ -74,8 +73,8 @@ export class LogCounter implements AsyncDisposable {
   readonly #outage: Outage;
   readonly #series: Pick<ActiveSeries, "admit">;
   readonly #stopping = new AbortController();
-  readonly #lanes = new Map<Lane, UnderWay>();
-  readonly #aside = new Set<UnderWay>();
+  readonly #slots = new Map<Slot, UnderWay>();
+  readonly #detached = new Set<UnderWay>();
   /** Until when, by organisation. */
   readonly #resting = new Map<string, number>();
   #isFreed: boolean;
@@ -108,20 +107,20 @@ export class LogCounter implements AsyncDisposable {
     const { db, timing = TIMING } = this.#options;
     if (!this.#isFreed) await freeCounts(db);
     this.#isFreed = true;
-    for (const lane of LANES) {
-      this.#setAside(lane);
-      if (this.#lanes.has(lane)) continue;
-      const due = await claimDue(db, new Date(this.#nowMs()), { busy: this.#busy(), ...(lane === "cheap" && { belowMs: CHEAP_MS }) });
+    for (const slot of SLOTS) {
+      this.#detach(slot);
+      if (this.#slots.has(slot)) continue;
+      const due = await claimDue(db, new Date(this.#nowMs()), { busy: this.#busy(), ...(slot === "cheap" && { belowMs: CHEAP_MS }) });
       if (!due) break;
-      this.#begin(lane, due);
+      this.#begin(slot, due);
     }
     this.#outage.recovered();
-    const isSoonAside = [...this.#lanes.values()].some((one) => this.#mayGoAside(one));
-    return isSoonAside ? Math.min(ASIDE_MS, timing.pollMs) : timing.pollMs;
+    const isSoonDetached = [...this.#slots.values()].some((one) => this.#mayDetach(one));
+    return isSoonDetached ? Math.min(DETACH_AFTER_MS, timing.pollMs) : timing.pollMs;
   }
 
   #underWay(): UnderWay[] {
-    return [...this.#lanes.values(), ...this.#aside];
+    return [...this.#slots.values(), ...this.#detached];
   }
 
   /** Organisations that have their fill. */
@@ -130,41 +129,41 @@ export class LogCounter implements AsyncDisposable {
     return [...this.#underWay().map(({ orgId }) => orgId), ...this.#resting.keys()];
   }
 
-  #setAside(lane: Lane): void {
-    const one = this.#lanes.get(lane);
-    if (!one || !this.#mayGoAside(one)) return;
-    this.#lanes.delete(lane);
-    this.#aside.add(one);
+  #detach(slot: Slot): void {
+    const one = this.#slots.get(slot);
+    if (!one || !this.#mayDetach(one)) return;
+    this.#slots.delete(slot);
+    this.#detached.add(one);
   }
 
-  #mayGoAside({ orgId, turnAtMs }: UnderWay): boolean {
-    if (turnAtMs !== undefined || this.#aside.size >= MAX_WAITING_COUNTS) return false;
+  #mayDetach({ orgId, startedAtMs }: UnderWay): boolean {
+    if (startedAtMs !== undefined || this.#detached.size >= MAX_WAITING_COUNTS) return false;
     const { isFull } = this.#options;
-    return isFull(orgId) || [...this.#aside].filter((one) => !isFull(one.orgId)).length < MAX_SLOW_COUNTS;
+    return isFull(orgId) || [...this.#detached].filter((one) => !isFull(one.orgId)).length < MAX_SLOW_COUNTS;
   }
 
-  #begin(lane: Lane, due: DueCount): void {
-    const one: UnderWay = { orgId: due.orgId, turnAtMs: undefined, done: Promise.resolve() };
+  #begin(slot: Slot, due: DueCount): void {
+    const one: UnderWay = { orgId: due.orgId, startedAtMs: undefined, done: Promise.resolve() };
     one.done = this.#count(due, one)
       // Safe: the claim ends by itself, and the rule is counted again.
       .catch((error: unknown) => this.#outage.failed(error))
       .finally(() => {
-        this.#aside.delete(one);
-        if (this.#lanes.get(lane) === one) this.#lanes.delete(lane);
+        this.#detached.delete(one);
+        if (this.#slots.get(slot) === one) this.#slots.delete(slot);
         this.#loop.wake();
       });
-    this.#lanes.set(lane, one);
+    this.#slots.set(slot, one);
   }
 
   async #count(due: DueCount, one: UnderWay): Promise<void> {
     const { db, intervalMs, counted } = this.#options;
     const [atMs, began] = [this.#nowMs(), performance.now()];
-    const found = await this.#told(due, atMs, () => (one.turnAtMs = performance.now()));
-    if (this.#stopping.signal.aborted && !found.told) return await releaseCount(db, due);
+    const found = await this.#countAndReport(due, atMs, () => (one.startedAtMs = performance.now()));
+    if (this.#stopping.signal.aborted && !found.reported) return await releaseCount(db, due);
     const endedMs = performance.now();
     const tookMs = Math.ceil(endedMs - began);
     // One that had no turn kept a place all the time.
-    const busyMs = Math.ceil(endedMs - (one.turnAtMs ?? began));
+    const busyMs = Math.ceil(endedMs - (one.startedAtMs ?? began));
     const nowMs = this.#nowMs();
     // The row may be gone by now, and a rule that was written meanwhile is due at once.
     this.#resting.set(due.orgId, nowMs + restMs(busyMs));
@@ -176,15 +175,15 @@ export class LogCounter implements AsyncDisposable {
       nextAt: new Date(atMs + countEveryMs(due.logs, intervalMs)),
     };
     await settleCount(db, due, result);
-    counted(found.told ? "counted" : "failed");
+    counted(found.reported ? "counted" : "failed");
   }
 
   /** Never throws. */
-  async #told(
-    { orgId, ruleId, logs, told: before }: DueCount,
+  async #countAndReport(
+    { orgId, ruleId, logs, reported: before }: DueCount,
     atMs: number,
     itsTurn: () => void,
-  ): Promise<Pick<CountResult, "told" | "error">> {
+  ): Promise<Pick<CountResult, "reported" | "error">> {
     try {
       const found = await countLogs(this.#options.logs, orgId, logs, {
         atMs,
@@ -193,23 +192,26 @@ export class LogCounter implements AsyncDisposable {
         began: itsTurn,
       });
       const { groups, isCut } = groupsNow(logs, { found, before, atMs });
-      const told = await this.#withRoom(orgId, groups, (some) => countSamples(ruleId, logs, some));
-      await this.#write(orgId, countSamples(ruleId, logs, told), atMs);
+      const reported = await this.#withRoom(orgId, groups, (some) => countSamples(ruleId, logs, some));
+      await this.#write(orgId, countSamples(ruleId, logs, reported), atMs);
       const tooShort = whyTooShort(logs, this.#options.intervalMs);
-      return { told, error: told.length < groups.length ? NO_SERIES : isCut ? TOO_MANY : tooShort ? `logs.window: ${tooShort}` : null };
+      return {
+        reported,
+        error: reported.length < groups.length ? NO_SERIES : isCut ? TOO_MANY : tooShort ? `logs.window: ${tooShort}` : null,
+      };
     } catch (error) {
-      return { told: undefined, error: this.#words(error, { org_id: orgId, rule_id: ruleId }) };
+      return { reported: undefined, error: this.#words(error, { org_id: orgId, rule_id: ruleId }) };
     }
   }
 
   /** Those whose series are known, or may be. */
   async #withRoom(orgId: string, groups: readonly LogGroup[], samplesOf: (some: readonly LogGroup[]) => string): Promise<LogGroup[]> {
-    const told: LogGroup[] = [];
+    const reported: LogGroup[] = [];
     for (const group of groups) {
       const admitted = this.#series.admit({ orgId, hostId: COUNTED_BY }, Buffer.from(samplesOf([group])));
-      if (await admitted.then(() => true, isOverLimit)) told.push(group);
+      if (await admitted.then(() => true, isOverLimit)) reported.push(group);
     }
-    return told;
+    return reported;
   }
 
   async #write(orgId: string, samples: string, atMs: number): Promise<void> {
@@ -220,7 +222,7 @@ export class LogCounter implements AsyncDisposable {
   #words(error: unknown, context: { readonly org_id: string; readonly rule_id: string }): string {
     const known = ofFilter(error);
     if (known instanceof ApiError && known.status < 500) return known.message;
-    // An engine that is away is told of by /readyz.
+    // /readyz reports an unavailable engine.
     if (known instanceof ApiError) return "its records could not be counted: the log store or the metrics store could not be reached";
     if (!this.#stopping.signal.aborted)
       this.#options.log.error({ event: "log_rules.rule_failed", err: error, ...context }, "the records of a rule could not be counted");

@@ -276,7 +276,9 @@ describeOnEachStore((store) => {
     await becomes(bearer, id, "firing", [id]);
     await change({ ...sent, severity: "info" });
     expect(
-      JSON.parse((await counts().selectFrom("log_counts").select("told").where("rule_id", "=", id).executeTakeFirstOrThrow()).told),
+      JSON.parse(
+        (await counts().selectFrom("log_counts").select("last_reported").where("rule_id", "=", id).executeTakeFirstOrThrow()).last_reported,
+      ),
     ).toEqual([{ values: ["shop"], count: 3 }]);
   });
 
@@ -482,8 +484,8 @@ describeOnEachStore((store) => {
         await create(bearer, body({ by: ["source"], threshold: 1 })),
       ];
       const told = async (ids: readonly string[]): Promise<number> => {
-        const rows = await counts().selectFrom("log_counts").select(["told", "error"]).where("rule_id", "in", ids).execute();
-        return rows.reduce((sum, { told: groups }) => sum + (JSON.parse(groups) as unknown[]).length, 0);
+        const rows = await counts().selectFrom("log_counts").select(["last_reported", "error"]).where("rule_id", "in", ids).execute();
+        return rows.reduce((sum, { last_reported: groups }) => sum + (JSON.parse(groups) as unknown[]).length, 0);
       };
       await eventually("both are counted", async () => (await told([first])) > 0 && (await told([second])) > 0);
       expect(await told([first, second])).toBe(3);
@@ -541,7 +543,7 @@ describeOnEachStore((store) => {
         },
         transformResult: async ({ result }) => result,
       });
-      await settleCount(counting, due, { now, tookMs: 5000, busyMs: 1000, nextAt: now, told: [], error: null });
+      await settleCount(counting, due, { now, tookMs: 5000, busyMs: 1000, nextAt: now, reported: [], error: null });
       expect(statements).toBe(3);
       const rows = await counts().selectFrom("log_counts").selectAll().where("due_at", "is not", null).orderBy("due_at").execute();
       expect(rows.map(({ rule_id }) => rule_id)).toEqual([foreign, ...ids.slice(1), ids[0], last]);
@@ -556,13 +558,13 @@ describeOnEachStore((store) => {
       const least = { name: "n", severity: "info", for: "0s", enabled: true, labels: {}, annotations: {} } as const;
       const logs = { window: "5m", by: ["source"], operator: ">", threshold: 1 } as const;
       const { id } = await table.create(orgId, checked({ ...least, logs: { ...logs, filter: { level: "error", q: "a" } } }));
-      const told = JSON.stringify([{ values: ["shop"], count: 2 }]);
-      await countNow([id], { told });
-      const row = counts().selectFrom("log_counts").select("told").where("rule_id", "=", id);
+      const reported = JSON.stringify([{ values: ["shop"], count: 2 }]);
+      await countNow([id], { last_reported: reported });
+      const row = counts().selectFrom("log_counts").select("last_reported").where("rule_id", "=", id);
       await table.replace(orgId, id, checked({ ...least, logs: { ...logs, filter: { q: "a", level: "error" } } }));
-      expect(await row.executeTakeFirst()).toEqual({ told });
+      expect(await row.executeTakeFirst()).toEqual({ last_reported: reported });
       await table.replace(orgId, id, checked({ ...least, logs: { ...logs, filter: { q: "b", level: "error" } } }));
-      expect(await row.executeTakeFirst()).toEqual({ told: "[]" });
+      expect(await row.executeTakeFirst()).toEqual({ last_reported: "[]" });
       counter = startCounter();
     });
 

@@ -28,7 +28,7 @@ export function countEveryMs(logs: LogCondition, leastMs = LEAST_EVERY_MS): numb
   return Math.min(MOST_EVERY_MS, Math.max(Math.min(leastMs, LEAST_EVERY_MS), windowMs(logs) / READINGS));
 }
 
-/** While nothing newer is counted, a count stands for so long. */
+/** How long a count is valid while there is no newer one. */
 export function countHeldMs(logs: LogCondition): number {
   return HELD_MS + 3 * countEveryMs(logs);
 }
@@ -39,15 +39,15 @@ export function countedExpression(ruleId: string, logs: LogCondition): string {
   const last = `(last_over_time(${series}[${Math.ceil(countHeldMs(logs) / 1000)}s]))`;
   const names = logs.by.map((_field, at) => seriesLabel(at));
   // By names that no alert's label has: labels are moved one after another, and a field may be called as a label of the series is.
-  const aside = names.flatMap((name) => [name, `__${name}`]);
+  const renamed = names.flatMap((name) => [name, `__${name}`]);
   const back = logs.by.flatMap((field, at) => [`__${seriesLabel(at)}`, alertLabel(field)]);
-  const moves = [...aside, ...back].map((name) => `"${name}"`).join(", ");
+  const moves = [...renamed, ...back].map((name) => `"${name}"`).join(", ");
   const value = names.length === 0 ? `sum${last}` : `label_move(sum by (${names.join(", ")}) ${last}, ${moves})`;
   return `${value} ${logs.operator} ${logs.threshold}`;
 }
 
 /**
- * What the evaluator is to be told after a count. A group of `before` that is no longer there has no records, and keeps its place until
+ * The series to report after a count. A group of `before` that is no longer there has no records, and keeps its place until
  * the evaluator sees it no more: so values that come and go make few series. `isCut`: there was no place for all of `found`.
  */
 export function groupsNow(

@@ -25,7 +25,7 @@ export interface PrometheusRulesOptions {
 const FILE = "atherops";
 const GROUP = "rules";
 const QUEUE_LIMITS = { running: 2, perOrg: 1, waitingPerOrg: 64 };
-const NO_ALERTS: LiveRules = { rules: [], untold: [] };
+const NO_ALERTS: LiveRules = { rules: [], omitted: [] };
 
 const names = (description: string) => ({ type: "array", items: { type: "string" }, description });
 const RULES_QUERY = {
@@ -122,14 +122,14 @@ export function createPrometheusRoutes(options: PrometheusRulesOptions): Route[]
         const enabled = filter.none ? [] : await enabledRules(options, orgId);
         const rules = enabled.filter(({ name }) => filter.names?.has(name) ?? true);
         const live = await liveRules({ orgId, rules, enabled: enabled.length, withAlerts: filter.withAlerts }, options.evaluator);
-        return { data: { groups: live.rules.length === 0 ? [] : [groupOf(live, options.intervalMs)] }, untold: live.untold };
+        return { data: { groups: live.rules.length === 0 ? [] : [groupOf(live, options.intervalMs)] }, omitted: live.omitted };
       }),
     alerts: (request, reply) =>
       answer({ queue, responses }, request, reply, async (orgId) => {
         const rules = await enabledRules(options, orgId);
         const live =
           rules.length === 0 ? NO_ALERTS : await liveRules({ orgId, rules, enabled: rules.length, withAlerts: true }, options.evaluator);
-        return { data: { alerts: live.rules.flatMap(({ alerts }) => alerts) }, untold: live.untold };
+        return { data: { alerts: live.rules.flatMap(({ alerts }) => alerts) }, omitted: live.omitted };
       }),
   });
 }
@@ -139,14 +139,14 @@ async function answer(
   { queue, responses }: { queue: FairQueue; responses: ResponseBudget },
   request: FastifyRequest,
   reply: FastifyReply,
-  ask: (orgId: string) => Promise<{ readonly data: object; readonly untold: readonly string[] }>,
+  ask: (orgId: string) => Promise<{ readonly data: object; readonly omitted: readonly string[] }>,
 ): Promise<FastifyReply> {
   const { orgId } = readerOf(request);
   const found = await queue
     .run(orgId, goneSignal(reply), async () => {
       responses.admit(orgId);
-      const { data, untold } = await ask(orgId);
-      const warnings = untold.length === 0 ? undefined : [warning(untold)];
+      const { data, omitted } = await ask(orgId);
+      const warnings = omitted.length === 0 ? undefined : [warning(omitted)];
       return Buffer.from(JSON.stringify({ status: "success", data, warnings }));
     })
     .catch((error: unknown) => {
@@ -156,9 +156,9 @@ async function answer(
   return responses.send(orgId, reply.type("application/json"), [found]);
 }
 
-function warning(untold: readonly string[]): string {
-  const some = untold.slice(0, 10).map((name) => JSON.stringify(name));
-  const more = untold.length > some.length ? ` and ${untold.length - some.length} more rules` : "";
+function warning(omitted: readonly string[]): string {
+  const some = omitted.slice(0, 10).map((name) => JSON.stringify(name));
+  const more = omitted.length > some.length ? ` and ${omitted.length - some.length} more rules` : "";
   return `too many alerts: those of ${some.join(", ")}${more} are left out; ask for one rule by rule_name[], or aggregate its expression`;
 }
 

@@ -44,8 +44,8 @@ export class Quarantine {
   }
 
   async #tryOut(rule: Rule, dryRun: DryRun): Promise<void> {
-    const verdict = await dryRun.check(groupOf(rule.orgId, rule.revision, [rule]));
-    if (verdict !== undefined) await this.#refuse(rule, `the evaluator refuses this rule: ${verdict.slice(0, 300)}`);
+    const refusal = await dryRun.check(groupOf(rule.orgId, rule.revision, [rule]));
+    if (refusal !== undefined) await this.#refuse(rule, `the evaluator refuses this rule: ${refusal.slice(0, 300)}`);
   }
 
   async #refuse(rule: Rule, reason: string): Promise<void> {

@@ -186,7 +186,7 @@ export class Reconciler implements AsyncDisposable {
     else this.#waiting.set(orgId, { sinceMs: now, announced: waiting?.announced });
   }
 
-  /** One rule of each organisation stands for its group, so that the answer stays small; a group that is gone is not in it. */
+  /** One rule of each organisation represents its group, so that the response stays small; a removed group is missing from it. */
   async #loadedRevisions(sets: readonly RuleSet[]): Promise<ReadonlyMap<string, number>> {
     const orgIds = sets.map(({ orgId }) => orgId);
     const labels = sets.flatMap(({ orgId, rules }) => (rules[0] ? [{ org_id: orgId, rule_id: rules[0].id }] : [{ org_id: orgId }]));

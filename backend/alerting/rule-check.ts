@@ -15,7 +15,7 @@ import { checked, type CheckedRule, type SentRule } from "./rule.ts";
 
 export interface RuleCheckOptions {
   readonly metrics: Pick<MetricsStore, "query">;
-  /** Undefined where no vmalert is installed beside this service; a refusal is then found by reading the evaluator back. */
+  /** Undefined if no vmalert is installed next to this service; a refusal is then found by reading the rules of the evaluator. */
   readonly dryRun: Pick<DryRun, "check"> | undefined;
   /** Undefined where no log store is open in this process; whether records can be counted is then seen in the rule's status. */
   readonly countLogs?: CountNow | undefined;
@@ -77,13 +77,13 @@ export class RuleCheck {
   async #ask(orgId: string, rule: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
     const dryRun = this.#dryRun?.check(draftGroup(orgId, rule), signal);
     // Both are waited for, so that no turn comes back while one is still under way.
-    const [series, verdict] = await Promise.allSettled([this.#matching(orgId, rule, signal), dryRun]);
+    const [series, refusal] = await Promise.allSettled([this.#matching(orgId, rule, signal), dryRun]);
     signal?.throwIfAborted();
     if (series.status === "rejected") throw series.reason;
     // It ran out of time, or the machine has no room for another process.
-    if (verdict.status === "rejected")
-      throw new ApiError("unavailable", "the rule cannot be tried now: try again", { cause: verdict.reason, retryAfterS: 2 });
-    if (verdict.value !== undefined) throw invalid("expr", `the evaluator refuses the rule: ${shortened(verdict.value)}`);
+    if (refusal.status === "rejected")
+      throw new ApiError("unavailable", "the rule cannot be tried now: try again", { cause: refusal.reason, retryAfterS: 2 });
+    if (refusal.value !== undefined) throw invalid("expr", `the evaluator refuses the rule: ${shortened(refusal.value)}`);
     return series.value;
   }
 
@@ -122,7 +122,7 @@ function parse(body: Buffer): PrometheusAnswer {
   }
 }
 
-/** Who has too much under way is told so; all else is the store being away. */
+/** An organisation with too many queries gets that error; any other error means that the store is unavailable. */
 export function storeError(error: unknown, message: string): ApiError {
   if (error instanceof ApiError && error.status < 500) return error;
   return new ApiError("unavailable", message, { cause: error, retryAfterS: 2 });

@@ -15,7 +15,7 @@ export type Severity = (typeof SEVERITIES)[number];
 export interface RuleBody {
   readonly name: string;
   readonly severity: Severity;
-  /** Of a rule over log records: its condition in words. */
+  /** For a rule over log records: its condition as text. */
   readonly expr: string;
   /** Of a rule over log records: what is counted. */
   readonly logs?: LogCondition;
@@ -26,7 +26,7 @@ export interface RuleBody {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** As it is sent: `expr` may be missing beside `logs`. */
+/** As it is sent: `expr` may be missing if `logs` is set. */
 export type SentRule = Omit<RuleBody, "expr"> & { readonly expr?: string };
 
 /** A rule that passed `checked`. Only such a one is stored or given to an evaluator; nothing in it is parsed again. */
@@ -144,10 +144,10 @@ export function checked(sent: SentRule): CheckedRule {
   return { ...body, forMs };
 }
 
-/** What a rule over log records is told with is made of `logs`; a client may send it back. */
+/** The `expr` of a rule over log records is made from `logs`; a client may send it back. */
 function expressionIn({ expr = "", logs, labels }: SentRule): string {
   if (!logs) {
-    if (isOfLogs(expr)) throw invalid("expr", "is what a rule over log records is told with: send its `logs` instead");
+    if (isOfLogs(expr)) throw invalid("expr", "is the text of a rule over log records: send its `logs` instead");
     return expr;
   }
   checkLogs(logs);
@@ -156,7 +156,7 @@ function expressionIn({ expr = "", logs, labels }: SentRule): string {
       throw invalid("logs.by", `an alert cannot have the label ${name} of it: the rule or the server sets it, or it is too long`);
   }
   const own = expressionOf(logs);
-  if (expr !== "" && expr !== own) throw invalid("expr", "leave it out beside `logs`, of which it is made");
+  if (expr !== "" && expr !== own) throw invalid("expr", "leave it out if `logs` is set, from which it is made");
   return own;
 }
 

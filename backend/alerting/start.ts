@@ -20,7 +20,7 @@ export interface AlertingOptions {
   readonly metrics: Pick<MetricsStore, "query">;
   /** The evaluator of this process; undefined when it is outside. */
   readonly embedded?: EmbeddedEvaluator | undefined;
-  /** EVALUATOR_QUERY_URL: goes before the embedded one's own address. */
+  /** EVALUATOR_QUERY_URL: overrides the address of the embedded evaluator. */
   readonly evaluatorQueryUrl?: string | undefined;
   /** `settings.vmalertPath`, for dry runs. */
   readonly vmalertCandidates: readonly string[];
@@ -88,7 +88,7 @@ export async function startAlerting(options: AlertingOptions): Promise<Alerting>
   };
 }
 
-/** Without a vmalert beside it, the service finds a refused rule only by reading the evaluator back. */
+/** Without a local vmalert, the service finds a refused rule only by reading the rules of the evaluator. */
 function findDryRun(candidates: readonly string[], log: Log): DryRun | undefined {
   try {
     return new DryRun({ candidates });

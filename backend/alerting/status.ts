@@ -26,7 +26,7 @@ export const STATUS_SCHEMA = {
   },
 };
 
-/** The evaluator's own words tell of other organisations and of addresses. */
+/** Replaces the evaluator's message, which contains addresses and names of other organisations. */
 export const FAILED =
   "the last evaluation failed: the expression takes too long, matches too much or gives the same labels twice, or the metrics store is not available or not complete";
 const INACTIVE: RuleStatus = { state: "inactive", active_alerts: 0 };

@@ -445,7 +445,7 @@ describeOnEachStore((store) => {
     const left = await db.selectFrom("deliveries").select(["status", "error"]).orderBy("created_at").execute();
     expect(left.map(({ status, error }) => `${status} ${error}`)).toEqual([
       "delivered null",
-      "failed nobody could send it within a day",
+      "failed not sent within a day",
       "pending null",
     ]);
   });

@@ -27,7 +27,7 @@ export interface ChannelsOptions {
 export interface Channels {
   readonly store: ChannelStore;
   readonly send: Send;
-  /** Of the console; empty where nobody said where that is. */
+  /** The address of the console; empty if it is not configured. */
   readonly externalUrl: string;
   /** The routes for channels. `changed` is called when receivers may have changed. */
   createRoutes(changed?: () => void): Route[];

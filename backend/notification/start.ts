@@ -1,4 +1,4 @@
-// Notification, put together: what takes alerts in, what decides who is told, what sends, and what forgets. Invariant: every part may run
+// Starts notification: intake of alerts, routing, delivery and retention. Invariant: every part may run
 // in several replicas; an organisation without a channel costs nothing.
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
@@ -27,7 +27,7 @@ export interface NotificationOptions {
   readonly evaluator: Evaluator;
   /** Between evaluations of a rule. */
   readonly intervalMs: number;
-  /** Where the console is; empty where nobody said so. */
+  /** The address of the console; empty if it is not configured. */
   readonly externalUrl?: string;
   readonly counts: NotificationCounts;
   readonly log: Log;

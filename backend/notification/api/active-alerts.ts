@@ -1,5 +1,5 @@
-// The alerts of an organisation that fire now, with who is told of them and what silences them, for who asks by Alertmanager's API.
-// Invariant: of one organisation; what is answered is bounded in bytes, and what is left out is told.
+// The firing alerts of an organisation with their receivers and silences, for Alertmanager's API. Invariant: only those of one organisation;
+// the response is limited in bytes, and a header says if alerts are missing.
 import type { Selectable } from "kysely";
 import { MAX_ACTIVE_ALERTS_BYTES } from "../limits.ts";
 import { compileMatchers, type Labels } from "../model/matchers.ts";
@@ -9,7 +9,7 @@ import type { StoredSilence } from "../routing/silence-body.ts";
 import type { AlertsTable, NotificationDb } from "../model/table.ts";
 import { TimeSlices } from "../model/time-slices.ts";
 
-/** As Alertmanager tells it. */
+/** In the format of Alertmanager. */
 export interface StandingAlert {
   readonly fingerprint: string;
   readonly labels: Labels;
@@ -46,7 +46,7 @@ export interface StandingQuestion {
   readonly wanted: (alert: StandingAlert) => boolean;
 }
 
-/** Of an alert beside its labels and annotations, and of each silence that covers it. */
+/** Size of an alert without its labels and annotations, and of each silence that covers it. */
 const [REST_BYTES, SILENCE_BYTES] = [500, 40];
 const PAGE_ROWS = 200;
 

@@ -1,17 +1,17 @@
-// The routes of an organisation in the form of Alertmanager's configuration, which its API tells with the status. Invariant: of channels only
+// The routes of an organisation in the form of Alertmanager's configuration, which its API returns with the status. Invariant: of channels only
 // the names are in it.
 import { formatDuration } from "../../../common/duration.ts";
 import type { RouteMatcher } from "../model/matchers.ts";
 import type { StoredRoute } from "../routing/route-body.ts";
 
-/** The receiver of alerts of which no channel is told. */
-export const NOBODY = "nobody";
+/** The receiver of alerts that no channel gets. */
+export const NO_RECEIVER = "none";
 
 /** As Alertmanager would be configured: a route there has one receiver, so that one of ours with several becomes as many. */
 export function configurationOf(routes: readonly StoredRoute[], channels: ReadonlyMap<string, string>): object {
   const namesOf = ({ channelIds }: StoredRoute): string[] => {
     const names = channelIds.flatMap((id) => channels.get(id) ?? []);
-    return names.length === 0 ? [NOBODY] : names;
+    return names.length === 0 ? [NO_RECEIVER] : names;
   };
   const rest = routes.find(({ isDefault }) => isDefault);
   const special = routes
@@ -27,8 +27,8 @@ export function configurationOf(routes: readonly StoredRoute[], channels: Readon
   // The root takes what no other takes, for one receiver: of several, they are routes below it.
   const others = rest && namesOf(rest).length > 1 ? namesOf(rest).map((receiver) => ({ receiver, ...timesOf(rest), continue: true })) : [];
   return {
-    route: { receiver: (rest && namesOf(rest)[0]) ?? NOBODY, ...(rest && timesOf(rest)), routes: [...special, ...others] },
-    receivers: [...channels.values(), NOBODY].map((name) => ({ name })),
+    route: { receiver: (rest && namesOf(rest)[0]) ?? NO_RECEIVER, ...(rest && timesOf(rest)), routes: [...special, ...others] },
+    receivers: [...channels.values(), NO_RECEIVER].map((name) => ({ name })),
   };
 }
 

@@ -1,6 +1,6 @@
 // Alertmanager's API v2 of one organisation, for Grafana's data source and `amtool`: alerts, groups, receivers, status. Silences are in
 // silence-routes.ts. Invariant: the organisation is that of the session or the read token; answers are made one at a time for each, and
-// are bounded; of channels only their names are told.
+// are bounded; only the names of channels are returned.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
@@ -13,7 +13,7 @@ import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import packageFile from "../../package.json" with { type: "json" };
 import { MAX_ACTIVE_ALERTS_BYTES } from "../limits.ts";
 import { ALERTMANAGER_ERRORS } from "./alertmanager-errors.ts";
-import { configurationOf, NOBODY } from "./alertmanager-configuration.ts";
+import { configurationOf, NO_RECEIVER } from "./alertmanager-configuration.ts";
 import { readFilters, readFlag, readReceiver } from "./alertmanager-parameters.ts";
 import { compileMatchers, type Labels } from "../model/matchers.ts";
 import type { RouteTable } from "../routing/route-store.ts";
@@ -134,7 +134,7 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
       return await sendQueued(request, reply, async (orgId) => {
         const alerts = await standing(options, reply, orgId, filter);
         const { groups, isCut } = groupsOf(alerts, await channelsOf(db, orgId), receiver);
-        if (isCut) tellCut(reply);
+        if (isCut) warnIncomplete(reply);
         return groups;
       });
     },
@@ -151,7 +151,7 @@ function readWanted(request: FastifyRequest): (alert: StandingAlert) => boolean 
   for (const name of ["inhibited", "unprocessed", "muted"]) readFlag(request, name);
   const shown = { active: readFlag(request, "active"), suppressed: readFlag(request, "silenced") };
   const named = (receivers: StandingAlert["receivers"]) =>
-    receivers.length === 0 ? receiver(NOBODY) : receivers.some(({ name }) => receiver(name));
+    receivers.length === 0 ? receiver(NO_RECEIVER) : receivers.some(({ name }) => receiver(name));
   return ({ labels, status, receivers }) => shown[status.state] && named(receivers) && holds(labels);
 }
 
@@ -165,12 +165,12 @@ async function standing(
   const inForce = (await silences.list(orgId)).filter((silence) => stateOf(silence, now.getTime()) === "active");
   const question = { orgId, now, routes: await routes.list(orgId), silences: inForce, channels: await channelsOf(db, orgId), wanted };
   const { alerts, isCut } = await standingAlerts(tenantDatabase(db, orgId), question);
-  if (isCut) tellCut(reply);
+  if (isCut) warnIncomplete(reply);
   return alerts;
 }
 
 /** Alertmanager's answer has no place for it. */
-function tellCut(reply: FastifyReply): void {
+function warnIncomplete(reply: FastifyReply): void {
   void reply.header("warning", '299 - "there are more alerts than one answer has room for: filter them"');
 }
 
@@ -181,7 +181,7 @@ interface Group {
 }
 
 /**
- * One for each route, channel and values of the labels that the route groups by. An alert is told in each of its groups: of a hundred routes
+ * One for each route, channel and values of the labels that the route groups by. An alert is in each of its groups: with a hundred routes
  * with twenty channels two thousand times. `isCut`: there are more.
  */
 function groupsOf(
@@ -221,7 +221,7 @@ function wantedNames(
     const before = known.get(id);
     if (before) return before;
     const names = channelIds.flatMap((one) => channels.get(one) ?? []);
-    const wanted = (names.length === 0 ? [NOBODY] : names).filter(isWanted);
+    const wanted = (names.length === 0 ? [NO_RECEIVER] : names).filter(isWanted);
     known.set(id, wanted);
     return wanted;
   };

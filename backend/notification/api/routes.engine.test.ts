@@ -354,7 +354,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       ['?filter=severity%3D"critical"&filter=alertname!%3D"Down"', ["Full"]],
       ['?filter=alertname%3D~"D.*%7CS.*"', ["Down", "Slow"]],
       ["?receiver=pa.*", ["Down", "Full"]],
-      ["?receiver=nobody", []],
+      ["?receiver=none", []],
     ])("filters %s", async (query, expected) => {
       expect(await names(query)).toEqual(expected);
     });
@@ -445,7 +445,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
             { receiver: "mail", matchers: ['severity="critical"'], continue: false },
           ],
         },
-        receivers: [{ name: "mail" }, { name: "pager" }, { name: "nobody" }],
+        receivers: [{ name: "mail" }, { name: "pager" }, { name: "none" }],
       });
     });
 

@@ -17,7 +17,7 @@ export interface ChannelBody {
   readonly heartbeat: string | null;
 }
 
-/** A body that was judged, its settings without what is secret in them. */
+/** A validated body, its settings without secrets. */
 export interface CheckedChannel {
   readonly name: string;
   readonly kind: ChannelKind;
@@ -31,7 +31,7 @@ export interface CheckedChannel {
 export interface ChannelCheck {
   readonly outgoing: Pick<Outgoing, "refusalOf">;
   /** Undefined without SMTP_URL. */
-  readonly email?: Pick<Email, "strangersAmong"> | undefined;
+  readonly email?: Pick<Email, "findForeign"> | undefined;
 }
 
 const HEARTBEAT = { minMs: 60_000, maxMs: 31 * 86_400_000 };
@@ -161,11 +161,11 @@ async function checkedRecipients(orgId: string, to: readonly string[] | undefine
   if (odd !== undefined) throw invalid("settings.to", `${JSON.stringify(odd)} is not an e-mail address`);
   if (!email) throw invalid("kind", "this installation sends no e-mail: its operator has not set SMTP_URL");
   const once = [...new Map(to.map((address) => [address.toLowerCase(), address])).values()];
-  const [stranger] = await email.strangersAmong(orgId, once);
-  if (stranger !== undefined)
+  const [foreign] = await email.findForeign(orgId, once);
+  if (foreign !== undefined)
     throw invalid(
       "settings.to",
-      `${stranger} is no user of your organisation, nor of a domain that the operator lists (SMTP_ALLOWED_DOMAINS)`,
+      `${foreign} is no user of your organisation, nor of a domain that the operator lists (SMTP_ALLOWED_DOMAINS)`,
     );
   return once;
 }

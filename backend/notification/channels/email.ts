@@ -1,5 +1,5 @@
 // E-mail, by the operator's one SMTP server. Invariants: it goes only to users of the organisation and to domains that the operator lists,
-// asked again at each attempt; an address is one address, whatever stands in it; what the server says stays with the operator, its code
+// asked again at each attempt; an address is one address, whatever it contains; what the server says stays with the operator, its code
 // apart; a password never travels unencrypted. The mailer is loaded by the first message.
 import { readFileSync } from "node:fs";
 import { getCACertificates } from "node:tls";
@@ -17,7 +17,7 @@ export interface EmailOptions {
   readonly from: string;
   /** Anybody there may be written to; in lower case. */
   readonly allowedDomains: readonly string[];
-  /** PEM of authorities beside the system's and the well-known ones. */
+  /** PEM of authorities, in addition to the system's and the well-known ones. */
   readonly caFile?: string | undefined;
   /** Those of these addresses that are users of the organisation; all in lower case. */
   readonly usersAmong: (orgId: string, addresses: readonly string[]) => Promise<readonly string[]>;
@@ -39,8 +39,8 @@ export class Email {
     this.#options = options;
   }
 
-  /** Those of these addresses that nobody of the organisation has, at no domain of the operator's list. */
-  async strangersAmong(orgId: string, addresses: readonly string[]): Promise<string[]> {
+  /** The addresses that belong to no user of the organisation and to no domain of the operator's list. */
+  async findForeign(orgId: string, addresses: readonly string[]): Promise<string[]> {
     const { allowedDomains, usersAmong } = this.#options;
     const others = addresses.filter((address) => !allowedDomains.includes(domainOf(address)));
     if (others.length === 0) return [];
@@ -50,8 +50,8 @@ export class Email {
 
   /** Never throws for what the server does. `words`: the channel's own. */
   async send(message: Message, to: readonly string[], signal: AbortSignal, words?: OwnWords): Promise<Outcome> {
-    const strangers = new Set(await this.strangersAmong(message.org.id, to));
-    const recipients = to.filter((address) => EMAIL_ADDRESS.test(address) && !strangers.has(address));
+    const foreign = new Set(await this.findForeign(message.org.id, to));
+    const recipients = to.filter((address) => EMAIL_ADDRESS.test(address) && !foreign.has(address));
     if (recipients.length === 0) return { delivered: false, retry: false, error: "no recipient is a user of the organisation any more" };
     const timeout = AbortSignal.timeout(this.#options.timeoutMs ?? TIMEOUT_MS);
     try {
@@ -134,7 +134,7 @@ async function givenUpBy(signal: AbortSignal, sending: Promise<void>): Promise<v
   }
 }
 
-/** 5xx is for good (RFC 5321, 4.2.1), a login apart, which the operator may mend. */
+/** 5xx is permanent (RFC 5321, 4.2.1), except for logins, which the operator can fix. */
 function refusal(error: unknown, timedOut: boolean): Outcome {
   const { responseCode, response, code } = error as { responseCode?: number; response?: string; code?: string };
   if (timedOut) return { delivered: false, retry: true, error: "the mail server does not answer in time" };

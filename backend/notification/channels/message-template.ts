@@ -40,11 +40,11 @@ export function ownWords({ title, text }: Readonly<Record<string, unknown>>, mes
   if (message.purpose === "heartbeat") return {};
   const made = (template: unknown, place: "title" | "text"): string | undefined => {
     const read = typeof template === "string" ? parts(template, place) : undefined;
-    // Of which nothing is left, where labels are missing say, nobody learns anything, and PagerDuty refuses it.
+    // An empty text, for example because labels are missing, says nothing, and PagerDuty refuses it.
     return read === undefined || typeof read === "string" ? undefined : rendered(read, message) || undefined;
   };
   const own = made(title, "title");
-  // Whoever reads it must know that nothing is wrong.
+  // Readers must know that nothing is wrong.
   return { title: own !== undefined && message.purpose === "test" ? `[TEST] ${own}` : own, text: made(text, "text") };
 }
 

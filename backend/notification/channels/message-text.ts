@@ -46,7 +46,7 @@ export function leftOut({ alerts, truncatedAlerts }: Message): string | undefine
   return more > 0 ? `and ${more} more` : undefined;
 }
 
-/** Where the console shows it; undefined where nobody said where the console is. */
+/** The address in the console; undefined if the address of the console is not configured. */
 export function linkTo({ externalUrl }: Pick<Message, "externalUrl">, ruleId?: string): string | undefined {
   if (externalUrl === "") return undefined;
   return `${externalUrl.replace(/\/+$/, "")}/#/alerts${ruleId === undefined ? "" : `?rule=${encodeURIComponent(ruleId)}`}`;

@@ -1,9 +1,9 @@
-// A name server on loopback that says what a test tells it to, for names that change where they lead.
+// A name server on loopback with answers that a test sets, for names that change their addresses.
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 
 export interface NameServer extends AsyncDisposable {
-  /** As a resolver is told of it. */
+  /** Address for a resolver. */
   readonly address: string;
   /** Questions for addresses of IPv4 so far. */
   readonly asked: readonly string[];

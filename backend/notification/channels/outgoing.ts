@@ -1,7 +1,7 @@
-// The only way of notifications out over HTTP, for tests and deliveries alike. A tenant names where to; this process stands inside the
-// operator's network. Invariants: https only; no redirect is followed; the connection goes to an address that was judged, not to a name
+// The only path of notifications over HTTP, for tests and deliveries. A tenant chooses the target, and this process runs inside the
+// operator's network. Invariants: https only; no redirect is followed; the connection goes to an address that was validated, not to a name
 // that might mean another one by then; one request has one connection, so no tenant's request travels on another's; time and bytes are
-// bounded; what a failure tells is a word, never an address.
+// bounded; a failure is reported as a word, never with an address.
 import { readFileSync } from "node:fs";
 import { isIP, type LookupFunction } from "node:net";
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
@@ -16,7 +16,7 @@ import { type HostAddress, HostRefused, type Lookup, permittedAddressesOf } from
 export interface OutgoingOptions {
   /** `settings.notifyAllowedNetworks` */
   readonly allowedNetworks: readonly string[];
-  /** PEM of authorities beside the system's and the well-known ones. */
+  /** PEM of authorities, in addition to the system's and the well-known ones. */
   readonly caFile?: string | undefined;
   readonly httpsProxy?: string | undefined;
   readonly noProxy?: string | undefined;
@@ -52,7 +52,7 @@ export class PostFailed extends Error {
 }
 
 const TIMEOUT_MS = 10_000;
-/** Nobody's but their owners' to point elsewhere: through a proxy they are asked for by name, as rules of proxies name them. */
+/** Hosts that only their owners can point elsewhere: a proxy gets their names, because its rules contain names. */
 const WELL_KNOWN = new Set(["hooks.slack.com", "hooks.slack-gov.com", "events.pagerduty.com", "events.eu.pagerduty.com"]);
 
 /** Where a request goes, and by what. */
@@ -71,7 +71,7 @@ export class Outgoing {
     this.#permitted = options.permitted ?? new PermittedAddresses(options.allowedNetworks);
   }
 
-  /** Why a URL cannot be one of a receiver, as far as it tells by itself; undefined where it can. */
+  /** Why a URL cannot be that of a receiver, by the URL alone; undefined if it can. */
   refusalOf(url: URL): string | undefined {
     if (url.protocol !== "https:") return "must begin with https://";
     if (url.username || url.password) return "must not hold a user or a password";
@@ -106,11 +106,11 @@ export class Outgoing {
     return viaProxy ? await this.#wayThrough(httpsProxy, url, signal) : this.#straight(url, signal);
   }
 
-  /** Judged when the connection is made: its socket gets the judged addresses. */
+  /** Validates when the connection is made, and gives the socket the validated addresses. */
   #straight(url: URL, signal: AbortSignal): Way {
-    const judged = callbackify(async (hostname: string) => await this.#addressesOf(hostname, signal));
+    const findAddresses = callbackify(async (hostname: string) => await this.#addressesOf(hostname, signal));
     const lookup: LookupFunction = (host, { all }, done) =>
-      judged(host, (error, addresses) => {
+      findAddresses(host, (error, addresses) => {
         if (error) done(error, "");
         else if (all) done(null, [...addresses]);
         else done(null, addresses[0].address, addresses[0].family);
@@ -120,7 +120,7 @@ export class Outgoing {
     return { pool, origin: url.origin, [Symbol.asyncDispose]: () => pool.destroy() };
   }
 
-  /** The tunnel is asked for to the address that was judged: a proxy that resolved the name again might find another one. */
+  /** The tunnel leads to the validated address, because a proxy that resolves the name again might find another one. */
   async #wayThrough(uri: string, url: URL, signal: AbortSignal): Promise<Way> {
     const { ProxyAgent, proxyPool } = await import("../../engines/outgoing-proxy.ts");
     const host = WELL_KNOWN.has(url.hostname) ? url.hostname : written(await this.#addressesOf(url.hostname, signal));
@@ -174,7 +174,7 @@ async function answerOf({ pool, origin }: Way, { url, headers, body }: Post, sig
   });
   const { statusCode: status } = answer;
   const isSuccess = status >= 200 && status < 300;
-  // The status has been told: whatever becomes of the rest does not change it.
+  // The status is known; the rest of the response does not change it.
   const text = isSuccess ? "" : await beginning(answer.body).catch(() => "");
   answer.body.on("error", () => undefined).destroy();
   return { status, text, retryAfterMs: retryAfterMs(answer.headers["retry-after"]) };

@@ -1,5 +1,5 @@
 // A message as an event of PagerDuty's Events API v2. Invariant: all events of a group carry one `dedup_key`, so that what resolved ends
-// the incident that it began; that alerting lives is told as a change, which wakes nobody.
+// the incident that it began; a heartbeat is sent as a change event, which pages no one.
 import { createHash } from "node:crypto";
 import { MAX_DEDUP_KEY_LENGTH, MAX_SUMMARY_LENGTH } from "../limits.ts";
 import { leftOut, linesOf, linkTo, oneLine, ruleOf, severityOf, SHOWN_ALERTS, SHOWN_LABELS, titleOf } from "./message-text.ts";

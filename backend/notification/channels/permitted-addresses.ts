@@ -1,4 +1,4 @@
-// Which addresses a notification may be sent to. A tenant names the receiver, and this process stands inside the operator's network.
+// Which addresses a notification may be sent to. A tenant names the receiver, and this process runs inside the operator's network.
 // Invariant: an address is refused unless it is global unicast, or in a network that the operator lists; what cannot be read is refused.
 import { type BlockList, isIP } from "node:net";
 import { networkInterfaces } from "node:os";

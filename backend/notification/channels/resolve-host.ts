@@ -1,5 +1,5 @@
 // The addresses of a receiver's host that a notification may be sent to. Invariant: what cannot be permitted and what does not exist are
-// refused alike, so that nobody learns the names of the operator's network from us; only the operator's log tells them apart.
+// refused with the same error, so that users cannot learn the names of the operator's network; only the log distinguishes them.
 import { Resolver } from "node:dns/promises";
 import { isIP } from "node:net";
 import { bareHost } from "../../../common/host-names.ts";
@@ -27,7 +27,7 @@ export class HostRefused extends Error {
 
 const NO_SUCH_NAME = new Set(["ENOTFOUND", "ENODATA"]);
 
-/** Throws HostRefused, and what a resolver throws when it cannot tell. */
+/** Throws HostRefused, and the error of a resolver that cannot answer. */
 export async function permittedAddressesOf(
   hostname: string,
   { permitted, lookup = lookUp, signal }: { permitted: PermittedAddresses; lookup?: Lookup | undefined; signal: AbortSignal },

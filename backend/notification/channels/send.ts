@@ -17,8 +17,8 @@ export interface SendOptions {
   readonly now?: () => number;
 }
 
-/** Answers of these are sentences for whoever set the channel up. Of others they might be anything. */
-const TELLING_HOSTS = /^(?:hooks\.slack(?:-gov)?\.com|events(?:\.eu)?\.pagerduty\.com)$/;
+/** Responses of these hosts are sentences for the user who set up the channel; those of others may be anything. */
+const HOSTS_WITH_MESSAGES = /^(?:hooks\.slack(?:-gov)?\.com|events(?:\.eu)?\.pagerduty\.com)$/;
 const JSON_TYPE = { "content-type": "application/json", "user-agent": "atherops" };
 
 export function createSend({ outgoing, email, now = Date.now }: SendOptions): Send {
@@ -59,7 +59,7 @@ function urlOf(text: unknown): URL {
 function outcomeOf({ status, text, retryAfterMs }: PostAnswer, { hostname }: URL): Outcome {
   if (status >= 200 && status < 300) return { delivered: true, httpStatus: status };
   const retry = status === 408 || status === 429 || status >= 500;
-  const said = TELLING_HOSTS.test(hostname) ? oneLine(text, 200) : "";
+  const said = HOSTS_WITH_MESSAGES.test(hostname) ? oneLine(text, 200) : "";
   const why = status >= 300 && status < 400 ? ": redirects are not followed" : said && `: ${said}`;
   return { delivered: false, retry, httpStatus: status, error: `the receiver answers ${status}${why}`, retryAfterMs };
 }

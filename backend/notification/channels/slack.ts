@@ -45,7 +45,7 @@ export function slackBody(message: Message, words: OwnWords = {}): string {
   });
 }
 
-/** The three characters by which Slack tells markup from text. */
+/** The three characters that Slack reads as markup. */
 function escaped(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }

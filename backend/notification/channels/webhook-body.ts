@@ -1,4 +1,4 @@
-// A message as Alertmanager's webhook has it, version 4, which receivers of alerts know, and what is ours beside it. Invariant: what
+// A message as Alertmanager's webhook has it, version 4, which receivers of alerts know, and our own fields. Invariant: what
 // Alertmanager's documents say of a field is so.
 import { linkTo, ruleOf } from "./message-text.ts";
 import type { Message } from "../model/message.ts";

@@ -28,7 +28,7 @@ export interface Waiting {
   readonly nextAt: Date;
 }
 
-/** Channels that have a message that nobody is sending, those first whose message waits longest. `busy`: organisations that have their fill. */
+/** Channels that have a message that no replica is sending, longest waiting first. `busy`: organisations that have reached their limit. */
 export async function waitingChannels(db: NotificationDb, now: Date, most: number, busy: readonly string[]): Promise<Waiting[]> {
   const rows = await db
     .selectFrom("deliveries")
@@ -156,7 +156,7 @@ export async function settleRetry(
   });
 }
 
-/** `isForgotten`: the channel is told again of what still fires. */
+/** `isForgotten`: the channel is notified again of alerts that still fire. */
 export async function settleFailed(
   db: NotificationDb,
   claimed: Claimed,
@@ -165,7 +165,7 @@ export async function settleFailed(
 ): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await end(trx, claimed, { status: "failed", http_status: failure.httpStatus ?? null, error: failure.error });
-    // Before the groups, as whoever looks at the organisation does.
+    // Before the groups, in the order of the passes over the organisation.
     await markDue(trx, claimed.orgId, now);
     if (isForgotten && claimed.routeId !== null)
       await trx
@@ -191,7 +191,7 @@ async function end(trx: Transaction<NotificationTables>, claimed: Claimed, ended
     .execute();
 }
 
-/** The channel's other messages that nobody is sending. */
+/** The channel's other messages that no replica is sending. */
 function waitingOf(trx: Transaction<NotificationTables>, { orgId, channelId, id }: Claimed) {
   return trx
     .updateTable("deliveries")

@@ -1,5 +1,5 @@
-// Tells the channels that ask for it, every so often, that alerting lives (a dead man's switch). Invariant: it says so only where the
-// evaluator works and, if the organisation has rules, has evaluated them lately; each time is told once, however many replicas there are.
+// Sends heartbeats to the channels that have an interval for them (a dead man's switch). Invariant: a heartbeat is sent only if the
+// evaluator works and, if the organisation has rules, has evaluated them recently; each is sent once, however many replicas there are.
 import { randomUUID } from "node:crypto";
 import type { Transaction } from "kysely";
 import { composeMessage } from "../model/compose.ts";

@@ -49,7 +49,7 @@ export interface OutboxTiming {
 const TIMING: OutboxTiming = { pollMs: 1000, attemptMs: 10_000, backoffMs: [5000, 300_000], giveUpMs: 3600_000, graceMs: 5000 };
 /** Under way at once. */
 const MOST = { inAll: 256, ofOrg: 4, ofChannel: 2 };
-/** Between looks while nobody has a channel. */
+/** Between passes while no organisation has a channel. */
 const IDLE_MS = 5000;
 const REMIND_MS = 300_000;
 
@@ -147,7 +147,7 @@ export class Outbox implements AsyncDisposable {
     const began = performance.now();
     const outcome = await this.#outcome(claimed);
     const seconds = (performance.now() - began) / 1000;
-    const result = this.#judge(claimed, outcome);
+    const result = this.#resultOf(claimed, outcome);
     await this.#settled(claimed, outcome, result);
     counted(result, seconds);
     if (result !== "retried") changed();
@@ -180,7 +180,7 @@ export class Outbox implements AsyncDisposable {
     }
   }
 
-  #judge(claimed: Claimed, outcome: Outcome): AttemptResult {
+  #resultOf(claimed: Claimed, outcome: Outcome): AttemptResult {
     if (outcome.delivered) return "delivered";
     const isLate = this.#options.nowMs() - claimed.createdAt.getTime() >= this.#timing.giveUpMs;
     return outcome.retry && !isLate ? "retried" : "failed";
@@ -205,7 +205,7 @@ export class Outbox implements AsyncDisposable {
     const now = new Date(nowMs());
     if (outcome.delivered) return await settleDelivered(db, claimed, outcome.httpStatus, now);
     const failure = { httpStatus: outcome.httpStatus, error: outcome.error.slice(0, MAX_ERROR_LENGTH) };
-    // After an hour of trying, what still fires is told anew; where it was refused for good, it is told again when it is time to repeat it.
+    // After an hour of attempts, alerts that still fire are sent anew; after a permanent refusal, when their repeat interval has passed.
     if (result === "failed") return await settleFailed(db, claimed, failure, { now, isForgotten: outcome.retry });
     const { backoffMs } = this.#timing;
     if (this.#aborting.signal.aborted) return await settleRetry(db, claimed, failure, { ownAt: now, channelAt: now });
@@ -217,7 +217,7 @@ export class Outbox implements AsyncDisposable {
   }
 }
 
-/** `sent` ends by itself when `signal` aborts; where it does not, nobody waits for it. */
+/** `sent` ends by itself when `signal` aborts; if it does not, nothing waits for it. */
 async function inTime(sent: Promise<Outcome>, signal: AbortSignal): Promise<Outcome> {
   const { promise, resolve } = Promise.withResolvers<Outcome>();
   const late = (): void => resolve({ delivered: false, retry: true, error: "no answer in time" });

@@ -16,7 +16,7 @@ export async function forgetOld(db: NotificationDb, nowMs: number): Promise<void
   const ago = (ms: number): Date => new Date(nowMs - ms);
   await db
     .updateTable("deliveries")
-    .set({ status: "failed", error: "nobody could send it within a day", message: null, locked_until: null })
+    .set({ status: "failed", error: "not sent within a day", message: null, locked_until: null })
     .where("status", "=", "pending")
     .where("created_at", "<", ago(DAY_MS))
     .execute();

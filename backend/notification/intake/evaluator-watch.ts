@@ -1,4 +1,4 @@
-// Whether the evaluator works, and since when: what nobody speaks of is over only where somebody would have spoken. Invariants: unknown
+// Whether the evaluator works, and since when: a missing alert is resolved only if the evaluator would have sent it. Invariants: unknown
 // counts as not working; neither does time count in which this process stood still, as on a machine that was suspended.
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
@@ -105,7 +105,7 @@ export class EvaluatorWatch implements AsyncDisposable {
     await this.#loop[Symbol.asyncDispose]();
   }
 
-  /** Whoever asks first afterwards finds that it stood still. A clock that was set looks the same, and is treated so. */
+  /** The first call afterwards notices that the process was suspended. A changed clock looks the same, and is treated the same. */
   #run(): void {
     const wallMs = this.#wallMs();
     const stoodMs = Math.abs(wallMs - this.#ranMs);

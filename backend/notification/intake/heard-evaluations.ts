@@ -1,11 +1,11 @@
-// Up to when the evaluator has told all that its evaluations found. Invariant: an evaluation counts once the evaluator has begun another of
-// the same rule. It begins none before what the former found was posted, so whoever did not hear of an alert then knows that it is over.
+// Up to when the evaluator has sent all alerts that its evaluations found. Invariant: an evaluation counts once the evaluator has begun another of
+// the same rule. It begins none before what the former found was posted, so an alert that was not posted by then is resolved.
 export interface EvaluationTimes {
   /** When the last evaluation of each of these rules that is loaded began, -Infinity where it failed; rule → milliseconds. */
   evaluatedAt(orgId: string, ruleIds: readonly string[]): Promise<ReadonlyMap<string, number>>;
 }
 
-/** Rule → when its last evaluation began that has told everything, in milliseconds. Infinity: nobody evaluates it any more. */
+/** Rule → start of its last evaluation whose alerts were all posted, in milliseconds. Infinity: it is no longer evaluated. */
 export type HeardUntil = (ruleId: string) => number;
 
 interface Seen {
@@ -29,7 +29,7 @@ export class HeardEvaluations {
     this.#nowMs = nowMs;
   }
 
-  /** To be asked before the alerts are read, of these rules and no others. Undefined where the evaluator does not answer: then nobody knows. */
+  /** Call it before the alerts are read, with exactly their rules. Undefined if the evaluator does not answer. */
   async of(orgId: string, ruleIds: readonly string[]): Promise<HeardUntil | undefined> {
     const nowMs = this.#nowMs();
     for (const [id, { askedMs }] of this.#orgs) if (Math.abs(nowMs - askedMs) > KEPT_MS) this.#orgs.delete(id);

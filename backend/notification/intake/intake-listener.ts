@@ -1,5 +1,5 @@
 // Where the embedded evaluator posts alerts: a loopback listener of its own, with a password that is made anew at each start. Invariant: it
-// listens before the evaluator starts, which has to know the port; until somebody takes alerts it answers 503.
+// listens before the evaluator starts, which has to know the port; until alerts are accepted it answers 503.
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";

@@ -28,7 +28,7 @@ export interface PostedAlert {
 /** Parsed at once: what other requests wait for. */
 const PIECE_BYTES = 64 * 1024;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-/** The server's own: nobody else's business. */
+/** Labels of the server, which are not shown. */
 const OWN_LABELS = new Set(["org_id", "rule_id", "alertgroup"]);
 
 /** What most routes ask for: of many labels these are kept. */

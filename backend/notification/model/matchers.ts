@@ -1,6 +1,6 @@
 // Matchers of labels as Alertmanager has them: which alerts a route takes and a silence hides. Invariant: a label that is not there is an
 // empty one; an expression holds for the whole value and runs in RE2, never in JavaScript's own engine; what passed `checkMatchers` costs
-// at most some 40 µs an expression and alert, whoever wrote it.
+// at most some 40 µs an expression and alert, whatever its author wrote.
 import { RE2JS } from "re2js";
 import { ApiError } from "../../errors.ts";
 import { branchesOf, partsOf, stepsOf } from "../../storage/logs/pattern.ts";

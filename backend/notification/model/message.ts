@@ -44,7 +44,7 @@ export interface MessageAlert extends Omit<Alert, "startsAt" | "endsAt" | "silen
 export interface Message {
   /** Of the delivery: the `webhook-id`, the same over all attempts. */
   readonly id: string;
-  /** `heartbeat`: alerting lives, and has nothing else to say. `test`: somebody asked for it. */
+  /** `heartbeat`: alerting works; there are no alerts. `test`: a user requested it. */
   readonly purpose: "alerts" | "heartbeat" | "test";
   readonly org: { readonly id: string; readonly name: string };
   readonly channelId: string;
@@ -62,7 +62,7 @@ export interface Message {
   readonly alerts: readonly MessageAlert[];
   /** How many more there are than the message has room for. */
   readonly truncatedAlerts: number;
-  /** Of the console; empty where nobody said where that is. */
+  /** The address of the console; empty if it is not configured. */
   readonly externalUrl: string;
 }
 
@@ -74,7 +74,7 @@ export type Outcome =
       /** False: no later attempt can succeed. */
       readonly retry: boolean;
       readonly httpStatus?: number | undefined;
-      /** For the organisation's people: it tells nothing of ours. */
+      /** For users of the organisation: it contains nothing internal. */
       readonly error: string;
       readonly retryAfterMs?: number | undefined;
     };

@@ -64,8 +64,8 @@ export interface AlertsTable {
   updated_at: Date;
 }
 
-/** Fingerprint → what the channel knows: it was told, or a silence came after that. */
-export type ToldAlerts = Readonly<Record<string, "told" | "silenced">>;
+/** Fingerprint → state of the alert in the channel: it was sent, or silenced after that. */
+export type NotifiedAlerts = Readonly<Record<string, "notified" | "silenced">>;
 
 export interface AlertGroupsTable {
   org_id: string;
@@ -73,7 +73,7 @@ export interface AlertGroupsTable {
   channel_id: string;
   group_key: string;
   labels: Json<Record<string, string>>;
-  firing: Json<ToldAlerts>;
+  firing: Json<NotifiedAlerts>;
   last_sent_at: Date | null;
   next_at: Date;
 }
@@ -120,7 +120,7 @@ export type NotificationDb = Kysely<NotificationTables> | Transaction<Notificati
 
 /**
  * Has the organisation's alerts looked at `at`, or before that. Goes into the same transaction as any change of channels, routes or
- * silences: from it follows who is to be told.
+ * silences: from it follows who is notified.
  */
 export async function markDue(db: NotificationDb, orgId: string, at: Date): Promise<void> {
   await db

@@ -1,4 +1,4 @@
-// Looks at the organisations whose alerts are due for it, in turns. Invariants: whoever waits longest is next; a look at many alerts is
+// Evaluates the organisations whose alerts are due, one pass at a time. Invariants: the one that waits longest is next; a pass over many alerts is
 // followed by a rest many times as long, so that no organisation takes more than its share; an organisation whose look fails comes again.
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
@@ -16,7 +16,7 @@ export interface DispatcherOptions extends TurnOptions {
 }
 
 const POLL_MS = 1000;
-/** While nobody has a channel. */
+/** While no organisation has a channel. */
 const IDLE_MS = 5000;
 const REMIND_MS = 300_000;
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { groupTurn, type GroupState } from "./group-state.ts";
-import type { ToldAlerts } from "../model/table.ts";
+import type { NotifiedAlerts } from "../model/table.ts";
 
 const START = Date.parse("2026-11-22T10:00:00Z");
 const at = (seconds: number): Date => new Date(START + seconds * 1000);
@@ -9,7 +9,7 @@ const times = { waitMs: 30_000, intervalMs: 300_000, repeatMs: 14_400_000 };
 const alert = (fingerprint: string, startsAt: Date, more: object = {}) =>
   ({ fingerprint, startsAt, status: "firing" as "firing" | "resolved", silenced: false, ...more }) as const;
 
-const sent = (firing: ToldAlerts, seconds: number, nextSeconds = seconds + 14_400): GroupState => ({
+const sent = (firing: NotifiedAlerts, seconds: number, nextSeconds = seconds + 14_400): GroupState => ({
   firing,
   lastSentAt: at(seconds),
   nextAt: at(nextSeconds),
@@ -17,40 +17,40 @@ const sent = (firing: ToldAlerts, seconds: number, nextSeconds = seconds + 14_40
 
 test("the first alert waits for others, and an alert that has long fired is told at once", () => {
   expect(groupTurn(undefined, [alert("a", at(0))], times, at(0))).toEqual({ state: { firing: {}, lastSentAt: null, nextAt: at(30) } });
-  const { tell } = groupTurn(undefined, [alert("a", at(-600)), alert("b", at(0))], times, at(0));
-  expect(tell?.firing.map(({ fingerprint }) => fingerprint)).toEqual(["a", "b"]);
-  expect(tell?.told).toEqual({ firing: { a: "told", b: "told" }, lastSentAt: at(0), nextAt: at(14_400) });
+  const { send } = groupTurn(undefined, [alert("a", at(-600)), alert("b", at(0))], times, at(0));
+  expect(send?.firing.map(({ fingerprint }) => fingerprint)).toEqual(["a", "b"]);
+  expect(send?.notified).toEqual({ firing: { a: "notified", b: "notified" }, lastSentAt: at(0), nextAt: at(14_400) });
 });
 
 test("what comes while the first waits is told with it, at the time of the first", () => {
   const { state } = groupTurn(undefined, [alert("a", at(0))], times, at(0));
   const both = [alert("a", at(0)), alert("b", at(20))];
-  expect(groupTurn(state, both, times, at(20)).tell).toBeUndefined();
-  expect(groupTurn(state, both, times, at(30)).tell?.firing).toHaveLength(2);
+  expect(groupTurn(state, both, times, at(20)).send).toBeUndefined();
+  expect(groupTurn(state, both, times, at(30)).send?.firing).toHaveLength(2);
 });
 
 test("a change of a group that was told waits for its interval, and is not put off by further changes", () => {
-  let state: GroupState | undefined = sent({ a: "told" }, 0);
+  let state: GroupState | undefined = sent({ a: "notified" }, 0);
   ({ state } = groupTurn(state, [alert("a", at(0)), alert("b", at(10))], times, at(10)));
   expect(state?.nextAt).toEqual(at(300));
   ({ state } = groupTurn(state, [alert("a", at(0)), alert("b", at(10)), alert("c", at(290))], times, at(290)));
   expect(state?.nextAt).toEqual(at(300));
-  const { tell } = groupTurn(state, [alert("a", at(0)), alert("b", at(10))], times, at(300));
-  expect(tell?.firing).toHaveLength(2);
+  const { send } = groupTurn(state, [alert("a", at(0)), alert("b", at(10))], times, at(300));
+  expect(send?.firing).toHaveLength(2);
 });
 
 test("nothing is said again before it is time to repeat it", () => {
-  const state = sent({ a: "told" }, 0);
-  for (const seconds of [1, 300, 14_399]) expect(groupTurn(state, [alert("a", at(0))], times, at(seconds)).tell).toBeUndefined();
-  expect(groupTurn(state, [alert("a", at(0))], times, at(14_400)).tell?.firing).toHaveLength(1);
+  const state = sent({ a: "notified" }, 0);
+  for (const seconds of [1, 300, 14_399]) expect(groupTurn(state, [alert("a", at(0))], times, at(seconds)).send).toBeUndefined();
+  expect(groupTurn(state, [alert("a", at(0))], times, at(14_400)).send?.firing).toHaveLength(1);
 });
 
 test("an end is told once, with those that still fire", () => {
   const alerts = [alert("a", at(0), { status: "resolved" }), alert("b", at(0))];
-  const due = groupTurn(sent({ a: "told", b: "told" }, 0, 300), alerts, times, at(400));
-  expect(due.tell?.resolved.map(({ fingerprint }) => fingerprint)).toEqual(["a"]);
-  expect(due.tell?.told.firing).toEqual({ b: "told" });
-  expect(groupTurn(due.tell?.told, alerts, times, at(1000)).tell).toBeUndefined();
+  const due = groupTurn(sent({ a: "notified", b: "notified" }, 0, 300), alerts, times, at(400));
+  expect(due.send?.resolved.map(({ fingerprint }) => fingerprint)).toEqual(["a"]);
+  expect(due.send?.notified.firing).toEqual({ b: "notified" });
+  expect(groupTurn(due.send?.notified, alerts, times, at(1000)).send).toBeUndefined();
 });
 
 test("an alert that began and ended within the wait is never told", () => {
@@ -59,33 +59,33 @@ test("an alert that began and ended within the wait is never told", () => {
 });
 
 test("an alert that comes back soon after its end waits for the interval of its group", () => {
-  const resolved = groupTurn(sent({ a: "told" }, 0, 300), [alert("a", at(0), { status: "resolved" })], times, at(300));
-  const told = resolved.tell?.told;
-  expect(told).toEqual({ firing: {}, lastSentAt: at(300), nextAt: at(600) });
-  const again = groupTurn(told, [alert("a", at(310))], times, at(310));
-  expect([again.tell, again.state?.nextAt]).toEqual([undefined, at(600)]);
-  expect(groupTurn(told, [], times, at(599)).state).toBeDefined();
-  expect(groupTurn(told, [], times, at(600)).state).toBeUndefined();
+  const resolved = groupTurn(sent({ a: "notified" }, 0, 300), [alert("a", at(0), { status: "resolved" })], times, at(300));
+  const notified = resolved.send?.notified;
+  expect(notified).toEqual({ firing: {}, lastSentAt: at(300), nextAt: at(600) });
+  const again = groupTurn(notified, [alert("a", at(310))], times, at(310));
+  expect([again.send, again.state?.nextAt]).toEqual([undefined, at(600)]);
+  expect(groupTurn(notified, [], times, at(599)).state).toBeDefined();
+  expect(groupTurn(notified, [], times, at(600)).state).toBeUndefined();
 });
 
 test("a silence hides what fires; when it is over what still fires is told again", () => {
   const silenced = [alert("a", at(0), { silenced: true })];
-  const covered = groupTurn(sent({ a: "told" }, 0), silenced, times, at(60));
-  expect([covered.tell, covered.state?.firing]).toEqual([undefined, { a: "silenced" }]);
-  expect(groupTurn(covered.state, silenced, times, at(20_000)).tell).toBeUndefined();
+  const covered = groupTurn(sent({ a: "notified" }, 0), silenced, times, at(60));
+  expect([covered.send, covered.state?.firing]).toEqual([undefined, { a: "silenced" }]);
+  expect(groupTurn(covered.state, silenced, times, at(20_000)).send).toBeUndefined();
   const { state } = groupTurn(covered.state, [alert("a", at(0))], times, at(1000));
   expect(state?.nextAt).toEqual(at(1030));
-  expect(groupTurn(state, [alert("a", at(0))], times, at(1030)).tell?.firing).toHaveLength(1);
+  expect(groupTurn(state, [alert("a", at(0))], times, at(1030)).send?.firing).toHaveLength(1);
 });
 
 test("the end of what was told is told, also under a silence, and the end of what was never told is not", () => {
   const over = [alert("a", at(0), { status: "resolved", silenced: true }), alert("b", at(0), { status: "resolved", silenced: true })];
-  const { tell } = groupTurn(sent({ a: "silenced" }, 0, 300), over, times, at(400));
-  expect(tell?.resolved.map(({ fingerprint }) => fingerprint)).toEqual(["a"]);
+  const { send } = groupTurn(sent({ a: "silenced" }, 0, 300), over, times, at(400));
+  expect(send?.resolved.map(({ fingerprint }) => fingerprint)).toEqual(["a"]);
   expect(groupTurn(undefined, over, times, at(400))).toEqual({ state: undefined });
 });
 
 test("an alert that has gone to another group leaves this one without a word", () => {
-  const { tell, state } = groupTurn(sent({ a: "told" }, 0, 300), [], times, at(310));
-  expect([tell, state]).toEqual([undefined, undefined]);
+  const { send, state } = groupTurn(sent({ a: "notified" }, 0, 300), [], times, at(310));
+  expect([send, state]).toEqual([undefined, undefined]);
 });

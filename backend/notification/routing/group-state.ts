@@ -1,8 +1,8 @@
-// What a channel is to be told of one group of alerts, and when. Invariant: pure; an alert is told once when it begins to fire, again
-// when a silence over it has ended or `repeat` has passed, and once when it is over; what a silence covers is not told, but its end is,
+// Which alerts of a group a channel is notified of, and when. Invariant: pure; an alert is sent once when it starts to fire, again
+// when a silence over it has ended or `repeat` has passed, and once when it is resolved; a silenced alert is not sent, but its end is,
 // where its beginning was.
 import type { Alert } from "../model/message.ts";
-import type { ToldAlerts } from "../model/table.ts";
+import type { NotifiedAlerts } from "../model/table.ts";
 
 export interface GroupTimes {
   readonly waitMs: number;
@@ -11,7 +11,7 @@ export interface GroupTimes {
 }
 
 export interface GroupState {
-  readonly firing: ToldAlerts;
+  readonly firing: NotifiedAlerts;
   readonly lastSentAt: Date | null;
   readonly nextAt: Date;
 }
@@ -21,8 +21,8 @@ type GroupAlert = Pick<Alert, "fingerprint" | "status" | "silenced" | "startsAt"
 export interface GroupTurn<A extends GroupAlert> {
   /** Undefined: there is nothing to remember. */
   readonly state: GroupState | undefined;
-  /** Now; `told` is the state once that is on its way. */
-  readonly tell?: { readonly firing: readonly A[]; readonly resolved: readonly A[]; readonly told: GroupState };
+  /** To send now; `notified` is the state after that. */
+  readonly send?: { readonly firing: readonly A[]; readonly resolved: readonly A[]; readonly notified: GroupState };
 }
 
 /** `alerts`: those of the group, whatever their status. */
@@ -32,11 +32,13 @@ export function groupTurn<A extends GroupAlert>(
   times: GroupTimes,
   now: Date,
 ): GroupTurn<A> {
-  const told = before?.firing ?? {};
+  const notified = before?.firing ?? {};
   const firing = alerts.filter((alert) => alert.status === "firing" && !alert.silenced);
-  const fresh = firing.filter(({ fingerprint }) => told[fingerprint] !== "told");
-  const resolved = alerts.filter(({ status, fingerprint }) => status === "resolved" && told[fingerprint] !== undefined);
-  const silenced = alerts.filter(({ status, silenced, fingerprint }) => status === "firing" && silenced && told[fingerprint] !== undefined);
+  const fresh = firing.filter(({ fingerprint }) => notified[fingerprint] !== "notified");
+  const resolved = alerts.filter(({ status, fingerprint }) => status === "resolved" && notified[fingerprint] !== undefined);
+  const silenced = alerts.filter(
+    ({ status, silenced, fingerprint }) => status === "firing" && silenced && notified[fingerprint] !== undefined,
+  );
   const hasNews = fresh.length > 0 || resolved.length > 0;
   if (!before && !hasNews) return { state: undefined };
   const nextAt = nextOf(before, fresh, hasNews, times, now);
@@ -44,14 +46,14 @@ export function groupTurn<A extends GroupAlert>(
   const isRepeat = firing.length > 0 && lastSentAt !== null && now.getTime() - lastSentAt.getTime() >= times.repeatMs;
   const covered = Object.fromEntries(silenced.map(({ fingerprint }) => [fingerprint, "silenced" as const]));
   if (nextAt <= now && (hasNews || isRepeat)) {
-    const next = { ...covered, ...Object.fromEntries(firing.map(({ fingerprint }) => [fingerprint, "told" as const])) };
+    const next = { ...covered, ...Object.fromEntries(firing.map(({ fingerprint }) => [fingerprint, "notified" as const])) };
     const untilMs = firing.length > 0 ? times.repeatMs : times.intervalMs;
     return {
-      state: { firing: kept(told, alerts, covered), lastSentAt, nextAt },
-      tell: { firing, resolved, told: { firing: next, lastSentAt: now, nextAt: after(now, untilMs) } },
+      state: { firing: kept(notified, alerts, covered), lastSentAt, nextAt },
+      send: { firing, resolved, notified: { firing: next, lastSentAt: now, nextAt: after(now, untilMs) } },
     };
   }
-  const remembered = kept(told, alerts, covered);
+  const remembered = kept(notified, alerts, covered);
   if (Object.keys(remembered).length > 0 || fresh.length > 0) {
     const later = nextAt > now ? nextAt : repeatAfter(lastSentAt, times, now);
     return { state: { firing: remembered, lastSentAt, nextAt: later } };
@@ -72,10 +74,10 @@ function nextOf(before: GroupState | undefined, fresh: readonly GroupAlert[], ha
   return new Date(Math.min(before.nextAt.getTime(), dueMs));
 }
 
-/** What is still of the group: told, or covered by a silence since. */
-function kept(told: ToldAlerts, alerts: readonly GroupAlert[], covered: ToldAlerts): ToldAlerts {
+/** The alerts that are still in the group: sent, or silenced since. */
+function kept(notified: NotifiedAlerts, alerts: readonly GroupAlert[], covered: NotifiedAlerts): NotifiedAlerts {
   const here = new Set(alerts.map(({ fingerprint }) => fingerprint));
-  return { ...Object.fromEntries(Object.entries(told).filter(([fingerprint]) => here.has(fingerprint))), ...covered };
+  return { ...Object.fromEntries(Object.entries(notified).filter(([fingerprint]) => here.has(fingerprint))), ...covered };
 }
 
 function repeatAfter(lastSentAt: Date | null, { repeatMs }: GroupTimes, now: Date): Date {

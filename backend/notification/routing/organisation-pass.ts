@@ -1,5 +1,5 @@
 // One look at one organisation's alerts: reads them, plans, writes what is to be sent and what was decided. Invariant: one replica at a
-// time does it for an organisation; messages and what they say was told are written in one transaction, which fails where the turn was
+// time does it for an organisation; messages and the state of their groups are written in one transaction, which fails if the lock was
 // lost; whatever happens, the organisation is due again.
 import { randomUUID } from "node:crypto";
 import { sql, type Transaction } from "kysely";
@@ -8,7 +8,7 @@ import { readAlerts, readAnnotations, rulesWithExpired, type KeptAlert } from ".
 import { composeMessage } from "../model/compose.ts";
 import { deleteStates, keyOf, readPending, readRoutes, readStates, upsertStates } from "./group-rows.ts";
 import type { HeardUntil } from "../intake/heard-evaluations.ts";
-import { plan, stateKey, type Plan, type Told } from "./plan.ts";
+import { plan, stateKey, type Plan, type GroupMessage } from "./plan.ts";
 import type { NotificationDb, NotificationTables } from "../model/table.ts";
 
 export interface TurnOptions {
@@ -153,10 +153,10 @@ async function write(options: TurnOptions, decided: Decided): Promise<void> {
     last_sent_at: state.lastSentAt,
     next_at: state.nextAt,
   }));
-  // Those whose messages are made now, and everything else in pieces: nobody else's statement waits long.
-  const told = new Set(planned.messages.map(({ group }) => keyOf(group)));
-  const isTold = (row: (typeof states)[number]) => told.has(stateKey(row.route_id, row.channel_id, row.group_key));
-  const { now = [], later = [] } = Object.groupBy(states, (row) => (isTold(row) ? "now" : "later"));
+  // The groups whose messages are created now, then all others in chunks, so that other statements do not wait long.
+  const notified = new Set(planned.messages.map(({ group }) => keyOf(group)));
+  const isNotified = (row: (typeof states)[number]) => notified.has(stateKey(row.route_id, row.channel_id, row.group_key));
+  const { now = [], later = [] } = Object.groupBy(states, (row) => (isNotified(row) ? "now" : "later"));
   await ours(db, orgId, lockedUntil, async (trx) => {
     if (now.length > 0) await upsertStates(trx, now);
     if (messages.length > 0)
@@ -201,21 +201,22 @@ async function messageRows({ db, externalUrl }: TurnOptions, { orgId, channels, 
   if (planned.messages.length === 0) return [];
   const { name } = await orgOf(db, orgId);
   const rows: Delivery[] = [];
-  for (const told of planned.messages) rows.push(await messageRow(db, { told, org: { id: orgId, name }, channels, now, externalUrl }));
+  for (const content of planned.messages)
+    rows.push(await messageRow(db, { content, org: { id: orgId, name }, channels, now, externalUrl }));
   return rows;
 }
 
 interface MessageOf {
-  readonly told: Told<KeptAlert>;
+  readonly content: GroupMessage<KeptAlert>;
   readonly org: { readonly id: string; readonly name: string };
   readonly channels: ReadonlyMap<string, string>;
   readonly now: Date;
   readonly externalUrl: string;
 }
 
-async function messageRow(db: NotificationDb, { told, org, channels, now, externalUrl }: MessageOf): Promise<Delivery> {
-  const { group } = told;
-  const first = [...told.firing, ...told.resolved].slice(0, MAX_ALERTS_PER_MESSAGE);
+async function messageRow(db: NotificationDb, { content, org, channels, now, externalUrl }: MessageOf): Promise<Delivery> {
+  const { group } = content;
+  const first = [...content.firing, ...content.resolved].slice(0, MAX_ALERTS_PER_MESSAGE);
   const annotations = await readAnnotations(
     db,
     org.id,
@@ -231,8 +232,8 @@ async function messageRow(db: NotificationDb, { told, org, channels, now, extern
     channel: { id: group.channelId, name: channels.get(group.channelId) ?? "" },
     groupKey: `${group.routeId}:${group.groupKey}`,
     groupLabels: group.labels,
-    firing: annotated(told.firing),
-    resolved: annotated(told.resolved),
+    firing: annotated(content.firing),
+    resolved: annotated(content.resolved),
     externalUrl,
   });
   const ruleIds = [...new Set(message.alerts.map(({ ruleId }) => ruleId))];

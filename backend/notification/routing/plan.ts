@@ -1,4 +1,4 @@
-// What is to be told about an organisation's alerts now: alerts → routes → groups → channels. Invariant: pure but for turns that it gives
+// Plans the messages about an organisation's alerts: alerts → routes → groups → channels. Invariant: pure but for turns that it gives
 // to others; a channel hears of a group in order, nothing new while a message about it is on its way; groups and messages have their
 // bounds, and what does not fit waits for the next look.
 import { MAX_GROUPS_PER_ORG, MAX_GROUP_MEMBERS_PER_ORG, MAX_MESSAGES_PER_PASS, MAX_PENDING_PER_CHANNEL } from "../limits.ts";
@@ -23,7 +23,7 @@ export interface PlanInput<A extends Alert> {
   readonly now: Date;
 }
 
-export interface Told<A> {
+export interface GroupMessage<A> {
   readonly key: string;
   readonly group: GroupOf;
   readonly firing: readonly A[];
@@ -42,11 +42,11 @@ export interface KnownGroup extends GroupState {
 }
 
 export interface Plan<A> {
-  readonly messages: readonly Told<A>[];
+  readonly messages: readonly GroupMessage<A>[];
   /** What has to be written. */
   readonly changed: readonly { readonly group: GroupOf; readonly state: GroupState }[];
   readonly gone: readonly string[];
-  /** Of those that nobody remembers any more. */
+  /** Of groups that are no longer stored. */
   readonly forgotten: readonly string[];
   /** When something is due next; undefined: not before something happens. */
   readonly nextAt: Date | undefined;
@@ -71,7 +71,7 @@ interface Members<A> {
 export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A>> {
   const { states, now } = input;
   const { members, refused, busyMs } = await gather(input);
-  const messages: Told<A>[] = [];
+  const messages: GroupMessage<A>[] = [];
   const changed: { group: GroupOf; state: GroupState }[] = [];
   const gone = [...states.keys()].filter((key) => !members.has(key));
   const remembered = new Set<string>();
@@ -87,14 +87,14 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
       for (const fingerprint of Object.keys(before.firing)) remembered.add(fingerprint);
       continue;
     }
-    const { state, tell } = groupTurn(before, alerts, times, now);
+    const { state, send } = groupTurn(before, alerts, times, now);
     const pending = pendingOf.get(group.channelId) ?? 0;
     const hasRoom = messages.length < MAX_MESSAGES_PER_PASS && pending < MAX_PENDING_PER_CHANNEL;
-    const next = tell && hasRoom ? tell.told : state;
-    if (tell && hasRoom) {
-      messages.push({ key, group, firing: tell.firing, resolved: tell.resolved });
+    const next = send && hasRoom ? send.notified : state;
+    if (send && hasRoom) {
+      messages.push({ key, group, firing: send.firing, resolved: send.resolved });
       pendingOf.set(group.channelId, pending + 1);
-    } else if (tell && pending < MAX_PENDING_PER_CHANNEL) hasMore = true;
+    } else if (send && pending < MAX_PENDING_PER_CHANNEL) hasMore = true;
     if (!next) {
       if (before) gone.push(key);
       continue;
@@ -164,5 +164,5 @@ async function gather<A extends Alert>(
 function isSame(one: GroupState, other: GroupState): boolean {
   if (one.nextAt.getTime() !== other.nextAt.getTime() || one.lastSentAt?.getTime() !== other.lastSentAt?.getTime()) return false;
   const [before, after] = [Object.entries(one.firing), other.firing];
-  return before.length === Object.keys(after).length && before.every(([fingerprint, told]) => after[fingerprint] === told);
+  return before.length === Object.keys(after).length && before.every(([fingerprint, status]) => after[fingerprint] === status);
 }

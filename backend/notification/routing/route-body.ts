@@ -1,4 +1,4 @@
-// What a route is that a user sends: its fields, their bounds, and how it is told. Invariant: what passes here has matchers that are cheap
+// A notification route as a user sends it: its fields, their limits, and how it is returned. Invariant: what passes here has matchers that are cheap
 // and times that the dispatcher can keep; whether its channels are there is the table's question.
 import { durationWanted, durationWithin, formatDuration } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
@@ -61,18 +61,18 @@ const PROPERTIES = {
     maxItems: MAX_CHANNELS_PER_ROUTE,
     items: { type: "string" },
     default: [],
-    description: "who is told; none: nobody",
+    description: "channels that are notified; none: alerts are not sent",
   },
   group_by: {
     type: "array",
     maxItems: MAX_GROUP_LABELS,
     items: { type: "string", maxLength: 128, pattern: "^(?:[a-zA-Z_][a-zA-Z0-9_]*|\\.\\.\\.)$" },
     default: ["alertname"],
-    description: "alerts with the same values of these labels are told together; `...`: of all labels, none: all alerts of the route",
+    description: "alerts with the same values of these labels are sent in one message; `...`: all labels; none: all alerts of the route",
   },
   group_wait: duration("30s", "how long a new group waits for others of its alerts"),
-  group_interval: duration("5m", "how long a group waits after a message, until what has changed is told"),
-  repeat_interval: duration("4h", "how long until the same is told again"),
+  group_interval: duration("5m", "how long a group waits after a message before changes are sent"),
+  repeat_interval: duration("4h", "how long until the same alerts are sent again"),
   continue: { type: "boolean", default: false, description: "later routes are asked too" },
 };
 

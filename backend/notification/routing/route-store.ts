@@ -36,7 +36,7 @@ export class RouteTable {
   async list(orgId: string): Promise<StoredRoute[]> {
     const own = tenantDatabase(this.#db, orgId);
     const rows = await rowsOf(own, orgId);
-    if (rows.some(({ is_default }) => is_default)) return await told(own, orgId, rows);
+    if (rows.some(({ is_default }) => is_default)) return await describeRoutes(own, orgId, rows);
     return await this.#change(orgId, async () => undefined).then(async () => await this.list(orgId));
   }
 
@@ -124,7 +124,7 @@ async function channelsOf(db: NotificationDb, orgId: string): Promise<ReadonlySe
   return new Set(rows.map(({ id }) => id));
 }
 
-async function told(db: NotificationDb, orgId: string, rows: readonly Row[]): Promise<StoredRoute[]> {
+async function describeRoutes(db: NotificationDb, orgId: string, rows: readonly Row[]): Promise<StoredRoute[]> {
   const known = await channelsOf(db, orgId);
   return rows.map((row) => storedOf({ ...row, channel_ids: row.channel_ids.filter((id) => known.has(id)) }));
 }

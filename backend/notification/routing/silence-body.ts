@@ -1,4 +1,4 @@
-// What a silence is that a user sends, in Alertmanager's shape, and how it is told. Invariant: a silence asks for something, ends, and says
+// A silence as a user sends it, in Alertmanager's format, and how it is returned. Invariant: a silence has a selective matcher, ends, and says
 // why it is there; who made it is who asked for it, never what the body says.
 import { ApiError } from "../../errors.ts";
 import { objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";

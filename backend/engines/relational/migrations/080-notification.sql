@@ -71,7 +71,7 @@ CREATE TABLE alerts (
 
 CREATE INDEX alerts_by_rule ON alerts (org_id, rule_id);
 
--- What a channel was told of a group of alerts. `firing`: fingerprint → "told", or "silenced" where a silence came after that.
+-- What was sent to a channel about a group of alerts. `firing`: fingerprint → "notified", or "silenced" if it was silenced later.
 CREATE TABLE alert_groups (
   org_id uuid NOT NULL REFERENCES orgs (id),
   route_id uuid NOT NULL REFERENCES routes (id) ON DELETE CASCADE,

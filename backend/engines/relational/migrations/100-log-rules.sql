@@ -2,7 +2,7 @@
 ALTER TABLE rules ADD COLUMN logs text;
 
 -- When the records of such a rule are counted next (null: not while it is disabled), which replica does it until when, and what came of the
--- last time. `since_at`: when it was last written. `told`: the groups that the evaluator was told of, as JSON. `error`: why they could not
+-- last time. `since_at`: when it was last written. `last_reported`: the groups reported to the evaluator, as JSON. `error`: why they could not
 -- be counted.
 CREATE TABLE log_counts (
   rule_id uuid NOT NULL PRIMARY KEY REFERENCES rules (id) ON DELETE CASCADE,
@@ -12,7 +12,7 @@ CREATE TABLE log_counts (
   since_at timestamptz NOT NULL,
   counted_at timestamptz,
   took_ms integer,
-  told text NOT NULL,
+  last_reported text NOT NULL,
   error text
 );
 
