@@ -314,7 +314,9 @@ function openLogCounter({ settings, log, stack, database, metrics, ownMetrics }:
 function openSpanSummaries({ settings, log, stack, metrics }: Running, telemetry: Telemetry): void {
   const { clickhouse } = telemetry;
   const isUnused = () => telemetry.isUnused ?? false;
-  stack.use(new SpanSummaries({ clickhouse, isUnused, metrics, retentionDays: settings.tracesRetentionDays, log }));
+  // Rules look at a few samples; each costs a pass over the summaries of the day.
+  const everyMs = Math.min(60_000, 4 * settings.evaluationIntervalMs);
+  stack.use(new SpanSummaries({ clickhouse, isUnused, metrics, retentionDays: settings.tracesRetentionDays, log, everyMs }));
 }
 
 function countNow(telemetry: Telemetry): CountNow {

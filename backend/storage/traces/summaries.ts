@@ -23,7 +23,6 @@ export interface SummariesOptions {
   readonly retentionDays: number;
   readonly log: Log;
   readonly nowMs?: () => number;
-  /** For tests. */
   readonly everyMs?: number;
 }
 

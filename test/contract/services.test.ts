@@ -1,0 +1,145 @@
+// Three services with a database and a queue, instrumented with the OpenTelemetry SDK for Node.js, send real traces to a real backend: rates,
+// errors, the map, Prometheus' series, Grafana's requests and an alert rule are what the traces say. A kill in between changes nothing.
+import { type Context, ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
+import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
+import { resourceFromAttributes } from "@opentelemetry/resources";
+import { BasicTracerProvider, BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
+import { beforeAll, expect, test } from "vitest";
+import { sign } from "../../common/protocol/signature.ts";
+import type { OperationRow } from "../../backend/storage/traces/services.ts";
+import type { Tenant } from "../fixtures/backend-process.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { call, eventually } from "../fixtures/processes.ts";
+
+const backend = backendOfFile({ EVALUATION_INTERVAL: "1s" });
+let tenant: Tenant;
+
+const VISITS = 30;
+/** Older than what the service graph still waits for. */
+const startMs = Date.now() - 6 * 60_000;
+const isFailed = (visit: number): boolean => visit % 10 === 0;
+
+beforeAll(async () => {
+  tenant = await backend.tenant("sample");
+});
+
+function service(name: string) {
+  const headers = async () => sign(tenant.apiKey, "POST", "/ingest/traces", Date.now() / 1000);
+  const exporter = new OTLPTraceExporter({ url: `${backend.apiUrl}/ingest/traces`, headers });
+  const provider = new BasicTracerProvider({
+    resource: resourceFromAttributes({ "service.name": name }),
+    spanProcessors: [new BatchSpanProcessor(exporter)],
+  });
+  return { tracer: provider.getTracer("sample"), flush: () => provider.forceFlush() };
+}
+
+/** As the receiver of a traceparent header continues the trace. */
+const received = (span: Span): Context => trace.setSpanContext(ROOT_CONTEXT, { ...span.spanContext(), isRemote: true });
+
+async function visitShop(): Promise<void> {
+  const [web, shop, mailer] = [service("web"), service("shop"), service("mailer")];
+  for (let visit = 0; visit < VISITS; visit += 1) {
+    const at = startMs + visit * 1000;
+    const page = web.tracer.startSpan("GET /cart", { kind: SpanKind.SERVER, startTime: at }, ROOT_CONTEXT);
+    const request = web.tracer.startSpan("POST", { kind: SpanKind.CLIENT, startTime: at + 1 }, trace.setSpan(ROOT_CONTEXT, page));
+    const order = shop.tracer.startSpan("POST /orders", { kind: SpanKind.SERVER, startTime: at + 2 }, received(request));
+    const inOrder = trace.setSpan(ROOT_CONTEXT, order);
+    const database = { "db.system.name": "postgresql", "db.namespace": "orders" };
+    shop.tracer.startSpan("INSERT", { kind: SpanKind.CLIENT, startTime: at + 3, attributes: database }, inOrder).end(at + 13);
+    const queue = { "messaging.system": "kafka", "messaging.destination.name": "mails" };
+    const sent = shop.tracer.startSpan("send mails", { kind: SpanKind.PRODUCER, startTime: at + 14, attributes: queue }, inOrder);
+    sent.end(at + 15);
+    if (isFailed(visit)) order.setStatus({ code: SpanStatusCode.ERROR, message: "no stock" });
+    order.end(at + 22);
+    request.end(at + 23);
+    page.end(at + 24);
+    const options = { kind: SpanKind.CONSUMER, startTime: at + 30, root: true, links: [{ context: sent.spanContext() }] };
+    mailer.tracer.startSpan("process mails", options, ROOT_CONTEXT).end(at + 130);
+  }
+  await Promise.all([web.flush(), shop.flush(), mailer.flush()]);
+}
+
+const get = async (path: string) => {
+  const answer = await call("GET", `${backend.apiUrl}${path}`, { bearer: tenant.token });
+  expect([answer.status, answer.status === 200 ? "" : answer.text]).toEqual([200, ""]);
+  return answer.json;
+};
+const instant = async (query: string) => (await get(`/query/prometheus/api/v1/query?query=${encodeURIComponent(query)}`)).data.result;
+
+test("rates, errors and latency are those of the traces, also after a kill", async () => {
+  await visitShop();
+  await backend.end("SIGKILL");
+  await backend.start();
+  const services = await get("/query/services?points=1");
+  const figures = services.map(({ service: name, calls, errors }: Record<string, unknown>) => [name, calls, errors]);
+  expect(figures).toEqual([
+    ["mailer", VISITS, 0],
+    ["shop", VISITS, 3],
+    ["web", VISITS, 0],
+  ]);
+  const operations = await get("/query/services/shop/operations");
+  expect(operations.map(({ operation, kind, calls }: OperationRow) => `${calls} ${kind} ${operation}`)).toEqual([
+    "30 CLIENT INSERT",
+    "30 SERVER POST /orders",
+    "30 PRODUCER send mails",
+  ]);
+  const server = operations.find(({ kind }: { kind: string }) => kind === "SERVER");
+  expect(server.p50_ms).toBeGreaterThan(20 / 1.19);
+  expect(server.p50_ms).toBeLessThan(20 * 1.19);
+});
+
+test("the map shows the services, the database and the queue's consumer", async () => {
+  const graph = await eventually("the map", async () => {
+    const found = await get("/query/services/graph");
+    return found.edges.length === 3 && found;
+  });
+  const edges = graph.edges.map(({ client, server, connection, calls, failed }: Record<string, unknown>) => [
+    client,
+    server,
+    connection,
+    calls,
+    failed,
+  ]);
+  expect(edges).toEqual(
+    expect.arrayContaining([
+      ["web", "shop", "", VISITS, 3],
+      ["shop", "postgresql:orders", "database", VISITS, 0],
+      ["shop", "mailer", "messaging", VISITS, 0],
+    ]),
+  );
+  expect((await get("/query/jaeger/api/dependencies")).data).toContainEqual({ parent: "web", child: "shop", callCount: VISITS });
+});
+
+test("Grafana's service graph and span metrics find their series, with the same counts", async () => {
+  // As the service graph of Grafana's Tempo data source asks (graphTransform.ts), without the rate of a range.
+  const total = await eventually("the series", async () => {
+    const found = await instant("sum by (client, server) (last_over_time(traces_service_graph_request_total[10m]))");
+    return found.length === 3 && found;
+  });
+  expect(total.map(({ metric, value }: { metric: object; value: [number, string] }) => ({ ...metric, value: value[1] }))).toContainEqual({
+    client: "web",
+    server: "shop",
+    value: String(VISITS),
+  });
+  const [failed] = await instant('last_over_time(traces_service_graph_request_failed_total{client="web",server="shop"}[10m])');
+  expect(failed.value[1]).toBe("3");
+  const [seconds] = await instant('last_over_time(traces_service_graph_request_server_seconds_sum{client="web",server="shop"}[10m])');
+  expect(Number(seconds.value[1])).toBeCloseTo(VISITS * 0.02, 3);
+  const calls = await instant(
+    'sum by (span_name) (last_over_time(traces_spanmetrics_calls_total{service="shop",span_kind="SPAN_KIND_SERVER"}[10m]))',
+  );
+  expect(calls).toMatchObject([{ metric: { span_name: "POST /orders" }, value: [expect.anything(), String(VISITS)] }]);
+  const quantile = 'histogram_quantile(.9, sum(last_over_time(traces_spanmetrics_latency_bucket{span_name="POST /orders"}[10m])) by (le))';
+  const [p90] = await instant(quantile);
+  expect(Number(p90.value[1])).toBeGreaterThan(0.016);
+  expect(Number(p90.value[1])).toBeLessThanOrEqual(0.032);
+});
+
+test("an alert rule on spans fires", async () => {
+  const expr =
+    'sum by (service) (traces_spanmetrics_calls_total{status_code="STATUS_CODE_ERROR"}) / sum by (service) (traces_spanmetrics_calls_total{span_kind="SPAN_KIND_SERVER"}) > 0.09';
+  const body = { name: "OrdersFail", severity: "critical", expr, for: "0s", enabled: true };
+  const made = await call("POST", `${backend.apiUrl}/alerting/rules`, { bearer: tenant.token, body });
+  expect([made.status, made.status === 201 ? "" : made.text]).toEqual([201, ""]);
+  await eventually("the alert", async () => (await get(`/alerting/rules/${made.json.id}/status`)).state === "firing");
+});
