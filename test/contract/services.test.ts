@@ -111,7 +111,7 @@ test("the map shows the services, the database and the queue's consumer", async 
 });
 
 test("Grafana's service graph and span metrics find their series, with the same counts", async () => {
-  // As the service graph of Grafana's Tempo data source asks (graphTransform.ts), without the rate of a range.
+  // As the service graph of Grafana's Tempo data source asks, without the rate of a range.
   const total = await eventually("the series", async () => {
     const found = await instant("sum by (client, server) (last_over_time(traces_service_graph_request_total[10m]))");
     return found.length === 3 && found;
