@@ -42,6 +42,7 @@ const opened = stack.use(await openPage(browser, place.apiUrl, { colorScheme: "l
 const { page } = opened;
 await logInBy(page, "admin@localhost", adminPassword(place));
 const SCREENS: [string, string, () => Promise<unknown>][] = [
+  ["overview", "#/overview", async () => await page.getByRole("link", { name: "shop", exact: true }).waitFor()],
   ["logs", "#/logs", async () => await page.getByRole("row").filter({ hasText: "given up" }).click()],
   ["trace", `#/traces/${SHOWN}`, async () => await page.getByRole("row").filter({ hasText: "UPDATE stock" }).click()],
   [
