@@ -11,7 +11,7 @@ export function encodeProtobuf(signal: ProtobufSignal, document: object): Buffer
 
 function encodeMessage(message: Message, json: Json): Uint8Array<ArrayBuffer> {
   const parts = message.flatMap((field, number) => {
-    const value = field && json[field.name.slice(1, -2)];
+    const value = field && json[field.name];
     if (field === undefined || value === undefined || value === null) return [];
     if (field.isRepeated && field.kind !== "message")
       return [bytesField(number, Buffer.concat((value as unknown[]).map((item) => encodeScalar(field, item).bytes)))];

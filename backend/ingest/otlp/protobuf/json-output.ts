@@ -9,6 +9,10 @@ const HEX = Buffer.from("0123456789abcdef");
 /** `\u0000`. */
 const ESCAPED_BYTES = 6;
 const MIB = 1024 * 1024;
+const TWO_32 = 0x1_00_00_00_00;
+const MILLION = 1_000_000;
+const TEN_MILLION = 10_000_000;
+const MAX_DIGITS = 20;
 
 export class JsonOutput {
   readonly #maxBytes: number;
@@ -33,6 +37,45 @@ export class JsonOutput {
   byte(code: number): void {
     this.#reserve(1);
     this.#bytes[this.#length++] = code;
+  }
+
+  /** Copied byte by byte: for a short text that is faster than a call of the runtime. */
+  bytes(text: Uint8Array): void {
+    this.#reserve(text.length);
+    const bytes = this.#bytes;
+    let to = this.#length;
+    for (let at = 0; at < text.length; at += 1) bytes[to++] = text[at] as number;
+    this.#length = to;
+  }
+
+  /** An unsigned 64-bit integer, in quotes. Every step is exact in a double. */
+  digits(high: number, low: number): void {
+    this.#reserve(MAX_DIGITS + 2);
+    this.#bytes[this.#length++] = QUOTE;
+    const rest = (high % MILLION) * TWO_32 + low;
+    const millions = Math.floor(high / MILLION) * TWO_32 + Math.floor(rest / MILLION);
+    const last = rest % MILLION;
+    if (millions === 0) this.#integer(last, 1);
+    else {
+      const upper = Math.floor(millions / TEN_MILLION);
+      if (upper > 0) this.#integer(upper, 1);
+      this.#integer(millions % TEN_MILLION, upper > 0 ? 7 : 1);
+      this.#integer(last, 6);
+    }
+    this.#bytes[this.#length++] = QUOTE;
+  }
+
+  /** Less than 2^31, with at least so many digits; there is space for it. */
+  #integer(value: number, minDigits: number): void {
+    let count = minDigits;
+    for (let limit = 10 ** minDigits; value >= limit; limit *= 10) count += 1;
+    let rest = value;
+    for (let at = this.#length + count - 1; at >= this.#length; at -= 1) {
+      const next = Math.floor(rest / 10);
+      this.#bytes[at] = 0x30 + rest - next * 10;
+      rest = next;
+    }
+    this.#length += count;
   }
 
   /** ASCII that needs no escaping. */

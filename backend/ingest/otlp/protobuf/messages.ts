@@ -19,8 +19,9 @@ export type ScalarKind =
   | "sint32";
 
 export interface Field {
-  /** With quotes and colon. */
   readonly name: string;
+  /** The name as JSON, with quotes and colon. */
+  readonly json: Uint8Array;
   readonly kind: ScalarKind | "message";
   readonly isRepeated: boolean;
   /** Of the kind `message`; a function, because messages refer to each other in circles. */
@@ -36,10 +37,11 @@ function message(fields: Readonly<Record<number, Field>>): Message {
   return table;
 }
 
+const asJson = (name: string): Uint8Array => Buffer.from(`"${name}":`);
 const noMessage = (): Message => [];
-const scalar = (kind: ScalarKind, name: string): Field => ({ name: `"${name}":`, kind, isRepeated: false, message: noMessage });
+const scalar = (kind: ScalarKind, name: string): Field => ({ name, json: asJson(name), kind, isRepeated: false, message: noMessage });
 const packed = (kind: ScalarKind, name: string): Field => ({ ...scalar(kind, name), isRepeated: true });
-const one = (name: string, of: () => Message): Field => ({ name: `"${name}":`, kind: "message", isRepeated: false, message: of });
+const one = (name: string, of: () => Message): Field => ({ name, json: asJson(name), kind: "message", isRepeated: false, message: of });
 const many = (name: string, of: () => Message): Field => ({ ...one(name, of), isRepeated: true });
 
 const attributes = many("attributes", () => KEY_VALUE);

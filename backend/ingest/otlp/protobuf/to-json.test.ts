@@ -187,3 +187,31 @@ function encodeRecord(record: object): Buffer {
   // Three tags and lengths of one byte each precede a small record.
   return request.subarray(6);
 }
+
+test("64-bit integers keep every digit", () => {
+  const edges = [
+    1n,
+    9n,
+    10n,
+    999_999n,
+    1_000_000n,
+    2n ** 32n - 1n,
+    2n ** 32n,
+    9_999_999_999_999n,
+    10n ** 13n,
+    2n ** 53n + 1n,
+    10n ** 19n,
+    2n ** 64n - 1n,
+  ];
+  const random = new Random(3);
+  const values = [
+    ...edges,
+    ...Array.from(
+      { length: 2000 },
+      () => (BigInt(Math.floor(random.next() * 2 ** 32)) * 4_294_967_296n + BigInt(random.below(2 ** 31))) >> BigInt(random.below(60)),
+    ),
+  ];
+  const logRecords = values.map((value) => ({ timeUnixNano: String(value) }));
+  const document = { resourceLogs: [{ scopeLogs: [{ logRecords }] }] };
+  expect(JSON.parse(protobufToJson("logs", encodeProtobuf("logs", document)).toString())).toEqual(document);
+});

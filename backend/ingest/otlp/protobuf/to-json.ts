@@ -62,7 +62,7 @@ class Transcoder {
       if (field === undefined || (field.isRepeated && (written & (1 << number)) !== 0)) continue;
       if (!isFirst) output.byte(COMMA);
       isFirst = false;
-      output.ascii(field.name);
+      output.bytes(field.json);
       if (field.isRepeated) {
         written |= 1 << number;
         this.#list(field, number, { start, end, depth });
@@ -110,7 +110,7 @@ class Transcoder {
   #item(field: Field, start: number, end: number, depth: number): void {
     const wireType = this.#varint(start, end) & 7;
     const at = this.#next;
-    if (wireType !== WIRE_TYPES[field.kind]) throw malformed(`${field.name.slice(1, -2)} has the wire type ${wireType}`);
+    if (wireType !== WIRE_TYPES[field.kind]) throw malformed(`${field.name} has the wire type ${wireType}`);
     if (wireType !== BYTES) {
       this.#scalar(field, at, end);
       return;
@@ -136,7 +136,7 @@ class Transcoder {
         return at + 8;
       case "fixed64":
         requireBytes(at + 8, end);
-        output.ascii(`"${view.getBigUint64(at, true)}"`);
+        output.digits(view.getUint32(at + 4, true), view.getUint32(at, true));
         return at + 8;
       case "sfixed64":
         requireBytes(at + 8, end);
