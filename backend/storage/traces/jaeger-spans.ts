@@ -11,14 +11,56 @@ import { EVENTS, LINKS, wholeTrace } from "./span-fields.ts";
 const TEXT_TAG = "Tuple(key String, type String, value String)";
 /** An intermediate type: with only text and boolean to choose from, the engine would turn "true" into a boolean. */
 const ONLY_TEXT_TAG = "Tuple(key String, type String, value Variant(String))";
-const TAG = "Tuple(key String, type String, value Variant(Bool, String))";
+const TAG = "Tuple(key String, type String, value Variant(Bool, Float64, String))";
+const ONLY_NUMBER_TAG = "Tuple(key String, type String, value Variant(Float64))";
 
 /** `condition ? [(key, 'string', value)] : []` */
 const tagOf = (key: string, value: Sql, condition: Sql): Sql => sql`if(${condition}, [(${key}, 'string', ${value})], [])`;
 
+/** Attributes are stored as text. These are integers by the semantic conventions of OpenTelemetry, so Grafana compares them as numbers. */
+const INTEGER_KEYS = [
+  "client.port",
+  "code.line.number",
+  "code.lineno",
+  "db.operation.batch.size",
+  "db.redis.database_index",
+  "db.response.returned_rows",
+  "destination.port",
+  "gen_ai.usage.input_tokens",
+  "gen_ai.usage.output_tokens",
+  "http.request.body.size",
+  "http.request.resend_count",
+  "http.request_content_length",
+  "http.resend_count",
+  "http.response.body.size",
+  "http.response.status_code",
+  "http.response_content_length",
+  "http.status_code",
+  "messaging.batch.message_count",
+  "messaging.kafka.message.offset",
+  "messaging.kafka.offset",
+  "messaging.kafka.partition",
+  "messaging.message.body.size",
+  "messaging.message.envelope.size",
+  "net.host.port",
+  "net.peer.port",
+  "network.local.port",
+  "network.peer.port",
+  "process.pid",
+  "rpc.grpc.status_code",
+  "rpc.jsonrpc.error_code",
+  "server.port",
+  "source.port",
+  "thread.id",
+];
+const PAIRS = sql`arrayZip(arrayMap(key -> toString(key), mapKeys(attributes)), mapValues(attributes))`;
+/** A double holds 15 digits exactly. */
+const IS_INTEGER = sql`(has(${INTEGER_KEYS}, pair.1) AND match(pair.2, '^-?[0-9]{1,15}$'))`;
+const INTEGER_TAGS = sql`arrayMap(pair -> (pair.1, 'int64', toFloat64OrZero(pair.2)), arrayFilter(pair -> ${IS_INTEGER}, ${PAIRS}))`;
+
 /** As the collector of Jaeger translates OTLP. */
 const TAGS = sql`arrayConcat(
-  arrayMap((key, value) -> (toString(key), 'string', value), mapKeys(attributes), mapValues(attributes)),
+  arrayMap(pair -> (pair.1, 'string', pair.2), arrayFilter(pair -> NOT ${IS_INTEGER}, ${PAIRS})),
   ${tagOf("span.kind", sql`lower(kind)`, sql`kind NOT IN ('', 'UNSPECIFIED')`)},
   ${tagOf("otel.status_code", sql`toString(status_code)`, sql`status_code NOT IN ('', 'UNSET')`)},
   ${tagOf("otel.status_description", sql`status_message`, sql`status_message != ''`)},
@@ -40,6 +82,7 @@ const JAEGER_FIELDS = sql`trace_id AS traceID, span_id AS spanID, toUInt8(1) AS 
   CAST(${REFERENCES}, 'Array(Tuple(refType String, traceID String, spanID String))') AS \`references\`,
   ${microseconds(sql`toUnixTimestamp64Nano(time)`)} AS startTime, ${microseconds(sql`duration_ns`)} AS duration,
   arrayConcat(CAST(CAST(${TAGS}, ${`Array(${ONLY_TEXT_TAG})`}), ${`Array(${TAG})`}),
+    CAST(CAST(${INTEGER_TAGS}, ${`Array(${ONLY_NUMBER_TAG})`}), ${`Array(${TAG})`}),
     if(status_code = 'ERROR', [CAST(('error', 'bool', true), ${TAG})], CAST([], ${`Array(${TAG})`}))) AS tags,
   CAST(${LOGS}, ${`Array(Tuple(timestamp Float64, fields Array(${TEXT_TAG})))`}) AS logs,
   toString(service) AS processID, CAST(NULL, 'Nullable(String)') AS warnings`;

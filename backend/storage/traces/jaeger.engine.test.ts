@@ -140,7 +140,7 @@ describe("Grafana's Jaeger data source", () => {
           startTime: nowUs,
           duration: 250_000,
           tags: expect.arrayContaining([
-            at("http.status_code", "500"),
+            at("http.status_code", 500, "int64"),
             at("looks.like.a.bool", "true"),
             at("n", "5"),
             at("span.kind", "server"),
@@ -213,6 +213,28 @@ describe("Grafana's Jaeger data source", () => {
       shop: { serviceName: "shop", tags: [] },
       "team/database": { serviceName: "team/database", tags: [] },
     });
+  });
+
+  it("gets integers of the semantic conventions as numbers, and other text as text", async () => {
+    const org = await app.org();
+    const traceId = newTrace();
+    const integer = (key: string, value: string) => ({ key, value: { intValue: value } });
+    const attributes = [
+      integer("http.response.status_code", "502"),
+      integer("order.id", "7"),
+      integer("thread.id", "12345678901234567"),
+      stringAttribute("server.port", "http"),
+    ];
+    await org.send([span(nowNs, traceId, "b".repeat(16), { attributes })]);
+    const [trace] = await traces(org, `traces/${traceId}`);
+    expect(trace?.spans[0]?.tags).toEqual(
+      expect.arrayContaining([
+        { key: "http.response.status_code", type: "int64", value: 502 },
+        { key: "order.id", type: "string", value: "7" },
+        { key: "thread.id", type: "string", value: "12345678901234567" },
+        { key: "server.port", type: "string", value: "http" },
+      ]),
+    );
   });
 
   it("asks for dependencies, and gets none", async () => {
