@@ -1,7 +1,8 @@
-// The closed list of error codes and their HTTP statuses; the body is {"error": code, "message": what is wrong and what to do}, but on
-// the Prometheus routes. What stands here is for pages and /openapi.json; the message of an answer is written where it is thrown. Invariant: no answer of 400 or above carries a code that is not in this table. Thrown anywhere, answered in http/error-response.ts.
+// The closed table of error codes and their HTTP statuses. Except on the Prometheus routes, the body is {"error": code, "message": what is
+// wrong and what to do}. The descriptions here are for pages and /openapi.json; messages are written where errors are thrown. Invariant: every
+// response of 400 or above has a code of this table (http/error-response.ts).
 
-/** code → [HTTP status, when it is answered]. */
+/** code → [HTTP status, description]. */
 export const ERROR_CODES = {
   malformed_request: [400, "the request is not valid HTTP/1.1; the message says what is wrong"],
   malformed_body: [400, "the body cannot be read: broken compression, JSON syntax, not UTF-8"],
@@ -9,10 +10,10 @@ export const ERROR_CODES = {
   invalid_field: [400, "a field of a JSON body is missing, unknown or out of bounds; the message names it"],
   invalid_parameter: [400, "a query parameter is invalid; the message names it"],
   missing_idempotency_key: [400, "the Idempotency-Key header is missing or not a UUID"],
-  query_too_expensive: [400, "the query takes more time, memory or points than one may; the message says what to ask for instead"],
+  query_too_expensive: [400, "the query exceeds its limit of time, memory or points; the message says what to change"],
   unstorable: [400, "a storage engine refuses this content; sending it again will not help"],
   missing_header: [401, "a signature header is missing"],
-  malformed_header: [401, "a signature header has the wrong form or is given twice"],
+  malformed_header: [401, "a signature header is malformed or repeated"],
   stale_timestamp: [401, "X-Timestamp is more than 5 minutes from the server's clock: check the sender's clock"],
   unknown_key: [401, "no key has this hash"],
   revoked_key: [401, "the key was revoked, or its overlap after a rotation has ended"],
@@ -22,25 +23,25 @@ export const ERROR_CODES = {
     "the session, read token or ingest token is missing, expired, removed or not ours: log in again, or ask for another token",
   ],
   invalid_credentials: [401, "unknown e-mail or wrong password"],
-  login_refused: [401, "the identity provider does not vouch for this login; the message says why: begin again"],
+  login_refused: [401, "the identity provider refused this login; the message says why: start again"],
   invalid_install_token: [401, "the install token is unknown, expired or used"],
   wrong_key_kind: [403, "this key may not use this endpoint"],
   forbidden: [403, "the user's role does not allow this, or a token was sent to what it is not for; the message says why"],
-  not_found: [404, "no such thing in this organisation"],
+  not_found: [404, "the resource does not exist in this organisation"],
   method_not_allowed: [405, "see the Allow header"],
-  request_timeout: [408, "the head of the request, or its body, comes too slowly"],
+  request_timeout: [408, "the head or the body of the request arrives too slowly"],
   conflict: [409, "the name is taken, or the state does not allow it"],
-  limit_reached: [409, "as many of these exist as may; remove some first"],
+  limit_reached: [409, "the limit is reached; delete one first"],
   cluster_in_use: [409, "another installation of the agent has this cluster's key and is alive; the message names it"],
-  host_in_use: [409, "another host with the same machine id has a key and is alive; the message names it and the way out"],
-  rotation_in_progress: [409, "another rotation is younger than the overlap"],
+  host_in_use: [409, "another host with the same machine id has a key and is alive; the message names it and says what to do"],
+  rotation_in_progress: [409, "the last rotation is more recent than the overlap"],
   body_too_large: [413, "the body exceeds its limit: 32 MiB on ingest, compressed or decompressed; 256 KiB elsewhere"],
   batch_too_large: [413, "the records of the body need too much memory once decoded: send smaller batches"],
   unsupported_encoding: [415, "Content-Encoding must be gzip, zstd or absent"],
-  expectation_failed: [417, "the Expect header asks for something else than 100-continue"],
+  expectation_failed: [417, "the Expect header is not 100-continue"],
   idempotency_key_reused: [422, "this Idempotency-Key was used with another body"],
   over_quota: [429, "the organisation's quota is used up; see Retry-After"],
-  too_many_queries: [429, "the organisation has too many queries or answers under way; see Retry-After"],
+  too_many_queries: [429, "the organisation has too many running queries or unread responses; see Retry-After"],
   login_backoff: [429, "too many failed logins; see Retry-After"],
   head_too_large: [431, "path, query and headers exceed 16 KiB"],
   internal: [500, "unexpected failure; the cause is logged under the request id"],

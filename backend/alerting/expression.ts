@@ -4,7 +4,31 @@
 // serves everybody. Whether functions and arguments exist is for the engine to say.
 import { ExpressionError, tokenize, type Token } from "../engines/victoria-metrics/expression-tokens.ts";
 import { MAX_EXPRESSION_DEPTH, MAX_EXPRESSION_OPERATORS } from "./limits.ts";
-import { bindsTighter, COMPARISONS, isOperator, SET_OPERATORS } from "./operators.ts";
+
+/** From loosest to tightest, as in the engine (metricsql v0.87, binary_op.go); only `^` groups to the right. */
+const PRIORITY: ReadonlyMap<string, number> = new Map(
+  [
+    ["default"],
+    ["if", "ifnot"],
+    ["or"],
+    ["and", "unless"],
+    ["==", "!=", "<", ">", "<=", ">="],
+    ["+", "-"],
+    ["*", "/", "%", "atan2"],
+    ["^"],
+  ].flatMap((ops, priority) => ops.map((op) => [op, priority] as const)),
+);
+const COMPARISONS = new Set(["==", "!=", "<", ">", "<=", ">="]);
+const SET_OPERATORS = new Set(["and", "or", "unless"]);
+
+function isOperator({ kind, text }: Token): boolean {
+  return kind !== "text" && PRIORITY.has(text.toLowerCase());
+}
+
+function bindsTighter(op: string, than: string): boolean {
+  const difference = (PRIORITY.get(op) ?? 0) - (PRIORITY.get(than) ?? 0);
+  return difference > 0 || (difference === 0 && op === "^");
+}
 
 /** Why a part of an expression is no alert, for the user; undefined when it is one. */
 type Objection = string | undefined;

@@ -8,7 +8,7 @@ import { ApiError } from "../errors.ts";
 import { FILTER_SCHEMA, type FilterParameters, filterOf } from "../query/native/log-filter-parameters.ts";
 import { patternsOfLogQuery } from "../query/native/log-query/conditions.ts";
 import { COMPARISONS, type Comparison, GROUP_FIELDS, isGroupField, labelIn } from "../storage/logs/group-counts.ts";
-import { checkText, EXCEPT_LINES, invalid } from "./field-checks.ts";
+import { checkText, EXCEPT_LINES, invalid } from "./rule-text.ts";
 import { MAX_FIELD_NAME_CHARACTERS, MAX_GROUP_FIELDS, MAX_LOG_RULE_FILTERS, MAX_LOG_RULE_VALUES } from "./limits.ts";
 
 export interface LogCondition {

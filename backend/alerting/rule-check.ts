@@ -7,7 +7,7 @@ import type { MetricsStore } from "../storage/metrics/store.ts";
 import { ApiError } from "../errors.ts";
 import { FairQueue, QueueFullError } from "../admission/fair-queue.ts";
 import { whyNoAlert } from "./expression.ts";
-import { invalid } from "./field-checks.ts";
+import { invalid } from "./rule-text.ts";
 import { MAX_REASON_LENGTH } from "./limits.ts";
 import { type LogCondition, ofFilter, whyTooShort } from "./log-condition.ts";
 import { draftGroup } from "./rule-groups.ts";

@@ -3,8 +3,7 @@
 // Whether the engines take the rule is rule-check.ts's question.
 import { durationMs } from "../../common/duration.ts";
 import { TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
-import { printedBytes, whyUnsafeTemplate } from "./annotation-template.ts";
-import { checkText, EXCEPT_LINES, invalid } from "./field-checks.ts";
+import { checkText, EXCEPT_LINES, invalid, printedBytes, whyUnsafeTemplate } from "./rule-text.ts";
 import { MAX_ALERT_BYTES, MAX_FOR_MS, MAX_RULE_BYTES } from "./limits.ts";
 import { alertLabel, checkLogs, expressionOf, isOfLogs, LOG_CONDITION_SCHEMA, type LogCondition } from "./log-condition.ts";
 

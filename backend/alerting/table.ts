@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { sql, type ColumnType, type Generated, type Kysely, type Selectable, type Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
-import { invalid } from "./field-checks.ts";
+import { invalid } from "./rule-text.ts";
 import { MAX_FOR_MS, MAX_LOG_RULES_PER_ORG, MAX_RULES_BYTES_PER_ORG, MAX_RULES_PER_ORG } from "./limits.ts";
 import { forgetCount, type LogCountsTable, scheduleCount } from "./log-count-rows.ts";
 import { expressionOf, isSameCondition, type LogCondition } from "./log-condition.ts";

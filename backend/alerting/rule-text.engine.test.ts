@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { DryRun } from "../engines/vmalert/dry-run.ts";
-import { whyUnsafeTemplate } from "./annotation-template.ts";
+import { whyUnsafeTemplate } from "./rule-text.ts";
 
 const TAKEN = [
   "no template } { at all }}",

@@ -1,5 +1,8 @@
-// Says which templates an annotation may hold. Invariant: a template that passes can only print the alert's own values through a few
-// formatters: no loops, definitions, queries or growing text, because templates run inside the evaluator of all tenants.
+// The text of rules: which characters a field and which templates an annotation may contain. Invariant: a template that passes can only print
+// the alert's own values through a few formatters: no loops, definitions, queries or growing text, because templates run inside the evaluator
+// of all tenants. Every error names the field.
+import { ApiError } from "../errors.ts";
+
 const VALUE = String.raw`(?:\$value|\.Value|\$labels\.[a-zA-Z_]\w*|\.Labels\.[a-zA-Z_]\w*|\$expr|\.Expr|\$for|\$activeAt|\$interval)`;
 const FORMATTER =
   "(?:humanize|humanize1024|humanizeDuration|humanizePercentage|humanizeTimestamp|title|toUpper|toLower|stripPort|stripDomain|jsonEscape|quotesEscape|htmlEscape|crlfEscape|pathEscape|queryEscape)";
@@ -36,4 +39,23 @@ export function whyUnsafeTemplate(text: string): string | undefined {
     return `\`${found}\` is not allowed: templates may print $value, $labels.<name>, $expr, $for or $activeAt, through formatters such as humanize or printf "%.2f"`;
   }
   return undefined;
+}
+
+/** Control characters, and the byte order mark, which some database drivers swallow. */
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\ufeff]/;
+/** The same, but tabs and line ends are fine. */
+export const EXCEPT_LINES = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ufeff]/;
+
+/** Throws ApiError `invalid_field` naming the field. */
+export function checkText(field: string, text: string, refused = CONTROL): void {
+  const control = refused.exec(text)?.[0];
+  if (control !== undefined) {
+    throw invalid(field, `must not hold control characters (U+${control.charCodeAt(0).toString(16).padStart(4, "0").toUpperCase()})`);
+  }
+  if (!text.isWellFormed()) throw invalid(field, "must be well-formed Unicode: it holds half a surrogate pair");
+}
+
+/** ApiError 400 that names the field. */
+export function invalid(field: string, reason: string): ApiError {
+  return new ApiError("invalid_field", `${field}: ${reason}`);
 }
