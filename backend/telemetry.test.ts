@@ -27,7 +27,14 @@ function telemetry() {
   let nowMs = 0;
   const engine: OpenTelemetry = {
     clickhouse: { ping: async () => void calls.push("ping"), reads: { running: 1, waiting: 2 } } as unknown as OpenTelemetry["clickhouse"],
-    logStore: { insert: async () => void calls.push("logs"), query: notAsked, histogram: notAsked, fields: notAsked, tail: notAsked },
+    logStore: {
+      insert: async () => void calls.push("logs"),
+      query: notAsked,
+      histogram: notAsked,
+      patterns: notAsked,
+      fields: notAsked,
+      tail: notAsked,
+    },
     spanStore: { ...NOTHING_ASKED, insert: async () => void calls.push("spans") },
     [Symbol.asyncDispose]: async () => void calls.push("closed"),
   };

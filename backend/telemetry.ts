@@ -41,6 +41,7 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
     insert: async (batch) => (await this.#get()).logStore.insert(batch),
     query: async (...asked) => (await this.#get()).logStore.query(...asked),
     histogram: async (...asked) => (await this.#get()).logStore.histogram(...asked),
+    patterns: async (...asked) => (await this.#get()).logStore.patterns(...asked),
     fields: async (...asked) => (await this.#get()).logStore.fields(...asked),
     tail: async (...asked) => (await this.#get()).logStore.tail(...asked),
   };

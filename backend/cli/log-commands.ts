@@ -26,11 +26,18 @@ interface FilterOptions {
 
 interface LogOptions extends FilterOptions, RangeOptions {
   histogram?: boolean;
+  patterns?: boolean;
   buckets?: string;
   field?: string | true;
 }
 
 type Field = ApiResponses["GET /query/logs/fields"][number];
+
+interface FoundPatterns {
+  records: number;
+  sampled_one_of: number;
+  patterns: { pattern: string; count: number; example: string }[];
+}
 
 const DEFAULT_BUCKETS = "30";
 
@@ -40,6 +47,7 @@ Examples:
   atherops logs --level error --since 24h --grep timeout
   atherops logs --regex 'took \\d{4,} ms' --not-grep healthz --since 7d
   atherops logs --histogram --since 24h --source checkout    how many, by time, with errors
+  atherops logs --patterns --level error                     what errors say, without their numbers and ids
   atherops logs --field --level error                        which fields errors have
   atherops logs --field source --since 7d --level error      which sources they come from
   atherops logs --trace-id 5b8aa5a2d2c872e8321cf37308d69df2 --since 7d
@@ -66,8 +74,16 @@ export function addLogCommands(program: Command, console: Console): void {
       ).conflicts(["follow"]),
     )
     .addHelpText("after", LOGS_EXAMPLES)
+    .addOption(
+      new Option("--patterns", "the most frequent patterns of messages; <_> is a part that differs").conflicts([
+        "follow",
+        "histogram",
+        "field",
+      ]),
+    )
     .action(async (words: string[], options: LogOptions) => {
       const filters = filtersOf(words, options);
+      if (options.patterns) return await showPatterns(console, filters, options);
       if (options.histogram) await showHistogram(console, filters, options);
       if (options.field !== undefined) await showFields(console, filters, options, options.field);
       if (!options.histogram && options.field === undefined) {
@@ -139,6 +155,15 @@ async function showHistogram(console: Console, filters: Query, options: LogOptio
   else stdout.write(`${histogram(stretches, columnsOf(stdout)).join("\n")}\n`);
 }
 
+async function showPatterns(console: Console, filters: Query, options: LogOptions): Promise<void> {
+  const query = { ...filters, start: options.start ?? sinceStart(options.since), end: options.end, limit: options.limit };
+  const found = await console.client().call<FoundPatterns>("GET", "/query/logs/patterns", { query });
+  if (found.sampled_one_of > 1)
+    console.note(`counts are estimates: one of ${found.sampled_one_of} stretches of time was read, of ${found.records} records`);
+  if (console.json) console.lines(found.patterns);
+  else console.print(found.patterns, PATTERN_COLUMNS);
+}
+
 async function showFields(console: Console, filters: Query, options: LogOptions, name: string | true): Promise<void> {
   const query = { ...filters, start: options.start ?? sinceStart(options.since), end: options.end };
   const all = await console.client().call<Field[]>("GET", "/query/logs/fields", { query });
@@ -156,6 +181,7 @@ async function showFields(console: Console, filters: Query, options: LogOptions,
     );
 }
 
+const PATTERN_COLUMNS = ["count", "pattern"];
 const FIELD_COLUMNS = ["field", "count", "value"];
 
 function logLine({ timestamp, level, source, node, message }: Row): string {

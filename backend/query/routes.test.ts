@@ -64,7 +64,7 @@ describe("the query routes", () => {
     });
     const answers = new ResponseBudget();
     registerLogRoutes(app, {
-      store: { ...remember([row]), histogram: neverAsked, fields: neverAsked, tail: neverAsked },
+      store: { ...remember([row]), histogram: neverAsked, patterns: neverAsked, fields: neverAsked, tail: neverAsked },
       answers,
       guards,
       now: () => NOW,

@@ -18,6 +18,14 @@ export const MAX_COUNTED_VALUES = 20;
 /** Longer values of a group are cut. */
 export const MAX_GROUP_VALUE_CHARACTERS = 256;
 
+// logs/message-patterns.ts
+/** Records from which patterns of messages are found; of more, evenly spread stretches of time are sampled. */
+export const MAX_PATTERN_SAMPLE_RECORDS = 20_000;
+/** Characters of a message's first line that take part in its pattern. */
+export const MAX_PATTERN_LINE_CHARACTERS = 300;
+/** Most frequent texts of a sample that become patterns. */
+export const MAX_MESSAGE_PATTERNS = 300;
+
 // logs/minute-counts.ts
 /** Incomplete minutes that are counted one by one. */
 export const MAX_CUT_MINUTES = 600;

@@ -31,7 +31,12 @@ export const wholeRetentionRegex: Attack = {
   async wave(attacker) {
     const bearer = attacker.target.viewerToken;
     const question = `start=${hoursAgo(RETENTION_HOURS)}&source=regex&regex=${encodeURIComponent(COSTLIEST)}`;
-    const paths = [`/query/logs?${question}`, `/query/logs/histogram?${question}`, `/query/logs/fields?${question}`];
+    const paths = [
+      `/query/logs?${question}`,
+      `/query/logs/histogram?${question}`,
+      `/query/logs/fields?${question}`,
+      `/query/logs/patterns?${question}`,
+    ];
     await attacker.many(12, 12, (index) => attacker.call({ method: "GET", path: paths[index % paths.length] ?? "", bearer }));
   },
 };
@@ -53,6 +58,7 @@ export const millionValues: Attack = {
     const range = `start=${hoursAgo(RETENTION_HOURS)}&source=values`;
     const paths = [
       `/query/logs/fields?${range}`,
+      `/query/logs/patterns?${range}&limit=300`,
       `/query/logs/histogram?${range}&buckets=500&not_label.request.id=1-1`,
       `/query/logs?${range}&label.request.id=none`,
       `/query/logs?${range}&limit=500&label.request.id=99-${attacker.serial().slice(-2)}`,

@@ -2,10 +2,9 @@
 // evaluates them, so nothing here imports the HTTP server.
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { MAX_VOLUMES } from "../limits.ts";
-import { jsonOf } from "./answers.ts";
 import { answerLogs, answerMetrics, type Reading } from "./evaluate.ts";
 import { wrongQuery } from "./grammar.ts";
-import { detectedFields, detectedLabels, labelNames, labelValues, seriesOf, statistics, volume } from "./label-queries.ts";
+import { detectedFields, detectedLabels, patterns, labelNames, labelValues, seriesOf, statistics, volume } from "./label-queries.ts";
 import { type RequestParameters, readBounds, readLimit, readSpan, readSteps, readTime, textOf, wrongParameter } from "./parameters.ts";
 import { readQuery, readSelectorAlone } from "./read-query.ts";
 import { Patterns } from "./regex.ts";
@@ -138,9 +137,12 @@ export function addAmounts(add: Add): void {
     const asked = { span: readSpan(parameters, nowNs), selectors: optionalSelector(parameters), limit, labels };
     return (orgId, options) => volume(engine, orgId, asked, options);
   });
-  add("patterns", "patterns of lines, always empty", { ...SPAN, query: QUERY, step: text("a duration, or seconds") }, (parameters) => {
-    if (textOf(parameters, "query") !== undefined) requiredLogs(parameters);
-    return async () => jsonOf({ status: "success", data: [] });
+  const patternParameters = { ...SPAN, query: QUERY, step: text("a duration, or seconds") };
+  add("patterns", "patterns of lines with counts over time", patternParameters, (parameters, { engine, nowNs }) => {
+    const query = requiredLogs(parameters);
+    const span = readSpan(parameters, nowNs);
+    const { step } = readSteps(parameters, span);
+    return (orgId, options) => patterns(engine, orgId, { query, span, stepNs: step }, options);
   });
 }
 

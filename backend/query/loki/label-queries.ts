@@ -4,13 +4,14 @@ import type { QueryOptions } from "../../admission/query-queue.ts";
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
+import { findPatterns } from "../../storage/logs/message-patterns.ts";
 import { pageConditions } from "../../storage/page.ts";
 import { MAX_DETECTED_VALUE_LENGTH, MAX_LABEL_ANSWER_BYTES, MAX_LABEL_VALUES } from "../limits.ts";
 import { dataOf, jsonOf } from "./answers.ts";
 import { push, selectAny } from "./conditions.ts";
 import { type Entry, LabelSet, OWN_LABELS, STREAM_LABELS } from "./entry.ts";
 import { type Reading, runQueued } from "./evaluate.ts";
-import { convert } from "./grammar.ts";
+import { convert, wrongQuery } from "./grammar.ts";
 import { findKeys, labelValue } from "./label-sql.ts";
 import { pipelineOf } from "./pipeline.ts";
 import { records, type Selected, type Span } from "./range-points.ts";
@@ -139,6 +140,36 @@ export async function volume(
       value: [at, String(bytes)],
     }));
     return jsonOf({ status: "success", data: { resultType: "vector", result, stats: {} } });
+  });
+}
+
+export interface PatternsRequest {
+  readonly query: LogQuery;
+  readonly span: Span;
+  readonly stepNs: bigint;
+}
+
+/** `[{pattern, samples: [[seconds, records], …]}]` */
+export async function patterns(
+  engine: Reading,
+  orgId: string,
+  { query, span, stepNs }: PatternsRequest,
+  options: QueryOptions,
+): Promise<Buffer> {
+  const { conditions, matching, rest } = push(query);
+  const [stage] = rest;
+  if (stage) throw wrongQuery(`patterns: the stage ${stage.kind} is not supported; write a selector with line filters`);
+  if (span.end === span.start) return dataOf([]);
+  return await runQueued(engine, orgId, options, async (ask) => {
+    const range = { start: span.start, end: span.end - 1n };
+    const found = await findPatterns(ask, { orgId, conditions, matching, range, stepNs });
+    const timeOf = (stretch: number): number => Number((span.start + BigInt(stretch) * stepNs) / 1_000_000_000n);
+    return dataOf(
+      found.patterns.map(({ pattern, counts }) => ({
+        pattern,
+        samples: [...counts].sort(([one], [other]) => one - other).map(([stretch, n]) => [timeOf(stretch), n]),
+      })),
+    );
   });
 }
 

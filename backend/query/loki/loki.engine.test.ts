@@ -182,7 +182,12 @@ describe("Grafana's Loki data source", () => {
     const values = await json(red, "detected_field/status/values", { query: '{service_name="shop"}' });
     expect(values.values.sort()).toEqual(["200", "500"]);
     expect((await json(blue, "detected_field/http_route/values", { query: '{service_name="shop"}' })).values).toEqual(["/blue"]);
-    expect(await json(red, "patterns", { query: '{service_name="shop"}' })).toEqual({ status: "success", data: [] });
+    const { data } = await json(red, "patterns", { query: '{service_name="shop"} != "{"', step: "3600" });
+    expect(data).toContainEqual({ pattern: expect.stringContaining("status=<_>"), samples: [[expect.any(Number), expect.any(Number)]] });
+    const parsed = await app.backend.call("GET", `${LOKI}/patterns?query=${encodeURIComponent('{service_name="shop"} | json')}`, {
+      headers: { authorization: red.authorization },
+    });
+    expect([parsed.statusCode, parsed.json().message]).toEqual([400, expect.stringContaining("the stage json is not supported")]);
   });
 
   it("counts what a line filter leaves, in SQL and in JavaScript", async () => {

@@ -1,7 +1,7 @@
-// GET /query/logs/histogram and /query/logs/fields: counts of many records of the caller's organisation (docs/contract.md, "Query").
+// GET /query/logs/histogram, /query/logs/fields and /query/logs/patterns: counts of many records of the caller's organisation (docs/contract.md, "Query").
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute } from "../../http/route.ts";
-import { MAX_COUNTED_FIELDS, MAX_COUNTED_VALUES } from "../../storage/limits.ts";
+import { MAX_COUNTED_FIELDS, MAX_COUNTED_VALUES, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../../storage/limits.ts";
 import { MAX_BUCKETS } from "../limits.ts";
 import { answerJson } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
@@ -16,6 +16,33 @@ const HISTOGRAM_SCHEMA = filterSchema({
   end,
   buckets: { type: "integer", minimum: 1, maximum: MAX_BUCKETS, default: 60, description: "stretches of the range, at most" },
 });
+
+const PATTERNS_SCHEMA = filterSchema({
+  start,
+  end,
+  limit: { type: "integer", minimum: 1, maximum: MAX_MESSAGE_PATTERNS, default: 50, description: "patterns, the most frequent first" },
+});
+
+const PATTERNS_ANSWER = {
+  type: "object",
+  required: ["records", "sampled_one_of", "patterns"],
+  properties: {
+    records: { type: "integer", description: "records that match" },
+    sampled_one_of: { type: "integer", description: "one of so many stretches of time was read; 1: all, and counts are exact" },
+    patterns: {
+      type: "array",
+      items: {
+        type: "object",
+        required: ["pattern", "count", "example"],
+        properties: {
+          pattern: { type: "string", description: "the first line of its messages, with <_> for the parts that differ" },
+          count: { type: "integer", description: "records, estimated if a sample was read" },
+          example: { type: "string", description: "the first line of one of the messages" },
+        },
+      },
+    },
+  },
+};
 
 const STRETCH_SCHEMA = {
   type: "object",
@@ -64,6 +91,23 @@ export function registerCountRoutes(app: FastifyInstance, { store, answers, guar
         ask: async (orgId: string, options: object) => [await store.histogram(orgId, filter, request.query.buckets, options)],
       };
       return answerJson(request, reply, ask);
+    },
+  });
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/query/logs/patterns",
+    access: "reader",
+    summary: "Patterns of messages, and how many records each has",
+    description:
+      "Messages that differ in numbers, ids or single words are one pattern, in which <_> is what differs. If more than " +
+      `${MAX_PATTERN_SAMPLE_RECORDS} records match, a sample of evenly spread stretches of time is read, and counts are estimates. ` +
+      "Filters as of GET /query/logs.",
+    query: PATTERNS_SCHEMA,
+    response: { 200: PATTERNS_ANSWER },
+    handler: async (request: FastifyRequest<{ Querystring: { limit: number } }>, reply: FastifyReply) => {
+      const filter = read(request, PATTERNS_SCHEMA);
+      const { limit } = request.query;
+      return answerJson(request, reply, { answers, ask: async (orgId, options) => [await store.patterns(orgId, filter, limit, options)] });
     },
   });
   addRoute(app, guards, {

@@ -11,6 +11,7 @@ import { Arrivals } from "./arrivals.ts";
 import { fields, histogram, type RangeFilter } from "./counts.ts";
 import { LOG_COLUMNS } from "../../ingest/otlp/decode-logs.ts";
 import { matchingIn, type RecordFilter, recordConditions, refusePattern } from "./filter.ts";
+import { findPatterns } from "./message-patterns.ts";
 import { isOfGroups } from "./minute-counts.ts";
 import { type Arrived, Tail } from "./tail.ts";
 
@@ -39,6 +40,8 @@ export interface LogStore {
   query(orgId: string, filter: LogFilter, options?: QueryOptions): Promise<Found>;
   /** JSON of how many records there are, by time and level. Throws as `query` does. */
   histogram(orgId: string, filter: RangeFilter, buckets: number, options?: QueryOptions): Promise<Buffer>;
+  /** JSON of the patterns of messages and how many records each has. Throws as `query` does. */
+  patterns(orgId: string, filter: RangeFilter, limit: number, options?: QueryOptions): Promise<Buffer>;
   /** JSON of the fields and values of the newest records. Throws as `query` does. */
   fields(orgId: string, filter: RangeFilter, options?: QueryOptions): Promise<Buffer>;
   /** What arrives after this id, or from now on. */
@@ -96,6 +99,17 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
 
   histogram(orgId: string, filter: RangeFilter, buckets: number, options: QueryOptions = {}): Promise<Buffer> {
     return this.#read(orgId, filter, options, (ask) => histogram(ask, orgId, filter, buckets));
+  }
+
+  patterns(orgId: string, filter: RangeFilter, limit: number, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#read(orgId, filter, options, async (ask) => {
+      const { range } = filter;
+      if (range.end < range.start) return Buffer.from(JSON.stringify({ records: 0, sampled_one_of: 1, patterns: [] }));
+      const question = { orgId, conditions: recordConditions(filter), matching: matchingIn(filter), range };
+      const found = await findPatterns(ask, { ...question, stepNs: range.end - range.start + 1n });
+      const patterns = found.patterns.slice(0, limit).map(({ pattern, example, total }) => ({ pattern, count: total, example }));
+      return Buffer.from(JSON.stringify({ records: found.records, sampled_one_of: found.sampledOneOf, patterns }));
+    });
   }
 
   fields(orgId: string, filter: RangeFilter, options: QueryOptions = {}): Promise<Buffer> {

@@ -100,6 +100,7 @@ const ALERTING: readonly IsolatedRoute[] = [
 const LOGS: readonly IsolatedRoute[] = [
   shown("/query/logs"),
   shown("/query/logs/fields"),
+  shown("/query/logs/patterns"),
   shown("/query/logs/histogram", { of: () => query("/query/logs/histogram", { buckets: "10" }) }),
   shown("/query/logs/tail", { send: follow }),
   loki("detected_fields"),
@@ -123,7 +124,7 @@ const LOGS: readonly IsolatedRoute[] = [
   shown(`${LOKI}/label/{name}/values`, { of: () => `${LOKI}/label/service_name/values` }),
   // The names of labels are the same in every organisation.
   constant(`${LOKI}/labels`),
-  constant(`${LOKI}/patterns`),
+  loki("patterns"),
   loki("query", { query: `sum by (service_name) (count_over_time(${ALL_STREAMS}[1h]))` }),
   loki("query_range"),
   loki("series", {}),

@@ -180,7 +180,7 @@ export const TELEMETRY_ROWS: Row[] = [
     ["detected_labels", ""],
     ["detected_fields", "query=%7Bservice_name%3D~%22.%2B%22%7D"],
     ["detected_field/{name}/values", "query=%7Bservice_name%3D~%22.%2B%22%7D"],
-    ["patterns", ""],
+    ["patterns", "query=%7Bservice_name%3D~%22.%2B%22%7D"],
   ].map(([endpoint = "", query = ""]): Row => {
     const path = `/query/loki/loki/api/v1/${endpoint}`;
     const own = path.replace("{name}", "service_name");
@@ -258,7 +258,7 @@ export const TELEMETRY_ROWS: Row[] = [
       asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?org_id=x`),
     ],
   })),
-  ...["/query/logs/histogram", "/query/logs/fields"].map((path): Row => ({
+  ...["/query/logs/histogram", "/query/logs/fields", "/query/logs/patterns"].map((path): Row => ({
     method: "GET",
     path,
     auth: "reader",

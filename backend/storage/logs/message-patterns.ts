@@ -1,0 +1,137 @@
+// Patterns of messages with their counts, as Drain finds them: variable parts become <_>, as in Loki's pattern filter. ClickHouse replaces
+// them in a sample and counts; what is left to do here is to merge a few hundred texts. Invariant: the work is bounded by the sample, whatever
+// the range contains.
+import type { Ask } from "../../engines/clickhouse/client.ts";
+import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { MAX_PATTERN_LINE_CHARACTERS, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../limits.ts";
+import { nanoseconds } from "../page.ts";
+import type { Matching } from "./matching.ts";
+import { areOfGroups, halves } from "./minute-counts.ts";
+
+export interface PatternQuestion {
+  readonly orgId: string;
+  readonly conditions: readonly Sql[];
+  readonly matching: Matching;
+  /** Both ends inclusive, nanoseconds. */
+  readonly range: { readonly start: bigint; readonly end: bigint };
+  /** The range is divided into stretches of this length, the last one may be shorter. */
+  readonly stepNs: bigint;
+}
+
+export interface MessagePattern {
+  readonly pattern: string;
+  /** One of its messages, cut. */
+  readonly example: string;
+  /** Records by the number of their stretch: exact if the sample has all records, else estimates. */
+  readonly counts: ReadonlyMap<number, number>;
+  readonly total: number;
+}
+
+export interface FoundPatterns {
+  /** Records that match. */
+  readonly records: number;
+  /** One of so many stretches of time was read; 1: all. */
+  readonly sampledOneOf: number;
+  /** Most frequent first. */
+  readonly patterns: readonly MessagePattern[];
+}
+
+const GAP = "<_>";
+
+export async function findPatterns(ask: Ask, question: PatternQuestion): Promise<FoundPatterns> {
+  const records = await countRecords(ask, question);
+  const sampledOneOf = Math.max(1, Math.ceil(records / MAX_PATTERN_SAMPLE_RECORDS));
+  const rows = records === 0 ? [] : await readTexts(ask, question, sampledOneOf);
+  return { records, sampledOneOf, patterns: mergePatterns(rows, sampledOneOf) };
+}
+
+async function countRecords(ask: Ask, { orgId, conditions, matching, range }: PatternQuestion): Promise<number> {
+  const own = [sql`org_id = ${orgId}`, ...conditions];
+  const split = areOfGroups(conditions) ? halves(range, []) : undefined;
+  const parts = split ? [split.whole, ...(split.cut ? [split.cut] : [])] : [and(timesOf(range))];
+  const counts = parts.map((part) => sql`SELECT count() AS n FROM ${matching.from} WHERE ${and([...own, part])}`.text);
+  const answer = await ask(new Sql(`SELECT toFloat64(sum(n)) AS n FROM (${counts.join(" UNION ALL ")})`), undefined, matching.blockRows);
+  return (JSON.parse(answer.toString("utf8")) as { n: number }).n;
+}
+
+interface Text {
+  readonly pattern: string;
+  readonly example: string;
+  readonly total: number;
+  readonly cells: readonly (readonly [stretch: number, n: number])[];
+}
+
+/** So many sampled stretches of time at least in each stretch of the answer, for each that is left out many. */
+const SLICES = 240n;
+
+async function readTexts(ask: Ask, question: PatternQuestion, oneOf: number): Promise<Text[]> {
+  const { orgId, conditions, matching, range, stepNs } = question;
+  const sinceStart = sql`(toUnixTimestamp64Nano(time) - ${range.start})`;
+  const sliceNs = (range.end - range.start) / (SLICES * BigInt(oneOf)) + 1n;
+  const sampled = oneOf === 1 ? [] : [sql`intDiv(${sinceStart}, ${sliceNs}) % ${oneOf} = 0`];
+  const where = and([sql`org_id = ${orgId}`, ...timesOf(range), ...sampled, ...conditions]);
+  const answer = await ask(
+    sql`SELECT pattern, any(example) AS example, toFloat64(sum(n)) AS total, groupArray((stretch, n)) AS cells FROM (
+      SELECT ${PATTERN} AS pattern, stretch, any(line) AS example, toFloat64(count()) AS n FROM (
+        SELECT toUInt32(intDiv(${sinceStart}, ${stepNs})) AS stretch, ${LINE} AS line, ${LINE_IS_CUT} AS is_cut
+        FROM ${matching.from} WHERE ${where} LIMIT ${2 * MAX_PATTERN_SAMPLE_RECORDS}
+      ) GROUP BY pattern, stretch
+    ) GROUP BY pattern ORDER BY total DESC, pattern LIMIT ${MAX_MESSAGE_PATTERNS}`,
+    undefined,
+    matching.blockRows,
+  );
+  return answer
+    .toString("utf8")
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Text);
+}
+
+function timesOf({ start, end }: PatternQuestion["range"]): Sql[] {
+  return [sql`time >= ${nanoseconds(start)}`, sql`time <= ${nanoseconds(end)}`];
+}
+
+/** The first line of a message, cut. Four bytes are the longest character. */
+const LINE = sql`substringUTF8(toValidUTF8(substring(substringIndex(message, '\n', 1), 1, ${4 * MAX_PATTERN_LINE_CHARACTERS})), 1, ${MAX_PATTERN_LINE_CHARACTERS})`;
+const LINE_IS_CUT = sql`length(${LINE}) < length(message)`;
+/** Runs of letters, digits and underscores with a digit among them, and long hexadecimal numbers without one. */
+const VARIABLE = "[0-9A-Za-z_]*[0-9][0-9A-Za-z_]*|\\b[a-fA-F]{8,}\\b";
+/** Times, addresses, versions and UUIDs are one gap. */
+const GAPS = `${GAP}(?:[-.:,+]?${GAP})+`;
+const PATTERN = sql`replaceRegexpAll(concat(replaceRegexpAll(line, ${VARIABLE}, ${GAP}), if(is_cut, ${GAP}, '')), ${GAPS}, ${GAP})`;
+
+/** Two texts are one pattern if they have as many words, begin alike, and so large a part of their words is the same. */
+const SIMILARITY = 0.7;
+
+interface Cluster {
+  words: string[];
+  readonly example: string;
+  readonly counts: Map<number, number>;
+  total: number;
+}
+
+/** Most frequent texts first, so that a rare text joins a frequent one. */
+function mergePatterns(texts: readonly Text[], factor: number): MessagePattern[] {
+  const clusters = new Map<string, Cluster[]>();
+  for (const { pattern, example, cells } of texts) {
+    const words = pattern.split(" ");
+    const key = `${words.length} ${words[0]}`;
+    const similar = clusters.get(key) ?? [];
+    clusters.set(key, similar);
+    let cluster = similar.find((candidate) => similarity(candidate.words, words) >= SIMILARITY);
+    if (cluster) cluster.words = cluster.words.map((word, index) => (word === words[index] ? word : GAP));
+    else similar.push((cluster = { words, example, counts: new Map(), total: 0 }));
+    for (const [stretch, n] of cells) {
+      cluster.counts.set(stretch, (cluster.counts.get(stretch) ?? 0) + n * factor);
+      cluster.total += n * factor;
+    }
+  }
+  return [...clusters.values()]
+    .flat()
+    .map(({ words, ...cluster }) => ({ ...cluster, pattern: words.join(" ") }))
+    .sort((one, other) => other.total - one.total || (one.pattern < other.pattern ? -1 : 1));
+}
+
+function similarity(one: readonly string[], other: readonly string[]): number {
+  return one.filter((word, index) => word === other[index]).length / one.length;
+}
