@@ -4,7 +4,7 @@ import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { type Ask, type ClickHouse, openClickHouse } from "../../engines/clickhouse/client.ts";
-import { migrate } from "../../engines/clickhouse/migrate.ts";
+import { applyRetention, migrate } from "../../engines/clickhouse/migrate.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { attributeOf, hasAttribute } from "./attributes.ts";
 import { histogram } from "./counts.ts";
@@ -12,6 +12,7 @@ import { recordConditions } from "./filter.ts";
 import { groupCounts } from "./group-counts.ts";
 import { GROUP_NS, halves, KEYS_OF_GROUP, minutesAround } from "./minute-counts.ts";
 import { ClickHouseLogStore } from "./store.ts";
+import { expectExactSummaries } from "./summaries.fixture.ts";
 
 const ORG = "org";
 const S = 1_000_000_000n;
@@ -165,5 +166,21 @@ describe("an attribute with a column", () => {
       await clickhouse.query(sql`SELECT labels['http.route'] AS value, count() AS n FROM logs GROUP BY value ORDER BY value`),
     );
     expect(counts).toHaveLength(2);
+  });
+});
+
+// The last: it removes the records of the others.
+describe("summaries by minute", () => {
+  it("are exact in parts of earlier versions, after merges, and after retention has removed a day", async () => {
+    await clickhouse.command(
+      sql`INSERT INTO logs (org_id, time, id, level, source) SELECT ${ORG}, now64(9) - toIntervalDay(if(number % 2, 0, 20)), number, 'info', 's' FROM numbers(1000)`,
+    );
+    await clickhouse.command(sql`ALTER TABLE logs MATERIALIZE PROJECTION counts SETTINGS mutations_sync = 2`);
+    await clickhouse.command(sql`OPTIMIZE TABLE logs FINAL`);
+    const all = await expectExactSummaries(clickhouse);
+    await applyRetention(clickhouse, { logs: 10 }, log);
+    await clickhouse.command(sql`ALTER TABLE logs MATERIALIZE TTL SETTINGS mutations_sync = 2`);
+    await clickhouse.command(sql`OPTIMIZE TABLE logs FINAL`);
+    await expect.poll(() => expectExactSummaries(clickhouse), { timeout: 30_000 }).toBeLessThan(all);
   });
 });

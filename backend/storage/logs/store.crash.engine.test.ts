@@ -12,6 +12,7 @@ import { sql } from "../../engines/clickhouse/sql.ts";
 import { nanosecondsOf, signingKey } from "../../ingest/otlp/otlp-body.fixture.ts";
 import { numberedBody, untimedBody } from "../../../test/conformance/store-crash.fixture.ts";
 import { openStores } from "../../../test/conformance/telemetry-stores.ts";
+import { expectExactSummaries } from "./summaries.fixture.ts";
 
 const SENDER = fileURLToPath(new URL("../../../test/conformance/store-crash.fixture.ts", import.meta.url));
 
@@ -72,12 +73,14 @@ it("what was answered and never reached the engine is stored once after SIGKILL,
   expect(await countsIn(clickhouse)).toEqual(new Map([...expected, ["untimed", 2]]));
 });
 
-/** Message → how many records have it. */
+/** Message → how many records have it. The summaries must have as many. */
 async function countsIn(clickhouse: ClickHouse): Promise<Map<string, number>> {
   const rows = await clickhouse.query<{ message: string; records: string }>(
     sql`SELECT message, count() AS records FROM logs GROUP BY message ORDER BY message`,
   );
-  return new Map(rows.map(({ message, records }) => [message, Number(records)]));
+  const counts = new Map(rows.map(({ message, records }) => [message, Number(records)]));
+  expect(await expectExactSummaries(clickhouse)).toBe([...counts.values()].reduce((sum, records) => sum + records, 0));
+  return counts;
 }
 
 /** Kills the sender right after its `count`th acknowledgement; what else it printed before it died counts too. */
