@@ -172,6 +172,7 @@ describe("an attribute with a column", () => {
 // The last: it removes the records of the others.
 describe("summaries by minute", () => {
   it("are exact in parts of earlier versions, after merges, and after retention has removed a day", async () => {
+    await clickhouse.command(sql`SYSTEM START MERGES logs`);
     await clickhouse.command(
       sql`INSERT INTO logs (org_id, time, id, level, source) SELECT ${ORG}, now64(9) - toIntervalDay(if(number % 2, 0, 20)), number, 'info', 's' FROM numbers(1000)`,
     );
