@@ -687,6 +687,15 @@ export interface ApiResponses {
     readonly end: string;
     readonly counts: Readonly<Record<string, number>>;
   }[];
+  readonly "GET /query/logs/patterns": {
+    readonly records: number;
+    readonly sampled_one_of: number;
+    readonly patterns: readonly {
+      readonly pattern: string;
+      readonly count: number;
+      readonly example: string;
+    }[];
+  };
   readonly "GET /query/loki/loki/api/v1/detected_field/{name}/values": Readonly<Record<string, unknown>>;
   readonly "GET /query/loki/loki/api/v1/detected_fields": Readonly<Record<string, unknown>>;
   readonly "GET /query/loki/loki/api/v1/detected_labels": Readonly<Record<string, unknown>>;
