@@ -1,4 +1,4 @@
-// `npm run bench -- questions [--records 6000000] [--rounds 5] [--shape short|json|stack|cardinality] [--out FILE]`: what operators ask of
+// `npm run bench -- questions [--records 4000000] [--rounds 5] [--shape short|json|stack|cardinality] [--out FILE]`: what operators ask of
 // logs, over HTTP, of the whole backend with embedded engines and of VictoriaLogs (built from its Go module at the first run): the same
 // records of one hour in both, the same questions in turns, medians and ratios of time and CPU, with the ratios to reach. CPU of
 // loading is until the process is quiet; bytes are those of merged records. The backend gets OTLP/JSON, authenticates and answers after an
@@ -23,7 +23,7 @@ import { startVictoriaLogs } from "./questions/victoria-logs.ts";
 
 const { values } = parseArgs({
   options: {
-    records: { type: "string", default: "6000000" },
+    records: { type: "string", default: "4000000" },
     rounds: { type: "string", default: "5" },
     shape: { type: "string", default: "short" },
     out: { type: "string" },
