@@ -311,12 +311,12 @@ function openLogCounter({ settings, log, stack, database, metrics, ownMetrics }:
 }
 
 /** What is derived from spans in the background, by every replica with a trace store. */
-function openSpanSummaries({ settings, log, stack, metrics }: Running, telemetry: Telemetry): void {
+function openSpanSummaries({ settings, log, stack, metrics, stopping }: Running, telemetry: Telemetry): void {
   const { clickhouse } = telemetry;
   const isUnused = () => telemetry.isUnused ?? false;
   // Rules look at a few samples; each costs a pass over the summaries of the day.
   const everyMs = Math.min(60_000, 4 * settings.evaluationIntervalMs);
-  stack.use(new SpanSummaries({ clickhouse, isUnused, metrics, retentionDays: settings.tracesRetentionDays, log, everyMs }));
+  stack.use(new SpanSummaries({ clickhouse, isUnused, metrics, retentionDays: settings.tracesRetentionDays, log, everyMs, stopping }));
 }
 
 function countNow(telemetry: Telemetry): CountNow {

@@ -24,6 +24,8 @@ export interface SummariesOptions {
   readonly log: Log;
   readonly nowMs?: () => number;
   readonly everyMs?: number;
+  /** Aborts when the process stops: queries are refused from then on, which is no failure. */
+  readonly stopping?: AbortSignal;
 }
 
 const EVERY_MS = 60_000;
@@ -77,6 +79,7 @@ export class SpanSummaries implements AsyncDisposable {
       },
       failed: (error) => outage.failed(error),
       firstAfterMs: everyMs,
+      signal: options.stopping,
     });
   }
 
