@@ -161,17 +161,17 @@ export class PointLabels {
 
 /** Attributes as labels: empty values left out (an empty label is an absent one), clashing keys in one label. */
 function mergeAttributes(attributes: readonly KeyValue[], reserved: ReadonlySet<string>): Label[] {
-  const labels: Label[] = [];
+  const labels = new Map<string, Label>();
   for (const { key = "", value } of attributes) {
     const label = known(key);
     const text = attributeText(value);
     if (label.name === "" || text === "") continue;
     const name = freeName(label.name, reserved);
-    const clashing = labels.find((other) => other.name === name);
+    const clashing = labels.get(name);
     if (clashing) clashing.values.push({ key, text });
-    else labels.push({ ...label, name, values: [{ key, text }] });
+    else labels.set(name, { ...label, name, values: [{ key, text }] });
   }
-  return labels;
+  return [...labels.values()];
 }
 
 function freeName(name: string, reserved: ReadonlySet<string>): string {
