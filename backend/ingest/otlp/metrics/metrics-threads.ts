@@ -21,8 +21,8 @@ const RETRY_AFTER_S = 5;
 
 export class MetricsThreads implements AsyncDisposable {
   readonly #queue = new FairQueue(QUEUE);
-  /** Each with the timer that ends it. */
-  readonly #idle = new Map<Worker, NodeJS.Timeout>();
+  /** Each with what ends it: a timer, and an error while no body is there. */
+  readonly #idle = new Map<Worker, { readonly timer: NodeJS.Timeout; readonly end: () => void }>();
   readonly #running = new Set<Worker>();
 
   /** Takes the body over, and calls `use` with its text. Throws as convertMetrics, `unstorable` and `unavailable`. */
@@ -73,16 +73,16 @@ export class MetricsThreads implements AsyncDisposable {
     };
     // Without a listener, an error of an idle thread would end the process.
     worker.once("error", end);
-    this.#idle.set(worker, setTimeout(end, IDLE_MS).unref());
+    this.#idle.set(worker, { timer: setTimeout(end, IDLE_MS).unref(), end });
   }
 
   /** The one that rested last, so that others can end. */
   #wake(): Worker | undefined {
-    const [worker, timer] = [...this.#idle].at(-1) ?? [];
-    if (!worker) return undefined;
-    clearTimeout(timer);
+    const [worker, idle] = [...this.#idle].at(-1) ?? [];
+    if (!worker || !idle) return undefined;
+    clearTimeout(idle.timer);
     this.#idle.delete(worker);
-    worker.removeAllListeners().ref();
+    worker.off("error", idle.end).ref();
     return worker;
   }
 }
