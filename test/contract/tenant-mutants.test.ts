@@ -12,7 +12,7 @@ import { copySources, findConditions, LAYER_BELOW, makeSwitchable, remove, takeU
 import { makeParties, type Party } from "./isolation/parties.ts";
 import { ISOLATED_ROUTES, type IsolatedRoute } from "./isolation/routes.ts";
 
-const backend = backendOfFile({ EVALUATION_INTERVAL: "1s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.2", INGEST_TOKENS: "true" });
+const backend = backendOfFile({ EVALUATION_INTERVAL: "1s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.2", INGEST_TOKENS: "true", JWT_TTL: "2h" });
 const folder = temporaryFolder();
 const conditions = findConditions();
 const ALL = conditions.map(({ name }) => name);
