@@ -1,5 +1,5 @@
-// No regular expression of the backend and the agent takes time that grows faster than the text: such an expression keeps everybody
-// waiting, as soon as somebody sends the text for it. scslre finds each way in which two repetitions can take the same characters.
+// No regular expression of the backend and the agent takes time that grows faster than the text: such an expression blocks all
+// clients as soon as one of them sends the text for it. scslre finds each way in which two repetitions can take the same characters.
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseSync, Visitor } from "oxc-parser";
@@ -19,6 +19,7 @@ const ACCEPTED: Readonly<Record<string, string>> = {
   "backend/cli/client.ts: /\\/+$/": BROWSER,
   'backend/cli/client.ts: /<([^>]*)>;\\s*rel="?next"?/': BROWSER,
   "backend/console/alerts/rule.ts: /^([\\s\\S]+?)\\s*(?:>=|<=|==|!=|>|<)\\s*(-?[\\d.]+(?:e[+-]?\\d+)?)\\s*$/i": BROWSER,
+  'backend/console/traces/attribute-filter.ts: /[^\\s"]*"[^"]*"|\\S+/g': BROWSER,
   'backend/console/state/api.ts: /<([^>]+)>\\s*;[^,]*\\brel="?next\\b/': BROWSER,
   "backend/console/state/typed-range.ts: /\\s+to\\s+|\\s*\\.\\.\\s*|\\s+[–-]\\s+/": BROWSER,
   "backend/engines/engine-login.ts: /\\/+$/": SETTING,

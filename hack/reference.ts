@@ -69,10 +69,12 @@ function errorsPage(): string {
 }
 
 function logEventsPage(): string {
-  const rows = Object.entries(LOG_EVENTS).map(([event, [meaning, action]]) => `| \`${event}\` | ${cell(meaning)} | ${cell(action)} |`);
+  const rows = Object.entries(LOG_EVENTS)
+    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+    .map(([event, [meaning, action]]) => `| \`${event}\` | ${cell(meaning)} | ${cell(action)} |`);
   const intro =
     "Logs are JSON lines. The field `event` identifies a message and stays the same when its text changes, so search for it: `jq 'select(.event == \"journal.torn_tail\")'`.";
-  return `# Log events\n${GENERATED("common/log-events.ts")}\n\n${intro}\n\n| event | meaning | what to do |\n|---|---|---|\n${rows.join("\n")}\n`;
+  return `# Log events\n${GENERATED("common/log-events.ts and common/agent-log-events.ts")}\n\n${intro}\n\n| event | meaning | what to do |\n|---|---|---|\n${rows.join("\n")}\n`;
 }
 
 function metricsPage(title: string, file: string, intro: string, metrics: readonly OwnMetric[]): string {
