@@ -1,3 +1,4 @@
+import { readdirSync } from "node:fs";
 import * as fc from "fast-check";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -12,6 +13,10 @@ const COLUMNS = [
   ["n", "UInt64"],
   ["d", "String"],
 ] as const satisfies NativeColumns;
+
+const MIGRATIONS = readdirSync(new URL("./migrations/", import.meta.url))
+  .map((name) => Number(name.slice(0, 3)))
+  .toSorted((a, b) => a - b);
 
 describe("ClickHouse, embedded and over HTTP", () => {
   const log = pino({ level: "silent" });
@@ -29,14 +34,8 @@ describe("ClickHouse, embedded and over HTTP", () => {
     const applied = await clients.embedded.query(
       sql`SELECT number, count() AS times FROM schema_migrations GROUP BY number ORDER BY number`,
     );
-    expect(applied).toEqual([
-      { number: 1, times: "1" },
-      { number: 2, times: "1" },
-      { number: 3, times: "1" },
-      { number: 4, times: "1" },
-      { number: 5, times: "1" },
-      { number: 6, times: "1" },
-    ]);
+    expect(MIGRATIONS.length).toBeGreaterThan(5);
+    expect(applied).toEqual(MIGRATIONS.map((number) => ({ number, times: "1" })));
     expect(await clients.http.query(sql`SELECT name FROM system.tables WHERE name = 'schema_migration_lock'`)).toEqual([]);
   });
 
@@ -54,21 +53,16 @@ describe("ClickHouse, embedded and over HTTP", () => {
     expect(await clients.http.query(sql`SELECT number FROM schema_migrations`)).toEqual([]);
     await clients.http.command(sql`DROP TABLE schema_migration_lock`);
     await migrated;
-    expect(await clients.http.query(sql`SELECT number FROM schema_migrations ORDER BY number`)).toHaveLength(6);
+    expect(await clients.http.query(sql`SELECT number FROM schema_migrations ORDER BY number`)).toHaveLength(MIGRATIONS.length);
   });
 
   it("take over the lock of a replica that died while migrating", async () => {
     await clients.http.command(sql`TRUNCATE TABLE schema_migrations`);
     await clients.http.command(sql`CREATE TABLE schema_migration_lock (held UInt8) ENGINE = Memory`);
     await migrate(clients.http, log, { lockExpiryS: -1 });
-    expect(await clients.http.query(sql`SELECT number FROM schema_migrations ORDER BY number`)).toEqual([
-      { number: 1 },
-      { number: 2 },
-      { number: 3 },
-      { number: 4 },
-      { number: 5 },
-      { number: 6 },
-    ]);
+    expect(await clients.http.query(sql`SELECT number FROM schema_migrations ORDER BY number`)).toEqual(
+      MIGRATIONS.map((number) => ({ number })),
+    );
   });
 
   it("have merges synced, of new tables and of those that an earlier version made", async () => {
