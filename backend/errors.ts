@@ -35,7 +35,10 @@ export const ERROR_CODES = {
   cluster_in_use: [409, "another installation of the agent has this cluster's key and is alive; the message names it"],
   host_in_use: [409, "another host with the same machine id has a key and is alive; the message names it and says what to do"],
   rotation_in_progress: [409, "the last rotation is more recent than the overlap"],
-  body_too_large: [413, "the body exceeds its limit: 32 MiB on ingest, compressed or decompressed; 256 KiB elsewhere"],
+  body_too_large: [
+    413,
+    "the body exceeds its limit: 32 MiB on ingest, compressed or decompressed; at most 256 KiB on other routes, and the message states it",
+  ],
   batch_too_large: [413, "the records of the body need too much memory once decoded: send smaller batches"],
   unsupported_encoding: [415, "Content-Encoding must be gzip, zstd or absent"],
   expectation_failed: [417, "the Expect header is not 100-continue"],

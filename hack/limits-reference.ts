@@ -51,6 +51,7 @@ function bytesText(value: number): string {
       [
         ["GiB", 2 ** 30],
         ["MiB", 2 ** 20],
+        ["MB", 1_000_000],
         ["KiB", 2 ** 10],
       ] as const
     ).find(([, bytes]) => value % bytes === 0) ?? [];

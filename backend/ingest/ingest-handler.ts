@@ -45,8 +45,8 @@ export interface IngestHandlerOptions {
   readonly pace?: BodyPace;
 }
 
-/** One body to take. */
-export interface Taking {
+/** A request body and how to store it. */
+export interface IngestRequest {
   readonly sender: Sender;
   readonly signal: Signal;
   readonly ingest: IngestSignal;
@@ -74,13 +74,13 @@ export class IngestHandler {
   }
 
   /** Reads the body of a request whose headers are hidden from Fastify (`hideBody` of routes.ts). */
-  readRequest({ raw, declaredBytes, headers }: FastifyRequest): Taking["read"] {
+  readRequest({ raw, declaredBytes, headers }: FastifyRequest): IngestRequest["read"] {
     const incoming = { request: raw, declaredBytes, encoding: headers["content-encoding"] };
     return (reservation) => readBody(incoming, reservation, this.#options.pace);
   }
 
   /** Throws ApiError with nothing stored. */
-  async take(taking: Taking): Promise<IngestResult> {
+  async take(taking: IngestRequest): Promise<IngestResult> {
     this.inFlight += 1;
     try {
       return await this.#store(taking);
@@ -89,7 +89,7 @@ export class IngestHandler {
     }
   }
 
-  async #store({ sender, signal, ingest, encoding, read }: Taking): Promise<IngestResult> {
+  async #store({ sender, signal, ingest, encoding, read }: IngestRequest): Promise<IngestResult> {
     if (this.#options.draining()) {
       throw new ApiError("unavailable", "this replica is stopping; send it again", { retryAfterS: RETRY_AFTER_DRAINING_S });
     }

@@ -28,10 +28,10 @@ export interface DecodeTask {
 
 /** Larger than what agents send. */
 export const LARGE_BYTES = 5 * 1024 * 1024;
-/** Of a thread's kernel, whose memory stays: 40 MiB at most. */
+/** Limits of the kernel of a thread; its memory is kept, at most 40 MiB. */
 export const KERNEL_LIMITS: KernelLimits = { mostBodyBytes: LARGE_BYTES, mostRowsBytes: 24 * 1024 * 1024 };
-/** An estimate may be too large by so much. */
-const HOPELESS = 8 * MAX_ROWS_BYTES;
+/** The estimate may be up to eight times too high, so only a larger one is refused without decoding. */
+const MAX_ESTIMATED_ROWS_BYTES = 8 * MAX_ROWS_BYTES;
 
 const DECODERS = { logs: { shape: LOG_SHAPE, decode: decodeLogs }, traces: { shape: SPAN_SHAPE, decode: decodeTraces } };
 
@@ -40,7 +40,8 @@ function planNow({ signal, body, context }: DecodeTask): { plan: BatchPlan; need
   const plan = planBatch(body, DECODERS[signal].shape);
   const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
   const estimate = estimateRows(plan, rowBytes);
-  if (estimate > HOPELESS) throw tooLarge(`some ${Math.round(estimate / 1024 / 1024)} MiB, of which each record takes its resource's part`);
+  if (estimate > MAX_ESTIMATED_ROWS_BYTES)
+    throw tooLarge(`about ${Math.round(estimate / 1024 / 1024)} MiB, because each record repeats the attributes of its resource`);
   return { plan, neededBytes: Math.min(estimate, MAX_ROWS_BYTES) };
 }
 

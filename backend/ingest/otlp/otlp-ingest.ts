@@ -1,5 +1,5 @@
-// From an authenticated, decompressed OTLP body to stored rows: decode, insert. Invariant: it resolves only when every accepted
-// record is stored; what it answers is counted, never partial.
+// Decodes an authenticated, decompressed OTLP body and stores its rows. Invariant: it resolves once every accepted record is stored, and
+// throws if any insert fails; the counts include dropped records.
 import type { SigningKey } from "../../auth/request-identity.ts";
 import { type OtlpSignal, rowsBytes } from "./decode-body.ts";
 import type { OtlpDecoder } from "./otlp-decoder.ts";

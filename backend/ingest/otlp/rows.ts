@@ -213,7 +213,7 @@ export class RowCollector<Cells extends NativeColumns> {
     let bytes = this.#discarded ? bytesOf(Object.values<Column>(this.#discarded)) : 0;
     for (const section of this.#days.values()) bytes += section.byteLength;
     if (bytes > MAX_ROWS_BYTES)
-      throw tooLarge(`more than ${MAX_ROWS_BYTES / 1024 / 1024} MiB, of which each record takes its resource's part`);
+      throw tooLarge(`more than ${MAX_ROWS_BYTES / 1024 / 1024} MiB, because each record repeats the attributes of its resource`);
   }
 
   #section(day: number): Section<Cells> {

@@ -1,5 +1,5 @@
-// Where log records live. Invariant: rows of one organisation are never seen by another; what `insert` resolved is stored, once.
-// LogStore is the role; ClickHouseLogStore the engine, embedded or a server.
+// Stores and queries log records in ClickHouse, embedded or a server; `LogStore` is the interface. Invariants: an organisation never sees
+// rows of another; rows are stored exactly once when `insert` resolves.
 import type { Ask, ClickHouse, ReadOptions } from "../../engines/clickhouse/client.ts";
 import { OnceWriter } from "../write-path/once-writer.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
