@@ -1,10 +1,12 @@
 // Tables made from the OpenTelemetry specification, compatibility/prometheus_and_openmetrics.md, "OTLP Metric points to Prometheus". Names,
 // labels and histograms: the tests beside their files.
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
-import { attributes, convert, LARGE, series, TIME } from "./exposition.fixture.ts";
+import { attributes, convert, gauge, LARGE, series, TIME } from "./exposition.fixture.ts";
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { fastConverter } from "./fast-exposition.ts";
-import type { Metric } from "../../common/otlp-metrics/document.ts";
+import type { AnyValue, Metric } from "../../common/otlp-metrics/document.ts";
 
 describe("number points", () => {
   it("keep all digits of an integer, the time in milliseconds, and every double", () => {
@@ -98,6 +100,10 @@ describe("summaries", () => {
   });
 });
 
+function ofMetric(metric: object): string {
+  return JSON.stringify({ resourceMetrics: [{ scopeMetrics: [{ metrics: [{ name: "m", ...metric }] }] }] });
+}
+
 describe("documents", () => {
   it.each([
     "{",
@@ -106,6 +112,25 @@ describe("documents", () => {
     '{"resourceMetrics":5}',
     '{"resourceMetrics":[null]}',
     '{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":5,"gauge":{"dataPoints":[{}]}}]}]}]}',
+    '{"resourceMetrics":"abc"}',
+    '{"resourceMetrics":[{"scopeMetrics":"abc"}]}',
+    '{"resourceMetrics":[{"scopeMetrics":[{"metrics":"abc"}]}]}',
+    '{"resourceMetrics":[{"resource":{"attributes":""}}]}',
+    ofMetric({ sum: { aggregationTemporality: 1, dataPoints: { length: "x" } } }),
+    ofMetric({ gauge: { dataPoints: { length: 1, 0: {} } } }),
+    ofMetric({ gauge: { dataPoints: "abc" } }),
+    ofMetric({
+      gauge: {
+        dataPoints: [
+          { asInt: "1", attributes: [] },
+          { asInt: "2", attributes: { length: 0 } },
+        ],
+      },
+    }),
+    ofMetric({ histogram: { aggregationTemporality: 2, dataPoints: [{ bucketCounts: { length: 0 } }] } }),
+    ofMetric({ histogram: { aggregationTemporality: 2, dataPoints: [{ bucketCounts: "12", explicitBounds: [1] }] } }),
+    ofMetric({ histogram: { aggregationTemporality: 2, dataPoints: [{ bucketCounts: [1], explicitBounds: { length: 0 } }] } }),
+    ofMetric({ exponentialHistogram: { aggregationTemporality: 2, dataPoints: [{ positive: { bucketCounts: "12" } }] } }),
   ])("that are malformed are refused: %s", (json) => {
     expect(() => [...new MetricsConverter(() => {}, fastConverter()).convert(Buffer.from(json), LARGE)]).toThrow(/not an OTLP/);
   });
@@ -163,4 +188,28 @@ it("bytes that are not UTF-8 become U+FFFD in their label, and the rest of the b
   json[json.indexOf("#")] = 0xff;
   const lines = Buffer.concat([...new MetricsConverter(() => {}, fastConverter()).convert(json, LARGE)]).toString();
   expect(lines).toBe('m{a="\ufffd"} 1\nn 2\n');
+});
+
+it("a text within a list in the place of a text is cut like any other label", () => {
+  const value = { stringValue: ["v".repeat(5000)] } as unknown as AnyValue;
+  const [line = ""] = convert([gauge("m", { a: value })]).lines;
+  expect(Buffer.byteLength(line)).toBeLessThan(1200);
+});
+
+it("names and keys that are too long to be stored are not remembered", () => {
+  setFlagsFromString("--expose-gc");
+  const gc = runInNewContext("gc") as () => void;
+  const converter = new MetricsConverter(() => {});
+  const convertLong = (index: number): void => {
+    const long = String(index).padStart(200_000, "n");
+    const dataPoints = [{ asInt: "1", attributes: [{ key: long, value: { stringValue: "1" } }] }];
+    void [...converter.convert(Buffer.from(ofMetric({ name: long, gauge: { dataPoints } })), LARGE)];
+    void [...converter.convert(Buffer.from(ofMetric({ name: `m${index}`, unit: long, gauge: { dataPoints: [{ asInt: "1" }] } })), LARGE)];
+  };
+  gc();
+  const before = process.memoryUsage().heapUsed;
+  for (let index = 0; index < 100; index += 1) convertLong(index);
+  gc();
+  // 60 MB with all of them.
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(10_000_000);
 });

@@ -123,7 +123,49 @@ describe("exponential histograms", () => {
       { scale: 20, positive: { offset: 1 << 20, bucketCounts: ["1"] } },
       { "2.378414230005442": 1, "+Inf": 1 },
     ],
+    [
+      { scale: -2147483648, positive: { offset: -1, bucketCounts: ["1"] } },
+      { "1": 1, "+Inf": 1 },
+    ],
+    [
+      { scale: 2147483647, positive: { offset: -5, bucketCounts: ["1"] } },
+      { "1": 1, "+Inf": 1 },
+    ],
   ])("stay within what a number holds: %j", (point, expected) => {
     expect(exponentialBounds({ count: "1", ...point })).toEqual(expected);
+  });
+
+  const counts = (length: number, count = "1"): string[] => Array.from({ length }, () => count);
+
+  it.each([
+    { scale: -1e300, positive: { bucketCounts: counts(200) } },
+    { scale: 2 ** 31, positive: { bucketCounts: counts(200) } },
+    { scale: 0.5, positive: { bucketCounts: counts(1) } },
+    { scale: 0, positive: { offset: 2 ** 31, bucketCounts: counts(1) } },
+    { scale: 0, negative: { offset: "99999999999", bucketCounts: counts(1) } },
+    { scale: 0, positive: { offset: "1e5", bucketCounts: counts(1) } },
+  ])("whose scale or offset is no 32-bit integer are counted and left out, case %#", (point) => {
+    expect(convert([exponential({ count: "1", ...point })])).toEqual({ lines: [], dropped: { malformed_point: 1 } });
+  });
+
+  it("take scale and offset as digits too, as protobuf's JSON form allows", () => {
+    const point = (offset: number | string) => ({ scale: 0, count: "2", positive: { offset, bucketCounts: ["1", "1"] } });
+    expect(exponentialBounds({ ...point("3"), scale: "0" })).toEqual(exponentialBounds(point(3)));
+    const far = exponentialBounds({ scale: 20, count: "1", positive: { offset: "99999999", bucketCounts: counts(1) } });
+    expect(Object.values(far)).toEqual([1, 1]);
+  });
+
+  it("with 100,000 counts are added up once, not again for each coarser scale", () => {
+    const point = { scale: 2, count: "1", positive: { offset: 0, bucketCounts: counts(100_000, "9007199254740993") } };
+    const cpuMs = (scale: number): number => {
+      const from = process.threadCpuUsage();
+      exponentialBounds({ ...point, scale });
+      const { user, system } = process.threadCpuUsage(from);
+      return (user + system) / 1000;
+    };
+    exponentialBounds(point);
+    // The scale 20 is one bucket at once, the scale 2 is halved ten times.
+    const once = Math.min(cpuMs(20), cpuMs(20), cpuMs(20));
+    expect(Math.min(cpuMs(2), cpuMs(2), cpuMs(2))).toBeLessThan(2 * once);
   });
 });

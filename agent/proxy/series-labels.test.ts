@@ -2,7 +2,8 @@
 // compatibility/prometheus_and_openmetrics.md.
 import { describe, expect, it } from "vitest";
 import { MAX_LABELS } from "../../common/otlp-metrics/limits.ts";
-import { convert, gauge, labelled, many, series } from "./exposition.fixture.ts";
+import { ResourceLabels } from "../../common/otlp-metrics/series-labels.ts";
+import { attributes, convert, gauge, labelled, many, series } from "./exposition.fixture.ts";
 
 describe("labels", () => {
   it("keep two nodes, pods and processes apart without any service.name", () => {
@@ -106,4 +107,8 @@ it("attributes of a point take time in proportion to their number", () => {
   const { user, system } = process.threadCpuUsage(before);
   // 3 s if each attribute is compared with every other.
   expect((user + system) / 1000).toBeLessThan(1200);
+});
+
+it("of a resource are cut to what could ever be written, because each point may walk through them", () => {
+  expect(new ResourceLabels(attributes(many("r", 1000))).names).toHaveLength(2 * MAX_LABELS);
 });

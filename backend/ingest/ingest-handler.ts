@@ -24,6 +24,8 @@ export interface IngestContext {
   readonly receivedAt: Date;
   /** Of an OTLP body; default JSON. */
   readonly encoding?: "protobuf";
+  /** What the body becomes is added here, unless another budget limits it. */
+  readonly reservation?: Pick<Reservation, "add">;
 }
 
 /**
@@ -105,7 +107,7 @@ export class IngestHandler {
       const bytes = body.length;
       // A copy: the ingest may hand the body's memory to another thread.
       if (encoding === undefined) start = Buffer.from(body.subarray(0, 512));
-      const result = await ingest(sender, body, { receivedAt, ...(encoding && { encoding }) });
+      const result = await ingest(sender, body, { receivedAt, reservation, ...(encoding && { encoding }) });
       // Not after a failure: a write may still be under way.
       freeBuffer(body);
       const cost = Math.max(bytes, result.storedBytes ?? 0);

@@ -5,9 +5,9 @@
 import { BodyError, parseDocument } from "./json-body.ts";
 import { MAX_REQUESTS_PER_BODY } from "./limits.ts";
 import { MetricLines, type Writing } from "./metric-lines.ts";
-import type { MetricsDocument, ResourceMetrics } from "./document.ts";
+import { listOf, type MetricsDocument, type ResourceMetrics } from "./document.ts";
 import { ResourceLabels } from "./series-labels.ts";
-import { type DropReason, NO_ATTRIBUTES, type OnDrop, SeriesWriter } from "./series-writer.ts";
+import { type DropReason, type OnDrop, SeriesWriter } from "./series-writer.ts";
 
 /** After this many points of a metric, bodies that are full are given away, so that they need not all be held. */
 const SLICE_POINTS = 500;
@@ -35,22 +35,21 @@ export class MetricsConverter {
   /**
    * `json`: an ExportMetricsServiceRequest. Gives bodies of at most `maxPostBytes` one after the other, none when there is nothing to
    * send; the same document always gives the same bodies. Throws BodyError "malformed" when it is not such a document, "too_large" when
-   * it becomes more than MAX_REQUESTS_PER_BODY full bodies or too many values (json-body.ts).
+   * it becomes more than MAX_REQUESTS_PER_BODY full bodies, `maxTextBytes` or too many values (json-body.ts).
    */
-  *convert(json: Buffer, maxPostBytes: number): Generator<Buffer, void> {
+  *convert(json: Buffer, maxPostBytes: number, maxTextBytes = MAX_REQUESTS_PER_BODY * maxPostBytes): Generator<Buffer, void> {
     const fast = this.#fast?.convert(json, maxPostBytes);
     if (fast) {
       for (const [reason, points] of fast.drops) this.#drop(reason, points);
       if (fast.text.length > 0) yield fast.text;
-    } else yield* this.#slowPath(json, maxPostBytes);
+    } else yield* this.#slowPath(json, new Posts(maxPostBytes, maxTextBytes, json.length));
   }
 
-  *#slowPath(json: Buffer, maxPostBytes: number): Generator<Buffer, void> {
-    const posts = new Posts(maxPostBytes, json.length);
+  *#slowPath(json: Buffer, posts: Posts): Generator<Buffer, void> {
     try {
-      const { resourceMetrics = [] } = parseDocument(json) as MetricsDocument;
+      const { resourceMetrics } = parseDocument(json) as MetricsDocument;
       const targets = new Set<string>();
-      for (const resource of resourceMetrics) yield* this.#resource(resource, targets, posts);
+      for (const resource of listOf(resourceMetrics)) yield* this.#resource(resource, targets, posts);
       yield* posts.finish();
     } catch (cause) {
       if (cause instanceof BodyError) throw cause;
@@ -58,11 +57,11 @@ export class MetricsConverter {
     }
   }
 
-  *#resource({ resource, scopeMetrics = [] }: ResourceMetrics, targets: Set<string>, posts: Posts): Generator<Buffer, void> {
-    const labels = new ResourceLabels(resource?.attributes ?? NO_ATTRIBUTES);
+  *#resource({ resource, scopeMetrics }: ResourceMetrics, targets: Set<string>, posts: Posts): Generator<Buffer, void> {
+    const labels = new ResourceLabels(listOf(resource?.attributes));
     const writer = new SeriesWriter(labels, posts, this.#drop);
-    for (const { metrics = [] } of scopeMetrics) {
-      for (const metric of metrics) {
+    for (const { metrics } of listOf(scopeMetrics)) {
+      for (const metric of listOf(metrics)) {
         const { points, write } = this.#lines.writing(metric, writer) ?? NOTHING;
         for (let from = 0; from < points.length; from += SLICE_POINTS) {
           write(points.length <= SLICE_POINTS ? points : points.slice(from, from + SLICE_POINTS));
@@ -85,6 +84,7 @@ const PIECE_LENGTH = 16 * 1024;
 /** Text cut into bodies at the ends of lines. */
 export class Posts {
   readonly #maxPostBytes: number;
+  readonly #maxTextBytes: number;
   readonly #full: Buffer[] = [];
   #cutBytes = 0;
   #post: Buffer;
@@ -92,8 +92,9 @@ export class Posts {
   /** Lines not yet written into #post. */
   text = "";
 
-  constructor(maxPostBytes: number, expectedBytes: number) {
+  constructor(maxPostBytes: number, maxTextBytes: number, expectedBytes: number) {
     this.#maxPostBytes = maxPostBytes;
+    this.#maxTextBytes = maxTextBytes;
     this.#post = Buffer.allocUnsafe(Math.min(Math.max(expectedBytes, 4 * PIECE_LENGTH), maxPostBytes));
   }
 
@@ -126,8 +127,8 @@ export class Posts {
     }
     this.#used += this.#post.write(this.text, this.#used);
     this.text = "";
-    if (this.#cutBytes + this.#used > MAX_REQUESTS_PER_BODY * this.#maxPostBytes) {
-      throw new BodyError("too_large", `metrics that become more than ${MAX_REQUESTS_PER_BODY * this.#maxPostBytes} bytes of text`);
+    if (this.#cutBytes + this.#used > this.#maxTextBytes) {
+      throw new BodyError("too_large", `metrics that become more than ${this.#maxTextBytes} bytes of text`);
     }
   }
 

@@ -3,6 +3,7 @@
 // metrics/v1/metrics.proto; OTLP specification, "JSON Protobuf Encoding".
 
 export type Int64 = string | number;
+export type Int32 = string | number;
 export type Double = number | string;
 
 export interface AnyValue {
@@ -34,13 +35,13 @@ export interface HistogramPoint extends Point {
   explicitBounds?: Double[];
 }
 export interface Buckets {
-  offset?: number;
+  offset?: Int32;
   bucketCounts?: Int64[];
 }
 export interface ExponentialHistogramPoint extends Point {
   count?: Int64;
   sum?: Double;
-  scale?: number;
+  scale?: Int32;
   zeroCount?: Int64;
   zeroThreshold?: Double;
   positive?: Buckets;
@@ -88,8 +89,23 @@ export function toDouble(value: Double | undefined): number | undefined {
 
 /** Decimal digits of a 64-bit integer, exactly as sent; undefined when it is not one. */
 export function toDigits(value: Int64 | undefined): string | undefined {
-  if (typeof value === "number") return Number.isInteger(value) ? BigInt(value).toString() : undefined;
+  if (Number.isSafeInteger(value)) return String(value);
+  if (typeof value === "number") return Number.isInteger(value) && Math.abs(value) < 2 ** 64 ? BigInt(value).toString() : undefined;
   return typeof value === "string" && /^-?\d{1,20}$/.test(value) ? value : undefined;
+}
+
+/** Undefined when it is not an integer of 32 bits, as a number or in decimal digits. */
+export function toInt32(value: Int32 | undefined): number | undefined {
+  const digits = toDigits(value ?? 0);
+  const number = Number(digits ?? Number.NaN);
+  return number === (number | 0) ? number : undefined;
+}
+
+/** A repeated field. Throws TypeError when it is something else: a text has a length too, and an object may claim one. */
+export function listOf<T>(value: readonly T[] | undefined): readonly T[] {
+  if (value === undefined || value === null) return [];
+  if (!Array.isArray(value)) throw new TypeError("a repeated field is not a list");
+  return value;
 }
 
 /** An attribute's value as text: scalars plain, bytes as base64, lists and maps as JSON. "" for an empty value. */
@@ -109,7 +125,7 @@ function plainValue(value: AnyValue | undefined): Plain {
   if (value.intValue !== undefined) return Number.isSafeInteger(Number(value.intValue)) ? Number(value.intValue) : String(value.intValue);
   if (value.doubleValue !== undefined) return value.doubleValue;
   if (value.bytesValue !== undefined) return value.bytesValue;
-  if (value.arrayValue !== undefined) return (value.arrayValue.values ?? []).map(plainValue);
+  if (value.arrayValue !== undefined) return listOf(value.arrayValue.values).map(plainValue);
   if (value.kvlistValue === undefined) return null;
-  return Object.fromEntries((value.kvlistValue.values ?? []).map(({ key = "", value }) => [key, plainValue(value)]));
+  return Object.fromEntries(listOf(value.kvlistValue.values).map(({ key = "", value }) => [key, plainValue(value)]));
 }

@@ -6,8 +6,10 @@ import {
   type ExponentialHistogramPoint,
   type HistogramPoint,
   type Int64,
+  listOf,
   toDigits,
   toDouble,
+  toInt32,
 } from "./document.ts";
 import { MAX_BUCKETS } from "./limits.ts";
 import { plainDecimal } from "./prometheus-names.ts";
@@ -21,9 +23,9 @@ export interface Bucket {
 
 /** Undefined when the point contradicts itself: counts and bounds that do not match, bounds out of order, counts that are not integers. */
 export function explicitBuckets(point: HistogramPoint, bounds: BoundsText): Bucket[] | undefined {
-  const counts = point.bucketCounts ?? [];
+  const counts = listOf(point.bucketCounts);
   if (counts.length === 0) return [];
-  const texts = bounds.of(point.explicitBounds ?? []);
+  const texts = bounds.of(listOf(point.explicitBounds));
   if (texts === undefined || counts.length !== texts.length + 1) return undefined;
   const sums = runningSums(counts);
   return sums && texts.map((le, index) => ({ le, count: sums[index] ?? "0" }));
@@ -87,28 +89,32 @@ function exactRunningSums(counts: readonly Int64[]): string[] | undefined {
  */
 const FINEST_SCALE = 2;
 
-/** As fixed buckets, because the text format has no exponential ones. Undefined when counts are not integers. */
+/** Coarser than any index: indexes are less than 2^33, so each becomes 0 or -1. */
+const MAX_STEPS = 40;
+
+/** As fixed buckets, because the text format has no exponential ones. Undefined when scale, offsets or counts are not integers. */
 export function exponentialBuckets(point: ExponentialHistogramPoint): Bucket[] | undefined {
-  const given = point.scale ?? 0;
-  if (!Number.isInteger(given)) return undefined;
+  const given = toInt32(point.scale);
+  const [used, usedBelow] = [usedBuckets(point.positive), usedBuckets(point.negative)];
+  if (given === undefined || !used || !usedBelow) return undefined;
   let scale = Math.min(given, FINEST_SCALE);
-  const [used, usedBelow] = [withoutEmptyEnds(point.positive), withoutEmptyEnds(point.negative)];
-  let positive = coarser(used, given - scale);
-  let negative = coarser(usedBelow, given - scale);
-  while (positive && negative && positive.counts.length + negative.counts.length > MAX_BUCKETS) {
-    scale -= 1;
-    positive = coarser(used, given - scale);
-    negative = coarser(usedBelow, given - scale);
-  }
+  while (mergedRange(used, given - scale).length + mergedRange(usedBelow, given - scale).length > MAX_BUCKETS) scale -= 1;
+  const positive = coarser(used, given - scale);
+  const negative = coarser(usedBelow, given - scale);
   const zeroCount = toDigits(point.zeroCount ?? 0);
   if (!positive || !negative || zeroCount === undefined || zeroCount.startsWith("-")) return undefined;
-  const bound = (index: number): number => 2 ** (index * 2 ** -scale);
+  const bound = (index: number): number => (index === 0 ? 1 : 2 ** (index * 2 ** -scale));
   const ascending: [number, bigint][] = [
     ...negative.counts.map((count, index): [number, bigint] => [-bound(negative.offset + index), count]).toReversed(),
     ...(zeroCount === "0" ? [] : [[toDouble(point.zeroThreshold) ?? 0, BigInt(zeroCount)] as [number, bigint]]),
     ...positive.counts.map((count, index): [number, bigint] => [bound(positive.offset + index + 1), count]),
   ];
   return cumulative(ascending);
+}
+
+interface UsedBuckets {
+  readonly offset: number;
+  readonly counts: readonly Int64[];
 }
 
 interface ExactBuckets {
@@ -118,30 +124,39 @@ interface ExactBuckets {
 
 /**
  * Senders give buckets on approval: 20 at first, with most of them empty, and fewer later. Written, the empty ones beyond the last used
- * would be series that end, and stand still above the growing ones for as long as the store looks back.
+ * would be series that end, and stand still above the growing ones for as long as the store looks back. Undefined when the offset is not
+ * a 32-bit integer.
  */
-function withoutEmptyEnds({ offset = 0, bucketCounts = [] }: Buckets = {}): Buckets {
-  const first = bucketCounts.findIndex(isUsed);
-  if (first < 0) return { offset, bucketCounts: [] };
-  return { offset: offset + first, bucketCounts: bucketCounts.slice(first, bucketCounts.findLastIndex(isUsed) + 1) };
+function usedBuckets(buckets: Buckets | undefined): UsedBuckets | undefined {
+  const offset = toInt32(buckets?.offset);
+  if (offset === undefined) return undefined;
+  const counts = listOf(buckets?.bucketCounts);
+  const first = counts.findIndex(isUsed);
+  if (first < 0) return { offset, counts: [] };
+  return { offset: offset + first, counts: counts.slice(first, counts.findLastIndex(isUsed) + 1) };
 }
 
 function isUsed(count: Int64): boolean {
-  return toDigits(count) !== "0";
+  return count !== "0" && count !== 0;
+}
+
+/** The buckets that a scale lower by `steps` has: found without their counts, so that many counts are added up once only. */
+function mergedRange({ offset, counts }: UsedBuckets, steps: number): { width: number; offset: number; length: number } {
+  const width = 2 ** Math.min(steps, MAX_STEPS);
+  const first = Math.floor(offset / width);
+  const length = counts.length === 0 ? 0 : Math.floor((offset + counts.length - 1) / width) - first + 1;
+  return { width, offset: first, length };
 }
 
 /** Merges 2^steps neighbours into one, as a lower scale has them. Undefined when a count is not a natural number. */
-function coarser(buckets: Buckets | undefined, steps: number): ExactBuckets | undefined {
-  const given = buckets?.bucketCounts ?? [];
-  const from = buckets?.offset ?? 0;
-  const width = 2 ** steps;
-  const offset = Math.floor(from / width);
-  const counts: bigint[] = [];
-  for (const [index, count] of given.entries()) {
+function coarser(buckets: UsedBuckets, steps: number): ExactBuckets | undefined {
+  const { width, offset, length } = mergedRange(buckets, steps);
+  const counts = Array.from({ length }, () => 0n);
+  for (const [index, count] of buckets.counts.entries()) {
+    if (!isUsed(count)) continue;
     const digits = toDigits(count);
     if (digits === undefined || digits.startsWith("-")) return undefined;
-    const at = Math.floor((from + index) / width) - offset;
-    while (counts.length <= at) counts.push(0n);
+    const at = Math.floor((buckets.offset + index) / width) - offset;
     counts[at] = (counts[at] ?? 0n) + BigInt(digits);
   }
   return { offset, counts };

@@ -9,6 +9,8 @@ export const MAX_BUCKETS = 160;
 export const MAX_METRIC_NAME_LENGTH = 240;
 /** Converted names that are cached; the cache is emptied when it is full, because applications may create names without end. */
 export const MAX_CACHED_NAMES = 20_000;
+/** A longer name, or attribute key, is not cached, nor one whose unit makes it longer: most do not fit into the store anyway. */
+export const MAX_CACHED_LENGTH = 1024;
 
 // json-body.ts
 /** Objects of a JSON body, which take about 400 MB; the largest batch of the collector has less than a million. */

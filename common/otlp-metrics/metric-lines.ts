@@ -1,8 +1,8 @@
 // One metric's points as lines: which kind they are, under which name, and who writes them. Invariant: what cannot be kept is counted by
 // reason.
 import { BoundsText } from "./histogram-buckets.ts";
-import { isCumulative, isDelta, type Metric, type Point, type KeyValue } from "./document.ts";
-import { MAX_CACHED_NAMES, MAX_METRIC_NAME_LENGTH } from "./limits.ts";
+import { isCumulative, isDelta, listOf, type Metric, type Point, type KeyValue } from "./document.ts";
+import { MAX_CACHED_LENGTH, MAX_CACHED_NAMES, MAX_METRIC_NAME_LENGTH } from "./limits.ts";
 import { metricName, type NamedAs } from "./prometheus-names.ts";
 import { type OnDrop, type Lines, SeriesWriter } from "./series-writer.ts";
 import { PointLabels, type ResourceLabels } from "./series-labels.ts";
@@ -29,7 +29,7 @@ export class MetricLines {
   /** Undefined when the points cannot be kept, or there are none. */
   writing(metric: Metric, writer: SeriesWriter): Writing | undefined {
     const { gauge, sum, histogram, exponentialHistogram, summary } = metric;
-    const points: readonly Point[] = (gauge ?? sum ?? histogram ?? exponentialHistogram ?? summary)?.dataPoints ?? [];
+    const points = listOf<Point>((gauge ?? sum ?? histogram ?? exponentialHistogram ?? summary)?.dataPoints);
     if (points.length === 0) return undefined;
     const temporality = (sum ?? histogram ?? exponentialHistogram)?.aggregationTemporality;
     if (!gauge && !summary && !isCumulative(temporality)) {
@@ -52,8 +52,9 @@ export class MetricLines {
     const names = this.#names[namedAs];
     const known = names.get(name);
     if (known?.unit === unit) return known.result;
-    if (names.size >= MAX_CACHED_NAMES) names.clear();
     const result = metricName(name, unit, namedAs);
+    if (name.length + unit.length > MAX_CACHED_LENGTH) return result;
+    if (names.size >= MAX_CACHED_NAMES) names.clear();
     names.set(name, { unit, result });
     return result;
   }

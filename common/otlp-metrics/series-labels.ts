@@ -7,7 +7,7 @@
 // Clashes: a point's attribute wins over the resource's; names the server sets (FORCED), `le`, `quantile`, and a point's own `job` or
 // `instance` next to the resource's are renamed to `exported_<name>`; attribute keys that become the same name are joined with `;`.
 import { attributeText, type KeyValue } from "./document.ts";
-import { MAX_CACHED_KEYS, MAX_LABELS } from "./limits.ts";
+import { MAX_CACHED_KEYS, MAX_CACHED_LENGTH, MAX_LABELS } from "./limits.ts";
 import { labelName, labelValue } from "./prometheus-names.ts";
 
 /** Set by the server from the key; a sender's own value is kept under another name (docs/decisions.md, "Mapping"). */
@@ -44,6 +44,8 @@ interface Label {
   readonly values: { readonly key: string; readonly text: string }[];
 }
 
+/** More are never written, even when each label of a point replaces one; every point would walk through them. */
+const MAX_RESOURCE_LABELS = 2 * MAX_LABELS;
 const NO_NAMES: ReadonlySet<string> = new Set();
 const JOB = labelOf("job", "");
 const INSTANCE = labelOf("instance", "");
@@ -64,7 +66,7 @@ export class ResourceLabels {
     this.targetNames = target.length === 0 ? NO_NAMES : new Set(target.map(({ name }) => name));
     this.target = joinLabels(target);
     const rest = mergeAttributes(attributes, this.targetNames);
-    this.#labels = byImportance([...target, ...rest.filter(({ isDescription }) => !isDescription)]);
+    this.#labels = byImportance([...target, ...rest.filter(({ isDescription }) => !isDescription)]).slice(0, MAX_RESOURCE_LABELS);
     this.#descriptions = rest.filter(({ isDescription }) => isDescription);
     this.#whole = joinLabels(this.#labels);
     this.#hasMoreThanTarget = rest.some(({ values }) => values.some(({ key }) => !TARGET_KEYS.includes(key)));
@@ -127,7 +129,7 @@ export class PointLabels {
     let text = this.#head;
     for (let index = 0; index < openings.length; index++) {
       const value = attributes[index]?.value;
-      const plain = value?.stringValue ?? attributeText(value);
+      const plain = attributeText(value);
       if (plain === "") return this.#merged(attributes);
       text += openings[index] + labelValue(plain) + '"';
     }
@@ -189,8 +191,9 @@ const knownKeys = new Map<string, Label>();
 function known(key: string): Label {
   let label = knownKeys.get(key);
   if (label === undefined) {
-    if (knownKeys.size >= MAX_CACHED_KEYS) knownKeys.clear();
     label = labelOf(labelName(key), key);
+    if (key.length > MAX_CACHED_LENGTH) return label;
+    if (knownKeys.size >= MAX_CACHED_KEYS) knownKeys.clear();
     knownKeys.set(key, label);
   }
   return label;

@@ -6,6 +6,7 @@ import {
   type HistogramPoint,
   type Int64,
   type KeyValue,
+  listOf,
   type NumberPoint,
   type Point,
   type SummaryPoint,
@@ -99,7 +100,7 @@ export class SeriesWriter {
       const place = this.#place(point, labels);
       if (place === undefined) continue;
       const count = toDigits(point.count ?? 0);
-      const quantiles = (point.quantileValues ?? []).map(({ quantile, value }) => [toDouble(quantile ?? 0), toDouble(value ?? 0)] as const);
+      const quantiles = listOf(point.quantileValues).map(({ quantile, value }) => [toDouble(quantile ?? 0), toDouble(value ?? 0)] as const);
       if (count === undefined || quantiles.some(([quantile]) => !(quantile !== undefined && quantile >= 0 && quantile <= 1))) {
         this.#drop("malformed_point", 1);
         continue;
@@ -127,7 +128,7 @@ export class SeriesWriter {
       this.#timeNano = point.timeUnixNano;
       this.#time = timeText(point.timeUnixNano);
     }
-    const place = labels.text(point.attributes ?? NO_ATTRIBUTES);
+    const place = labels.text(listOf(point.attributes));
     if (this.#time === undefined || place === undefined) {
       this.#drop(place === undefined ? "too_many_labels" : "bad_time", 1);
       return undefined;

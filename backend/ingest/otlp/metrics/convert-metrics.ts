@@ -32,12 +32,12 @@ let dropped: Record<string, number> = {};
 /** One for the thread: it remembers the names of metrics. */
 const converter = new MetricsConverter((reason, points) => (dropped[reason] = (dropped[reason] ?? 0) + points));
 
-/** Throws malformed_body, invalid_payload, batch_too_large. */
-export function convertMetrics({ body, encoding }: MetricsTask): ConvertedMetrics {
+/** Throws malformed_body, invalid_payload, and batch_too_large, also for more than `maxTextBytes` of text. */
+export function convertMetrics({ body, encoding }: MetricsTask, maxTextBytes?: number): ConvertedMetrics {
   const json = encoding === "protobuf" ? protobufToJson("metrics", body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   dropped = {};
   try {
-    const texts = [...converter.convert(json, MAX_TEXT_BYTES)].map((text) => new Uint8Array(text));
+    const texts = [...converter.convert(json, MAX_TEXT_BYTES, maxTextBytes)].map((text) => new Uint8Array(text));
     return { texts, dropped };
   } catch (error) {
     if (!(error instanceof BodyError)) throw error;

@@ -2,6 +2,9 @@
 import { afterAll, expect, test } from "vitest";
 import { encodeProtobuf } from "../protobuf/encode.fixture.ts";
 import { convertMetrics, type ConvertedMetrics, type MetricsTask } from "./convert-metrics.ts";
+import { createOwnMetrics } from "../../../operations/own-metrics.ts";
+import { IngestHandler, type IngestSignal, type IngestResult } from "../../ingest-handler.ts";
+import { createOtlpMetricsIngest } from "./metrics-ingest.ts";
 import { MetricsThreads } from "./metrics-threads.ts";
 
 const threads = new MetricsThreads();
@@ -36,4 +39,67 @@ test("a large body that cannot be read is refused with its code, and the thread 
   expect(await convert({ body: Buffer.from(JSON.stringify(gauge(5000))) })).toEqual(
     text(convertMetrics({ body: Buffer.from(JSON.stringify(gauge(5000))) })),
   );
+});
+
+const KIB = 1024;
+
+/** A small body: 30 labels of 1 KiB are repeated for each of the points. */
+function expanding(points: number): Buffer {
+  const attributes = Array.from({ length: 30 }, (_, index) => ({ key: `k${index}`, value: { stringValue: "v".repeat(KIB) } }));
+  const dataPoints = Array.from({ length: points }, () => ({ asInt: "1" }));
+  const metrics = [{ name: "m", gauge: { dataPoints } }];
+  return Buffer.from(JSON.stringify({ resourceMetrics: [{ resource: { attributes }, scopeMetrics: [{ metrics }] }] }));
+}
+
+test("small bodies that become much text are converted one after the other for an organisation", async () => {
+  const body = expanding(1000);
+  expect(body.length).toBeLessThan(50 * KIB);
+  let [inUse, most] = [0, 0];
+  const use = async ({ texts }: ConvertedMetrics): Promise<number> => {
+    most = Math.max(most, ++inUse);
+    // What another body of the organisation would need to be converted on this thread.
+    await convertSmall();
+    inUse -= 1;
+    return Buffer.concat(texts).length;
+  };
+  const lengths = await Promise.all([1, 2, 3].map(async () => await threads.convert("org", { body }, use)));
+  for (const length of lengths) expect(length).toBeGreaterThan(30_000_000);
+  expect(most).toBe(1);
+});
+
+async function convertSmall(): Promise<void> {
+  await threads.convert("org", { body: Buffer.from(JSON.stringify(gauge(1))) }, async () => {});
+}
+
+function openHandler(exposition: IngestSignal) {
+  const limitsOf = () => ({ bytesPerSecond: 0, recordsPerSecond: 0 });
+  const ownMetrics = createOwnMetrics({ defaults: false });
+  const handler = new IngestHandler({ ownMetrics, memoryBytes: 128 * KIB * KIB, limitsOf, draining: () => false });
+  const ingest = createOtlpMetricsIngest(threads, exposition);
+  const sender = { orgId: "org", hostId: "host", node: "node", keyId: "key", kind: "direct", createdAt: new Date() } as const;
+  const take = async (body: Buffer): Promise<IngestResult> => await handler.take({ sender, signal: "metrics", ingest, read: () => body });
+  return { handler, take };
+}
+
+test.each([20, 1000])("the text of %i points counts as memory of the request until it is stored", async (points) => {
+  let [heldBytes, textBytes] = [0, 0];
+  const { handler, take } = openHandler(async (_, text) => {
+    textBytes += text.length;
+    heldBytes = handler.budget.heldBytes;
+    return { accepted: 1, dropped: {} };
+  });
+  await take(expanding(points));
+  expect(textBytes).toBeGreaterThan(points * 30_000);
+  expect(heldBytes).toBe(textBytes);
+  expect(handler.budget.heldBytes).toBe(0);
+});
+
+test("a body with a list that is none is refused before its good points are stored", async () => {
+  let stored = 0;
+  const { take } = openHandler(async () => ({ accepted: ++stored, dropped: {} }));
+  const bad = { name: "bad", sum: { aggregationTemporality: 1, dataPoints: { length: "x" } } };
+  const good = { name: "good", gauge: { dataPoints: [{ asInt: "1" }] } };
+  const body = Buffer.from(JSON.stringify({ resourceMetrics: [{ scopeMetrics: [{ metrics: [good, bad] }] }] }));
+  await expect(take(body)).rejects.toMatchObject({ code: "invalid_payload", status: 400 });
+  expect(stored).toBe(0);
 });

@@ -1,5 +1,6 @@
-// Converts large bodies of OTLP metrics on threads, one after the other for each organisation, so that the event loop stays free. Invariants:
-// at most two bodies and their text are in memory here; a body that kills its thread fails alone.
+// Converts large bodies of OTLP metrics, and those that become much text, on threads, one after the other for each organisation, so that the
+// event loop stays free. Invariants: at most two bodies and their text are in memory here, and 1 MiB of text of each small body that is being
+// stored; a body that kills its thread fails alone.
 import { Worker } from "node:worker_threads";
 import { FairQueue, QueueFullError } from "../../../admission/fair-queue.ts";
 import { ApiError, type ErrorCode } from "../../../errors.ts";
@@ -12,11 +13,16 @@ export type MetricsAnswer =
 
 /** Converting a smaller body takes a few milliseconds, about as long as handing it to a thread. */
 const INLINE_BYTES = 128 * 1024;
+/** The labels of a resource are repeated for each point: a small body that becomes more text is converted again, on a thread. */
+const INLINE_TEXT_BYTES = 1024 * 1024;
 const QUEUE = { running: 2, perOrg: 1, waitingPerOrg: 64 };
 /** A thread keeps some 40 MiB. */
 const IDLE_MS = 60_000;
-/** What the values of the largest body take (common/otlp-metrics/json-body.ts), and its text. */
-const HEAP_MIB = 768;
+/**
+ * Twice what bodies of 32 MiB need: 192 MiB are enough for 192,000 points with two labels, and for two million attributes. A body of objects
+ * that all have other keys needs more, and is refused as too large.
+ */
+const HEAP_MIB = 384;
 const RETRY_AFTER_S = 5;
 
 export class MetricsThreads implements AsyncDisposable {
@@ -27,7 +33,8 @@ export class MetricsThreads implements AsyncDisposable {
 
   /** Takes the body over, and calls `use` with its text. Throws as convertMetrics, `unstorable` and `unavailable`. */
   async convert<T>(orgId: string, task: MetricsTask, use: (converted: ConvertedMetrics) => Promise<T>): Promise<T> {
-    if (task.body.byteLength <= INLINE_BYTES) return await use(convertMetrics(task));
+    const converted = convertInline(task);
+    if (converted) return await use(converted);
     try {
       return await this.#queue.run(orgId, undefined, async () => await use(await this.#onThread(task)));
     } catch (error) {
@@ -84,6 +91,17 @@ export class MetricsThreads implements AsyncDisposable {
     this.#idle.delete(worker);
     worker.off("error", idle.end).ref();
     return worker;
+  }
+}
+
+/** Undefined for what is left to a thread. */
+function convertInline(task: MetricsTask): ConvertedMetrics | undefined {
+  if (task.body.byteLength > INLINE_BYTES) return undefined;
+  try {
+    return convertMetrics(task, INLINE_TEXT_BYTES);
+  } catch (error) {
+    if (error instanceof ApiError && error.code === "batch_too_large") return undefined;
+    throw error;
   }
 }
 
