@@ -4,9 +4,11 @@ import { randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fixtures/traces-app.ts";
+import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { Sql } from "../../engines/clickhouse/sql.ts";
 import { nanosecondsOf, span, stringAttribute } from "../../ingest/otlp/otlp-body.fixture.ts";
 import type { EdgeRow } from "./graph.ts";
-import { SpanSummaries } from "./summaries.ts";
+import { SpanSummaries, type SummariesOptions } from "./summaries.ts";
 
 const [SERVER, CLIENT, PRODUCER, CONSUMER] = [2, 3, 4, 5];
 const now = new Date();
@@ -25,7 +27,10 @@ interface Written {
 }
 
 /** Runs passes by hand: the loop never comes to its first one. */
-function summaries(at: Date = now): { pass: () => Promise<void>; written: Written[] } & AsyncDisposable {
+function summaries(
+  at: Date = now,
+  options: Partial<SummariesOptions> = {},
+): { pass: () => Promise<void>; written: Written[] } & AsyncDisposable {
   const written: Written[] = [];
   const made = new SpanSummaries({
     clickhouse: app.clickhouse,
@@ -35,6 +40,7 @@ function summaries(at: Date = now): { pass: () => Promise<void>; written: Writte
     log: pino({ level: "silent" }),
     nowMs: () => at.getTime(),
     everyMs: 3_600_000,
+    ...options,
   });
   return { written, pass: () => made.pass(new AbortController().signal), [Symbol.asyncDispose]: () => made[Symbol.asyncDispose]() };
 }
@@ -141,4 +147,64 @@ it("and figures of services are written as counters with the names that Grafana 
   expect(lines).toContain('traces_service_graph_request_failed_total{client="web",server="shop"} 2');
   expect(lines).toContain('traces_service_graph_request_server_seconds_bucket{client="web",server="shop",le="0.002"} 2');
   expect(lines).toContain('traces_service_graph_request_server_seconds_sum{client="web",server="shop"} 0.003');
+});
+
+it("an organisation whose queries take too long does not stop the updates of another", async () => {
+  const [one, other] = [await app.org(), await app.org()];
+  const [slow, fast] = [one, other].toSorted((a, b) => (a.orgId < b.orgId ? -1 : 1)) as [TracesOrg, TracesOrg];
+  for (const org of [slow, fast]) await answer(org, await call(org, "web", CLIENT), "shop", SERVER);
+  const read: ClickHouse["read"] = async (orgId, options, work) => {
+    if (orgId !== slow.orgId) return await app.clickhouse.read(orgId, options, work);
+    const signal = options.signal as AbortSignal;
+    return await new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true }));
+  };
+  await using made = summaries(now, { clickhouse: { ...app.clickhouse, read }, deadlineMs: 2000 });
+  await made.pass().catch(() => undefined);
+  expect(await graph(fast)).toEqual({ "web --> shop": { calls: 1, failed: 0 } });
+  expect(await graph(slow)).toEqual({});
+});
+
+it("an organisation with more minutes than one pass completes gets all of them in later passes", async () => {
+  const org = await app.org();
+  const agoMinutes = [5n, 20n, 40n];
+  for (const minutes of agoMinutes)
+    await answer(org, await call(org, "web", CLIENT, {}, minutes * MINUTE_NS), "shop", SERVER, {}, minutes * MINUTE_NS);
+  let [turns, atMs] = [0, now.getTime()];
+  const read: ClickHouse["read"] = async (orgId, options, work) => {
+    if (orgId === org.orgId && (turns -= 1) < 0) throw new Error("the deadline has passed");
+    return await app.clickhouse.read(orgId, options, work);
+  };
+  await using made = summaries(now, { clickhouse: { ...app.clickhouse, read }, nowMs: () => atMs });
+  // The second pass finds all minutes again, because rows received shortly before the first may have been committed after it.
+  for (const _ of [...agoMinutes, 0n]) {
+    // Which minutes changed, and one range of them.
+    turns = 2;
+    await made.pass().catch(() => undefined);
+    atMs += 120_000;
+  }
+  expect(await graph(org)).toEqual({ "web --> shop": { calls: 3, failed: 0 } });
+});
+
+it("organisations that have waited longest are updated first", async () => {
+  const orgs = [await app.org(), await app.org(), await app.org()];
+  for (const org of orgs) await answer(org, await call(org, "web", CLIENT), "shop", SERVER);
+  const ids = new Set(orgs.map(({ orgId }) => orgId));
+  let [turns, atMs, order] = [0, now.getTime(), [] as string[]];
+  const read: ClickHouse["read"] = async (orgId, options, work) => {
+    if (ids.has(orgId) && !order.includes(orgId)) order.push(orgId);
+    atMs += 1000;
+    return await app.clickhouse.read(orgId, options, work);
+  };
+  // The engine returns organisations in any order: here, backwards in every second pass.
+  const query: ClickHouse["query"] = async <Row>(statement: Sql) => {
+    const rows = await app.clickhouse.query<Row>(statement);
+    return statement.text.includes("DISTINCT org_id") && (turns += 1) % 2 === 0 ? rows.toReversed() : rows;
+  };
+  await using made = summaries(now, { clickhouse: { ...app.clickhouse, read, query }, nowMs: () => atMs });
+  await made.pass();
+  const first = order;
+  order = [];
+  atMs += 120_000;
+  await made.pass();
+  expect(order).toEqual(first);
 });

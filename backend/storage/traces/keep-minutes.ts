@@ -19,9 +19,15 @@ export function keptUntilS(retentionDays: number, nowMs = Date.now()): number {
   return Math.floor(nowMs / 1000 / HOUR_S) * HOUR_S - retentionDays * DAY_S + LAST_COPY_S;
 }
 
+/** Longer names are cut in copies, so that a few long names cannot exceed the memory of a statement. */
+const MAX_NAME_CHARACTERS = 256;
+/** Copied rows of one organisation and minute; the rows with most calls. */
+const MAX_ROWS_PER_MINUTE = 10_000;
+
 /**
- * Copies what is due, hour by hour: all whole hours older than 25 hours that have no copy yet, and the hour that is read from its copy
- * next, with spans that came late. Safe to run at any time, on several replicas. Throws ApiError storage_unavailable.
+ * Copies what is due, by organisation and hour: all whole hours older than 25 hours that have no copy yet, and the hour that is read from
+ * its copy next, with spans that came late. Safe to run at any time, on several replicas. If a copy fails, the others are made first; it
+ * is tried again before its spans expire. Throws the first failure, ApiError storage_unavailable.
  */
 export async function keepMinutes(clickhouse: ClickHouse, retentionDays: number, signal: AbortSignal, nowMs = Date.now()): Promise<number> {
   const untilS = Math.floor((nowMs / 1000 - FIRST_COPY_S) / HOUR_S) * HOUR_S;
@@ -30,23 +36,33 @@ export async function keepMinutes(clickhouse: ClickHouse, retentionDays: number,
     WHERE time < toDateTime(${untilS})`);
   // The newest copied hour again: a crash may have cut it short.
   const sinceS = Math.max(Math.floor((copied?.until ?? 0) / HOUR_S) * HOUR_S, lastCopyS - DAY_S);
-  const hours = await clickhouse.query<{ hour_s: number }>(
-    sql`SELECT DISTINCT toUInt32(intDiv(toUnixTimestamp(${MINUTE}), ${HOUR_S}) * ${HOUR_S}) AS hour_s FROM spans
+  const hours = await clickhouse.query<{ org_id: string; hour_s: number }>(
+    sql`SELECT org_id, toUInt32(intDiv(toUnixTimestamp(${MINUTE}), ${HOUR_S}) * ${HOUR_S}) AS hour_s FROM spans
       WHERE (${MINUTE} >= ${timeOf(sinceS)} AND ${MINUTE} < ${timeOf(untilS)})
-        OR (${MINUTE} >= ${timeOf(lastCopyS)} AND ${MINUTE} < ${timeOf(lastCopyS + 2 * HOUR_S)}) ORDER BY hour_s`,
+        OR (${MINUTE} >= ${timeOf(lastCopyS)} AND ${MINUTE} < ${timeOf(lastCopyS + 2 * HOUR_S)})
+      GROUP BY org_id, hour_s ORDER BY hour_s, org_id`,
   );
-  for (const { hour_s: hourS } of hours) {
+  const failures: unknown[] = [];
+  for (const { org_id: orgId, hour_s: hourS } of hours) {
     signal.throwIfAborted();
-    await clickhouse.command(copyHour(hourS));
+    await clickhouse
+      .command(sql`INSERT INTO span_minutes (org_id, time, service, operation, kind, status_code, entry, calls, duration_ns, buckets)
+        ${minutesOfHour(orgId, hourS)}
+        SETTINGS max_memory_usage = 1000000000, max_bytes_before_external_group_by = 300000000,
+          max_bytes_before_external_sort = 300000000, max_execution_time = 30`)
+      .catch((error: unknown) => failures.push(error));
   }
+  if (failures.length > 0) throw failures[0];
   return hours.length;
 }
 
-function copyHour(hourS: number): Sql {
-  return sql`INSERT INTO span_minutes (org_id, time, service, operation, kind, status_code, entry, calls, duration_ns, buckets)
-    SELECT org_id, toDateTime(${MINUTE}, 'UTC'), service, operation, kind, status_code, ${ENTRY},
-      count(), ${DURATION_SUM}, ${DURATION_BUCKETS}
-    FROM spans WHERE ${MINUTE} >= ${timeOf(hourS)} AND ${MINUTE} < ${timeOf(hourS + HOUR_S)}
-    GROUP BY org_id, ${MINUTE}, service, operation, kind, status_code, ${ENTRY}
-    SETTINGS max_memory_usage = 1000000000, max_bytes_before_external_group_by = 300000000, max_execution_time = 300`;
+/** The rows to copy of one organisation and hour. */
+export function minutesOfHour(orgId: string, hourS: number): Sql {
+  const service = sql`substringUTF8(service, 1, ${MAX_NAME_CHARACTERS})`;
+  const operation = sql`substringUTF8(operation, 1, ${MAX_NAME_CHARACTERS})`;
+  return sql`SELECT org_id, toDateTime(${MINUTE}, 'UTC') AS minute, ${service} AS service_name, ${operation} AS operation_name,
+      kind, status_code, ${ENTRY} AS is_entry, count() AS calls, ${DURATION_SUM} AS total_ns, ${DURATION_BUCKETS} AS histogram
+    FROM spans WHERE org_id = ${orgId} AND ${MINUTE} >= ${timeOf(hourS)} AND ${MINUTE} < ${timeOf(hourS + HOUR_S)}
+    GROUP BY org_id, ${MINUTE}, service_name, operation_name, kind, status_code, is_entry
+    ORDER BY calls DESC, service_name, operation_name LIMIT ${MAX_ROWS_PER_MINUTE} BY minute`;
 }

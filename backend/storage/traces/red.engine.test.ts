@@ -2,10 +2,10 @@
 // projection, and after the spans have expired.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fixtures/traces-app.ts";
-import { sql } from "../../engines/clickhouse/sql.ts";
+import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { signingKey, span, stringAttribute, tracesBody } from "../../ingest/otlp/otlp-body.fixture.ts";
 import { bucketOf, upperBoundMs } from "./histogram.ts";
-import { keepMinutes, keptUntilS } from "./keep-minutes.ts";
+import { keepMinutes, keptUntilS, minutesOfHour } from "./keep-minutes.ts";
 import { conditionsOf, minuteGroups } from "./red.ts";
 import type { OperationRow, RedFigures, RedPoint, ServiceRow } from "./services.ts";
 
@@ -64,6 +64,11 @@ const get = async <Row>(org: TracesOrg, path: string, query: Record<string, stri
   expect([answer.statusCode, answer.statusCode === 200 ? "" : answer.body]).toEqual([200, ""]);
   return answer.json();
 };
+const copiesOf = (orgId: string) =>
+  app.clickhouse.query<{ time_s: number; operation: string; calls: number }>(
+    sql`SELECT toUnixTimestamp(time) AS time_s, operation, toFloat64(calls) AS calls FROM span_minutes FINAL
+      WHERE org_id = ${orgId} ORDER BY time_s, operation`,
+  );
 const isEntry = ({ kind, hasParent }: Made): boolean => kind === 2 || kind === 5 || !hasParent;
 
 /** What a pass over the spans gives; quantiles as the two ends of the bucket that they have to be in. */
@@ -174,6 +179,61 @@ describe("figures of services", () => {
     const row = await ask();
     expect(row?.calls).toBe(5);
     expectFigures(row as ServiceRow, all, 3 * 86_400 + 60);
+  });
+
+  it("are copied for every organisation, even if the copies of one fail", async () => {
+    const [failing, org] = [await app.org(), await app.org()];
+    const timeMs = keptUntilS(30) * 1000 + DAY_MS;
+    for (const { orgId } of [failing, org])
+      await app.stores.ingestTraces(signingKey(orgId), bodyOf([{ ...randomSpan(), timeMs }], "s0"), { receivedAt: now });
+    const command = async (statement: Sql) => {
+      if (!statement.text.includes(`'${failing.orgId}'`) && statement.text.includes("org_id = "))
+        return await app.clickhouse.command(statement);
+      throw new Error("too many names");
+    };
+    const clickhouse = { ...app.clickhouse, command };
+    await expect(keepMinutes(clickhouse, 30, new AbortController().signal)).rejects.toThrow("too many names");
+    expect(await copiesOf(org.orgId)).toMatchObject([{ calls: 1 }]);
+    expect(await copiesOf(failing.orgId)).toEqual([]);
+  });
+
+  it("are copied with cut names, at most 10,000 rows of a minute, those with most calls", async () => {
+    const org = await app.org();
+    const timeMs = Math.floor((keptUntilS(30) * 1000 + DAY_MS) / MINUTE_MS) * MINUTE_MS;
+    const spans = ["a", "b", "b"].map((letter) => ({
+      ...randomSpan(),
+      timeMs,
+      kind: 1,
+      isError: false,
+      hasParent: true,
+      operation: letter.repeat(100_000),
+    }));
+    const many = Array.from({ length: 10_100 }, (_, n) => ({ ...randomSpan(), timeMs: timeMs + MINUTE_MS, operation: `op ${n}` }));
+    const frequent = Array.from({ length: 3 }, () => ({ ...randomSpan(), timeMs: timeMs + MINUTE_MS, kind: 1, operation: "x frequent" }));
+    await send(org, bodyOf([...spans, ...many, ...frequent], "s0"));
+    await keepMinutes(app.clickhouse, 30, new AbortController().signal);
+    const copies = await copiesOf(org.orgId);
+    const at = (ms: number) => copies.filter(({ time_s }) => time_s === ms / 1000);
+    expect(at(timeMs)).toMatchObject([
+      { operation: "a".repeat(256), calls: 1 },
+      { operation: "b".repeat(256), calls: 2 },
+    ]);
+    expect(at(timeMs + MINUTE_MS)).toHaveLength(10_000);
+    expect(at(timeMs + MINUTE_MS).some(({ operation }) => operation === "x frequent")).toBe(true);
+  });
+
+  it("are copied from the projection, not from spans", async () => {
+    const org = await app.org();
+    await send(org, bodyOf([randomSpan(), randomSpan()], "s0"));
+    const hourS = Math.floor(startMs / 3_600_000) * 3600;
+    const statements = [0, 3600].map((later) => sql`EXPLAIN projections = 1 ${minutesOfHour(org.orgId, hourS + later)}`);
+    const lines = await Promise.all(statements.map((statement) => app.clickhouse.query<{ explain: string }>(statement)));
+    expect(
+      lines
+        .flat()
+        .map(({ explain }) => explain)
+        .join("\n"),
+    ).toMatch(/ReadFromMergeTree \(minutes\)/);
   });
 
   it.each(["start=yesterday", "points=0", "points=501", "kind=none", "operation=x", "servcie=x"])(

@@ -1,6 +1,6 @@
 // Keeps what is derived from spans up to date, in the background: edges between services, series for Prometheus' API, and copies of minutes
 // that outlive their spans. Invariants: an organisation's work takes at most a tenth of the time, in turns of its own queries, so that one
-// with many spans delays no other's queries; each piece may be done twice or by another replica, and still counts once.
+// with many spans delays no other's queries; a pass spends at most 40 seconds on it; each piece may be done twice or by another replica, and still counts once.
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
@@ -24,11 +24,15 @@ export interface SummariesOptions {
   readonly log: Log;
   readonly nowMs?: () => number;
   readonly everyMs?: number;
+  /** Time of one organisation in one pass, for its edges and again for its series. */
+  readonly deadlineMs?: number;
   /** Aborts when the process stops: queries are refused from then on, which is no failure. */
   readonly stopping?: AbortSignal;
 }
 
 const EVERY_MS = 60_000;
+/** Longer than one turn, so that each pass completes at least one query. */
+const DEADLINE_MS = 20_000;
 /** An organisation whose last span was received longer ago needs nothing. */
 const ACTIVE_S = 600;
 /** After a pass an organisation rests so many times as long as the pass took. */
@@ -56,6 +60,8 @@ export class SpanSummaries implements AsyncDisposable {
   readonly #series = new ActiveSeries({ limitOf: () => MOST_SERIES });
   /** By organisation: since when received spans are new, in seconds. */
   readonly #since = new Map<string, number>();
+  /** Minutes with new spans whose edges are not stored yet, by organisation, in seconds. */
+  readonly #changed = new Map<string, ReadonlySet<number>>();
   readonly #restsUntilMs = new Map<string, number>();
   /** The day whose last counters are written, by organisation. */
   readonly #closedDays = new Map<string, number>();
@@ -87,7 +93,7 @@ export class SpanSummaries implements AsyncDisposable {
     await this.#loop[Symbol.asyncDispose]();
   }
 
-  /** Updates every organisation that has new spans. One that fails delays no other; throws the first failure after the last. */
+  /** Updates every organisation that has new spans, those that have waited longest first. One that fails delays no other; throws the first failure after the last. */
   async pass(signal: AbortSignal): Promise<void> {
     const { clickhouse, retentionDays, isUnused } = this.#options;
     if (isUnused()) return;
@@ -97,7 +103,8 @@ export class SpanSummaries implements AsyncDisposable {
     );
     this.#forget(new Set(active.map(({ org_id }) => org_id)));
     const failures: unknown[] = [];
-    for (const { org_id: orgId } of active) {
+    const restsUntilMs = ({ org_id }: { org_id: string }): number => this.#restsUntilMs.get(org_id) ?? 0;
+    for (const { org_id: orgId } of active.toSorted((one, other) => restsUntilMs(one) - restsUntilMs(other))) {
       signal.throwIfAborted();
       if ((this.#restsUntilMs.get(orgId) ?? 0) > nowMs) continue;
       const began = performance.now();
@@ -105,20 +112,27 @@ export class SpanSummaries implements AsyncDisposable {
       this.#restsUntilMs.set(orgId, this.#nowMs() + REST_TIMES * (performance.now() - began));
     }
     if (nowMs - this.#keptAtMs >= KEEP_EVERY_MS) {
-      await keepMinutes(clickhouse, retentionDays, signal, nowMs);
       this.#keptAtMs = nowMs;
+      await keepMinutes(clickhouse, retentionDays, signal, nowMs).catch((error: unknown) => failures.push(error));
     }
     if (failures.length > 0) throw failures[0];
   }
 
   #forget(active: ReadonlySet<string>): void {
-    for (const map of [this.#since, this.#restsUntilMs, this.#closedDays])
+    for (const map of [this.#since, this.#changed, this.#restsUntilMs, this.#closedDays])
       for (const orgId of map.keys()) if (!active.has(orgId)) map.delete(orgId);
   }
 
+  /** Series are written even if the edges took too long or failed. Throws the first failure. */
   async #update(orgId: string, signal: AbortSignal): Promise<void> {
+    const limit = (): AbortSignal => AbortSignal.any([signal, AbortSignal.timeout(this.#options.deadlineMs ?? DEADLINE_MS)]);
+    const results = [await settled(this.#updateEdges(orgId, limit())), await settled(this.#updateSeries(orgId, limit()))];
+    const failed = results.find((result) => result.status === "rejected");
+    if (failed) throw failed.reason;
+  }
+
+  async #updateSeries(orgId: string, signal: AbortSignal): Promise<void> {
     const { clickhouse } = this.#options;
-    await this.#updateEdges(orgId, signal);
     const nowMs = this.#nowMs();
     const today = Math.floor(nowMs / 1000 / DAY_S);
     const dayBegan = (today - 1) * DAY_S;
@@ -136,15 +150,30 @@ export class SpanSummaries implements AsyncDisposable {
     await this.#write(orgId, await read({ startS: today * DAY_S, endS: (today + 1) * DAY_S }), nowMs);
   }
 
+  /** Stored ranges are not computed again if the deadline passes: the next pass continues with the others. */
   async #updateEdges(orgId: string, signal: AbortSignal): Promise<void> {
     const { clickhouse } = this.#options;
     const version = this.#nowMs();
     const sinceS = this.#since.get(orgId) ?? Math.floor(version / 1000) - ACTIVE_S;
-    const minutes = await clickhouse.read(orgId, { signal }, (ask) => changedMinutes(ask, orgId, sinceS - OVERLAP_S, MOST_MINUTES));
-    for (const range of rangesOf(minutes)) {
-      await clickhouse.read(orgId, { signal }, (ask: Ask) => storeEdges(ask, clickhouse, orgId, range, version));
-    }
+    const found = await clickhouse.read(orgId, { signal }, (ask) => changedMinutes(ask, orgId, sinceS - OVERLAP_S, MOST_MINUTES));
+    const minutes = [...new Set([...(this.#changed.get(orgId) ?? []), ...found])]
+      .toSorted((one, other) => one - other)
+      .slice(-MOST_MINUTES);
+    const left = new Set(minutes);
+    this.#changed.set(orgId, left);
     this.#since.set(orgId, Math.floor(version / 1000));
+    let failure: unknown;
+    for (const range of rangesOf(minutes)) {
+      try {
+        await clickhouse.read(orgId, { signal }, (ask: Ask) => storeEdges(ask, clickhouse, orgId, range, version));
+      } catch (error) {
+        // It would fail again, and delay the minutes after it.
+        if (!isTooExpensive(error)) throw error;
+        failure ??= error;
+      }
+      for (let minuteS = range.startS; minuteS < range.endS; minuteS += MINUTE_S) left.delete(minuteS);
+    }
+    if (failure !== undefined) throw failure;
   }
 
   async #write(orgId: string, groups: readonly string[], timestampMs: number): Promise<void> {
@@ -174,4 +203,13 @@ function rangesOf(minutes: readonly number[]): MinuteRange[] {
 function isOverLimit(error: unknown): false {
   if (error instanceof ApiError && error.code === "over_quota") return false;
   throw error;
+}
+
+function isTooExpensive(error: unknown): boolean {
+  return error instanceof ApiError && error.code === "query_too_expensive";
+}
+
+async function settled(work: Promise<void>): Promise<PromiseSettledResult<void>> {
+  const [result] = await Promise.allSettled([work]);
+  return result;
 }
