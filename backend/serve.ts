@@ -212,8 +212,7 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   ownMetrics.gauge("rows_dropped", () => clickhouse.pending?.dropped ?? 0);
   ownMetrics.queries("metrics", () => metrics.queries);
   registerLogRoutes(app, { store: logStore, answers, guards });
-  const sandbox = stack.use(openSandbox(running, clickhouse));
-  registerLokiRoutes(app, { sandbox, store: logStore, answers, guards });
+  registerLokiRoutes(app, { sandbox: stack.use(openSandbox(running, clickhouse)), store: logStore, answers, guards });
   registerTraceRoutes(app, { store: spanStore, answers, guards });
   registerMetricsRoutes(app, { store: metrics, answers, guards });
   if (settings.alertingUrl !== undefined)
@@ -221,6 +220,7 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
       url: settings.alertingUrl,
       guards,
       declarations: [...RULE_DECLARATIONS, ...NOTIFICATION_DECLARATIONS],
+      responses: answers,
       issueBearer: async ({ user }) => user && (await running.sessions.issueFor(user.userId)),
     });
   else addRoutesToApi(app, guards, alertingRoutes);

@@ -5,6 +5,7 @@ import { ApiError } from "../errors.ts";
 import { createLog } from "../operations/log.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import { closeRoutes, createApp, listRoutes } from "../http/app.ts";
+import { ResponseBudget } from "../http/response-budget.ts";
 import { bindHandlers, type Route, type RouteDeclaration } from "../http/route.ts";
 import { addRoutesToApi, addServiceRoutes } from "./mount.ts";
 import { addRemoteAlerting } from "./remote.ts";
@@ -45,10 +46,15 @@ const loggedIn: ReturnType<Guards["reader"]> = async (request) => {
 };
 const guards: Pick<Guards, "user" | "reader"> = { user: () => loggedIn, reader: () => loggedIn };
 
-async function createFront(url: string, declarations = RULE_DECLARATIONS, ownGuards = guards): Promise<FastifyInstance> {
+async function createFront(
+  url: string,
+  declarations = RULE_DECLARATIONS,
+  ownGuards = guards,
+  responses = new ResponseBudget(),
+): Promise<FastifyInstance> {
   const app = await createApp({ log: createLog("silent") });
   apps.push(app);
-  await addRemoteAlerting(app, { url, guards: ownGuards, issueBearer: async () => undefined, declarations });
+  await addRemoteAlerting(app, { url, guards: ownGuards, issueBearer: async () => undefined, declarations, responses });
   await closeRoutes(app);
   return app;
 }
@@ -96,6 +102,21 @@ test("a service that cannot be reached is 503 with Retry-After", async () => {
   const app = await createFront("http://127.0.0.1:1");
   const response = await app.inject({ method: "GET", url: "/alerting/rules", headers: HEADERS });
   expect([response.statusCode, response.json().error, response.headers["retry-after"]]).toEqual([503, "unavailable", "2"]);
+});
+
+test("a response larger than 64 MiB is refused, and nothing is forwarded while too many bytes are unread", async () => {
+  const service = fastify();
+  let requests = 0;
+  service.get("/rules", async (_request, reply) => {
+    requests += 1;
+    return await reply.send(Buffer.alloc(64 * 1024 * 1024 + 1));
+  });
+  const url = await listen(service);
+  const get = async (app: FastifyInstance) => await app.inject({ method: "GET", url: "/alerting/rules", headers: HEADERS });
+  const tooLarge = await get(await createFront(url));
+  expect([tooLarge.statusCode, tooLarge.json().error, requests]).toEqual([500, "internal", 1]);
+  const full = await get(await createFront(url, RULE_DECLARATIONS, guards, new ResponseBudget({ perOrgBytes: 0 })));
+  expect([full.statusCode, full.json().error, requests]).toEqual([429, "too_many_queries", 1]);
 });
 
 test("the API's address has exactly the routes of the service, in one process and in two", async () => {

@@ -1,10 +1,11 @@
 // Forwards the routes of the alerting service to another process (ALERTING_URL). Invariant: exactly the declared routes are forwarded, to
 // paths that are built here and never taken from the request. Nothing is read or forwarded for a client that is not logged in. Responses
-// are passed on unchanged, except that a Link header points back here.
+// of at most 64 MiB are passed on unchanged, except that a Link header points back here.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Guards } from "../auth/request-identity.ts";
+import { type Guards, readerOf } from "../auth/request-identity.ts";
 import { Pool } from "../engines/http-pool.ts";
 import { ApiError } from "../errors.ts";
+import type { ResponseBudget } from "../http/response-budget.ts";
 import type { Route, RouteDeclaration } from "../http/route.ts";
 import { parseUuid } from "../http/schemas.ts";
 import { SMALL_BODY_BYTES } from "../http/small-bodies.ts";
@@ -18,11 +19,13 @@ export interface RemoteAlertingOptions {
   /** Returns the bearer token to send for a caller without an Authorization header, because a browser's cookie is bound to this address. */
   readonly issueBearer: (request: FastifyRequest) => Promise<string | undefined>;
   readonly declarations: readonly RouteDeclaration[];
+  readonly responses: ResponseBudget;
 }
 
 const REQUEST_HEADERS = ["authorization", "content-type", "accept"];
 const RESPONSE_HEADERS = ["allow", "content-type", "retry-after", "warning", "www-authenticate", "x-request-id"];
 const TIMEOUT_MS = 60_000;
+const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
 /** Adds the declared routes at the API's address. */
 export async function addRemoteAlerting(app: FastifyInstance, options: RemoteAlertingOptions): Promise<void> {
@@ -71,6 +74,9 @@ class Forwarder {
   async #forward(request: FastifyRequest, reply: FastifyReply, path: string): Promise<FastifyReply> {
     const [ownPath = "", query] = request.url.split(/\?(.*)/s, 2);
     const target = this.#basePath + path.replace(":id", () => readId(request)) + (query === undefined ? "" : `?${query}`);
+    const { responses } = this.#options;
+    const { orgId } = readerOf(request);
+    responses.admit(orgId);
     const gone = new AbortController();
     reply.raw.once("close", () => gone.abort());
     const headers = await this.#headers(request);
@@ -82,11 +88,12 @@ class Forwarder {
         headers,
         body: request.body instanceof Buffer ? request.body : undefined,
       });
-      const body = Buffer.from(await response.body.arrayBuffer());
+      const body = await readBody(response.body);
       copyHeaders(response.headers, reply.code(response.statusCode), ownPath);
-      return await reply.send(body.length === 0 ? undefined : body);
+      return await (body.length === 0 ? reply.send() : responses.send(orgId, reply, [body]));
     } catch (error) {
       if (gone.signal.aborted) return await reply.code(499).send();
+      if (error instanceof ApiError) throw error;
       throw new ApiError("unavailable", "the alerting service cannot be reached: try again", { cause: error, retryAfterS: 2 });
     }
   }
@@ -100,6 +107,18 @@ class Forwarder {
     const bearer = headers["authorization"] === undefined ? await this.#options.issueBearer(request) : undefined;
     return bearer === undefined ? headers : { ...headers, authorization: `Bearer ${bearer}` };
   }
+}
+
+/** Throws ApiError internal beyond 64 MiB. */
+async function readBody(body: AsyncIterable<Buffer>): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > MAX_RESPONSE_BYTES) throw new ApiError("internal", "the response of the alerting service is larger than 64 MiB");
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, bytes);
 }
 
 /** A malformed id is that of no resource, and is not forwarded. */

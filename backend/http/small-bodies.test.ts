@@ -4,6 +4,7 @@ import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
 import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
 import { addRemoteAlerting } from "../alerting/remote.ts";
+import { ResponseBudget } from "./response-budget.ts";
 import { RULE_DECLARATIONS } from "../alerting/routes.ts";
 import { ApiError } from "../errors.ts";
 import { closeRoutes, createApp } from "./app.ts";
@@ -29,7 +30,13 @@ async function listening(options: ConstructorParameters<typeof SmallBodies>[0] =
   app.post<{ Body: { text?: string } }>("/login", async ({ body }) => ({ length: body.text?.length }));
   const guards = { user: () => authenticate, reader: () => authenticate };
   const issueBearer = async () => undefined;
-  await addRemoteAlerting(app, { url: "http://127.0.0.1:1", guards, issueBearer, declarations: RULE_DECLARATIONS });
+  await addRemoteAlerting(app, {
+    url: "http://127.0.0.1:1",
+    guards,
+    issueBearer,
+    declarations: RULE_DECLARATIONS,
+    responses: new ResponseBudget(),
+  });
   await closeRoutes(app);
   await app.listen({ host: "127.0.0.1", port: 0 });
 }
