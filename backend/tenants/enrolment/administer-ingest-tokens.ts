@@ -139,9 +139,10 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
           await insertWithinLimit(trx, created);
           return created;
         });
-      const { id, name, signals, kind } = row;
-      audit(request, "ingest_token.create", { ingest_token_id: id, name, signals, kind });
-      return await reply.code(201).send({ id, name, token: secret, expires_at: row.expires_at?.toISOString() ?? null });
+      const { id, name, signals, kind, owner_id, networks } = row;
+      const expires_at = row.expires_at?.toISOString() ?? null;
+      audit(request, "ingest_token.create", { ingest_token_id: id, name, signals, kind, owner_id, networks, expires_at });
+      return await reply.code(201).send({ id, name, token: secret, expires_at });
     },
   });
 

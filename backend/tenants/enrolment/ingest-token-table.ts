@@ -22,12 +22,24 @@ export interface TokenIdentity {
   readonly node: string;
 }
 
-/** The cluster or host of this organisation with this id. Throws `invalid_field`. */
-export async function findIdentity(db: Db, orgId: string, kind: "cluster" | "host", id: string): Promise<TokenIdentity> {
+/** The cluster or host of this organisation with this id, locked until the end of the transaction: its removal removes its tokens. Throws `invalid_field`. */
+export async function findIdentity(trx: Trx, orgId: string, kind: "cluster" | "host", id: string): Promise<TokenIdentity> {
   const row =
     kind === "cluster"
-      ? await db.selectFrom("clusters").select("name as node").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst()
-      : await db.selectFrom("hosts").select("hostname as node").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
+      ? await trx
+          .selectFrom("clusters")
+          .select("name as node")
+          .where("id", "=", id)
+          .where("org_id", "=", orgId)
+          .forUpdate()
+          .executeTakeFirst()
+      : await trx
+          .selectFrom("hosts")
+          .select("hostname as node")
+          .where("id", "=", id)
+          .where("org_id", "=", orgId)
+          .forUpdate()
+          .executeTakeFirst();
   if (!row) throw new ApiError("invalid_field", `${kind}: not found in your organisation`);
   return { kind, ownerId: id, node: row.node };
 }

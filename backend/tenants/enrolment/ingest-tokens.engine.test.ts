@@ -1,12 +1,16 @@
 // Ingest tokens over HTTP, on both engines of the relational store: what they open, from where, until when, and what is stored of them. Two
 // replicas share the database and the clock.
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { sql } from "kysely";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { accountsApp, makeOrg, type AccountsApp, type Clock, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { IngestTokens, type IngestSignal } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { ingestTokenHash, type IngestTokenTables } from "../../auth/ingest-tokens/table.ts";
 import { LOOKUP_CACHE_MS } from "../../auth/lookup-cache.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { findIdentity } from "./ingest-token-table.ts";
+import type { EnrolmentTables } from "./table.ts";
 
 const DAY_MS = 86_400_000;
 const SIGNALS: readonly IngestSignal[] = ["metrics", "logs", "traces"];
@@ -171,6 +175,40 @@ describeOnEachStore((store) => {
     expect(brief(await create({ name: "x", host: id, cluster: id }))).toEqual([400, "invalid_field"]);
     await backend.call("DELETE", `/api/v1/agents/${id}`, { bearer: red.token });
     expect(brief(await send(bearer(token.token)))).toEqual([401, "invalid_token"]);
+  });
+
+  test("its creation is in the audit log with its owner, networks and expiry", async () => {
+    const token = await created({ networks: ["10.0.0.0/8"], ttl: "1d" });
+    await backend.trail.settled();
+    const rows = (await backend.call("GET", "/api/audit", { bearer: red.token })).json<{ subject: Record<string, unknown> }[]>();
+    const entry = rows.find(({ subject }) => subject["ingest_token_id"] === token.id);
+    expect(entry?.subject).toMatchObject({ owner_id: token.id, networks: "10.0.0.0/8", expires_at: token.expires_at });
+    await remove(token);
+  });
+
+  test.runIf(store.engine === "PostgreSQL")("of a host that is removed meanwhile is not left behind", async () => {
+    const { token: install } = (await backend.call("POST", "/api/install-tokens", { bearer: red.token, body: {} })).json<Created>();
+    const host = { hostname: "db-2", machine_id: randomUUID(), agent_version: "1" };
+    const headers = { "idempotency-key": randomUUID() };
+    const registered = await backend.call("POST", "/api/v1/agents/register", { bearer: install, body: host, headers });
+    const { agent_id: id } = registered.json<{ agent_id: string }>();
+    let removal: Promise<unknown> | undefined;
+    await tenantDatabase(store.database.tables<EnrolmentTables>(), red.orgId)
+      .transaction()
+      .execute(async (trx) => {
+        await findIdentity(trx, red.orgId, "host", id);
+        let isRemoved = false;
+        removal = replica.call("DELETE", `/api/v1/agents/${id}`, { bearer: red.token }).then(() => (isRemoved = true));
+        await vi.waitFor(async () => {
+          if (isRemoved) return;
+          const waiting = await sql<{ n: number }>`SELECT count(*)::int AS n FROM pg_locks WHERE NOT granted`.execute(
+            store.database.tables(),
+          );
+          expect(waiting.rows[0]?.n).toBeGreaterThan(0);
+        }, 10_000);
+        expect(isRemoved).toBe(false);
+      });
+    await removal;
   });
 
   test("the table contains only hashes; viewers list and do not create; pages go on after their last token", async () => {
