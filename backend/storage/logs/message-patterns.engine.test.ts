@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { logRecord, nanosecondsOf } from "../../ingest/otlp/otlp-body.fixture.ts";
 import { type LogsApp, openLogsApp } from "../../../test/fixtures/logs-app.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
-import { findPatterns } from "./message-patterns.ts";
+import { findPatterns, mergePatterns } from "./message-patterns.ts";
 import { NO_MATCHING } from "./matching.ts";
 
 interface Found {
@@ -91,4 +91,23 @@ it("counts by stretches of time", async () => {
   const counts = found.patterns.flatMap((pattern) => [...pattern.counts]);
   const sum = (stretch: number) => counts.reduce((all, [at, n]) => all + (at === stretch ? n : 0), 0);
   expect([sum(0), sum(1)]).toEqual([4, 5]);
+});
+
+it("lets other requests run while 300 different texts are compared", async () => {
+  const texts = Array.from({ length: 300 }, (_, n) => ({
+    pattern: `same ${"x".repeat(n % 17)} ${Array.from({ length: 100 }, (_word, at) => `${n}${at}`).join(" ")}`,
+    example: "",
+    total: 1,
+    cells: [[0, 1]] as const,
+  }));
+  let turns = 0;
+  const count = () => {
+    turns += 1;
+    next = setImmediate(count);
+  };
+  let next = setImmediate(count);
+  const merged = await mergePatterns(texts, 1);
+  clearImmediate(next);
+  expect(merged).toHaveLength(300);
+  expect(turns).toBeGreaterThanOrEqual(10);
 });

@@ -1,6 +1,7 @@
 // Patterns of messages with their counts, as Drain finds them: variable parts become <_>, as in Loki's pattern filter. ClickHouse replaces
 // them in a sample and counts; what is left to do here is to merge a few hundred texts. Invariant: the work is bounded by the sample, whatever
 // the range contains.
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_PATTERN_LINE_CHARACTERS, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../limits.ts";
@@ -42,7 +43,7 @@ export async function findPatterns(ask: Ask, question: PatternQuestion): Promise
   const records = await countRecords(ask, question);
   const sampledOneOf = Math.max(1, Math.ceil(records / MAX_PATTERN_SAMPLE_RECORDS));
   const rows = records === 0 ? [] : await readTexts(ask, question, sampledOneOf);
-  return { records, sampledOneOf, patterns: mergePatterns(rows, sampledOneOf) };
+  return { records, sampledOneOf, patterns: await mergePatterns(rows, sampledOneOf) };
 }
 
 async function countRecords(ask: Ask, { orgId, conditions, matching, range }: PatternQuestion): Promise<number> {
@@ -103,6 +104,9 @@ const PATTERN = sql`replaceRegexpAll(concat(replaceRegexpAll(line, ${VARIABLE}, 
 /** Two texts are one pattern if they have as many words, begin alike, and so large a part of their words is the same. */
 const SIMILARITY = 0.7;
 
+/** Merged before other requests get the event loop: at most 6,000 comparisons. */
+const TEXTS_AT_ONCE = 20;
+
 interface Cluster {
   words: string[];
   readonly example: string;
@@ -110,10 +114,11 @@ interface Cluster {
   total: number;
 }
 
-/** Most frequent texts first, so that a rare text joins a frequent one. */
-function mergePatterns(texts: readonly Text[], factor: number): MessagePattern[] {
+/** Most frequent texts first, so that a rare text joins a frequent one. Yields to the event loop: 300 texts have up to 45,000 pairs. */
+export async function mergePatterns(texts: readonly Text[], factor: number): Promise<MessagePattern[]> {
   const clusters = new Map<string, Cluster[]>();
-  for (const { pattern, example, cells } of texts) {
+  for (const [index, { pattern, example, cells }] of texts.entries()) {
+    if (index % TEXTS_AT_ONCE === TEXTS_AT_ONCE - 1) await nextTurn();
     const words = pattern.split(" ");
     const key = `${words.length} ${words[0]}`;
     const similar = clusters.get(key) ?? [];
