@@ -155,6 +155,12 @@ describe("exponential histograms", () => {
     expect(Object.values(far)).toEqual([1, 1]);
   });
 
+  it("merge counts beyond 2^53 exactly", () => {
+    const bucketCounts = ["9007199254740991", "1", "18446744073709551615", "0", "7"];
+    const { lines } = convert([exponential({ scale: 20, count: "1", positive: { bucketCounts } })]);
+    expect(lines[0]).toMatch(/^e_bucket\{le="1\.189207115002721"\} 18455751272964292614 /);
+  });
+
   it("with 100,000 counts are added up once, not again for each coarser scale", () => {
     const point = { scale: 2, count: "1", positive: { offset: 0, bucketCounts: counts(100_000, "9007199254740993") } };
     const cpuMs = (scale: number): number => {

@@ -151,15 +151,18 @@ function mergedRange({ offset, counts }: UsedBuckets, steps: number): { width: n
 /** Merges 2^steps neighbours into one, as a lower scale has them. Undefined when a count is not a natural number. */
 function coarser(buckets: UsedBuckets, steps: number): ExactBuckets | undefined {
   const { width, offset, length } = mergedRange(buckets, steps);
-  const counts = Array.from({ length }, () => 0n);
-  for (const [index, count] of buckets.counts.entries()) {
-    if (!isUsed(count)) continue;
-    const digits = toDigits(count);
+  // BigInt takes several times as long: only what a number cannot hold exactly is added up there.
+  const numbers = new Float64Array(length);
+  const rest = Array.from({ length }, () => 0n);
+  for (let index = 0; index < buckets.counts.length; index += 1) {
+    const digits = toDigits(buckets.counts[index]);
     if (digits === undefined || digits.startsWith("-")) return undefined;
     const at = Math.floor((buckets.offset + index) / width) - offset;
-    counts[at] = (counts[at] ?? 0n) + BigInt(digits);
+    const sum = (numbers[at] ?? 0) + Number(digits);
+    if (Number.isSafeInteger(sum)) numbers[at] = sum;
+    else rest[at] = (rest[at] ?? 0n) + BigInt(digits);
   }
-  return { offset, counts };
+  return { offset, counts: rest.map((count, at) => count + BigInt(numbers[at] ?? 0)) };
 }
 
 /** Bounds beyond what a double holds fall away at the top (they are in +Inf) and into 0 at the bottom. */
