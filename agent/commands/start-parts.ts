@@ -46,7 +46,7 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
     // Safe: the same pods, by more watches.
     log.warn(
       { event: "pods.kubeconfig_failed", err: (error as Error).message },
-      "the collector asks the Kubernetes API for pods, not the agent: no place to tell it where",
+      "cannot write the kubeconfig; the collector queries the API server directly",
     );
     return direct;
   }

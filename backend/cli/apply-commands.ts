@@ -24,7 +24,7 @@ A file has a list for each kind of thing. What is in no file stays as it is, unl
       kind: pagerduty                   # webhook, slack, pagerduty or email
       settings: {routing_key_file: pagerduty-key}   # webhook: url, slack: url_file, email: to
                                         # custom text, not for a webhook: title, text
-      heartbeat: 1d                     # say that alerting lives; default never
+      heartbeat: 1d                     # a missing heartbeat means that alerting is down; default never
   routes:
     - matchers: [severity="critical"]   # all have to hold: =, !=, =~ and !~
       channels: [on-call]

@@ -48,7 +48,7 @@ export function ChannelForm({ channel, kind, onSaved }: ChannelFormProps) {
         <Settings kind={kind} channel={channel} />
         {kind !== "webhook" && <Words own={channel?.settings ?? {}} />}
         <label>
-          Say that alerting lives every (empty: never)
+          Heartbeat interval (empty: no heartbeat)
           <input name="heartbeat" size={8} maxLength={40} placeholder="1d" autoComplete="off" defaultValue={channel?.heartbeat ?? ""} />
         </label>
         <label class="check">

@@ -111,7 +111,7 @@ function DeliveryTable({ rows, channels, rules }: Shown) {
 }
 
 function About({ ids, rules }: { ids: readonly string[]; rules: ReadonlyMap<string, string> }) {
-  if (ids.length === 0) return <>that alerting lives</>;
+  if (ids.length === 0) return <>heartbeat</>;
   return (
     <>
       {ids.map((id, at) => (

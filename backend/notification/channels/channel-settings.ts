@@ -85,7 +85,7 @@ export const CHANNEL_BODY_SCHEMA = {
       type: ["string", "null"],
       maxLength: 40,
       default: null,
-      description: "how often to say that alerting lives, such as 1d: where that stays away, it does not",
+      description: "heartbeat interval, for example 1d; a missing heartbeat means that alerting is down",
     },
   },
 };

@@ -35,7 +35,7 @@ export function whyNoTemplate(template: string, place: "title" | "text"): string
   return typeof read === "string" ? read : undefined;
 }
 
-/** The channel's own words for a message. Those that alerting lives have none; a template that cannot be read has none either. */
+/** The message text of a channel's template. Undefined for heartbeats, and for a template that cannot be parsed. */
 export function ownWords({ title, text }: Readonly<Record<string, unknown>>, message: Message): OwnWords {
   if (message.purpose === "heartbeat") return {};
   const made = (template: unknown, place: "title" | "text"): string | undefined => {

@@ -49,11 +49,11 @@ export class EvaluatorWatch implements AsyncDisposable {
       began: (err) =>
         log.error(
           { event: "evaluator.unavailable", err },
-          "the evaluator does not answer: no rule is evaluated, and what fires stays as it was",
+          "vmalert is unavailable: no rules are evaluated, and alerts keep their last state",
         ),
       reminded: (err, { seconds }) =>
-        log.error({ event: "evaluator.still_unavailable", err, seconds }, "the evaluator still does not answer: no rule is evaluated"),
-      ended: ({ seconds }) => log.info({ event: "evaluator.recovered", seconds }, "recovered: the evaluator answers"),
+        log.error({ event: "evaluator.still_unavailable", err, seconds }, "vmalert is still unavailable: no rules are evaluated"),
+      ended: ({ seconds }) => log.info({ event: "evaluator.recovered", seconds }, "recovered: vmalert is available"),
       remindEveryMs: REMIND_MS,
     });
     this.#loop = new Loop({
@@ -117,7 +117,7 @@ export class EvaluatorWatch implements AsyncDisposable {
     const waitSeconds = this.#settledMs / 1000;
     this.#log.warn(
       { event: "notification.process_suspended", seconds, waitSeconds },
-      "this process stood still, or its clock was set: no alert is taken for over for a while",
+      "process was suspended or the clock jumped; not resolving alerts for now",
     );
   }
 }
