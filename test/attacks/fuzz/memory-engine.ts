@@ -80,6 +80,16 @@ const ANSWERS: readonly (readonly [part: string, rows: readonly object[]])[] = [
   ["AS streams,", [{ streams: 1, entries: 3, bytes: 300 }]],
   ["AS bytes FROM", [{ k: ["", "hostile"], bytes: 300 }]],
   ["AS value FROM", [{ value: "hostile" }]],
+  ["SELECT toFloat64(sum(n)) AS n FROM", [{ n: 300 }]],
+  [
+    "SELECT pattern, any(example) AS example",
+    Array.from({ length: 300 }, (_, index) => ({
+      pattern: `<_> ${"word ".repeat(40)}${index} <_>`,
+      example: "x".repeat(1000),
+      total: 300 - index,
+      cells: [[0, 300 - index]],
+    })),
+  ],
 ];
 
 function answer(statement: string, { records, cells }: Stored): Buffer {
