@@ -133,6 +133,6 @@ test("a viewer's slow queries, more than may wait, hold up nobody else's, and en
 test("PromQL that computes for minutes without data is refused at once, with advice", async () => {
   for (const expression of ["count(mode_over_time((rand(1)+rand(2))[6h:1s]))", `${"ru(1,".repeat(14)}1${")".repeat(14)}`]) {
     const { status, json } = await ask(loud, promQl(expression, 21_600));
-    expect([status, json]).toMatchObject([400, { error: "query_too_expensive", message: expect.stringMatching(/^query: /) }]);
+    expect([status, json]).toMatchObject([400, { status: "error", errorType: "bad_data", error: expect.stringMatching(/^query: /) }]);
   }
 });

@@ -47,6 +47,7 @@ const token = { id: UUID_SCHEMA, name: { type: "string" }, token: { type: "strin
 const schemas = {
   create: {
     ...common,
+    errors: ["not_found"] as const,
     summary: "Create an ingest token, with which programs send telemetry without a signature; at most 5,000",
     body: {
       type: "object",
