@@ -434,11 +434,11 @@ test("the agent's service account may do what the README lists and nothing else"
       "leases.coordination.k8s.io [] [cluster-agent] [get update patch watch]",
       "leases.coordination.k8s.io [] [cluster-agent-collection] [get update]",
       ...WATCHED.map((resource) => `${resource} [] [] [list watch]`),
-      "namespaces [] [] [get list watch]",
+      "namespaces [] [] [list watch]",
       "namespaces [] [kube-system] [get]",
       "nodes/metrics [] [] [get]",
       "nodes/stats [] [] [get]",
-      "pods [] [] [get list watch]",
+      "pods [] [] [list watch]",
       "secrets [] [cluster-agent-credentials] [get update patch watch]",
     ].sort(),
   );
