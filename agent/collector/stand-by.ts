@@ -89,7 +89,7 @@ const ANNOTATION = "atherops.io/collection-candidates";
 /** So many nodes less one may be lost together with the one that collects, and there is still one that is ready. */
 export const SLOTS = 5;
 export const SIGN_OF_LIFE_EVERY_MS = 30_000;
-/** Judged by the agent that collects, and by its own clock. */
+/** Decided by the agent that collects, with its own clock. */
 export const GONE_AFTER_MS = 120_000;
 
 export type Slots = ReadonlyMap<string, number>;

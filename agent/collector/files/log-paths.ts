@@ -48,7 +48,7 @@ function folderOf(pattern: string): string {
   return pattern.slice(0, pattern.lastIndexOf("/", wildcard === -1 ? undefined : wildcard));
 }
 
-/** A file that is not there yet is judged by its folder. */
+/** A file that does not exist yet is validated by its folder. */
 function mayRead(path: string, rules: LogPathRules): boolean {
   return judgeOf(rules)(resolved(path));
 }

@@ -48,7 +48,7 @@ function fieldsOf(line: string): { error: string; signal: string } {
 const FULL_QUEUE = 0.8;
 export const ASK_WITHIN_MS = 1_000;
 
-/** True when the queue of the files has no room for another batch, as far as can be told from the collector's own metrics. */
+/** True if the metrics of the collector show that the disk queue of log files has no space for another batch. */
 export async function filesWait(metricsUrl: string): Promise<boolean> {
   try {
     const { text } = await ask(metricsUrl, { signal: AbortSignal.timeout(ASK_WITHIN_MS) });

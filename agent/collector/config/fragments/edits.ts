@@ -34,7 +34,7 @@ export function edits({ redact, drop, tracesSamplePercent }: EditsInput, signals
         allow_all_keys: true,
         blocked_values: redact,
         redact_all_types: true,
-        // The place of a line in its file: what tells a line that is read again (agent/collector/files).
+        // The offset of a line in its file, which identifies a line that is read again (agent/collector/files).
         ignored_keys: ["log.file.path", "log.file.record_offset"],
         summary: "silent",
       },

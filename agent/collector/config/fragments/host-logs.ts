@@ -46,7 +46,7 @@ export function reading(maxAgeMs: number, pollIntervalMs: number): Component {
     start_at: "beginning",
     exclude_older_than: `${Math.round(maxAgeMs / 1000)}s`,
     poll_interval: `${pollIntervalMs}ms`,
-    // What tells a line that is read again from another; it stays on the node.
+    // Identifies a line that is read again; it is not sent to the backend.
     include_file_record_offset: true,
     storage: CHECKPOINT_STORAGE,
     // A refusal must not drop lines.
