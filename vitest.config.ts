@@ -1,11 +1,11 @@
-// Test runner settings: tests of a file stand beside it (`engine`: those that run an engine, `unit`: all others), tests of several
+// Test runner settings: tests of a file are next to it (`engine`: those that run an engine, `unit`: all others), tests of several
 // processes in test/. First `unit` and `engine` run, then `system`, then what needs the machine for itself. Invariant: files of one
 // project run side by side, so none of them has a port, an address, a folder or a name that another could have.
 import { availableParallelism } from "node:os";
 import { configDefaults, defineConfig } from "vitest/config";
 
-const BESIDE = "{agent,backend,common,hack}/**/*";
-const ENGINE = `${BESIDE}.engine.test.ts`;
+const SOURCES = "{agent,backend,common,hack}/**/*";
+const ENGINE = `${SOURCES}.engine.test.ts`;
 const SYSTEM = "test/{attacks,console,contract,faults,start}/**/*.test.ts";
 
 /** What measures memory, pace or load, or makes so much of it that others would measure it: one file at a time, after all others. */
@@ -22,7 +22,7 @@ const ALONE = [
 ];
 
 const workers = availableParallelism();
-const beside = { testTimeout: 60_000, hookTimeout: 120_000, pool: "forks" } as const;
+const settings = { testTimeout: 60_000, hookTimeout: 120_000, pool: "forks" } as const;
 const limits = { testTimeout: 300_000, hookTimeout: 300_000, pool: "forks" } as const;
 
 export default defineConfig({
@@ -31,8 +31,16 @@ export default defineConfig({
     globalSetup: ["hack/kernel.mjs", "hack/console.mjs"],
     maxWorkers: workers,
     projects: [
-      { test: { name: "unit", include: [`${BESIDE}.test.ts`], exclude: [...configDefaults.exclude, ENGINE, ...ALONE], ...beside } },
-      { test: { name: "engine", include: [ENGINE], ...beside } },
+      {
+        test: {
+          name: "unit",
+          include: [`${SOURCES}.test.ts`],
+          exclude: [...configDefaults.exclude, ENGINE, ...ALONE],
+          setupFiles: ["hack/unit-time.ts"],
+          ...settings,
+        },
+      },
+      { test: { name: "engine", include: [ENGINE], ...settings } },
       // Most of it waits for other processes, or for intervals.
       {
         test: {

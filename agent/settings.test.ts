@@ -50,7 +50,7 @@ describe("settings of the agent", () => {
     });
   });
 
-  test("are all judged in one message that names each variable", () => {
+  test("are all reported in one message that names each variable", () => {
     const message = problemsOf("host", {
       BACKEND_URL: "http://b.example/x",
       HEARTBEAT_INTERVAL: "soon",

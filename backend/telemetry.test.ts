@@ -3,6 +3,7 @@
 import { expect, test } from "vitest";
 import type { OtlpBatch } from "./ingest/otlp/rows.ts";
 import { type OpenTelemetry, TelemetryAtFirstUse } from "./telemetry.ts";
+import { stub } from "../test/fixtures/stub.ts";
 
 const BATCH = {} as OtlpBatch;
 
@@ -26,7 +27,7 @@ function telemetry() {
   let isBroken = false;
   let nowMs = 0;
   const engine: OpenTelemetry = {
-    clickhouse: { ping: async () => void calls.push("ping"), reads: { running: 1, waiting: 2 } } as unknown as OpenTelemetry["clickhouse"],
+    clickhouse: stub<OpenTelemetry["clickhouse"]>({ ping: async () => void calls.push("ping"), reads: { running: 1, waiting: 2 } }),
     logStore: {
       insert: async () => void calls.push("logs"),
       query: notAsked,

@@ -20,7 +20,7 @@ export function maskSecrets(text: string): string {
 }
 
 /**
- * JSON Web Tokens, whatever they stand behind: `eyJ…` and two more parts. Each character is looked at once; one pattern for all of it began
+ * JSON Web Tokens, whatever precedes them: `eyJ…` and two more parts. Each character is looked at once; one pattern for all of it began
  * anew at each `eyJ`, and a line of 200 kB full of them held the agent for minutes.
  */
 function withoutWebTokens(text: string): string {
@@ -40,7 +40,7 @@ function withoutTokensOfRun(run: string): string {
   return kept.join(".");
 }
 
-/** A number, a literal, or the beginning of an object or a list: no secret, and its place takes no text. */
+/** A number, a literal, or the beginning of an object or a list: no secret, and text cannot replace it. */
 function isJson(value: string): boolean {
   return /^(?:[[{].*|(?:true|false|null|-?\d[\d.eE+-]*)\]*)$/.test(value);
 }

@@ -1,4 +1,4 @@
-// What is used of the global WebAssembly, of which Node's types say nothing, and how a program comes by a kernel (hack/kernel.mjs).
+// What is used of the global WebAssembly, of which Node's types say nothing, and how a program gets a kernel (hack/kernel.mjs).
 // Invariant: a kernel that cannot be had is no failure; its user has a slower way.
 
 export interface WasmMemory {
@@ -14,7 +14,7 @@ interface WebAssemblyApi {
   RuntimeError: new () => Error;
 }
 
-export const webAssembly = (globalThis as unknown as { WebAssembly: WebAssemblyApi }).WebAssembly;
+export const webAssembly = (globalThis as typeof globalThis & { WebAssembly: WebAssemblyApi }).WebAssembly;
 
 export const WASM_PAGE_BYTES = 65_536;
 

@@ -71,7 +71,7 @@ describe.each(RULES)("%s (%s)", (_name, _file, rule) => {
     expect(shown.filter((label) => !kept.includes(label ?? ""))).toEqual([]);
   });
 
-  test("says in words what is the matter, and how bad it is", () => {
+  test("has a summary and a severity", () => {
     expect(rule.annotations["summary"]).toMatch(/\w+ \w+/);
     expect(["critical", "warning", "info"]).toContain(rule.labels["severity"]);
   });

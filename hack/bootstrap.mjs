@@ -1,4 +1,4 @@
-// What stands between a fresh clone and a running script: installs what package-lock.json pins, then runs the script with Node 24.
+// Runs a script in a fresh clone: installs what package-lock.json pins, then runs the script with Node 24.
 // Plain JavaScript with nothing but node:, for any Node >= 20, because it runs before anything is installed. Behind `npm start`,
 // `npm test`, the other scripts of package.json, and bin/.
 //
@@ -87,7 +87,7 @@ async function node24() {
   if (majorOf(process.versions.node) >= NEEDED_TO_RUN) return process.execPath;
   const bundled = join(NODE_PACKAGE, "bin", "node");
   if (!isNode24(bundled)) {
-    // npm was told not to run install scripts; this one script only fetches the binary of the pinned version.
+    // npm is configured not to run install scripts; this one script only fetches the binary of the pinned version.
     say(`bringing Node ${NEEDED_TO_RUN} …`);
     await endOf(spawn(process.execPath, ["installArchSpecificPackage"], { cwd: NODE_PACKAGE, stdio: ["inherit", 2, 2] }), "bringing Node");
   }

@@ -87,7 +87,7 @@ test("it starts with its engines, decodes on its threads, and stops in order", a
   expect(await backend.end()).toBe(0);
 });
 
-test("a trace names the sources, also of what lies in a chunk", async () => {
+test("a trace names the sources, also of code in a chunk", async () => {
   const thrown = 'process.on = () => { throw new Error("no signals"); };';
   const run = promisify(execFile)(
     process.execPath,

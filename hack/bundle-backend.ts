@@ -12,9 +12,9 @@ import { COMMON, ROOT, writeBundle } from "./bundle.ts";
 import { buildConsole } from "./console.mjs";
 import { buildKernels } from "./kernel.mjs";
 
-/** Packages that stay beside the bundle: libraries of machine code, and what only some installations have. */
+/** Packages that stay outside of the bundle: libraries of machine code, and what only some installations have. */
 export const OUTSIDE = ["@node-rs/argon2", "chdb"];
-/** What packages look for and do without; nobody here has them. */
+/** Optional dependencies of packages; none is installed here. */
 const NOWHERE = ["bufferutil", "pg-native", "supports-color", "utf-8-validate"];
 
 const NAMED = /new URL\("\.\/([\w.-]+)(\/?)", import\.meta\.url\)/g;
@@ -36,7 +36,7 @@ export async function bundleBackend(folder: string): Promise<string[]> {
     outdir: join(ROOT, "bundle"),
     // What a command alone needs is read by it alone, and what threads share is there once.
     splitting: true,
-    plugins: [besideTheBundle],
+    plugins: [filesOfTheBundle],
     external: [...OUTSIDE, ...NOWHERE],
   });
   const packages = writeBundle(built, [...OUTSIDE, ...NOWHERE], folder);
@@ -45,7 +45,7 @@ export async function bundleBackend(folder: string): Promise<string[]> {
   return packages;
 }
 
-/** Paths from the root of all that sources name beside themselves. */
+/** Paths from the root of all files that sources name relative to themselves. */
 function namedInSources(): string[] {
   const sources = globSync(SOURCES, { cwd: ROOT }).filter((file) => !/\.(?:test|fixture)\.ts$|^backend\/cli\//.test(file));
   const named = sources.flatMap((file) =>
@@ -62,8 +62,8 @@ function nameInBundle(path: string): string {
   return `${basename(dirname(path))}-${basename(path).replace(/\.ts$/, ".js")}`;
 }
 
-const besideTheBundle: Plugin = {
-  name: "beside-the-bundle",
+const filesOfTheBundle: Plugin = {
+  name: "files-of-the-bundle",
   setup(builder) {
     builder.onLoad({ filter: /\/backend\/.*\.ts$/ }, ({ path }) => {
       const text = readFileSync(path, "utf8");

@@ -1,4 +1,4 @@
-// Comments and pages name what there is: files, sections of pages, links. No comment names its callers, which the imports tell.
+// Comments and pages name what there is: files, sections of pages, links. No comment names its callers, which the imports show.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";

@@ -1,5 +1,5 @@
 // What comments and pages of this repository name: files, sections of pages, links. Invariant: a name that is found here and leads
-// nowhere is wrong; what cannot be told from other words is not taken for a name.
+// nowhere is wrong; what looks like other words is not taken for a name.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { basename, dirname, join, normalize } from "node:path";
@@ -52,7 +52,7 @@ const NAME =
   /(?<![\w./@{}<>*$-])(?:\.{0,2}\/)?(?:[\w.@-]+\/|\{[\w,.-]+\}\/)*(?:[\w.-]*\{[\w,.-]+\}[\w.-]*|[\w.-]+)\.(?:ts|mjs|md|sh|sql|service|tpl|json|yaml)\b(?![\w/*(]|\.\w)/g;
 const DATA = /\.(?:json|yaml)$/;
 const FOLDER = /^(?:agent|backend|bin|charts|docs|hack|test)\//;
-/** A name that stands for any: FILE.json, x.test.ts. */
+/** A placeholder for any name: FILE.json, x.test.ts. */
 const PLACEHOLDER = /(?:^|\/)(?:[A-Z]{4,}|[a-z])\.|^\.test\.ts$/;
 
 /** Names of files that are no file of this repository and of nothing else that has files. */
@@ -77,8 +77,8 @@ function expand(name: string): string[] {
 }
 
 function leadsToFile(name: string, from: string, files: ReadonlySet<string>, byBase: ReadonlyMap<string, readonly string[]>): boolean {
-  const beside = normalize(join(dirname(from), name));
-  if (files.has(beside) || files.has(normalize(name))) return true;
+  const relative = normalize(join(dirname(from), name));
+  if (files.has(relative) || files.has(normalize(name))) return true;
   // A bare name, or the end of a path: of a file above it, of the only one of its program, or of the only one there is.
   const end = name.replace(/^(?:\.\.?\/)+/, "");
   const named = (byBase.get(basename(name)) ?? []).filter((each) => `/${each}`.endsWith(`/${end}`));

@@ -16,7 +16,7 @@ const SOURCES = join(ROOT, "backend", "console");
 /** What the console shares with the CLI. */
 const CLIENT = join(ROOT, "backend", "client");
 const TARGET = join(ROOT, "backend", "http", "console");
-/** Beside it, so that it takes its place by a rename. */
+/** In the same folder, so that it takes its place by a rename. */
 const DRAFT = `${TARGET}.draft`;
 const BEFORE = `${TARGET}.before`;
 const MANIFEST = "files.json";
@@ -36,7 +36,7 @@ export async function buildConsole() {
     // Another process may have built it while this one waited.
     if (isBuiltOf(origin)) return false;
     const files = await bundle();
-    // Left by builds that were killed: we hold the lock, so nobody is in them.
+    // Left by builds that were killed: we hold the lock, so no build uses them.
     for (const folder of [DRAFT, BEFORE]) rmSync(folder, { recursive: true, force: true });
     mkdirSync(DRAFT, { recursive: true });
     const named = Object.entries(files).map(([name, contents]) => write(DRAFT, name, contents));

@@ -59,7 +59,7 @@ describe.each(DASHBOARDS)("%s", (_file, { templating, panels }) => {
     expect(panels.every(({ datasource }) => datasource.uid === "${datasource}")).toBe(true);
   });
 
-  test("no panel lies on another", () => {
+  test("no panel overlaps another", () => {
     const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
       Array.from({ length: w * h }, (_, i) => `${x + (i % w)},${y + Math.floor(i / w)}`),
     );

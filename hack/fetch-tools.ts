@@ -16,8 +16,7 @@ import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import type { Release } from "./tools/release.ts";
 import { find, obtain, type Tool } from "./tools/obtain.ts";
-import { progressOn } from "./tools/progress.ts";
-import { ToolError, type Progress } from "./tools/tool-error.ts";
+import { type Progress, progressOn, ToolError } from "./tools/progress.ts";
 
 const VICTORIA_METRICS = "1.150.0";
 const KUBERNETES = "1.34.4";

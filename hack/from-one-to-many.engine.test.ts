@@ -1,4 +1,4 @@
-// docs/from-one-to-many.md is done as it stands, as far as engines are to be had; what is not done is read by ClickHouse's own parser.
+// The steps of docs/from-one-to-many.md run as written where the engines exist here; ClickHouse's own parser reads the others.
 import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { execa } from "execa";
@@ -11,6 +11,7 @@ import { startTestEngine } from "../test/fixtures/metrics-engine.ts";
 import { pageCode, runShell, statementsOf } from "../test/fixtures/page-code.ts";
 import { freePorts, ROOT, temporaryFolder } from "../test/fixtures/processes.ts";
 import { toolPath } from "./fetch-tools.ts";
+import { stub } from "../test/fixtures/stub.ts";
 
 const PAGE = "docs/from-one-to-many.md";
 const log = createLog("silent");
@@ -68,8 +69,8 @@ test("rows that were left behind are taken over, those that were carried over be
   const [create = "", ...others] = (SQL[1] ?? []).map((one) => one.replaceAll("2026-11-21 00:00:00", "2000-01-01 00:00:00"));
   await clickhouse(server, [received(0, 60), received(500, 7), create]);
   const [copy] = pageCode(PAGE, "Logs and spans", "sh");
-  const aside = copy.replace("logs spans", "logs").replace("/$table/detached", "/logs_before/detached");
-  await runShell(aside, { DATA_DIR: dataDir, CLICKHOUSE_DATA: server });
+  const copyToOldTables = copy.replace("logs spans", "logs").replace("/$table/detached", "/logs_before/detached");
+  await runShell(copyToOldTables, { DATA_DIR: dataDir, CLICKHOUSE_DATA: server });
   const answers = await clickhouse(server, [
     ...others,
     "SELECT count() AS n, uniqExact(id) AS ids FROM logs",
@@ -111,23 +112,23 @@ describe("what cannot be run here is a statement", () => {
   });
 });
 
-/** What the backend tells a cluster that has nothing yet. */
+/** The statements that the backend sends to an empty cluster. */
 async function clusterStatements(): Promise<string[]> {
-  const told: string[] = [];
+  const statements: string[] = [];
   const applied: { number: number }[] = [];
-  const cluster = {
+  const cluster = stub<ClickHouse>({
     shared: true,
     cluster: "many",
     query: async ({ text }: { text: string }) => (text.includes("schema_migrations") ? applied : []),
     command: async ({ text }: { text: string }) => {
-      told.push(text);
+      statements.push(text);
       const [, number] = /^INSERT INTO schema_migrations SELECT (\d+)/.exec(text) ?? [];
       if (number !== undefined) applied.push({ number: Number(number) });
     },
-  } as unknown as ClickHouse;
+  });
   await migrate(cluster, log);
   await applyRetention(cluster, { logs: 30, spans: 30, span_operations: 30 }, log);
-  return told;
+  return statements;
 }
 
 test("samples of the embedded engine are exported and imported, with their organisation", async () => {

@@ -11,7 +11,7 @@ root=$1
 packages=$(dpkg-query -W -f '${Package}\n' | grep -xE \
   'base-files|ca-certificates|coreutils|dash|findutils|gcc-[0-9]+-base|grep|gzip|libacl1|libatomic1|libattr1|libc-bin|libc6|libgcc-s1|libgmp10|libpcre2-8-0|libselinux1|libstdc\+\+6|sed|tar|tzdata')
 # What packages do not list, because it was made when they were installed, or belongs to none of them.
-beside='/bin /sbin /lib /lib64 /etc/passwd /etc/group /etc/nsswitch.conf /etc/localtime /etc/timezone /etc/ssl/certs/ca-certificates.crt
+other_paths='/bin /sbin /lib /lib64 /etc/passwd /etc/group /etc/nsswitch.conf /etc/localtime /etc/timezone /etc/ssl/certs/ca-certificates.crt
   /home/node /usr/local/bin/node /usr/local/LICENSE'
 # Manuals, translations, and tables of character sets that programs of another locale than C.UTF-8 would read.
 left_out='^/usr/share/(bug|doc|info|lintian|locale|man|menu)/|/gconv/'
@@ -20,14 +20,14 @@ left_out='^/usr/share/(bug|doc|info|lintian|locale|man|menu)/|/gconv/'
 paths() {
   for package in $packages; do dpkg -L "$package"; done | grep -vE "$left_out"
   for package in $packages; do printf '%s\n' "/usr/share/doc/$package" "/usr/share/doc/$package/copyright"; done
-  printf '%s\n' $beside
+  printf '%s\n' $other_paths
 }
 mkdir -p "$root"
 paths | sed -E 's,^/(bin|sbin|lib[0-9x]*)/,/usr&,' | sort -u | while read -r path; do
   if [ "$path" != /. ] && { [ -e "$path" ] || [ -L "$path" ]; }; then echo ".$path"; fi
 done | tar -C / --create --no-recursion --files-from=- | tar -C "$root" --extract --preserve-permissions
 mkdir -p "$root/var/lib/dpkg" "$root/etc/ssl/certs"
-# For vmalert, which tells an Alertmanager over TLS: the official base has no authorities but those inside Node.
+# For vmalert, which notifies an Alertmanager over TLS: the official base has no authorities but those inside Node.
 authorities=$root/etc/ssl/certs/ca-certificates.crt
 [ -e "$authorities" ] || node -p 'require("node:tls").rootCertificates.join("\n")' >"$authorities"
 dpkg-query --status $packages >"$root/var/lib/dpkg/status"

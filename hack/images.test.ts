@@ -1,4 +1,4 @@
-// What the Dockerfiles promise of the images, as far as reading them tells. How large the images are, test/e2e/images.test.ts holds.
+// What the Dockerfiles promise of the images, as far as reading them shows. test/e2e/images.test.ts checks how large the images are.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -44,7 +44,7 @@ describe.each([
   ["Dockerfile.backend", "embedded"],
   ["Dockerfile.backend", undefined],
 ])("the image of %s, target %s", (dockerfile, target) => {
-  test("starts from nothing and only takes what other stages laid out: no file lies unseen in a lower layer", () => {
+  test("starts from nothing and only takes what other stages laid out: no file is hidden in a lower layer", () => {
     const [from, ...instructions] = shipped(dockerfile, target);
     expect(from).toBe("FROM scratch");
     const files = instructions.filter((line) => !WORDS.includes(line.split(" ")[0] ?? ""));

@@ -26,7 +26,7 @@ test("a type import says nothing of the import after it", () => {
   ]);
 });
 
-test("a package is told from what of it is imported, and from files and Node's own", () => {
+test("an import's package is found, and distinguished from files and Node's own modules", () => {
   const paths = ["ajv", "chdb/connection", "@clickhouse/client", "@fastify/swagger/lib/x.js", "./a.ts", "../a.ts", "node:fs/promises"];
   expect(paths.map(packageOf)).toEqual(["ajv", "chdb", "@clickhouse/client", "@fastify/swagger", undefined, undefined, undefined]);
 });

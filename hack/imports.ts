@@ -1,5 +1,8 @@
 // What a file of TypeScript imports, read from its text: for what looks at the tree instead of running it. Invariant: every
 // form that this repository uses is found (import, export … from, import(), require, resolve); words of a comment in that form count too.
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+
 const IMPORT =
   /(?<types>\b(?:import|export) type [^;"]*)?(?:\b(?:from|import)\s*|\bimport\(\s*|\brequire\(|\.resolve\()"(?<path>[^"\s]+)"/g;
 
@@ -18,4 +21,21 @@ export function importsIn(source: string): Import[] {
 export function packageOf(path: string): string | undefined {
   if (path.startsWith(".") || path.startsWith("/") || path.startsWith("node:")) return undefined;
   return /^(?:@[^/]+\/)?[^/]+/.exec(path)?.[0];
+}
+
+/** Whether `file` loads `target`, by relative imports, itself or through others; imports of types load nothing. Both are absolute. */
+export function reaches(file: string, target: string): boolean {
+  const seen = new Set([file]);
+  for (const each of seen) {
+    if (each === target) return true;
+    for (const imported of importsOf(each)) seen.add(imported);
+  }
+  return false;
+}
+
+function importsOf(file: string): string[] {
+  return importsIn(readFileSync(file, "utf8"))
+    .filter(({ path, isType }) => path.startsWith(".") && !isType)
+    .map(({ path }) => join(dirname(file), path))
+    .filter((path) => path.endsWith(".ts") && existsSync(path) && statSync(path).isFile());
 }

@@ -1,4 +1,4 @@
-// Compiles the kernels (AssemblyScript), each folder to a .wasm of its name beside it. Invariants: one is compiled when its sources, its
+// Compiles the kernels (AssemblyScript), each folder to a .wasm of its name next to it. Invariants: one is compiled when its sources, its
 // compiler or the flags are others than last time, and then within seconds; a half-written file never takes its place.
 // Plain JavaScript, for any Node >= 20: hack/bootstrap.mjs calls it before anything runs, vitest.config.ts before the tests, and the
 // bundles before they are made.

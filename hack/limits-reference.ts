@@ -5,7 +5,7 @@ import { formatDuration } from "../common/duration.ts";
 
 const ROOT = dirname(import.meta.dirname);
 /** Other files of this name hold types and functions. */
-export const LIMIT_FILES = globSync("{agent,backend,common}/*/limits.ts", { cwd: ROOT }).toSorted();
+export const LIMIT_FILES = globSync(["agent/limits.ts", "{backend,common}/*/limits.ts"], { cwd: ROOT }).toSorted();
 
 export interface Limit {
   readonly name: string;
@@ -32,7 +32,7 @@ export async function limitsPage(): Promise<string> {
     }),
   );
   return `# Limits
-<!-- Generated from {agent,backend,common}/*/limits.ts by \`npm run reference\`; change it there. -->
+<!-- Generated from agent/limits.ts and {backend,common}/*/limits.ts by \`npm run reference\`; change it there. -->
 
 Every input has a limit, and most are constants. Limits that operators set are [settings of the backend](backend-settings.md) and [of the agent](agent-settings.md); limits that clients meet are in [the contract](../contract.md). Processes that evaluate LogQL have limits of their own in \`backend/query/sandbox/limits.ts\`.
 ${sections.join("")}`;

@@ -1,5 +1,5 @@
 // No regular expression of the backend and the agent takes time that grows faster than the text: such an expression blocks all
-// clients as soon as one of them sends the text for it. scslre finds each way in which two repetitions can take the same characters.
+// clients as soon as one of them sends the text for it. scslre finds each case in which two repetitions can take the same characters.
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseSync, Visitor } from "oxc-parser";

@@ -1,12 +1,12 @@
 // A lock between processes of one machine: a file that names its holder by process id and start time, so that a crashed holder
-// (or another process that got its id) blocks nobody. Plain JavaScript, node: only, because hack/bootstrap.mjs needs it before
+// (or another process that got its id) blocks no other process. Plain JavaScript, node: only, because hack/bootstrap.mjs needs it before
 // anything is installed; hack/tools/obtain.ts uses it too.
 import { linkSync, mkdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const POLL_MS = 100;
-/** Breaking a stale lock takes microseconds; whoever left a mark this old died in between. */
+/** Breaking a stale lock takes microseconds; a process that left a mark this old has died. */
 const BREAKING_MS = 10_000;
 
 /**
@@ -16,12 +16,12 @@ const BREAKING_MS = 10_000;
 export async function acquireLock(path, onWait = () => {}) {
   mkdirSync(dirname(path), { recursive: true });
   const mine = `${process.pid} ${startTime(process.pid)}`;
-  for (let told = false; !take(path, mine);) {
+  for (let isReported = false; !take(path, mine);) {
     const holder = read(path);
-    if (holder !== undefined && !lives(holder)) breakStale(path, holder);
+    if (holder !== undefined && !isAlive(holder)) breakStale(path, holder);
     else {
-      if (!told && holder !== undefined) onWait(Number(holder.split(" ")[0]));
-      told = told || holder !== undefined;
+      if (!isReported && holder !== undefined) onWait(Number(holder.split(" ")[0]));
+      isReported = isReported || holder !== undefined;
       await sleep(POLL_MS);
     }
   }
@@ -30,7 +30,7 @@ export async function acquireLock(path, onWait = () => {}) {
   };
 }
 
-/** A hard link is atomic and brings its content along: nobody ever reads a half-written lock. */
+/** A hard link is atomic and brings its content along: no process ever reads a half-written lock. */
 function take(path, mine) {
   const draft = `${path}.${process.pid}.${Math.random().toString(36).slice(2)}`;
   writeFileSync(draft, mine);
@@ -51,7 +51,7 @@ function breakStale(path, holder) {
   try {
     if (Date.now() - statSync(mark).mtimeMs > BREAKING_MS) rmSync(mark, { force: true });
   } catch {
-    // No mark: nobody is breaking.
+    // No mark: no process is breaking the lock.
   }
   try {
     writeFileSync(mark, "", { flag: "wx" });
@@ -70,12 +70,12 @@ function read(path) {
   }
 }
 
-function lives(holder) {
+function isAlive(holder) {
   const [pid, started] = holder.split(" ");
   try {
     process.kill(Number(pid), 0);
   } catch (error) {
-    // EPERM: it lives and belongs to somebody else.
+    // EPERM: it runs and belongs to another user.
     if (error.code !== "EPERM") return false;
   }
   return startTime(Number(pid)) === started;

@@ -19,7 +19,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("acquireLock", () => {
-  it("makes a second one wait, and tells it for whom", async () => {
+  it("makes a second one wait, and names the holder", async () => {
     const release = await acquireLock(path);
     const waitedFor: number[] = [];
     const second = acquireLock(path, (pid) => {

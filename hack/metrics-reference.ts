@@ -1,7 +1,6 @@
 // The own metrics of agent and backend, as the programs themselves declare them. Invariant: what is listed comes from the code that
 // counts (backend/operations/own-metrics.ts, agent/status/metrics.ts), never from a list of its own.
-import type { AgentStatus } from "../agent/status/status.ts";
-import { ownMetrics as agentRows } from "../agent/status/metrics.ts";
+import { type AgentStatus, ownMetrics as agentRows } from "../agent/status/metrics.ts";
 import { createOwnMetrics, READ_AT_SCRAPE } from "../backend/operations/own-metrics.ts";
 
 export interface OwnMetric {

@@ -27,8 +27,8 @@ export async function openApiPages(): Promise<Record<string, string>> {
   return { "docs/openapi.json": await pageOf(apiRoutes), "docs/openapi-alerting.json": await pageOf(alertingRoutes) };
 }
 
-const nobody = async () => undefined;
-const guards = { user: () => nobody, reader: () => nobody, signed: () => nobody };
+const noCaller = async () => undefined;
+const guards = { user: () => noCaller, reader: () => noCaller, signed: () => noCaller };
 
 async function apiRoutes(): Promise<FastifyInstance> {
   const app = await createApp({ log: createLog("silent"), openApiTitle: "AtherOps telemetry API" });

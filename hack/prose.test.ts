@@ -1,4 +1,4 @@
-// Pages are written in plain English: no private word of hack/lint/words.mjs outside of code. Pages that are not converted yet are listed.
+// Pages are written in plain English: no private word of hack/lint/words.mjs outside of code.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -6,9 +6,6 @@ import { filesOfRepository } from "./citations.ts";
 import { privateWords } from "./lint/words.mjs";
 
 const ROOT = join(import.meta.dirname, "..");
-
-/** The list only shrinks: when a page is converted, remove it here. */
-const PENDING = new Set(["charts/cluster-agent/README.md"]);
 
 /** The page without code, links' addresses and quoted messages. */
 function prose(page: string): string {
@@ -23,11 +20,7 @@ const PAGES = filesOfRepository().filter((file) => file.endsWith(".md") && !file
 const wordsOf = (page: string): string[] => [...new Set(privateWords(prose(page)).map(({ word, use }) => `${word} → ${use}`))];
 
 test("pages are in plain English", () => {
-  const found = PAGES.filter((page) => !PENDING.has(page)).map((page) => ({ page, words: wordsOf(page) }));
+  const found = PAGES.map((page) => ({ page, words: wordsOf(page) }));
   expect(PAGES.length).toBeGreaterThan(40);
   expect(found.filter(({ words }) => words.length > 0)).toEqual([]);
-});
-
-test("a page that is converted is no longer listed", () => {
-  expect([...PENDING].filter((page) => !PAGES.includes(page) || wordsOf(page).length === 0)).toEqual([]);
 });

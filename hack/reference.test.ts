@@ -17,35 +17,35 @@ describe("a page made from the sources", async () => {
 const THROWN =
   /(?:"unavailable", |\bunavailable\(|storeError\(error, |const message = (?=.*;\s*throw new ApiError\("unavailable"))(["`])(?<text>[^"`\n]+)\1/g;
 
-describe("what docs/contract.md tells of 503", () => {
+describe("what docs/contract.md documents of 503", () => {
   const [, section = ""] = readFileSync(join(ROOT, "docs/contract.md"), "utf8").split("\n## 503 `unavailable`\n");
-  const told = [...section.matchAll(/^\| (?<messages>`[^|]+) \|/gm)].flatMap(({ groups }) =>
+  const documented = [...section.matchAll(/^\| (?<messages>`[^|]+) \|/gm)].flatMap(({ groups }) =>
     [...(groups?.["messages"] ?? "").matchAll(/`([^`]+)`/g)].map(([, message = ""]) => message),
   );
-  /** Beginnings of messages; a value in one stands as `…`. */
+  /** Beginnings of messages; a value is replaced by `…`. */
   const thrown = globSync("backend/**/*.ts", { cwd: ROOT, exclude: ["**/*.test.ts", "**/node_modules/**"] })
     .flatMap((file) => [...readFileSync(join(ROOT, file), "utf8").matchAll(THROWN)])
     .map(({ groups }) => groups?.["text"]?.replaceAll(/\$\{[^}]*\}/g, "…") ?? "")
-    // Nobody is there to read it.
+    // No client is there to read it.
     .filter((text) => text !== "the client disconnected");
   const isOf = (text: string, message: string) => (message.startsWith("…") ? text.includes(message.slice(1)) : text.startsWith(message));
 
   test("is what the backend says", () => {
-    expect(told.length).toBeGreaterThan(12);
-    expect(told.filter((message) => !thrown.some((text) => isOf(text, message)))).toEqual([]);
+    expect(documented.length).toBeGreaterThan(12);
+    expect(documented.filter((message) => !thrown.some((text) => isOf(text, message)))).toEqual([]);
   });
 
   test("is all that it says", () => {
     expect(thrown.length).toBeGreaterThan(12);
-    expect(thrown.filter((text) => !told.some((message) => isOf(text, message)))).toEqual([]);
+    expect(thrown.filter((text) => !documented.some((message) => isOf(text, message)))).toEqual([]);
   });
 });
 
-test("every operation of the HTTP APIs tells what it answers when all is well", async () => {
+test("every operation of the HTTP APIs documents its successful answer", async () => {
   const written = Object.entries(await pages()).filter(([path]) => path.includes("openapi"));
-  const untold = written.flatMap(([, text]) => text.match(/"description": "success"|"schema": \{\}/g) ?? []);
+  const undocumented = written.flatMap(([, text]) => text.match(/"description": "success"|"schema": \{\}/g) ?? []);
   expect(written).toHaveLength(2);
-  expect(untold).toEqual([]);
+  expect(undocumented).toEqual([]);
 });
 
 describe("the log events", () => {

@@ -2,7 +2,7 @@
 // an archive is that of the tagged commit, every list is sorted.
 //
 //   hack/release              from a clean checkout whose HEAD has the tag v<version of package.json>
-//   hack/release --untagged   whatever stands here, to try it; the version gets the commit's name as its build
+//   hack/release --untagged   a trial from the working tree; the version gets the commit's name as its build
 //   hack/release --set-version 0.2.0   writes the version wherever it is said, and gives it what the changelog has as unreleased
 //   hack/release --help
 //
@@ -53,7 +53,7 @@ async function main(): Promise<void> {
   const options = { untagged: { type: "boolean" }, "set-version": { type: "string" }, help: { type: "boolean", short: "h" } } as const;
   const { values } = parseArgs({ options });
   if (values.help) return usage();
-  if (values["set-version"] !== undefined) return tellWritten(values["set-version"]);
+  if (values["set-version"] !== undefined) return printWritten(values["set-version"]);
   const release = await (values.untagged ? untaggedRelease(ROOT) : taggedRelease(ROOT));
   process.env["SOURCE_DATE_EPOCH"] = release.epoch;
   rmSync(DIST, { recursive: true, force: true });
@@ -76,7 +76,7 @@ async function main(): Promise<void> {
   console.error(`\natherops ${release.version} in ${DIST}; nothing was published. Check it: cd dist && sha256sum -c SHA256SUMS`);
 }
 
-function tellWritten(version: string): void {
+function printWritten(version: string): void {
   const written = setVersion(ROOT, version, new Date().toISOString().slice(0, 10));
   console.error(`version ${version}, written to:\n  ${written.join("\n  ")}\nThen: git commit -a && git tag v${version} && hack/release`);
 }
@@ -138,7 +138,7 @@ async function hostAgent(release: Release): Promise<void> {
   }
 }
 
-/** Of the programs beside the bundle. Node's names all that is inside it; the collector's program comes without, so this says where it is. */
+/** Licences of the programs next to the bundle. Node's names all that is inside it; the collector's program comes without, so this says where it is. */
 function programLicences(): string {
   const [ofNode = ""] = globSync("node_modules/node-*/LICENSE", { cwd: NODE });
   const collector = CATALOGUE.find(({ name }) => name === "otelcol-contrib")?.version;
@@ -151,7 +151,7 @@ function programLicences(): string {
     .join("");
 }
 
-/** The pinned Node, whichever runs this. Its package was told not to run its script when it was installed. */
+/** The pinned Node, whichever runs this. Its package did not run its install script. */
 async function pinnedNode(): Promise<string> {
   const program = join(NODE, "bin/node");
   if (!existsSync(program)) await execa(process.execPath, ["installArchSpecificPackage"], { cwd: NODE });

@@ -1,4 +1,4 @@
-// What docs/sizing.md reckons follows from its figures; that the page is up to date is held by reference.test.ts.
+// What docs/sizing.md calculates follows from its figures; that the page is up to date is held by reference.test.ts.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -22,7 +22,7 @@ function row(page: string, table: string, nodes: string): string[] {
 }
 
 describe("the calculated tables of docs/sizing.md", () => {
-  test("tell what a node's figures add up to", () => {
+  test("add up a node's figures", () => {
     const node = { line_bytes: 1024, spans: 0, span_requests: 0, series: 3000, interval_s: 30, heartbeat_s: 30 };
     // Lines go in requests of 32 KiB, and metrics are three requests each half minute.
     const busy = row(withFigures({ ...node, lines: 1000 }), "load", "100");
@@ -50,7 +50,7 @@ describe("the calculated tables of docs/sizing.md", () => {
     expect(row(one, "embedded", "100")[4]).toBe("58 GiB");
   });
 
-  test("tell what the agents of a cluster ask of its API server, and what they would without the relay", () => {
+  test("show the load of a cluster's agents on its API server, with and without the relay", () => {
     const figures = {
       api_requests: 6,
       api_cluster_requests: 60,

@@ -1,6 +1,6 @@
 // The calculated tables of docs/sizing.md, from the measured and the assumed figures on the same page. Invariant: what is calculated depends on
-// the page's own figures alone, so that whoever measures one anew changes a single row. `npm run reference` writes the tables,
-// reference.test.ts fails where the page differs. The formulae are told on the page.
+// the page's own figures alone, so that a new measurement changes a single row. `npm run reference` writes the tables,
+// reference.test.ts fails where the page differs. The page explains the formulae.
 
 /** A row of the page: `| \`name\` | value | …`. */
 const FIGURE = /^\| `([a-z_]+)` \| ([\d.,]+) \|/gm;

@@ -44,7 +44,7 @@ function named(frame: string): string {
   }
 }
 
-/** What stands at `line:column` (from 1) of a file. A map is a text of differences, so all before it is read, and nothing kept. */
+/** The source position of `line:column` (from 1) of a file. A map is a text of differences, so all before it is read, and nothing kept. */
 function sourceOf(file: string, line: number, column: number): string | undefined {
   const map = openSync(`${file}.map`, "r");
   try {

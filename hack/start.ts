@@ -14,12 +14,10 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { makeFolder } from "../common/files.ts";
 import { findTool, toolPath } from "./fetch-tools.ts";
-import { checkPorts, listenOf } from "./start/listeners.ts";
+import { checkPorts, listenOf, StartError } from "./start/listeners.ts";
 import { Program } from "./start/program.ts";
-import { StartError } from "./start/start-error.ts";
-import { adminEmail, apiUrl, howToLook, isPrivate, type Look, meanwhile } from "./start/words.ts";
-import { progressOn } from "./tools/progress.ts";
-import type { Progress } from "./tools/tool-error.ts";
+import { adminEmail, apiUrl, nextSteps, isPrivate, type StartInfo, meanwhile } from "./start/words.ts";
+import { type Progress, progressOn } from "./tools/progress.ts";
 
 const COLLECTOR = "otelcol-contrib";
 const stop = new AbortController();
@@ -38,9 +36,9 @@ async function main(): Promise<void> {
   if (collector !== undefined) {
     const agent = running.use(startAgent(place, collector, await installToken(place)));
     await agent.ready(`http://${listenOf("AGENT_HEALTH_LISTEN")}/readyz`);
-    backend.tell({ waitsFor: null });
+    backend.send({ waitsFor: null });
     if (!existsSync(place.tryLog)) appendFileSync(place.tryLog, "");
-    console.log(howToLook(await lookAt(backend, place)));
+    console.log(nextSteps(await startInfo(backend, place)));
     await Promise.race([backend.exited(), agent.exited(), stopped()]);
   }
   console.log("\nstopping: agent first, then backend …");
@@ -51,11 +49,11 @@ function options(): { data: string; help?: boolean | undefined } {
     return parseArgs({ options: { data: { type: "string", default: "data" }, help: { type: "boolean", short: "h" } } }).values;
   } catch (error) {
     const [what] = (error as Error).message.split(". ");
-    throw new StartError(`${what}: \`npm start -- --help\` tells what there is`, { exitCode: 2 });
+    throw new StartError(`${what}: see \`npm start -- --help\``, { exitCode: 2 });
   }
 }
 
-interface Places extends Omit<Look, "loginCode"> {
+interface Places extends Omit<StartInfo, "loginCode"> {
   readonly credentialsFile: string;
   readonly backendLog: string;
   readonly agentLog: string;
@@ -84,24 +82,24 @@ function startBackend(place: Places, engines: Record<string, string>): Program {
 }
 
 /**
- * The collector's; undefined when everything is to stop. Where it must be brought first, which may take minutes, the console is told how
- * far that is. Throws ToolError.
+ * The collector's; undefined when everything is to stop. If it must be downloaded or built first, which may take minutes, the console shows
+ * the progress. Throws ToolError.
  */
 async function collectorPath(backend: Program, place: Places): Promise<string | undefined> {
   const found = await findTool(COLLECTOR);
   if (found !== undefined) return found;
-  console.log(meanwhile(await lookAt(backend, place)));
+  console.log(meanwhile(await startInfo(backend, place)));
   const print = progressOn(process.stderr);
   const progress: Progress = (line, live) => {
     print(line, live);
-    backend.tell({ waitsFor: line });
+    backend.send({ waitsFor: line });
   };
   const brought = await Promise.race([toolPath(COLLECTOR, progress), backend.exited(), stopped()]);
   return brought ?? undefined;
 }
 
-/** With a login for whoever sees it; not where others see it too. */
-async function lookAt(backend: Program, place: Places): Promise<Look> {
+/** With a login link, unless other users can read this output too. */
+async function startInfo(backend: Program, place: Places): Promise<StartInfo> {
   return { ...place, loginCode: isPrivate(process.stdout.fd) ? await backend.loginCode() : undefined };
 }
 
@@ -165,5 +163,5 @@ try {
   console.error(`npm start: ${(error as Error).message}`);
   process.exitCode = error instanceof StartError ? error.exitCode : 1;
 }
-// A collector that is still being built must not keep this running: nobody waits for it any more.
+// A collector that is still being built must not keep this running: no one waits for it any more.
 process.exit();

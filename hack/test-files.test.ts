@@ -2,7 +2,8 @@ import { existsSync, globSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import config from "../vitest.config.ts";
-import { ENGINES, pathsAmong, reaches, testFiles } from "./test-files.ts";
+import { reaches } from "./imports.ts";
+import { ENGINES, pathsAmong, testFiles } from "./test-files.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -26,14 +27,14 @@ describe("the words of a command line", () => {
   });
 });
 
-test("a test that runs third-party programs is told from one that does not", () => {
+test("a test that runs third-party programs is distinguished from one that does not", () => {
   const fetches = join(ROOT, "hack", "fetch-tools.ts");
   expect(reaches(join(ROOT, "test/faults/agent-disk.test.ts"), fetches)).toBe(true);
   expect(reaches(join(ROOT, "backend/query/prometheus/routes.engine.test.ts"), fetches)).toBe(true);
   expect(reaches(join(ROOT, "common/protocol/signature.test.ts"), fetches)).toBe(false);
 });
 
-describe("the name of a test beside its file", () => {
+describe("the name of a test next to its file", () => {
   const needsEngine = (file: string) => ENGINES.some((engine) => reaches(join(ROOT, file), join(ROOT, engine)));
   const files = globSync("{agent,backend,common,hack}/**/*.test.ts", { cwd: ROOT }).sort();
   const [named, others] = [true, false].map((ends) => files.filter((file) => file.endsWith(".engine.test.ts") === ends)) as [
@@ -41,13 +42,13 @@ describe("the name of a test beside its file", () => {
     string[],
   ];
 
-  test("tells that it needs an engine: no other loads one", () => {
+  test("shows that it needs an engine: no other loads one", () => {
     expect(ENGINES.filter((engine) => !existsSync(join(ROOT, engine)))).toEqual([]);
     expect(others.length).toBeGreaterThan(30);
     expect(others.filter(needsEngine)).toEqual([]);
   });
 
-  test("does not tell so where it needs none", () => {
+  test("does not say so where it needs none", () => {
     expect(named.length).toBeGreaterThan(30);
     expect(named.filter((file) => !needsEngine(file))).toEqual([]);
   });

@@ -1,10 +1,9 @@
-// Which test files the words of a command line name, and what they import. Invariant: what is found here is what vitest would run for
+// Which test files the words of a command line name. Invariant: what is found here is what vitest would run for
 // the same words.
-import { existsSync, globSync, readFileSync, statSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
-import { importsIn } from "./imports.ts";
+import { globSync } from "node:fs";
+import { relative, resolve } from "node:path";
 
-/** Whoever loads one of these runs third-party programs or a database: *.engine.test.ts and test/ may, no other test. */
+/** A test that loads one of these runs third-party programs or a database: *.engine.test.ts and test/ may, no other test. */
 export const ENGINES = [
   "hack/fetch-tools.ts",
   "test/fixtures/postgres.ts",
@@ -28,21 +27,4 @@ export function testFiles(root: string, words: readonly string[]): string[] {
   if (named.length === 0) return [];
   const all = globSync("{agent,backend,common,hack,test}/**/*.test.ts", { cwd: root });
   return all.filter((file) => named.some((word) => file.includes(relative(root, resolve(root, word)))));
-}
-
-/** Whether `file` loads `target`, by relative imports, itself or through others; imports of types load nothing. Both are absolute. */
-export function reaches(file: string, target: string): boolean {
-  const seen = new Set([file]);
-  for (const each of seen) {
-    if (each === target) return true;
-    for (const imported of importsOf(each)) seen.add(imported);
-  }
-  return false;
-}
-
-function importsOf(file: string): string[] {
-  return importsIn(readFileSync(file, "utf8"))
-    .filter(({ path, isType }) => path.startsWith(".") && !isType)
-    .map(({ path }) => join(dirname(file), path))
-    .filter((path) => path.endsWith(".ts") && existsSync(path) && statSync(path).isFile());
 }

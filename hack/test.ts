@@ -15,9 +15,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { fetchTools, TEST_TOOLS } from "./fetch-tools.ts";
-import { pathsAmong, reaches, testFiles } from "./test-files.ts";
-import { progressOn } from "./tools/progress.ts";
-import { ToolError } from "./tools/tool-error.ts";
+import { reaches } from "./imports.ts";
+import { pathsAmong, testFiles } from "./test-files.ts";
+import { progressOn, ToolError } from "./tools/progress.ts";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -31,7 +31,7 @@ interface Report {
   testResults: { status: string; assertionResults: unknown[] }[];
 }
 
-/** Whoever imports it runs third-party programs, and so do the tests of several processes. */
+/** A test that imports it runs third-party programs, and so do the tests of several processes. */
 const FETCHES = join(ROOT, "hack", "fetch-tools.ts");
 
 /** In the order in which they run; not the end-to-end suite. */

@@ -11,7 +11,7 @@ export class VersionError extends Error {
 
 const VERSION = String.raw`(\d+\.\d+\.\d+(?:-(?:alpha|beta|rc)\.\d+)?)`;
 
-/** Files, and what stands in them before a version and after it. */
+/** Files, and the text before and after the version in each. */
 const COPIES: readonly (readonly [glob: string, before: string, after: string])[] = [
   ["{agent,backend,backend/*}/package.json", String.raw`"name": "@atherops/[a-z-]+",\n\s+"version": "`, '"'],
   ["package-lock.json", String.raw`"name": "@atherops/[a-z-]+",\n\s+"version": "`, '"'],
@@ -91,7 +91,7 @@ export async function taggedRelease(root: string): Promise<Release> {
   return { version, epoch: await commitTime(root) };
 }
 
-/** Whatever stands in `root`, to try a release: its version has the commit's name as its build. */
+/** The working tree of `root`, to try a release: its version has the commit's name as its build. */
 export async function untaggedRelease(root: string): Promise<Release> {
   return { version: `${versionOf(root)}+${await git(root, "rev-parse", "--short=12", "HEAD")}`, epoch: await commitTime(root) };
 }

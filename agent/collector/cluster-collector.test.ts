@@ -10,8 +10,9 @@ import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { LeaseInMemory } from "../identity/lease.fixture.ts";
 import { Lease, type LeaseTerm } from "../identity/lease.ts";
 import { ClusterCollector } from "./cluster-collector.ts";
-import { EventsPlace } from "./events-checkpoint.ts";
+import { EventsCheckpoint } from "./events-checkpoint.ts";
 import { Supervisor } from "./supervision/supervisor.ts";
+import { stub } from "../../test/fixtures/stub.ts";
 
 const PLACE = "atherops.io/events-delivered";
 const TIMING = { durationMs: 10_000, renewDeadlineMs: 7_000, renewEveryMs: 20 };
@@ -26,14 +27,14 @@ test("an agent that leads again goes on where another came to meanwhile, and nev
     written.push(args[1].metadata?.annotations?.[PLACE] ?? "");
     return replace(...args);
   };
-  const events = new EventsPlace({ newestOfEvents: () => Promise.resolve("1000") });
+  const events = new EventsCheckpoint({ newestOfEvents: () => Promise.resolve("1000") });
   const supervisor = (): Supervisor =>
-    ({
+    stub<Supervisor>({
       start: () => Promise.resolve(void starts.push(events.version)),
       status: () => ({ pid: null }),
       metricsUrl: undefined,
       [Symbol.asyncDispose]: () => Promise.resolve(),
-    }) as unknown as Supervisor;
+    });
   const lease = new Lease(api.asApi(), { namespace: "n", name: "l", identity: "a", timing: TIMING, log });
   api.lease = { metadata: { resourceVersion: "1", annotations: { [PLACE]: "100" } } };
   await using collector = new ClusterCollector({ lease, name: "a", supervisor, config: "", events, log });
@@ -53,21 +54,21 @@ test("an agent that leads again goes on where another came to meanwhile, and nev
 test("an agent that cannot start its collector gives the Lease back, for another to try", async () => {
   const api = new LeaseInMemory();
   const supervisor = (): Supervisor =>
-    ({ start: () => Promise.reject(new Error("no disk")), [Symbol.asyncDispose]: () => Promise.resolve() }) as unknown as Supervisor;
+    stub<Supervisor>({ start: () => Promise.reject(new Error("no disk")), [Symbol.asyncDispose]: () => Promise.resolve() });
   const lease = new Lease(api.asApi(), { namespace: "n", name: "l", identity: "a", timing: TIMING, log });
   await using collector = new ClusterCollector({ lease, name: "a", supervisor, config: "", log });
   await expect.poll(() => api.writes >= 2 && api.lease.spec?.holderIdentity === undefined, { timeout: 10_000 }).toBe(true);
   expect(collector.status().leads).toBe(false);
 });
 
-test("an agent that no other stands by for collects again within seconds once the API server is back", async () => {
+test("an agent without a stand-by collects again within seconds once the API server is back", async () => {
   const api = new LeaseInMemory();
   const supervisor = (): Supervisor =>
-    ({
+    stub<Supervisor>({
       start: () => Promise.resolve(),
       status: () => ({ pid: null }),
       [Symbol.asyncDispose]: () => Promise.resolve(),
-    }) as unknown as Supervisor;
+    });
   const timing = { ...TIMING, renewDeadlineMs: 200 };
   const lease = new Lease(api.asApi(), { namespace: "n", name: "l", identity: "a", timing, log });
   await using collector = new ClusterCollector({ lease, name: "a", supervisor, config: "", log });

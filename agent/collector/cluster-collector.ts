@@ -1,4 +1,4 @@
-// What is collected once for a whole cluster: its state and its events, by a collector of its own, beside that of the node. Invariants: one
+// What is collected once for a whole cluster: its state and its events, by a collector of its own, separate from that of the node. Invariants: one
 // runs in the cluster at a time, that of the agent which holds the Lease; it has ended before another agent may take the Lease; neither its
 // start nor its end touches the collector of the node.
 //
@@ -9,8 +9,8 @@ import { backoffOf, DEFAULT_BACKOFF, Loop, spread } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Annotations, Lease, LeaseTerm, LeaseTiming } from "../identity/lease.ts";
 import type { Log } from "../log.ts";
-import { annotationOf, SignsOfLife, slotsOf, without, LOOK_EVERY_MS, StandBy } from "./stand-by.ts";
-import type { EventsPlace } from "./events-checkpoint.ts";
+import { annotationOf, SignsOfLife, slotsOf, without, POLL_EVERY_MS, StandBy } from "./stand-by.ts";
+import type { EventsCheckpoint } from "./events-checkpoint.ts";
 import type { CollectorStatus, Supervisor } from "./supervision/supervisor.ts";
 
 /** Short, so that the loss of a node is a gap of half a minute. */
@@ -29,7 +29,7 @@ export interface ClusterCollectorOptions {
   readonly supervisor: () => Supervisor;
   readonly config: string;
   /** Where events are collected. */
-  readonly events?: EventsPlace | undefined;
+  readonly events?: EventsCheckpoint | undefined;
   readonly log: Log;
 }
 
@@ -42,7 +42,7 @@ export interface ClusterCollectorStatus {
 export class ClusterCollector implements AsyncDisposable {
   readonly #options: ClusterCollectorOptions;
   readonly #standBy: StandBy;
-  readonly #looks: Outage<Error>;
+  readonly #polls: Outage<Error>;
   readonly #terms: Outage<Error>;
   readonly #loop: Loop;
   #failedTerms = 0;
@@ -52,7 +52,7 @@ export class ClusterCollector implements AsyncDisposable {
     this.#options = options;
     const { lease, name, log } = options;
     this.#standBy = new StandBy(lease, name);
-    this.#looks = new Outage({
+    this.#polls = new Outage({
       began: ({ message }) =>
         log.warn({ event: "cluster_collector.election_failed", err: message }, "cannot take part in collecting for the cluster; retrying"),
       ended: () => log.info({ event: "cluster_collector.election_recovered" }, "taking part in collecting for the cluster has recovered"),
@@ -61,8 +61,8 @@ export class ClusterCollector implements AsyncDisposable {
       began: ({ message }) => log.warn({ event: "cluster_collector.failed", err: message }, "cannot collect for the cluster; retrying"),
       ended: () => log.info({ event: "cluster_collector.recovered" }, "collecting for the cluster has recovered"),
     });
-    // Safe: whoever can reach the API server collects meanwhile.
-    this.#loop = new Loop({ step: (signal) => this.#step(signal), failed: (error) => this.#looks.failed(error as Error) });
+    // Safe: an agent that reaches the API server collects meanwhile.
+    this.#loop = new Loop({ step: (signal) => this.#step(signal), failed: (error) => this.#polls.failed(error as Error) });
   }
 
   status(): ClusterCollectorStatus {
@@ -74,7 +74,7 @@ export class ClusterCollector implements AsyncDisposable {
     await this.#standBy.leave();
   }
 
-  /** One look; where the Lease is free, until the term ends. Answers how long to wait for the next. */
+  /** Polls the Lease once; if it is free, leads until the term ends. Returns how long to wait for the next poll. */
   async #step(signal: AbortSignal): Promise<number> {
     const { lease, events } = this.#options;
     // The Lease knows better than this agent what others have done since it last led.
@@ -82,14 +82,14 @@ export class ClusterCollector implements AsyncDisposable {
     const signs = new SignsOfLife();
     const annotate = (present: Annotations): Annotations => this.#annotations(present, signs);
     let term: LeaseTerm | undefined;
-    let pauseMs = spread(LOOK_EVERY_MS);
+    let pauseMs = spread(POLL_EVERY_MS);
     try {
       term = await lease.tryAcquire(signal, annotate);
-      if (!term && lease.view) pauseMs = await this.#standBy.afterLook(lease.view, signal);
-      this.#looks.recovered();
+      if (!term && lease.view) pauseMs = await this.#standBy.afterPoll(lease.view, signal);
+      this.#polls.recovered();
     } catch (error) {
-      // Safe: whoever can reach the API server collects meanwhile.
-      if (!signal.aborted) this.#looks.failed(error as Error);
+      // Safe: an agent that reaches the API server collects meanwhile.
+      if (!signal.aborted) this.#polls.failed(error as Error);
       return this.#standBy.afterFailure();
     }
     if (!term) return pauseMs;
@@ -110,7 +110,7 @@ export class ClusterCollector implements AsyncDisposable {
       await this.#collect(term);
       this.#failedTerms = 0;
       this.#terms.recovered();
-      return spread(LOOK_EVERY_MS);
+      return spread(POLL_EVERY_MS);
     } catch (error) {
       // Safe: the Lease is given back, and another agent may fare better.
       this.#terms.failed(error as Error);
@@ -135,13 +135,13 @@ export class ClusterCollector implements AsyncDisposable {
   }
 }
 
-function followed(events: EventsPlace, supervisor: Supervisor, log: Log): ConstructorParameters<typeof Loop>[0] {
+function followed(events: EventsCheckpoint, supervisor: Supervisor, log: Log): ConstructorParameters<typeof Loop>[0] {
   return {
     step: async (signal) => {
       await events.follow(supervisor, signal);
       return FOLLOW_EVENTS_EVERY_MS;
     },
-    // Safe: the place that the Lease has stays, and the next collector reads a little more twice.
+    // Safe: the checkpoint in the Lease stays, and the next collector reads a little more twice.
     failed: (error) =>
       log.debug({ event: "cluster_collector.checkpoint_unknown", err: error }, "it is not known how far events are delivered"),
   };

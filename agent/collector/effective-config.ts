@@ -16,9 +16,9 @@ import { withRotated } from "./files/log-paths.ts";
 import type { Supervisor } from "./supervision/supervisor.ts";
 
 /** How soon a changed COLLECTOR_CONFIG_FILE is taken, and pods' logs are read once the API answers. */
-const LOOK_EVERY_MS = 10_000;
-/** Of the time, looking takes at most this part: a tree of a million files is looked at less often. */
-const LOOKING_SHARE = 0.05;
+const CHECK_EVERY_MS = 10_000;
+/** Checking takes at most this part of the time: a tree of a million files is checked less often. */
+const CHECKING_SHARE = 0.05;
 
 const MANY_LOG_FILES = 2000;
 
@@ -33,7 +33,7 @@ export interface EffectiveConfigOptions {
   readonly asksAgent?: boolean | undefined;
   /** Of the host agent. */
   readonly logFiles?: LogFiles | undefined;
-  readonly lookEveryMs?: number;
+  readonly checkEveryMs?: number;
 }
 
 export class EffectiveConfig implements AsyncDisposable {
@@ -42,7 +42,7 @@ export class EffectiveConfig implements AsyncDisposable {
   readonly #log: Log;
   readonly #knownPods: KnownPods | undefined;
   readonly #asksAgent: boolean | undefined;
-  readonly #lookEveryMs: number;
+  readonly #checkEveryMs: number;
   readonly #stop = new AbortController();
   /** Of putting a configuration in force, for other reasons than that the collector refuses it. */
   readonly #outage: Outage<string>;
@@ -64,7 +64,7 @@ export class EffectiveConfig implements AsyncDisposable {
     knownPods,
     asksAgent,
     logFiles,
-    lookEveryMs = LOOK_EVERY_MS,
+    checkEveryMs = CHECK_EVERY_MS,
   }: EffectiveConfigOptions) {
     this.#settings = settings;
     this.#supervisor = supervisor;
@@ -73,7 +73,7 @@ export class EffectiveConfig implements AsyncDisposable {
     this.#knownPods = knownPods;
     this.#asksAgent = asksAgent;
     this.#logFiles = logFiles;
-    this.#lookEveryMs = lookEveryMs;
+    this.#checkEveryMs = checkEveryMs;
     this.#outage = new Outage({
       began: (message) =>
         log.error(
@@ -136,12 +136,12 @@ export class EffectiveConfig implements AsyncDisposable {
 
   #watch(): Loop {
     const step = async (): Promise<number> => {
-      let lookedMs = 0;
-      await this.#inOrder(async () => (lookedMs = await this.#look()));
-      return Math.max(this.#lookEveryMs, lookedMs / LOOKING_SHARE);
+      let checkedMs = 0;
+      await this.#inOrder(async () => (checkedMs = await this.#check()));
+      return Math.max(this.#checkEveryMs, checkedMs / CHECKING_SHARE);
     };
     const failed = (error: unknown): void => this.#outage.failed((error as Error).message);
-    return new Loop({ signal: this.#stop.signal, firstAfterMs: this.#lookEveryMs, step, failed });
+    return new Loop({ signal: this.#stop.signal, firstAfterMs: this.#checkEveryMs, step, failed });
   }
 
   /**
@@ -167,27 +167,27 @@ export class EffectiveConfig implements AsyncDisposable {
     if (open > 2 * Math.max(this.#openLogFiles, MANY_LOG_FILES)) this.#openLogFiles = open;
   }
 
-  /** Answers how long the looking alone took, milliseconds. */
-  async #look(): Promise<number> {
+  /** Returns how long the check alone took, milliseconds. */
+  async #check(): Promise<number> {
     await this.#askForPods();
     this.#countLogFiles();
     const startedAt = performance.now();
-    let lookedMs = 0;
+    let checkedMs = 0;
     let rendered: string | undefined;
     try {
       rendered = await this.#render(this.#adjustment);
-      lookedMs = performance.now() - startedAt;
-      if (rendered === this.#refused) return lookedMs;
+      checkedMs = performance.now() - startedAt;
+      if (rendered === this.#refused) return checkedMs;
       await this.#supervisor.apply(rendered);
       this.#refused = undefined;
       this.#outage.recovered();
     } catch (error) {
       if (!(error instanceof CollectorConfigError)) {
-        // Safe: the configuration in force stays, and the next look tries again.
+        // Safe: the configuration in force stays, and the next check tries again.
         this.#outage.failed((error as Error).message, (error as Error).message);
-        return lookedMs;
+        return checkedMs;
       }
-      // Told by the supervisor where the collector refused it; the configuration in force stays.
+      // If the collector refused it, the supervisor has logged that; the configuration in force stays.
       if (rendered === undefined && this.#refused !== error.message)
         this.#log.error(
           { event: "collector.config_rejected", err: error.message },
@@ -195,7 +195,7 @@ export class EffectiveConfig implements AsyncDisposable {
         );
       this.#refused = rendered ?? error.message;
     }
-    return lookedMs;
+    return checkedMs;
   }
 
   async #render(adjustment: Adjustment): Promise<string> {

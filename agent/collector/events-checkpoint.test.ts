@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { type EventsCollector, EventsPlace, SETTLED_MS } from "./events-checkpoint.ts";
+import { type EventsCollector, EventsCheckpoint, SETTLED_MS } from "./events-checkpoint.ts";
 
 const NEVER = new AbortController().signal;
 const ANNOTATION = "atherops.io/events-delivered";
 
 function world(): {
-  place: EventsPlace;
+  checkpoint: EventsCheckpoint;
   is: { newest: string; delivered: boolean; pid: number | null; ended: boolean; starts: number };
   collector: EventsCollector;
 } {
@@ -21,44 +21,44 @@ function world(): {
     },
     startAnew: () => void is.starts++,
   };
-  return { place: new EventsPlace(api, () => Promise.resolve(is.delivered)), is, collector };
+  return { checkpoint: new EventsCheckpoint(api, () => Promise.resolve(is.delivered)), is, collector };
 }
 
-test("a place is passed on when all that happened before it has left the collector, some time after", async () => {
-  const { place, is, collector } = world();
-  expect([place.version, place.annotations]).toEqual(["", {}]);
-  await place.follow(collector, NEVER, 0);
+test("a checkpoint is passed on when all that happened before it has left the collector, some time after", async () => {
+  const { checkpoint, is, collector } = world();
+  expect([checkpoint.version, checkpoint.annotations]).toEqual(["", {}]);
+  await checkpoint.follow(collector, NEVER, 0);
   is.newest = "200";
-  await place.follow(collector, NEVER, SETTLED_MS - 1);
-  expect(place.version).toBe("");
+  await checkpoint.follow(collector, NEVER, SETTLED_MS - 1);
+  expect(checkpoint.version).toBe("");
   is.delivered = false;
-  await place.follow(collector, NEVER, SETTLED_MS + 1);
-  expect(place.version).toBe("");
+  await checkpoint.follow(collector, NEVER, SETTLED_MS + 1);
+  expect(checkpoint.version).toBe("");
   is.delivered = true;
-  await place.follow(collector, NEVER, SETTLED_MS + 2);
-  expect([place.version, place.annotations]).toEqual(["100", { [ANNOTATION]: "100" }]);
-  await place.follow(collector, NEVER, 2 * SETTLED_MS + 2);
-  expect(place.version).toBe("200");
+  await checkpoint.follow(collector, NEVER, SETTLED_MS + 2);
+  expect([checkpoint.version, checkpoint.annotations]).toEqual(["100", { [ANNOTATION]: "100" }]);
+  await checkpoint.follow(collector, NEVER, 2 * SETTLED_MS + 2);
+  expect(checkpoint.version).toBe("200");
 });
 
 test("what another collector has read is no word of the one that runs", async () => {
-  const { place, is, collector } = world();
-  await place.follow(collector, NEVER, 0);
+  const { checkpoint, is, collector } = world();
+  await checkpoint.follow(collector, NEVER, 0);
   // It crashed, and the next one is not there yet, or is and has read nothing.
   is.pid = null;
-  await place.follow(collector, NEVER, SETTLED_MS);
+  await checkpoint.follow(collector, NEVER, SETTLED_MS);
   is.pid = 2;
-  await place.follow(collector, NEVER, SETTLED_MS + 1);
-  expect(place.version).toBe("");
+  await checkpoint.follow(collector, NEVER, SETTLED_MS + 1);
+  expect(checkpoint.version).toBe("");
   is.pid = 3;
-  await place.follow(collector, NEVER, 3 * SETTLED_MS);
-  expect(place.version).toBe("");
+  await checkpoint.follow(collector, NEVER, 3 * SETTLED_MS);
+  expect(checkpoint.version).toBe("");
 });
 
 test("the next one goes on where the last one came to", async () => {
-  const { place } = world();
-  await place.begin({ [ANNOTATION]: "99" }, NEVER);
-  expect(place.version).toBe("99");
+  const { checkpoint } = world();
+  await checkpoint.begin({ [ANNOTATION]: "99" }, NEVER);
+  expect(checkpoint.version).toBe("99");
 });
 
 test.each([
@@ -67,47 +67,47 @@ test.each([
   ["too long a number", "1".repeat(20)],
   ["nothing", ""],
 ])(
-  "%s is not gone on from, but from now: a collector without a place asks for all events, and none follow where that fails",
+  "%s is not gone on from, but from now: a collector without a checkpoint asks for all events, and none follow where that fails",
   async (_what, version) => {
-    const { place, is } = world();
-    await place.begin({ [ANNOTATION]: version }, NEVER);
-    expect(place.version).toBe("100");
+    const { checkpoint, is } = world();
+    await checkpoint.begin({ [ANNOTATION]: version }, NEVER);
+    expect(checkpoint.version).toBe("100");
     is.newest = "";
-    await place.begin({ [ANNOTATION]: "x1" }, NEVER);
-    expect(place.version).toBe("");
+    await checkpoint.begin({ [ANNOTATION]: "x1" }, NEVER);
+    expect(checkpoint.version).toBe("");
   },
 );
 
 test("it is gone on from where the API server does not say how far it is, and stays where it then stays away", async () => {
-  const { place, is, collector } = world();
+  const { checkpoint, is, collector } = world();
   is.newest = "";
-  await place.begin({ [ANNOTATION]: "99" }, NEVER);
-  expect(place.version).toBe("99");
-  await expect(place.follow(collector, NEVER, 0)).rejects.toThrow("away");
-  expect(place.annotations).toEqual({ [ANNOTATION]: "99" });
+  await checkpoint.begin({ [ANNOTATION]: "99" }, NEVER);
+  expect(checkpoint.version).toBe("99");
+  await expect(checkpoint.follow(collector, NEVER, 0)).rejects.toThrow("away");
+  expect(checkpoint.annotations).toEqual({ [ANNOTATION]: "99" });
 });
 
-test("at the end of a term nobody waits for the word of a collector that hangs: it is to be ended in time", async () => {
+test("the end of a term does not wait for the answer of a collector that hangs: it is to be ended in time", async () => {
   const { collector } = world();
   const term = new AbortController();
   const hung = (_url: string, signal: AbortSignal): Promise<boolean> =>
     new Promise((resolve) => signal.addEventListener("abort", () => resolve(false)));
-  const place = new EventsPlace({ newestOfEvents: () => Promise.resolve("100") }, hung);
-  await place.follow(collector, term.signal, 0);
-  const followed = place.follow(collector, term.signal, SETTLED_MS);
+  const checkpoint = new EventsCheckpoint({ newestOfEvents: () => Promise.resolve("100") }, hung);
+  await checkpoint.follow(collector, term.signal, 0);
+  const followed = checkpoint.follow(collector, term.signal, SETTLED_MS);
   term.abort();
   await followed;
-  expect(place.version).toBe("");
+  expect(checkpoint.version).toBe("");
 });
 
-test("a collector that watches no events any more is started anew at the place it came to, once the API server has events again", async () => {
-  const { place, is, collector } = world();
-  await place.begin({ [ANNOTATION]: "99" }, NEVER);
-  await place.follow(collector, NEVER, 0);
+test("a collector that watches no events any more is started anew at the checkpoint it came to, once the API server has events again", async () => {
+  const { checkpoint, is, collector } = world();
+  await checkpoint.begin({ [ANNOTATION]: "99" }, NEVER);
+  await checkpoint.follow(collector, NEVER, 0);
   Object.assign(is, { ended: true, newest: "" });
-  await expect(place.follow(collector, NEVER, SETTLED_MS)).rejects.toThrow("away");
-  expect([place.version, is.starts]).toEqual(["99", 0]);
+  await expect(checkpoint.follow(collector, NEVER, SETTLED_MS)).rejects.toThrow("away");
+  expect([checkpoint.version, is.starts]).toEqual(["99", 0]);
   is.newest = "200";
-  await place.follow(collector, NEVER, 2 * SETTLED_MS);
-  expect([place.version, is.starts]).toEqual(["99", 1]);
+  await checkpoint.follow(collector, NEVER, 2 * SETTLED_MS);
+  expect([checkpoint.version, is.starts]).toEqual(["99", 1]);
 });

@@ -1,6 +1,6 @@
-// Up to where the cluster's events are delivered, kept in the Lease under which one agent collects them: whoever collects next begins there,
-// so that what happens between two collectors is read by the second. Invariants: the place is never further than what the backend has
-// acknowledged, as far as the collector's queue can tell; what is read twice is the same bytes, which the backend stores once.
+// Up to where the cluster's events are delivered, kept in the Lease under which one agent collects them: the next collector begins there,
+// and reads what happened in between. Invariants: the checkpoint is never further than what the backend has
+// acknowledged, as far as the collector's queue shows; what is read twice is the same bytes, which the backend stores once.
 import { ask } from "../../common/http.ts";
 import type { Annotations } from "../identity/lease.ts";
 import { EXPORTER } from "./config/collector-config.ts";
@@ -11,7 +11,7 @@ const ANNOTATION = "atherops.io/events-delivered";
 /** From the API server's word that an event is there to its entry in the collector's queue, at most. */
 export const SETTLED_MS = 4_000;
 
-/** Nobody collects meanwhile. */
+/** No agent collects meanwhile. */
 const BEGIN_WITHIN_MS = 1_000;
 
 export interface EventsApi {
@@ -21,7 +21,7 @@ export interface EventsApi {
 
 export type EventsCollector = Pick<Supervisor, "status" | "metricsUrl" | "eventsEnded" | "startAnew">;
 
-export class EventsPlace {
+export class EventsCheckpoint {
   readonly #api: EventsApi;
   readonly #isDelivered: (metricsUrl: string, signal: AbortSignal) => Promise<boolean>;
   #version = "";
@@ -42,7 +42,7 @@ export class EventsPlace {
     return this.#version === "" ? {} : { [ANNOTATION]: this.#version };
   }
 
-  /** Before a term: what the Lease says of the place then stays as it is. */
+  /** Before a term: the checkpoint in the Lease stays as it is. */
   forget(): void {
     this.#next = undefined;
     this.#version = "";
@@ -79,7 +79,7 @@ export class EventsPlace {
     if (numberOf(version) !== undefined) this.#next = { version, pid, atMs: nowMs };
   }
 
-  /** One that watches nothing has an empty queue, which says nothing. Started anew it goes on from the place, once events can be had. */
+  /** One that watches nothing has an empty queue, which says nothing. Started anew it continues from the checkpoint, once events can be had. */
   async #resume(collector: EventsCollector, signal: AbortSignal): Promise<void> {
     this.#next = undefined;
     await this.#api.newestOfEvents(signal);
@@ -92,7 +92,7 @@ function numberOf(version: string): bigint | undefined {
   return /^\d{1,19}$/.test(version) ? BigInt(version) : undefined;
 }
 
-/** True when the collector says that it has handed over all records it has. At the end of a term nobody waits for its word. */
+/** True when the collector reports that it has handed over all its records. `signal` ends the wait at the end of a term. */
 export async function eventsAreDelivered(metricsUrl: string, signal: AbortSignal): Promise<boolean> {
   try {
     const { text } = await ask(metricsUrl, { signal: AbortSignal.any([signal, AbortSignal.timeout(1000)]) });

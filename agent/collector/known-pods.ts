@@ -1,4 +1,4 @@
-// Whether it is known which pods run on this node: without that nobody knows which of them keep their logs to themselves. Invariant: asked
+// Whether it is known which pods run on this node: without that it is unknown which of them keep their logs to themselves. Invariant: asked
 // only when the answer decides something, so that an outage costs an API server that comes back one small list of each node.
 import { pause } from "../../common/loop.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";

@@ -1,5 +1,5 @@
-// Many agents and one Lease, in virtual time: how often they ask, and how soon one of them follows where the one that collects is lost, with
-// others beside it. The Lease and the rules are the real ones; requests take no time.
+// Many agents and one Lease, in virtual time: how often they ask, and how soon one of them takes over when the
+// collecting agent is lost. The Lease and the rules are the real ones; requests take no time.
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { LeaseInMemory } from "../identity/lease.fixture.ts";
@@ -10,7 +10,7 @@ import {
   slotsOf,
   JUST_AFTER_MS,
   LONGEST_REST_MS,
-  LOOK_EVERY_MS,
+  POLL_EVERY_MS,
   StandBy,
   SignsOfLife,
   SLOTS,
@@ -31,7 +31,7 @@ interface Node {
   readonly name: string;
   readonly lease: Lease;
   readonly standBy: StandBy;
-  nextLookMs: number;
+  nextPollMs: number;
 }
 
 class Cluster {
@@ -58,18 +58,18 @@ class Cluster {
     this.api.lease = { ...this.api.lease, metadata: { ...metadata, resourceVersion }, spec };
   }
 
-  /** Lives on for so long; the holder renews while `isHeld`. Ends when another has taken the Lease. */
+  /** Runs for so long; the holder renews while `isHeld`. Ends when another has taken the Lease. */
   async live(forMs: number, isHeld: boolean): Promise<void> {
     // The virtual clock knows whole milliseconds.
     const end = performance.now() + Math.ceil(forMs);
     for (let renewAt = performance.now(); performance.now() < end && !this.taken;) {
-      const next = this.nodes.reduce((first, node) => (node.nextLookMs < first.nextLookMs ? node : first));
-      const at = Math.min(end, next.nextLookMs, isHeld ? renewAt : Infinity);
+      const next = this.nodes.reduce((first, node) => (node.nextPollMs < first.nextPollMs ? node : first));
+      const at = Math.min(end, next.nextPollMs, isHeld ? renewAt : Infinity);
       vi.advanceTimersByTime(Math.max(0, at - performance.now()));
       if (isHeld && at === renewAt) {
         this.renew();
         renewAt += COLLECTION_LEASE.renewEveryMs;
-      } else if (at === next.nextLookMs) await this.#look(next);
+      } else if (at === next.nextPollMs) await this.#poll(next);
     }
   }
 
@@ -82,18 +82,18 @@ class Cluster {
       );
   }
 
-  async #look(node: Node): Promise<void> {
+  async #poll(node: Node): Promise<void> {
     const signal = this.#stop.signal;
     this.taken = await node.lease.tryAcquire(signal);
     if (!this.taken && node.lease.view) {
-      const pauseMs = await node.standBy.afterLook(node.lease.view, signal);
-      node.nextLookMs = performance.now() + Math.ceil(pauseMs);
+      const pauseMs = await node.standBy.afterPoll(node.lease.view, signal);
+      node.nextPollMs = performance.now() + Math.ceil(pauseMs);
     }
   }
 
   #node(name: string): Node {
     const lease = new Lease(this.api.asApi(), { namespace: "n", name: "l", identity: name, timing: COLLECTION_LEASE, log });
-    return { name, lease, standBy: new StandBy(lease, name), nextLookMs: performance.now() + Math.ceil(Math.random() * 1000) };
+    return { name, lease, standBy: new StandBy(lease, name), nextPollMs: performance.now() + Math.ceil(Math.random() * 1000) };
   }
 
   [Symbol.dispose](): void {
@@ -101,16 +101,16 @@ class Cluster {
   }
 }
 
-/** From the last renewal to the look that takes the Lease, of one candidate: it looked just before that renewal. */
-const WORST_TAKEOVER_MS = LOOK_EVERY_MS * 1.1 + COLLECTION_LEASE.durationMs + JUST_AFTER_MS + 5;
+/** From the last renewal to the poll that takes the Lease, of one candidate: it polled just before that renewal. */
+const WORST_TAKEOVER_MS = POLL_EVERY_MS * 1.1 + COLLECTION_LEASE.durationMs + JUST_AFTER_MS + 5;
 
-test("by reckoning, the next values of the state come within 30 s of the loss of a node, with room for requests and a start", () => {
+test("by calculation, the next values of the state come within 30 s of the loss of a node, with room for requests and a start", () => {
   const startAndListMs = 5_000;
   const stateEveryMs = 10_000;
   expect(WORST_TAKEOVER_MS + startAndListMs + stateEveryMs).toBeLessThanOrEqual(30_000);
 });
 
-test("by reckoning, a collector whose agent loses the Lease has ended before another may take it", () => {
+test("by calculation, a collector whose agent loses the Lease has ended before another may take it", () => {
   // Before TERM it is asked whether it may end.
   expect(COLLECTION_LEASE.renewDeadlineMs + ASK_WITHIN_MS + STOP_GRACE_MS).toBeLessThan(COLLECTION_LEASE.durationMs);
 });
@@ -127,9 +127,9 @@ describe("where the node that collects is lost", () => {
       await cluster.live(3 * MINUTE_MS + Math.random() * 10_000, true);
       expect(cluster.candidates).toHaveLength(Math.min(5, count - 1));
       cluster.lose(cluster.candidates.slice(0, lost));
-      // In every other round the worst that can be: all have just looked, and then it was renewed once more.
-      const justLooked = performance.now() + Math.ceil(LOOK_EVERY_MS * 1.1);
-      if (round % 2 === 0) for (const node of cluster.nodes) node.nextLookMs = Math.max(node.nextLookMs, justLooked);
+      // In every other round the worst that can be: all have just polled, and then it was renewed once more.
+      const justPolled = performance.now() + Math.ceil(POLL_EVERY_MS * 1.1);
+      if (round % 2 === 0) for (const node of cluster.nodes) node.nextPollMs = Math.max(node.nextPollMs, justPolled);
       cluster.renew();
       const lostAt = performance.now();
       await cluster.live(MINUTE_MS, false);
@@ -159,22 +159,22 @@ describe("where the node that collects is lost", () => {
   });
 });
 
-test("of a thousand agents a few look often, and all others together hardly ask", async () => {
+test("of a thousand agents a few poll often, and all others together hardly ask", async () => {
   using cluster = new Cluster(1000);
   await cluster.live(20 * MINUTE_MS, true);
   const { reads, writes } = cluster.api;
   await cluster.live(10 * MINUTE_MS, true);
   expect(cluster.candidates).toHaveLength(5);
-  const looksOfCandidates = (5 * 10 * MINUTE_MS) / (LOOK_EVERY_MS * 0.9);
+  const pollsOfCandidates = (5 * 10 * MINUTE_MS) / (POLL_EVERY_MS * 0.9);
   // Each a read besides.
   const signsOfLife = cluster.api.writes - writes;
   expect(signsOfLife).toBeLessThanOrEqual(5 * 10 * 2 + 5);
-  const ofOthers = cluster.api.reads - reads - looksOfCandidates - signsOfLife;
+  const ofOthers = cluster.api.reads - reads - pollsOfCandidates - signsOfLife;
   // A node and minute: 0.2.
   expect(ofOthers / 1000 / 10).toBeLessThan(0.25);
 });
 
-test("a clock that is an hour ahead costs its agent no more than two looks where others have one", async () => {
+test("a clock that is an hour ahead costs its agent no more than two polls where others have one", async () => {
   using cluster = new Cluster(100);
   await cluster.live(20 * MINUTE_MS, true);
   const { reads } = cluster.api;
@@ -186,7 +186,7 @@ test("a clock that is an hour ahead costs its agent no more than two looks where
     cluster.api.lease = { ...cluster.api.lease, spec: { ...spec, renewTime: new Date(Date.now() - 3_600_000) } };
   };
   await cluster.live(20 * MINUTE_MS, true);
-  const ofCandidates = (5 * 20 * MINUTE_MS) / (LOOK_EVERY_MS * 0.9) + 5 * 20 * 2 + 5;
+  const ofCandidates = (5 * 20 * MINUTE_MS) / (POLL_EVERY_MS * 0.9) + 5 * 20 * 2 + 5;
   expect((cluster.api.reads - reads - ofCandidates) / 95 / 20).toBeLessThan(0.5);
 });
 
@@ -213,11 +213,11 @@ describe("an agent that led, of a cluster with one node", () => {
   const lease = { annotate: () => Promise.resolve(true) };
   const signal = new AbortController().signal;
 
-  test("looks every few seconds while the API server is away, however long that lasts and however often it happens", () => {
+  test("polls every few seconds while the API server is away, however long that lasts and however often it happens", () => {
     const standBy = new StandBy(lease, "agent-0");
     for (let outage = 0; outage < 5; outage++) {
       standBy.afterTerm();
-      for (let look = 0; look < 100; look++) expect(standBy.afterFailure()).toBeLessThanOrEqual(LOOK_EVERY_MS * 1.1);
+      for (let poll = 0; poll < 100; poll++) expect(standBy.afterFailure()).toBeLessThanOrEqual(POLL_EVERY_MS * 1.1);
     }
   });
 
@@ -225,17 +225,17 @@ describe("an agent that led, of a cluster with one node", () => {
     const standBy = new StandBy(lease, "agent-0");
     standBy.afterTerm();
     const annotations = annotationOf(new Map(["a", "b", "c", "d", "e"].map((name) => [name, 1])));
-    await standBy.afterLook({ annotations, freeInMs: 10_000, renewedAt: new Date() }, signal);
-    expect(standBy.afterFailure()).toBeGreaterThan(LOOK_EVERY_MS * 1.1);
+    await standBy.afterPoll({ annotations, freeInMs: 10_000, renewedAt: new Date() }, signal);
+    expect(standBy.afterFailure()).toBeGreaterThan(POLL_EVERY_MS * 1.1);
   });
 });
 
-test("a Lease that claims to be held for a year is looked at as often as any", async () => {
+test("a Lease that claims to be held for a year is polled as often as any", async () => {
   const standBy = new StandBy({ annotate: () => Promise.resolve(true) }, "agent-9");
   const annotations = annotationOf(new Map(["a", "b", "c", "d", "e"].map((name) => [name, 1])));
   const view = { annotations, freeInMs: 365 * 86_400_000, renewedAt: new Date(Date.now() - MINUTE_MS) };
-  for (let look = 0; look < 10; look++) {
-    expect(await standBy.afterLook(view, new AbortController().signal)).toBeLessThanOrEqual(LONGEST_REST_MS * 1.1);
+  for (let poll = 0; poll < 10; poll++) {
+    expect(await standBy.afterPoll(view, new AbortController().signal)).toBeLessThanOrEqual(LONGEST_REST_MS * 1.1);
   }
 });
 

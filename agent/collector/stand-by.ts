@@ -5,13 +5,13 @@ import type { Lease, LeaseView, Annotations } from "../identity/lease.ts";
 import { spread } from "../../common/loop.ts";
 
 /** Of a candidate. */
-export const LOOK_EVERY_MS = 3_000;
+export const POLL_EVERY_MS = 3_000;
 /** Of the others: doubled from the first to the longest. */
 const FIRST_REST_MS = 10_000;
 export const LONGEST_REST_MS = 300_000;
 /** A Lease may be taken just after its time, and of several that wait one is first. */
 export const JUST_AFTER_MS = 200;
-/** Not renewed for so long, by two clocks that may differ: a reason to look again soon, and no more. */
+/** Not renewed for so long, by two clocks that may differ: a reason to poll again soon, and no more. */
 const LATE_MS = 5_000;
 const LEAVE_WITHIN_MS = 2_000;
 
@@ -30,31 +30,31 @@ export class StandBy {
     this.#name = name;
   }
 
-  /** After a term: until it has found another that leads, it looks as often as a candidate. Where there is one node, nobody else would. */
+  /** After a term: until it has found another that leads, it polls as often as a candidate. On a single node no other agent would. */
   afterTerm(): void {
     this.#hasLed = true;
     this.#restMs = FIRST_REST_MS;
   }
 
-  /** After a look that found another agent's Lease: takes a free slot, gives a sign of life. Answers how long to wait for the next look. */
-  async afterLook(view: LeaseView, signal: AbortSignal): Promise<number> {
+  /** After a poll that found another agent's Lease: takes a free slot and renews it. Returns how long to wait for the next poll. */
+  async afterPoll(view: LeaseView, signal: AbortSignal): Promise<number> {
     const slots = slotsOf(view.annotations);
     this.#hasLed = false;
     this.#isCandidate = slots.has(this.#name);
     const isDue = performance.now() - this.#signedAt > SIGN_OF_LIFE_EVERY_MS;
     if (this.#isCandidate ? isDue : slots.size < SLOTS) await this.#sign(signal);
     const untilFreeMs = view.freeInMs + Math.random() * JUST_AFTER_MS;
-    if (this.#isCandidate) return Math.min(spread(LOOK_EVERY_MS), untilFreeMs);
+    if (this.#isCandidate) return Math.min(spread(POLL_EVERY_MS), untilFreeMs);
     const isLate = view.renewedAt !== undefined && Date.now() - view.renewedAt.getTime() > LATE_MS;
     // Twice in a row it is a clock that is off.
     this.#wasLate = isLate && !this.#wasLate;
-    // Nor is a time that somebody wrote into the Lease waited for without looking.
+    // A time that another client wrote into the Lease does not stop the polling, either.
     return this.#wasLate ? Math.min(untilFreeMs, spread(LONGEST_REST_MS)) : this.#rest();
   }
 
-  /** After a look that failed. */
+  /** After a poll that failed. */
   afterFailure(): number {
-    return this.#isCandidate || this.#hasLed ? spread(LOOK_EVERY_MS) : this.#rest();
+    return this.#isCandidate || this.#hasLed ? spread(POLL_EVERY_MS) : this.#rest();
   }
 
   /** For an agent that stops: its slot is free at once. */
@@ -84,7 +84,7 @@ export class StandBy {
   }
 }
 
-/** `name=number name=number`: the number grows while the agent of that name lives. */
+/** `name=number name=number`: the number grows while the agent of that name runs. */
 const ANNOTATION = "atherops.io/collection-candidates";
 /** So many nodes less one may be lost together with the one that collects, and there is still one that is ready. */
 export const SLOTS = 5;

@@ -45,8 +45,8 @@ async function answering(
   return { url: `http://127.0.0.1:${port}`, port, [Symbol.dispose]: end };
 }
 
-function told(findings: Finding[]): string {
-  return findings.map(({ verdict, detail, advice = "" }) => `${verdict}: ${detail} ${advice}`).join("\n");
+function texts(findings: Finding[]): string {
+  return findings.map(({ status, detail, advice = "" }) => `${status}: ${detail} ${advice}`).join("\n");
 }
 
 const ACCEPTS = { heartbeat: () => Promise.resolve({ body: undefined, keyAgeDays: 4 }) };
@@ -62,7 +62,7 @@ describe("diagnose", () => {
     using unwell = await answering(502);
     const check = async (backendUrl: string): Promise<string> => {
       await using upstream = createUpstream({ backendUrl });
-      return told(await checkBackend({ backendUrl }, upstream, new BackendClock(pino({ level: "silent" }))));
+      return texts(await checkBackend({ backendUrl }, upstream, new BackendClock(pino({ level: "silent" }))));
     };
     expect(await check(good.url)).toMatch(/^ok: answers[^]*\nok: 0 s/);
     expect(await check(slowClock.url)).toMatch(/\nwarn: (118|119|120) s behind/);
@@ -78,19 +78,19 @@ describe("diagnose", () => {
     ["DEPTH_ZERO_SELF_SIGNED_CERT", "unknown authority"],
     ["UNABLE_TO_GET_ISSUER_CERT_LOCALLY", "unknown authority"],
     ["ECONNREFUSED", undefined],
-  ])("the certificate of an error %s is judged %s, also where the error is a cause", (code, problem) => {
+  ])("the certificate of an error %s is classified as %s, also where the error is a cause", (code, problem) => {
     const error = Object.assign(new Error("no"), { code });
     expect([certificateProblem(error), certificateProblem(new Error("wrapped", { cause: error }))]).toEqual([problem, problem]);
   });
 
   test("key: passes when the backend takes it, fails with the way out when it is revoked", async () => {
-    expect(told(await checkKey(CREDENTIAL, "/x", ACCEPTS, "give an INSTALL_TOKEN"))).toMatch(/^ok: .*4 days/);
-    expect(told(await checkKey(CREDENTIAL, "/x", REFUSES, "give an INSTALL_TOKEN"))).toMatch(/^fail: .*INSTALL_TOKEN/);
+    expect(texts(await checkKey(CREDENTIAL, "/x", ACCEPTS, "give an INSTALL_TOKEN"))).toMatch(/^ok: .*4 days/);
+    expect(texts(await checkKey(CREDENTIAL, "/x", REFUSES, "give an INSTALL_TOKEN"))).toMatch(/^fail: .*INSTALL_TOKEN/);
   });
 
   test("credentials: pass with a key, warn before enrolment and of an open file, fail without a token", async () => {
     const path = join(folder, "credentials.json");
-    const check = async (installToken?: string): Promise<string> => told(await checkCredentialsFile(path, { installToken }, ACCEPTS));
+    const check = async (installToken?: string): Promise<string> => texts(await checkCredentialsFile(path, { installToken }, ACCEPTS));
     expect(await check()).toMatch(/^fail: .*not enrolled/);
     expect(await check("it_x")).toMatch(/^warn: not enrolled yet/);
     writeFileSync(path, JSON.stringify({ agent_id: "i", api_key: "ak_x" }), { mode: 0o600 });
@@ -110,7 +110,7 @@ describe("diagnose", () => {
       const path = join(disk.path, "credentials.json");
       writeFileSync(path, JSON.stringify({ agent_id: "i", api_key: "ak_x" }), { mode: 0o440 });
       disk.readOnly();
-      const check = async (): Promise<string> => told(await checkCredentialsFile(path, { installToken: undefined }, ACCEPTS));
+      const check = async (): Promise<string> => texts(await checkCredentialsFile(path, { installToken: undefined }, ACCEPTS));
       expect(await check()).toMatch(/^warn: the group of .* may read the key \(mode 440\).*\nok: .*\nok: /);
       disk.writable();
       chmodSync(path, 0o444);
@@ -120,24 +120,24 @@ describe("diagnose", () => {
   );
 
   test("disk: passes with room for the queues, warns without", async () => {
-    expect(told(await checkDisk(settings({ QUEUE_MIB: "16" })))).toMatch(/^ok/);
-    expect(told(await checkDisk(settings({ QUEUE_MIB: "999999999" })))).toMatch(/^warn: .*QUEUE_MIB/);
+    expect(texts(await checkDisk(settings({ QUEUE_MIB: "16" })))).toMatch(/^ok/);
+    expect(texts(await checkDisk(settings({ QUEUE_MIB: "999999999" })))).toMatch(/^warn: .*QUEUE_MIB/);
   });
 
-  test("collector: passes, and fails in words when it is missing or refuses the configuration", async () => {
-    expect(told(await checkCollector(settings()))).toMatch(/^ok/);
-    expect(told(await checkCollector(settings({ OTELCOL_PATH: join(folder, "none") })))).toMatch(/^fail: OTELCOL_PATH/);
+  test("collector: passes, and fails with a reason when it is missing or refuses the configuration", async () => {
+    expect(texts(await checkCollector(settings()))).toMatch(/^ok/);
+    expect(texts(await checkCollector(settings({ OTELCOL_PATH: join(folder, "none") })))).toMatch(/^fail: OTELCOL_PATH/);
     writeFileSync(join(folder, "overlay.yaml"), "receivers: {otlp: {protocol: {}}}");
-    expect(told(await checkCollector(settings({ COLLECTOR_CONFIG_FILE: join(folder, "overlay.yaml") })))).toMatch(/^fail: [^]*protocol/);
+    expect(texts(await checkCollector(settings({ COLLECTOR_CONFIG_FILE: join(folder, "overlay.yaml") })))).toMatch(/^fail: [^]*protocol/);
   });
 
   test("log files: pass when they can be read, warn when none match or a link leads away", async () => {
     const env = { LOG_PATHS: `${folder}/*.log`, LOG_PATHS_ALLOWED: `${folder}/**`, STATE_DIR: join(folder, "state") };
-    expect(told(await checkLogs(settings(env)))).toMatch(/^warn: nothing matches/);
+    expect(texts(await checkLogs(settings(env)))).toMatch(/^warn: nothing matches/);
     writeFileSync(join(folder, "a.log"), "x\n");
-    expect(told(await checkLogs(settings(env)))).toMatch(/^ok/);
+    expect(texts(await checkLogs(settings(env)))).toMatch(/^ok/);
     symlinkSync("/etc/passwd", join(folder, "b.log"));
-    expect(told(await checkLogs(settings(env)))).toMatch(/^warn: .*b\.log/);
+    expect(texts(await checkLogs(settings(env)))).toMatch(/^warn: .*b\.log/);
   });
 
   test("running agent: passes when ready, fails with its reasons and with what does not get through, warns when there is none", async () => {
@@ -145,7 +145,7 @@ describe("diagnose", () => {
     using ready = await answering(200, {}, JSON.stringify({ ready: true, reasons: [], failing }));
     using unready = await answering(503, {}, JSON.stringify({ ready: false, reasons: ["not enrolled yet"], failing: [] }));
     const check = async (port: number): Promise<string> =>
-      told(await checkAgent({ health: { host: "127.0.0.1", port }, cluster: undefined }));
+      texts(await checkAgent({ health: { host: "127.0.0.1", port }, cluster: undefined }));
     expect(await check(ready.port)).toMatch(/^ok: ready.*\nfail: .*answered 503/);
     expect(await check(unready.port)).toMatch(/^fail: not enrolled yet/);
     expect(await check(1)).toMatch(/^warn: no agent/);

@@ -28,8 +28,8 @@ export async function diagnoseCommand(program: Program, bundleFile?: string): Pr
     redact = redactor(read.secrets);
     await runChecks(program, read, report);
   }
-  const failed = findings.filter(({ verdict }) => verdict === "fail").length;
-  const warned = findings.filter(({ verdict }) => verdict === "warn").length;
+  const failed = findings.filter(({ status }) => status === "fail").length;
+  const warned = findings.filter(({ status }) => status === "warn").length;
   console.log(
     failed === 0 ? `\nnothing is wrong${warned > 0 ? `; ${warned} warnings` : ""}` : `\n${failed} of ${findings.length} checks failed`,
   );
@@ -55,11 +55,11 @@ type Read = { settings: Settings; secrets: Secrets };
 function settingsOf({ identity }: Program, report: (finding: Finding) => void): Read | undefined {
   try {
     const read = readSettings(identity);
-    report({ name: "settings", verdict: "ok", detail: `backend ${read.settings.backendUrl}` });
+    report({ name: "settings", status: "ok", detail: `backend ${read.settings.backendUrl}` });
     return read;
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
-    report({ name: "settings", verdict: "fail", detail: error.message, advice: "mend these first; the other checks need them" });
+    report({ name: "settings", status: "fail", detail: error.message, advice: "fix these first; the other checks need them" });
     return undefined;
   }
 }
@@ -92,14 +92,14 @@ async function runChecks({ identity }: Program, { settings, secrets }: Read, rep
 }
 
 function broken(error: unknown): Finding {
-  const advice = "this check itself broke: send the bundle to whoever maintains this program, and go on with the other checks";
-  return { name: "diagnose", verdict: "fail", detail: messageOf(error), advice };
+  const advice = "this check itself broke: send the bundle to the maintainers of this program, and go on with the other checks";
+  return { name: "diagnose", status: "fail", detail: messageOf(error), advice };
 }
 
 const MARKS = { ok: "ok  ", warn: "WARN", fail: "FAIL", skipped: "skip" } as const;
 
-function line({ name, verdict, detail, advice }: Finding): string {
-  const text = `${MARKS[verdict]}  ${name}: ${detail}`;
+function line({ name, status, detail, advice }: Finding): string {
+  const text = `${MARKS[status]}  ${name}: ${detail}`;
   return advice === undefined ? text : `${text}\n        ${advice}`;
 }
 
@@ -109,7 +109,7 @@ function redactor({ installToken, httpsProxy, httpProxy }: Secrets): (text: stri
     const { password = "" } = (url === undefined ? undefined : URL.parse(url)) ?? {};
     return [url, password, unescape(password)];
   });
-  // A shorter one would black out half of the text; inside of a URL it is masked by its place.
+  // A shorter one would black out half of the text; inside of a URL it is masked by its position.
   const known = [installToken, ...passwords].filter((secret) => secret !== undefined && secret.length >= 4) as string[];
   return (text) => maskSecrets(known.reduce((masked, secret) => masked.replaceAll(secret, "[redacted]"), text));
 }

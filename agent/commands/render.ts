@@ -1,4 +1,4 @@
-// `render`: the collector's configuration as it would run, overlay merged, on stdout; the collector's verdict decides the exit code.
+// `render`: the collector's configuration as it would run, overlay merged, on stdout; the exit code is 0 when the collector accepts it.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -6,7 +6,7 @@ import { kubernetesInPod } from "../kubernetes/api.ts";
 import { readSettings } from "../settings.ts";
 
 const WITHIN_MS = 60_000;
-const LOOK_EVERY_MS = 500;
+const POLL_EVERY_MS = 500;
 
 /** The key was not rotated; the message says what to do. */
 export class RotateError extends Error {
@@ -37,7 +37,7 @@ export async function rotateCommand(): Promise<void> {
     }
     const refusedMs = now ? rotationWaitMs(now) : 0;
     if (refusedMs > 0) throw new RotateError(`${tooEarly(refusedMs)}; the request stays in ${where}, and an agent makes the rotation then`);
-    await pause(LOOK_EVERY_MS);
+    await pause(POLL_EVERY_MS);
   }
   throw new RotateError(
     `not rotated after ${WITHIN_MS / 1000} s, but the request stays in ${where}; the agents' logs say what holds it up`,

@@ -156,7 +156,7 @@ function openLogFiles(settings: Settings, host: HostSettings, log: Log): LogFile
   return new LogFiles({ folder: logFilesFolder(settings), offsetsFile: join(stateFolder, OFFSETS_FILE), rules, maxAgeMs, log });
 }
 
-/** Which installation this is, and what others that want its state are told. */
+/** The installation, and the holder that a second agent names when it wants the same state. */
 function whoAmI({ cluster, host }: Settings): { installation: string; holder: string } {
   if (!cluster) return { installation: `host:${host?.credentialsFile}`, holder: `process ${process.pid} on ${hostname()}` };
   const installation = installationOf(cluster);

@@ -13,7 +13,7 @@ import type { Proxy } from "../proxy/server.ts";
 import type { Settings, Identity } from "../settings.ts";
 import type { ClaimedState, StateStatus } from "../state/state-dir.ts";
 import { HeartbeatLoop, type HeartbeatOptions } from "../status/heartbeat.ts";
-import type { HealthSource } from "../status/status.ts";
+import type { HealthSource } from "../status/metrics.ts";
 import type { BackendClock } from "../upstream/clock.ts";
 
 export interface Parts {

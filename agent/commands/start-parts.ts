@@ -10,14 +10,14 @@ import { SCRAPE_ANNOTATIONS } from "../collector/config/fragments/scraped-pods.t
 import { type KnownPods, knownPods, relayedPods } from "../collector/known-pods.ts";
 import type { Log } from "../log.ts";
 import { type ClusterSettings, type Settings, readInstallToken, type Secrets } from "../settings.ts";
-import type { SlimOptions } from "../pods/slim-pod.ts";
+import type { SlimOptions } from "../pods/node-pods.ts";
 import { hostname } from "node:os";
 import { readMachineId, type AgentIdentity } from "../identity/identity.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import type { TransportOptions } from "../kubernetes/transport.ts";
 import type { BackendApi } from "../upstream/backend-api.ts";
 import { ClusterCollector, COLLECTION_LEASE, LEASE_REQUEST_MS, STOP_GRACE_MS } from "../collector/cluster-collector.ts";
-import { EventsPlace } from "../collector/events-checkpoint.ts";
+import { EventsCheckpoint } from "../collector/events-checkpoint.ts";
 import { collectorVariables } from "../collector/supervision/process.ts";
 import { Supervisor } from "../collector/supervision/supervisor.ts";
 
@@ -51,7 +51,7 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
     return direct;
   }
   const relayed = relayedPods(pods);
-  // Decided anew at each look: COLLECTOR_CONFIG_FILE changes while the agent runs.
+  // Decided anew at each check: COLLECTOR_CONFIG_FILE changes while the agent runs.
   const known: KnownPods = { whyUnknown: (signal) => (asksAgentForPods(settings) ? relayed : asked).whyUnknown(signal) };
   return { known, asksAgent: true, env: { [KUBECONFIG_VARIABLE]: file } };
 }
@@ -117,7 +117,7 @@ export async function startClusterCollector(
   const ofCluster = log.child({ collects: "cluster" });
   // A way of its own: a list of events that takes too long must not take the connections of the Lease with it.
   const hasEvents = cluster.kubernetesEvents && settings.signals.includes("logs");
-  const events = hasEvents ? new EventsPlace(started.use(await kubernetesOf(cluster))) : undefined;
+  const events = hasEvents ? new EventsCheckpoint(started.use(await kubernetesOf(cluster))) : undefined;
   const env = {
     ...collectorVariables(settings),
     // Of each start of the collector, also of one after a crash.

@@ -1,4 +1,4 @@
-// The Secret that holds the cluster's one identity, and the only place that knows its layout. Invariants: a write names the version it was
+// The Secret that holds the cluster's one identity, and the only code that knows its layout. Invariants: a write names the version it was
 // made from, so no agent overwrites what another wrote since; what a crash must not lose (the Idempotency-Key of a call, the hash of a used
 // install token) is in here before the call, and goes in the same write that stores the call's answer. The chart ships it empty, and the
 // agent may neither create nor list.

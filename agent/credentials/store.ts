@@ -1,4 +1,4 @@
-// What an agent knows of its identity, and where it keeps it. Invariant: the raw key lives only in a store and in memory; it is
+// What an agent knows of its identity, and where it keeps it. Invariant: the raw key is only in a store and in memory; it is
 // never logged. Implementations: file.ts (host agent), cluster-secret.ts (cluster agent). The proxy and the backend API client
 // only see CredentialSource.
 

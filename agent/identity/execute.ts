@@ -1,18 +1,17 @@
 // Executes one plan in one leader session (enrol, rotate, verify) and reports what it observed of the key or the token. Invariants: a
 // refusal that retries cannot cure is reported, not thrown; a rotation's Idempotency-Key is in the Secret before the call and leaves it in
 // the write that stores the new key (docs/decisions.md, "Enrolment"); no key signs that is not in the Secret.
+import { randomUUID } from "node:crypto";
 import type { ClusterSettings } from "../settings.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
-import { CLUSTER_HEARTBEAT_PATH, ROTATION_OVERLAP_MS } from "../../common/protocol/enrolment.ts";
+import { CLUSTER_HEARTBEAT_PATH, type RegisterClusterResponse, ROTATION_OVERLAP_MS } from "../../common/protocol/enrolment.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
-import { BackendError, type BackendApi } from "../upstream/backend-api.ts";
+import { type BackendApi, BackendError, type Registered } from "../upstream/backend-api.ts";
 import type { Plan } from "./plan.ts";
-import { enrolCluster } from "./enrol.ts";
 import { installationOf } from "./identity.ts";
 import type { LeaderSession } from "./leader-session.ts";
-import { randomUUID } from "node:crypto";
-import { isRotating, type PendingRotation } from "../credentials/cluster-secret.ts";
+import { isRotating, type PendingEnrolment, type PendingRotation } from "../credentials/cluster-secret.ts";
 
 export type ClusterBackend = Pick<BackendApi, "registerCluster" | "rotateKey" | "heartbeat">;
 
@@ -109,4 +108,55 @@ async function announce(session: LeaderSession, credential: Credential): Promise
   const pendingRotation = { idempotencyKey: randomUUID(), keyHash: keyHash(credential.apiKey) };
   await session.write({ pendingRotation }, "rotation-announced");
   return pendingRotation;
+}
+
+// Enrols the cluster under the Lease: announce, register, store. Invariant: the Idempotency-Key and the body of the call are in the Secret
+// before the call, so that an agent that starts after a crash makes the very same call and is answered the very same key; the install token is
+// never burnt.
+
+export interface EnrolmentCall {
+  readonly installToken: string;
+  readonly tokenHash: string;
+  readonly clusterName: string;
+  readonly agentVersion: string;
+  /** `<namespace>/<Secret>`. */
+  readonly installation: string;
+  readonly kubernetes: KubernetesApi;
+  readonly backend: Pick<BackendApi, "registerCluster">;
+}
+
+/** Rejects with BackendError when the backend refuses, KubernetesError when the API server does. */
+export async function enrolCluster(session: LeaderSession, call: EnrolmentCall): Promise<void> {
+  const { idempotencyKey, body } = await announceEnrolment(session, call);
+  const answer = await call.backend.registerCluster(call.installToken, idempotencyKey, body, session.signal);
+  await session.step("registered");
+  const credential = readCredential(answer);
+  const { [call.tokenHash]: _, ...pendingEnrolments } = session.content.pendingEnrolments;
+  const done = { pendingEnrolments, pendingRotation: undefined, noRotationBefore: undefined, rotateRequested: false };
+  await session.write({ credential, usedTokenHash: call.tokenHash, ...done }, "enrolment-stored");
+}
+
+function readCredential({ body, org }: Registered<RegisterClusterResponse>): Credential {
+  return { id: body.cluster_id, apiKey: body.api_key, keyCreatedAt: body.key_created_at, ...(org !== undefined && { org }) };
+}
+
+async function announceEnrolment(session: LeaderSession, call: EnrolmentCall): Promise<PendingEnrolment> {
+  const earlier = session.content.pendingEnrolments[call.tokenHash];
+  if (earlier) return earlier;
+  const body = {
+    cluster_name: call.clusterName,
+    cluster_uid: await clusterUid(call.kubernetes, session.signal),
+    agent_version: call.agentVersion,
+    installation: call.installation,
+  };
+  const announced = { idempotencyKey: randomUUID(), body };
+  const pendingEnrolments = { ...session.content.pendingEnrolments, [call.tokenHash]: announced };
+  await session.write({ pendingEnrolments }, "enrolment-announced");
+  return announced;
+}
+
+/** What makes a cluster the same cluster across reinstallations: the UID of its namespace kube-system. */
+async function clusterUid(kubernetes: KubernetesApi, signal: AbortSignal): Promise<string> {
+  const namespace = await kubernetes.readNamespace("kube-system", signal);
+  return namespace.metadata?.uid ?? "";
 }

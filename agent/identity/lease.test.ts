@@ -20,6 +20,7 @@ test("a term whose last renewal hangs is over before another agent can take the 
   const heir = contender(api, "heir");
   let taken = await heir.tryAcquire(NEVER);
   while (!taken) {
+    // Paces the retries of the other agent.
     await sleep(10);
     taken = await heir.tryAcquire(NEVER);
   }
@@ -57,6 +58,7 @@ test("an agent that may not take it knows how long it would have to wait, and si
   expect(before).toBeGreaterThan(0);
   expect(before).toBeLessThanOrEqual(TIMING.durationMs);
   await contender(api, "third").annotate(() => ({ third: "alive" }), NEVER);
+  // Time has to pass before the Lease is closer to its end.
   await sleep(20);
   expect(await heir.tryAcquire(NEVER)).toBeUndefined();
   expect(heir.view?.freeInMs).toBeLessThan(before);

@@ -1,6 +1,6 @@
 // The calls of the Kubernetes API that the agent makes, by the official client's generated classes: paths, queries and models are theirs.
 // Invariants: everything goes through transport.ts, and nothing else of the client is loaded: not its fetch, its configuration or its
-// watch, which ends after 30 s of silence and hides why. A bundle keeps of its classes what is named here (hack/lean-client.ts).
+// watch, which ends after 30 s of silence and hides why. A bundle keeps of its classes what is named here (hack/bundle.ts).
 import { AppsV1ApiRequestFactory, AppsV1ApiResponseProcessor } from "@kubernetes/client-node/dist/gen/apis/AppsV1Api.js";
 import {
   AuthorizationV1ApiRequestFactory,

@@ -6,7 +6,7 @@ import { Outage } from "../../common/outage.ts";
 import type { KubernetesApi, PodJson, WatchEvent } from "../kubernetes/api.ts";
 import { KubernetesError } from "../kubernetes/transport.ts";
 import type { Log } from "../log.ts";
-import { slimPod, type SlimOptions } from "./slim-pod.ts";
+import { MAX_POD_CHARACTERS } from "../limits.ts";
 
 export type PodsApi = Pick<KubernetesApi, "listPods" | "watchPods">;
 
@@ -20,7 +20,7 @@ export interface NodePodsOptions {
 
 export interface PodChange {
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
-  /** JSON of the API, as slim-pod.ts leaves it. */
+  /** JSON of the API, as slimPod leaves it. */
   readonly pod: string;
 }
 
@@ -98,7 +98,7 @@ export class NodePods implements AsyncDisposable {
     await this.#loop?.[Symbol.asyncDispose]();
   }
 
-  /** One watch, after a list where there is no place to go on from. Answers how long to wait. */
+  /** One watch, after a list if there is no resourceVersion to continue from. Answers how long to wait. */
   async #follow(signal: AbortSignal): Promise<number> {
     const { backoffMs = DEFAULT_BACKOFF, log } = this.#options;
     this.#watchFrom ??= await this.#list(signal);
@@ -173,4 +173,79 @@ export class NodePods implements AsyncDisposable {
   #notify(change: PodChange): void {
     for (const listener of this.#listeners) listener(change);
   }
+}
+
+// Of a pod what the collector's configuration asks for, and nothing else: who it is, where it is, who owns it, which ports it declares.
+// Invariants: no environment, argument or volume of a container is kept, for secrets stand there; of labels and annotations only those that
+// are named; one pod takes a bounded room, whatever its author wrote into it.
+
+export interface SlimOptions {
+  /** Names. */
+  readonly labels: readonly string[];
+  readonly annotations: readonly string[];
+}
+
+const LONG_ANNOTATION = 1024;
+
+/** As JSON of the API. */
+export function slimPod(pod: PodJson, options: SlimOptions): string {
+  const whole = slim(pod, options);
+  const { annotations, ownerReferences, ...metadata } = whole.metadata;
+  const { containers: _, initContainers: __, ...spec } = whole.spec;
+  const short = picked(annotations, (_name, value) => String(value).length <= LONG_ANNOTATION);
+  const less = { ...whole, metadata: { ...metadata, annotations: short }, spec };
+  for (const shape of [whole, { ...less, metadata: { ...less.metadata, ownerReferences } }]) {
+    const text = JSON.stringify(shape);
+    if (text.length <= MAX_POD_CHARACTERS) return text;
+  }
+  return JSON.stringify(less);
+}
+
+function slim({ metadata, spec = {}, status = {} }: PodJson, { labels, annotations }: SlimOptions) {
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      ...only(metadata, ["name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"]),
+      labels: picked(metadata["labels"], (name) => labels.includes(name)),
+      annotations: picked(metadata["annotations"], (name) => annotations.includes(name)),
+      ownerReferences: each(metadata["ownerReferences"], ["apiVersion", "kind", "name", "uid", "controller"]),
+    },
+    spec: {
+      ...only(spec, ["nodeName", "hostNetwork", "hostname"]),
+      containers: containers(spec["containers"]),
+      initContainers: containers(spec["initContainers"]),
+    },
+    status: {
+      ...only(status, ["phase", "podIP", "podIPs", "hostIP", "startTime"]),
+      conditions: each(status["conditions"], ["type", "status"]),
+    },
+  };
+}
+
+function containers(value: unknown): object[] | undefined {
+  return list(value)?.map((container) => ({
+    ...only(container, ["name"]),
+    ports: each(container["ports"], ["name", "containerPort", "protocol"]),
+  }));
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function each(value: unknown, names: readonly string[]): object[] | undefined {
+  return list(value)?.map((item) => only(item, names));
+}
+
+function list(value: unknown): readonly Fields[] | undefined {
+  return Array.isArray(value) ? (value as Fields[]) : undefined;
+}
+
+function only(fields: Fields, names: readonly string[]): Fields {
+  return Object.fromEntries(names.filter((name) => fields[name] !== undefined).map((name) => [name, fields[name]]));
+}
+
+/** Undefined where nothing is left, as the API leaves an empty map out. */
+function picked(value: unknown, wanted: (name: string, value: unknown) => boolean): Fields | undefined {
+  const left = Object.entries((value ?? {}) as Fields).filter((entry) => wanted(...entry));
+  return left.length > 0 ? Object.fromEntries(left) : undefined;
 }

@@ -6,6 +6,7 @@ import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { PodChange } from "./node-pods.ts";
 import { PodRelay, type PodRelayOptions } from "./relay.ts";
+import { stub } from "../../test/fixtures/stub.ts";
 
 const NODE = "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-1";
 const podText = (name: string, resourceVersion: string, padding = "") =>
@@ -53,7 +54,7 @@ const open: IncomingMessage[] = [];
 
 beforeEach(async () => {
   pods = new Pods();
-  relay = await PodRelay.start({ pods: pods as unknown as PodRelayOptions["pods"], nodeName: "node-1", mostUnreadBytes: 100_000 });
+  relay = await PodRelay.start({ pods: stub<PodRelayOptions["pods"]>(pods), nodeName: "node-1", mostUnreadBytes: 100_000 });
 });
 afterEach(async () => {
   for (const answer of open.splice(0)) answer.destroy();

@@ -6,7 +6,7 @@ import { gunzip, gunzipSync, gzip, gzipSync, zstdCompress, zstdCompressSync, zst
 import { freeBuffer } from "../../common/http.ts";
 import { BodyError } from "../../common/otlp-metrics/json-body.ts";
 import type { Compression } from "../settings.ts";
-import { MAX_SMALL_PIECES_BYTES } from "./limits.ts";
+import { MAX_SMALL_PIECES_BYTES } from "../limits.ts";
 
 export class MemoryBudget {
   readonly maxBytes: number;
@@ -62,7 +62,7 @@ export class Reservation implements Disposable {
 }
 
 /**
- * Smaller pieces are joined: each costs a hundred bytes beside its own, and keeps what was read with it. A caller may send a body byte by
+ * Smaller pieces are joined: each costs a hundred bytes more than its own, and keeps alive what was read with it. A caller may send a body byte by
  * byte.
  */
 const SMALL_PIECE_BYTES = 4096;

@@ -1,5 +1,5 @@
 // Tables made from the OpenTelemetry specification, compatibility/prometheus_and_openmetrics.md, "OTLP Metric points to Prometheus". Names,
-// labels and histograms: the tests beside their files.
+// labels and histograms: see the tests next to their files.
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
@@ -7,6 +7,7 @@ import { attributes, convert, gauge, LARGE, series, TIME } from "./exposition.fi
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { fastConverter } from "./fast-exposition.ts";
 import type { AnyValue, Metric } from "../../common/otlp-metrics/document.ts";
+import { stub } from "../../test/fixtures/stub.ts";
 
 describe("number points", () => {
   it("keep all digits of an integer, the time in milliseconds, and every double", () => {
@@ -191,7 +192,7 @@ it("bytes that are not UTF-8 become U+FFFD in their label, and the rest of the b
 });
 
 it("a text within a list in the place of a text is cut like any other label", () => {
-  const value = { stringValue: ["v".repeat(5000)] } as unknown as AnyValue;
+  const value = stub<AnyValue>({ stringValue: ["v".repeat(5000)] });
   const [line = ""] = convert([gauge("m", { a: value })]).lines;
   expect(Buffer.byteLength(line)).toBeLessThan(1200);
 });

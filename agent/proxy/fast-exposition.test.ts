@@ -34,16 +34,16 @@ function summed(drops: readonly (readonly [string, number])[]): Record<string, n
 function compare(body: Buffer, what: string, by = kernel): boolean {
   const taken = by.convert(body, LARGE);
   if (!taken) return false;
-  const told = (): string => `${what}: ${body.toString().slice(0, 6000)}`;
+  const context = (): string => `${what}: ${body.toString().slice(0, 6000)}`;
   const drops: [string, number][] = [];
   let words: Buffer;
   try {
     words = Buffer.concat([...new MetricsConverter((...drop) => drops.push(drop)).convert(body, LARGE)]);
   } catch (error) {
-    throw new Error(`the kernel took what is refused, ${told()}`, { cause: error });
+    throw new Error(`the kernel took what is refused, ${context()}`, { cause: error });
   }
-  if (!taken.text.equals(words)) expect(taken.text.toString(), told()).toBe(words.toString());
-  if (taken.drops.length + drops.length > 0) expect(summed(taken.drops), told()).toEqual(summed(drops));
+  if (!taken.text.equals(words)) expect(taken.text.toString(), context()).toBe(words.toString());
+  if (taken.drops.length + drops.length > 0) expect(summed(taken.drops), context()).toEqual(summed(drops));
   return true;
 }
 

@@ -1,5 +1,5 @@
 // The fast way from OTLP/JSON metrics to exposition text: the kernel in WebAssembly (agent/proxy/kernel) writes the lines of what collectors
-// send, and leaves single labels and metrics that it does not take to the TypeScript beside it (common/otlp-metrics/metric-lines.ts). Invariants: what it makes
+// send, and leaves single labels and metrics that it does not take to the TypeScript converter (common/otlp-metrics/metric-lines.ts). Invariants: what it makes
 // of a document are the very bytes that common/otlp-metrics/converter.ts makes; what it does not take is decided there; its memory is bounded.
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import type { Double, KeyValue, Metric, ResourceMetrics } from "../../common/otl
 import { type NamedAs, sampleValue } from "../../common/otlp-metrics/prometheus-names.ts";
 import { pointLabelName, ResourceLabels } from "../../common/otlp-metrics/series-labels.ts";
 import { type DropReason, NO_ATTRIBUTES } from "../../common/otlp-metrics/series-writer.ts";
-import { MAX_HEAD_BYTES, MAX_KERNEL_BODY_BYTES, MAX_KERNEL_TEXT_BYTES, MAX_LEFT_METRICS } from "./limits.ts";
+import { MAX_HEAD_BYTES, MAX_KERNEL_BODY_BYTES, MAX_KERNEL_TEXT_BYTES, MAX_LEFT_METRICS } from "../limits.ts";
 
 interface Exports {
   inputAt(): number;
@@ -63,7 +63,7 @@ const BOUNDS = 5;
 type Drop = readonly [reason: DropReason, points: number];
 
 export interface FastText {
-  /** Lines, perhaps none; its memory is nobody else's. */
+  /** Lines, perhaps none. The caller owns the memory. */
   readonly text: Buffer;
   /** Points left out. */
   readonly drops: readonly Drop[];

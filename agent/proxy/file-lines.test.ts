@@ -1,5 +1,5 @@
-// Requests with lines of files, through the proxy to a backend that keeps what reaches it. When the collector begins, and what it reads
-// again, is told by hand here; it does so by itself in test/faults/agent-killed.test.ts.
+// Requests with lines of files, through the proxy to a backend that keeps what reaches it. The tests report starts of the collector and
+// re-read lines themselves; test/faults/agent-killed.test.ts does it with a real collector.
 import { mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -32,7 +32,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Lines of one file, as the collector tells them that reads them now. */
+/** Lines of one file, as the running collector sends them. */
 function lines(...texts: string[]): string {
   return bodyWith((attributes) => attributes, texts);
 }
@@ -74,7 +74,7 @@ function killCollector(): void {
   nowMs += 1000;
 }
 
-/** Of several files, as the collector gathers them: read at different milliseconds. */
+/** Of several files, as the collector batches them: read at different milliseconds. */
 function together(...bodies: string[]): string {
   return `{"resourceLogs":[${bodies.map((body) => body.slice('{"resourceLogs":['.length, -2)).join(",")}]}`;
 }
@@ -84,12 +84,12 @@ function linesOf(received: Received): string[] {
   return [...textOf(received).matchAll(/"body":\{"stringValue":"([^"]*)"/g)].map(([, text = ""]) => text);
 }
 
-/** Has the backend answer as `judge` says of a request's lines, else take them. What it took. */
-function takenUnless(judge: (texts: readonly string[]) => Answer | undefined): string[] {
+/** The backend refuses a request when `refusalFor` returns a refusal for its lines. Returns the lines that it accepted. */
+function takenUnless(refusalFor: (texts: readonly string[]) => Answer | undefined): string[] {
   const taken: string[] = [];
   backend.answer = (received, response) => {
     const texts = linesOf(received);
-    const refusal = judge(texts);
+    const refusal = refusalFor(texts);
     if (!refusal) taken.push(...texts);
     (refusal ?? accept)(received, response);
   };
@@ -101,7 +101,7 @@ function textOf({ body }: Received): string {
 }
 
 describe("lines of files", () => {
-  it("reach the backend without their places, compressed as set, and nothing tells their source", async () => {
+  it("reach the backend without their offsets, compressed as set, and without their source", async () => {
     const body = lines('a "b"', "ü");
     expect(await send(body)).toMatchObject({ status: 200, body: "{}" });
     expect(await send(gzipSync(lines("c")), { "content-encoding": "gzip" })).toMatchObject({ status: 200 });
@@ -190,7 +190,7 @@ describe("lines of files", () => {
     expect(backend.received.map(linesOf)).toEqual([["a", "b"], ["c"]]);
   });
 
-  it("that an agent sent which was killed before the answer are the same bytes again, whatever company they come in", async () => {
+  it("that an agent sent which was killed before the answer are the same bytes again, whatever batch they come in", async () => {
     const came = Promise.withResolvers<{ destroy(): void }>();
     backend.answer = (_, response) => came.resolve(response);
     const [a, b] = [lines("a"), lines("b")];

@@ -1,4 +1,4 @@
-// Lines of files on their way: without their places, and once, also where the collector was killed and reads or sends them again.
+// Forwards lines of files without their offsets, and once, even if the collector was killed and reads or sends them again.
 // Invariants: what is not sent was taken by the backend before, whatever else is in doubt is sent; what may be there already is the same
 // bytes again; a batch that the backend refuses takes none of the others with it that came in one request.
 import { timingSafeEqual } from "node:crypto";
@@ -7,10 +7,10 @@ import type { Logger } from "pino";
 import { type FileBatch, type FileRequest, fileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
 import type { StoredBatches } from "../collector/files/stored-batches.ts";
 import type { Unanswered, UnansweredRequests } from "../collector/files/unanswered-requests.ts";
-import type { Verdict } from "./forward.ts";
+import { type ForwardResult, isFinal } from "./forward.ts";
 
 /** Sends a body; one that `isAlone` and too large goes in parts. */
-export type SendFiles = (body: Buffer, isAlone: boolean) => Promise<Verdict>;
+export type SendFiles = (body: Buffer, isAlone: boolean) => Promise<ForwardResult>;
 
 export class FileLines {
   readonly #stored: StoredBatches | undefined;
@@ -23,7 +23,7 @@ export class FileLines {
   }
 
   /** Answers what `send` does, or "accepted" where the backend has all lines. A refusal means that all the rest is stored. */
-  async once(request: IncomingMessage, files: FileRequest, send: SendFiles): Promise<Verdict> {
+  async once(request: IncomingMessage, files: FileRequest, send: SendFiles): Promise<ForwardResult> {
     const { batches } = files;
     // Anyone on this machine can ask the proxy; none but the collector shall have lines left out.
     if (this.#stored === undefined || !isToken(request.headers[FILES_HEADER], this.#stored.token)) return send(files.bodyOf(batches), true);
@@ -47,19 +47,19 @@ export class FileLines {
     return undefined;
   }
 
-  async #sendNew(stored: StoredBatches, { batches, bodyOf }: FileRequest, send: SendFiles): Promise<Verdict> {
+  async #sendNew(stored: StoredBatches, { batches, bodyOf }: FileRequest, send: SendFiles): Promise<ForwardResult> {
     let fresh = this.#notStored(stored, batches);
     let body = bodyOf(fresh);
     for (const other of stored.unanswered.with(fresh, body)) {
-      const verdict = await this.#sendAgain(stored, other, send);
-      if (!isFinal(verdict)) return verdict;
+      const result = await this.#sendAgain(stored, other, send);
+      if (!isFinal(result)) return result;
       fresh = this.#notStored(stored, fresh);
       body = bodyOf(fresh);
     }
-    const verdict: Verdict = fresh.length === 0 ? { kind: "accepted" } : await this.#sendNoted(stored, fresh, body, send);
-    if (verdict.kind === "accepted") for (const batch of batches) stored.add(batch);
-    if (fresh.length < 2 || verdict.kind === "accepted" || !isFinal(verdict)) return verdict;
-    let refusal: Verdict | undefined;
+    const result: ForwardResult = fresh.length === 0 ? { kind: "accepted" } : await this.#sendNoted(stored, fresh, body, send);
+    if (result.kind === "accepted") for (const batch of batches) stored.add(batch);
+    if (fresh.length < 2 || result.kind === "accepted" || !isFinal(result)) return result;
+    let refusal: ForwardResult | undefined;
     for (const batch of fresh) {
       const answer = await send(bodyOf([batch]), true);
       // What was taken until then is known when the others come again.
@@ -74,12 +74,12 @@ export class FileLines {
    * A request that comes again can have other bytes: its batches come with others, or the collector read the lines again, and then the order of
    * their attributes differs.
    */
-  async #sendNoted({ unanswered }: StoredBatches, batches: readonly FileBatch[], body: Buffer, send: SendFiles): Promise<Verdict> {
+  async #sendNoted({ unanswered }: StoredBatches, batches: readonly FileBatch[], body: Buffer, send: SendFiles): Promise<ForwardResult> {
     const isKnown = batches.some(({ key }) => key !== undefined);
     const id = isKnown ? this.#begin(unanswered, batches, body) : undefined;
-    const verdict = await send(body, batches.length === 1);
-    if (id !== undefined && isFinal(verdict)) unanswered.end(id);
-    return verdict;
+    const result = await send(body, batches.length === 1);
+    if (id !== undefined && isFinal(result)) unanswered.end(id);
+    return result;
   }
 
   #begin(unanswered: UnansweredRequests, batches: readonly FileBatch[], body: Buffer): string | undefined {
@@ -93,13 +93,13 @@ export class FileLines {
   }
 
   /** A refusal means that the backend has none of it. */
-  async #sendAgain(stored: StoredBatches, { id, batches }: Unanswered, send: SendFiles): Promise<Verdict> {
+  async #sendAgain(stored: StoredBatches, { id, batches }: Unanswered, send: SendFiles): Promise<ForwardResult> {
     const body = stored.unanswered.bodyOf(id);
     const isAlone = body !== undefined && fileRequest(body).batches.length === 1;
-    const verdict: Verdict = body ? await send(body, isAlone) : { kind: "refused", status: 400, code: "lost", message: "" };
-    if (verdict.kind === "accepted") for (const { key, readAtMs } of batches) stored.add({ key, readAtMs, json: [] });
-    if (isFinal(verdict)) stored.unanswered.end(id);
-    return verdict;
+    const result: ForwardResult = body ? await send(body, isAlone) : { kind: "refused", status: 400, code: "lost", message: "" };
+    if (result.kind === "accepted") for (const { key, readAtMs } of batches) stored.add({ key, readAtMs, json: [] });
+    if (isFinal(result)) stored.unanswered.end(id);
+    return result;
   }
 
   /** Lines that wait in the queue and were read again may come in one request. */
@@ -118,11 +118,6 @@ export class FileLines {
       return !isStored;
     });
   }
-}
-
-/** Not worth sending again as it is. */
-function isFinal(verdict: Verdict): boolean {
-  return verdict.kind === "accepted" || (verdict.kind === "refused" && verdict.status !== 429);
 }
 
 function isToken(given: string | string[] | undefined, token: string): boolean {

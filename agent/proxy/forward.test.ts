@@ -172,7 +172,7 @@ describe("answers of the backend", () => {
     expect(await post(proxy, "/v1/logs")).toMatchObject({ status: 200 });
   });
 
-  it("tells the credentials their key's age, unless the key was refused or the answer does not say", async () => {
+  it("reports the key's age to the credentials, unless the key was refused or the answer does not say", async () => {
     const backend = await startBackend((_, response) => response.writeHead(204, { "x-key-age-days": "31" }).end());
     const seen: unknown[] = [];
     const credentials: CredentialSource = { ...credentialSource("ak_first"), noteKeyAge: ({ apiKey }, days) => seen.push([apiKey, days]) };

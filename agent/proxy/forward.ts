@@ -1,13 +1,13 @@
-// Signs one body, sends it to the backend, and judges the answer. Invariant: only 204 is success, and only a refusal that is surely our
+// Signs one body, sends it to the backend, and classifies the answer. Invariant: only 204 is success, and only a refusal that is surely our
 // backend's word is final; whatever else happens means "keep it and try again", because the collector drops data on every other status.
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
 import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
 import { type Upstream, type UpstreamAnswer, UpstreamError } from "../upstream/pool.ts";
 import { isKeyRefusal, type RefusedKey } from "../upstream/refused-key.ts";
-import { MAX_RETRY_AFTER_S } from "./limits.ts";
+import { MAX_RETRY_AFTER_S } from "../limits.ts";
 
-/** The time to sign with, and where answers tell of the backend's clock (agent/upstream/clock.ts). */
+/** The time to sign with, and where answers report the backend's clock (agent/upstream/clock.ts). */
 export interface SigningClock {
   nowUnixS(): number;
   observe?(dateHeader: string | undefined, sentAtMs: number, receivedAtMs: number): void;
@@ -29,7 +29,7 @@ export interface Post {
   readonly body: Uint8Array | AsyncIterable<Uint8Array>;
 }
 
-export type Verdict =
+export type ForwardResult =
   | { readonly kind: "accepted" }
   /** Final: the backend will never take this body (400, 413), or not now (429). */
   | { readonly kind: "refused"; readonly status: number; readonly code: string; readonly message: string; readonly retryAfterS?: number }
@@ -43,14 +43,14 @@ const LONGEST_LOCAL_WAIT_S = 10;
 export const NO_KEY_YET = retry("this agent has no key yet: it is enrolling, or waiting for its Secret or credentials file");
 
 /** Sends `post`; after a 401 or 403 re-reads the credential and signs once again. Never throws, except when `signal` aborts. */
-export async function forward(parts: ForwardParts, post: Post, signal: AbortSignal): Promise<Verdict> {
+export async function forward(parts: ForwardParts, post: Post, signal: AbortSignal): Promise<ForwardResult> {
   const credential = parts.credentials.current();
   if (!credential) return NO_KEY_YET;
   const paused = pauseOf(parts, credential);
   if (paused) return paused;
   parts.refusedKey?.begin(credential);
   const first = await attempt(parts, post, credential, signal);
-  if (!mayBeStaleKey(first)) return judge(first);
+  if (!mayBeStaleKey(first)) return classify(first);
   const renewed = await renew(
     parts.credentials,
     credential,
@@ -59,12 +59,17 @@ export async function forward(parts: ForwardParts, post: Post, signal: AbortSign
   // A cut connection may be a refusal whose answer got lost (a backend may refuse before it has read the body), or just an outage:
   // only a new key makes it worth sending all of it again.
   const isRefused = first instanceof UpstreamError || isKeyRefusal(first.status, ourError(first.body).code);
-  if (!renewed || (isRefused && renewed.apiKey === credential.apiKey)) return judge(first);
-  return judge(await attempt(parts, post, renewed, signal));
+  if (!renewed || (isRefused && renewed.apiKey === credential.apiKey)) return classify(first);
+  return classify(await attempt(parts, post, renewed, signal));
+}
+
+/** Accepted, or refused for good: sending the same body again would change nothing. */
+export function isFinal(result: ForwardResult): boolean {
+  return result.kind === "accepted" || (result.kind === "refused" && result.status !== 429);
 }
 
 /** What to answer instead of using a key that the backend refused a moment ago. */
-export function pauseOf({ refusedKey }: Pick<ForwardParts, "refusedKey">, credential: Credential): Verdict | undefined {
+export function pauseOf({ refusedKey }: Pick<ForwardParts, "refusedKey">, credential: Credential): ForwardResult | undefined {
   const pause = refusedKey?.pause(credential);
   return (
     pause && retry(`the backend refuses this agent's key (${pause.reason})`, Math.min(Math.ceil(pause.waitMs / 1000), LONGEST_LOCAL_WAIT_S))
@@ -109,7 +114,7 @@ function mayBeStaleKey(outcome: UpstreamAnswer | UpstreamError): boolean {
   return outcome instanceof UpstreamError ? outcome.wasConnected : outcome.status === 401 || outcome.status === 403;
 }
 
-function judge(outcome: UpstreamAnswer | UpstreamError): Verdict {
+function classify(outcome: UpstreamAnswer | UpstreamError): ForwardResult {
   if (outcome instanceof UpstreamError) return retry(outcome.message);
   const { status } = outcome;
   if (status === 204) return { kind: "accepted" };
@@ -122,7 +127,7 @@ function judge(outcome: UpstreamAnswer | UpstreamError): Verdict {
   return retry(`the backend's address answered ${status} ${said}`, retryAfterS);
 }
 
-function retry(reason: string, retryAfterS?: number): Verdict {
+function retry(reason: string, retryAfterS?: number): ForwardResult {
   return { kind: "retry", reason, retryAfterS: bounded(retryAfterS) };
 }
 

@@ -1,16 +1,17 @@
-// Batches that the backend refuses for their size: judged by the backend's own decoder, and through the proxy as it runs.
+// Batches that the backend refuses for their size: checked by the backend's own decoder, and through the proxy as it runs.
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it, test } from "vitest";
 import { ApiError } from "../../backend/errors.ts";
 import { decodeWithHash } from "../../backend/ingest/otlp/decode-body.ts";
-import type { Verdict } from "./forward.ts";
-import { PartSender } from "./part-sender.ts";
+import type { ForwardResult } from "./forward.ts";
+import { PartSender, splitBatch } from "./part-sender.ts";
 import { accept, closeAll, errorAnswer, isSignedWith, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";
+import { BodyError } from "../../common/otlp-metrics/json-body.ts";
 
 afterEach(closeAll);
 
-const TOO_LARGE: Verdict = { kind: "refused", status: 413, code: "batch_too_large", message: "send smaller batches" };
-const ACCEPTED: Verdict = { kind: "accepted" };
+const TOO_LARGE: ForwardResult = { kind: "refused", status: 413, code: "batch_too_large", message: "send smaller batches" };
+const ACCEPTED: ForwardResult = { kind: "accepted" };
 const NOW_MS = Date.now();
 const CONTEXT = { orgId: "o", hostId: "h", node: "n", receivedAtMs: NOW_MS, firstId: "1", bodyHash: "1", retentionDays: 30 };
 
@@ -24,7 +25,7 @@ function logs(logRecords: object[], argument = ""): Buffer {
 /** Answers as the backend would, and counts records. */
 function backend() {
   const taken = { records: 0, bodies: [] as string[] };
-  const send = async (body: Buffer): Promise<Verdict> => {
+  const send = async (body: Buffer): Promise<ForwardResult> => {
     try {
       taken.records += decodeWithHash({ signal: "logs", body, context: CONTEXT }).accepted;
       taken.bodies.push(body.toString());
@@ -81,7 +82,7 @@ test("after a failure it goes on with the part that failed, and the parts are th
   expect(all.taken.bodies.length).toBeGreaterThan(3);
   const sent: string[] = [];
   const { parts } = sender();
-  const failing = async (body: Buffer): Promise<Verdict> => {
+  const failing = async (body: Buffer): Promise<ForwardResult> => {
     sent.push(body.toString());
     return sent.length === 3 ? { kind: "retry", reason: "away", retryAfterS: 1 } : ACCEPTED;
   };
@@ -90,7 +91,7 @@ test("after a failure it goes on with the part that failed, and the parts are th
   expect(sent).toEqual(all.taken.bodies.toSpliced(3, 0, all.taken.bodies[2] ?? ""));
 });
 
-test("a part refused for its content is final, and told when the rest is stored", async () => {
+test("a part refused for its content is final, and reported when the rest is stored", async () => {
   const { taken, send } = backend();
   const wrong = record(5, { severityText: 5 });
   const batch = logs([...Array.from({ length: 3000 }, (_, index) => record(index)), wrong], "x".repeat(64_000));
@@ -102,7 +103,7 @@ test("a part refused for its content is final, and told when the rest is stored"
   expect(taken.records).toBeGreaterThan(2000);
 });
 
-test("where there is nothing to be cut, the refusal of the whole stands", async () => {
+test("a batch that cannot be split keeps the refusal of the whole", async () => {
   const { send } = backend();
   expect(await sender().parts.send("logs", Buffer.from("{}"), TOO_LARGE, send)).toEqual(TOO_LARGE);
 });
@@ -129,7 +130,7 @@ describe("batches through the proxy", () => {
     expect(proxy.status()[signal as "logs"]).toMatchObject({ accepted: 1, retried: 0, refused: 0 });
   });
 
-  it("of a record that is too large by itself: it is left out, counted and told, and holds up nothing", async () => {
+  it("of a record that is too large by itself: it is left out, counted and logged, and holds up nothing", async () => {
     const backend = await startBackend((received, response) =>
       received.body.includes("huge") ? errorAnswer(413, "batch_too_large")(received, response) : accept(received, response),
     );
@@ -141,4 +142,89 @@ describe("batches through the proxy", () => {
     expect(proxy.status().logs).toMatchObject({ accepted: 1, refused: 0, droppedPoints: { too_large: 1 } });
     expect(proxy.logged()).toContain("records of logs are left out: too_large: batch_too_large: why");
   });
+});
+
+const recordOf = (index: number, text = "x") => ({
+  timeUnixNano: String(1_700_000_000_000_000_000n + BigInt(index)),
+  body: { stringValue: text },
+});
+const resource = (name: string) => ({ attributes: [{ key: "service.name", value: { stringValue: name } }] });
+const document = {
+  future: 1,
+  resourceLogs: [
+    {
+      resource: resource("a"),
+      schemaUrl: "u",
+      scopeLogs: [{ scope: { name: "s" }, logRecords: [0, 1, 2, 3].map((index) => recordOf(index)) }, {}],
+    },
+    { resource: resource("empty") },
+    {
+      resource: resource("b"),
+      scopeLogs: [{ scope: { name: "t" }, logRecords: null }, { logRecords: [recordOf(4), recordOf(5, "y".repeat(5000)), recordOf(6)] }],
+    },
+  ],
+};
+const json = Buffer.from(JSON.stringify(document));
+
+interface Parsed {
+  resourceLogs: { resource: object; schemaUrl?: string; scopeLogs: { scope?: object; logRecords: object[] }[] }[];
+}
+
+function parts(limits: { storedBytes?: number; sentBytes?: number }) {
+  return [...splitBatch("logs", json, { storedBytes: 1e9, sentBytes: 1e9, ...limits })];
+}
+
+function flat(body: Buffer): object[] {
+  const { resourceLogs } = JSON.parse(body.toString()) as Parsed;
+  return resourceLogs.flatMap(({ resource: of, schemaUrl, scopeLogs }) =>
+    scopeLogs.flatMap(({ scope, logRecords }) => logRecords.map((each) => ({ of, schemaUrl, scope, each }))),
+  );
+}
+
+test.each([{ storedBytes: 1 }, { storedBytes: 900 }, { storedBytes: 3000 }, { sentBytes: 400 }, {}])(
+  "within %j each recordOf comes once, in order, with its resource and scope, and the same bytes each time",
+  (limits) => {
+    const found = parts(limits);
+    expect(found.flatMap(({ body }) => flat(body))).toEqual(expectedRecords());
+    expect(found.map(({ records }) => records)).toEqual(found.map(({ body }) => flat(body).length));
+    expect(parts(limits)).toEqual(found);
+    for (const { body } of found) expect(JSON.parse(body.toString())).toMatchObject({ future: 1 });
+  },
+);
+
+test("a part is as large as it may be, and a recordOf that is too large is a part of its own", () => {
+  expect(parts({ storedBytes: 1 }).map(({ records }) => records)).toEqual([1, 1, 1, 1, 1, 1, 1]);
+  expect(parts({}).map(({ records }) => records)).toEqual([7]);
+  expect(parts({ storedBytes: 3000 }).map(({ records }) => records)).toEqual([5, 1, 1]);
+  for (const { body, records } of parts({ sentBytes: 600 })) expect(records === 1 || body.length < 800).toBe(true);
+});
+
+test("spans are cut likewise; nothing gives no part, and what is no document is malformed", () => {
+  const spans = Buffer.from(JSON.stringify({ resourceSpans: [{ scopeSpans: [{ spans: [{ name: "1" }, { name: "2" }] }] }] }));
+  expect([...splitBatch("traces", spans, { storedBytes: 1, sentBytes: 1 })].map(({ body }) => body.toString())).toEqual(
+    ["1", "2"].map((name) => `{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"${name}"}]}]}]}`),
+  );
+  const split = (text: string) => [...splitBatch("logs", Buffer.from(text), { storedBytes: 1, sentBytes: 1 })];
+  expect(split("{}")).toEqual([]);
+  for (const text of ["", "[", "null", '{"resourceLogs":{}}', '{"resourceLogs":[null]}']) expect(() => split(text)).toThrow(BodyError);
+});
+
+function expectedRecords(): object[] {
+  const [a, , b] = document.resourceLogs;
+  const of = (at: typeof a, scope: object | undefined, records: object[]) =>
+    records.map((each) => ({ of: at?.resource, schemaUrl: at?.schemaUrl, scope, each }));
+  return [
+    ...of(
+      a,
+      { name: "s" },
+      [0, 1, 2, 3].map((index) => recordOf(index)),
+    ),
+    ...of(b, undefined, [recordOf(4), recordOf(5, "y".repeat(5000)), recordOf(6)]),
+  ];
+}
+
+test("a document of millions of empty objects is too large, and no other kind of wrong", () => {
+  const hostile = Buffer.from(`{"resourceLogs":[${"{},".repeat(3_100_000)}{}]}`);
+  const split = (): unknown => [...splitBatch("logs", hostile, { storedBytes: 1 << 20, sentBytes: 1 << 20 })];
+  expect(split).toThrow(expect.objectContaining({ name: "BodyError", kind: "too_large" }));
 });

@@ -3,14 +3,14 @@
 // takes longer than one request has time goes on where it stopped; a record that is too large by itself is left out and counted, and
 // holds up nothing.
 import { createHash } from "node:crypto";
-import type { Verdict } from "./forward.ts";
-import { MAX_PARTLY_SENT_BATCHES } from "./limits.ts";
-import { FIRST_LIMITS, type Part, type PartLimits, splitBatch } from "./split-batch.ts";
+import { type ForwardResult, isFinal } from "./forward.ts";
+import { MAX_PARTLY_SENT_BATCHES } from "../limits.ts";
+import { BodyError, parseDocument } from "../../common/otlp-metrics/json-body.ts";
 
 type SplitSignal = "logs" | "traces";
 
 /** Sends one part as a request of its own. */
-export type SendPart = (body: Buffer) => Promise<Verdict>;
+export type SendPart = (body: Buffer) => Promise<ForwardResult>;
 
 const FEWER = 8;
 
@@ -25,18 +25,18 @@ export class PartSender {
 
   /**
    * "accepted" when every part is stored or left out; a refusal for another reason than its size when the rest is. `tooLarge` is the answer
-   * to the whole, and stands when there is nothing to be cut.
+   * to the whole; it is returned when the batch cannot be split.
    */
-  async send(signal: SplitSignal, json: Buffer, tooLarge: Verdict, send: SendPart): Promise<Verdict> {
+  async send(signal: SplitSignal, json: Buffer, tooLarge: ForwardResult, send: SendPart): Promise<ForwardResult> {
     const batch = createHash("sha256").update(json).digest("base64");
     let index = 0;
-    let refusal: Verdict | undefined;
+    let refusal: ForwardResult | undefined;
     for (const part of splitBatch(signal, json, FIRST_LIMITS)) {
       index += 1;
       if (index <= (this.#done.get(batch) ?? 0)) continue;
-      const verdict = await this.#sendPart(signal, part, FIRST_LIMITS, send);
-      if (!isFinal(verdict)) return verdict;
-      if (verdict.kind === "refused") refusal = verdict;
+      const result = await this.#sendPart(signal, part, FIRST_LIMITS, send);
+      if (!isFinal(result)) return result;
+      if (result.kind === "refused") refusal = result;
       this.#remember(batch, index);
     }
     this.#done.delete(batch);
@@ -44,15 +44,15 @@ export class PartSender {
     return refusal ?? { kind: "accepted" };
   }
 
-  async #sendPart(signal: SplitSignal, part: Part, limits: PartLimits, send: SendPart): Promise<Verdict> {
-    const verdict = await send(part.body);
-    if (verdict.kind !== "refused" || verdict.status !== 413) return verdict;
+  async #sendPart(signal: SplitSignal, part: Part, limits: PartLimits, send: SendPart): Promise<ForwardResult> {
+    const result = await send(part.body);
+    if (result.kind !== "refused" || result.status !== 413) return result;
     if (part.records === 1) {
-      this.#onDrop(signal, 1, `${verdict.code}: ${verdict.message}`);
+      this.#onDrop(signal, 1, `${result.code}: ${result.message}`);
       return { kind: "accepted" };
     }
     const smaller = { storedBytes: limits.storedBytes / FEWER, sentBytes: limits.sentBytes / FEWER };
-    let refusal: Verdict = { kind: "accepted" };
+    let refusal: ForwardResult = { kind: "accepted" };
     for (const smallerPart of splitBatch(signal, part.body, smaller)) {
       const answer = await this.#sendPart(signal, smallerPart, smaller, send);
       if (!isFinal(answer)) return answer;
@@ -69,7 +69,113 @@ export class PartSender {
   }
 }
 
-/** Not worth sending again. */
-function isFinal(verdict: Verdict): boolean {
-  return verdict.kind === "accepted" || (verdict.kind === "refused" && verdict.status !== 429);
+// Cuts an OTLP/JSON document of logs or traces that the backend refuses for its size into smaller ones. Invariant: pure, so that what is
+// sent again after a failure is the same bytes and stored once; no record is lost or doubled, and each keeps its resource and scope.
+// A number beyond 2^53 would be rounded; the collector writes 64-bit integers as strings.
+
+export interface Part {
+  readonly body: Buffer;
+  readonly records: number;
+}
+
+/** What a part may be at most; one record alone may be more. */
+export interface PartLimits {
+  /** As it is stored, each record with its resource and scope. */
+  readonly storedBytes: number;
+  /** As it is sent. */
+  readonly sentBytes: number;
+}
+
+/** Half of what the backend takes: the estimate here is rough. */
+export const FIRST_LIMITS: PartLimits = { storedBytes: 64 << 20, sentBytes: 16 << 20 };
+
+type Message = Readonly<Record<string, unknown>>;
+
+const NAMES = {
+  logs: { resources: "resourceLogs", scopes: "scopeLogs", records: "logRecords" },
+  traces: { resources: "resourceSpans", scopes: "scopeSpans", records: "spans" },
+} as const;
+
+/** Overhead that the backend stores with each record, estimated. */
+const ROW_BYTES = 256;
+
+/** In the order of the document. Throws BodyError "malformed" when it is none, "too_large" when it has too many values. */
+export function* splitBatch(signal: keyof typeof NAMES, json: Buffer, limits: PartLimits): Generator<Part, void> {
+  const names = NAMES[signal];
+  try {
+    const { [names.resources]: resources, ...rest } = parseDocument(json) as Message;
+    const part = new PartBuilder(names.resources, rest);
+    for (const { [names.scopes]: scopes, ...resource } of messages(resources)) {
+      for (const { [names.records]: records, ...scope } of messages(scopes)) {
+        const sharedBytes = lengthOf(resource) + lengthOf(scope);
+        let into: Message[] | undefined;
+        for (const record of messages(records)) {
+          const bytes = lengthOf(record);
+          const addedBytes = into ? 0 : sharedBytes;
+          if (part.exceeds(limits, ROW_BYTES + sharedBytes + bytes, addedBytes + bytes)) {
+            yield part.take();
+            into = undefined;
+          }
+          into ??= part.begin(sharedBytes, (list) => ({ ...resource, [names.scopes]: [{ ...scope, [names.records]: list }] }));
+          part.add(into, record, ROW_BYTES + sharedBytes + bytes, bytes);
+        }
+      }
+    }
+    if (part.records > 0) yield part.take();
+  } catch (cause) {
+    if (cause instanceof BodyError) throw cause;
+    throw new BodyError("malformed", `${signal} that are not an OTLP/JSON document`, { cause });
+  }
+}
+
+class PartBuilder {
+  readonly #name: string;
+  readonly #rest: Message;
+  #resources: Message[] = [];
+  #storedBytes = 0;
+  #sentBytes = 0;
+  records = 0;
+
+  constructor(name: string, rest: Message) {
+    this.#name = name;
+    this.#rest = rest;
+  }
+
+  /** Whether one more record is too much; never for the first. */
+  exceeds(limits: PartLimits, storedBytes: number, sentBytes: number): boolean {
+    return this.records > 0 && (this.#storedBytes + storedBytes > limits.storedBytes || this.#sentBytes + sentBytes > limits.sentBytes);
+  }
+
+  /** A list for records of one resource and scope, in which `wrap` puts it. */
+  begin(sharedBytes: number, wrap: (list: Message[]) => Message): Message[] {
+    const list: Message[] = [];
+    this.#resources.push(wrap(list));
+    this.#sentBytes += sharedBytes;
+    return list;
+  }
+
+  add(list: Message[], record: Message, storedBytes: number, sentBytes: number): void {
+    list.push(record);
+    this.#storedBytes += storedBytes;
+    this.#sentBytes += sentBytes;
+    this.records += 1;
+  }
+
+  take(): Part {
+    const part = { body: Buffer.from(JSON.stringify({ ...this.#rest, [this.#name]: this.#resources })), records: this.records };
+    this.#resources = [];
+    this.#storedBytes = 0;
+    this.#sentBytes = 0;
+    this.records = 0;
+    return part;
+  }
+}
+
+/** Absent and null are empty. */
+function messages(list: unknown): readonly Message[] {
+  return (list ?? []) as readonly Message[];
+}
+
+function lengthOf(message: Message): number {
+  return Buffer.byteLength(JSON.stringify(message));
 }

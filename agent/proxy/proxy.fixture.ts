@@ -1,4 +1,4 @@
-// The proxy as it runs, before a real HTTP backend on loopback that keeps what reaches it and answers as it is told. For the tests of
+// The proxy as it runs, before a real HTTP backend on loopback that keeps what reaches it and answers as the test says. For the tests of
 // this folder; each closes what was opened with `afterEach(closeAll)`.
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";

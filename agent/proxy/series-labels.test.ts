@@ -84,7 +84,7 @@ describe("labels", () => {
     ]);
   });
 
-  it("are never more than the store takes: the least telling of the resource go first", () => {
+  it("are never more than the store takes: the least informative of the resource go first", () => {
     const [line = ""] = series([gauge("m", many("p", 10))], { ...many("a", 40), "k8s.pod.uid": "u", "service.name": "s" });
     expect(line.match(/="/g)).toHaveLength(MAX_LABELS);
     expect(line).toMatch(/^m\{job="s",k8s_pod_uid="u",service_name="s",a0="1".*p9="1"\}$/);

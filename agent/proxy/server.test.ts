@@ -1,4 +1,4 @@
-// The proxy against a real HTTP backend on loopback: what reaches it, under which signature, and what the collector is told.
+// The proxy against a real HTTP backend on loopback: what reaches it, under which signature, and what the proxy answers the collector.
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:net";

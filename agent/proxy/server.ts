@@ -15,11 +15,11 @@ import type { Upstream } from "../upstream/pool.ts";
 import type { RefusedKey } from "../upstream/refused-key.ts";
 import { BodyError } from "../../common/otlp-metrics/json-body.ts";
 import { compress, contentEncoding, decompress, type Encoding, HeldBody, MemoryBudget, Reservation } from "./body.ts";
-import { forward, NO_KEY_YET, pauseOf, type Post, type SigningClock, type Verdict } from "./forward.ts";
+import { forward, NO_KEY_YET, pauseOf, type Post, type SigningClock, type ForwardResult } from "./forward.ts";
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { fastConverter, fastConverterProblem } from "./fast-exposition.ts";
 import { FileLines } from "./file-lines.ts";
-import { MAX_BODY_BYTES, MAX_JSON_BODY_BYTES, MAX_PROXY_CONNECTIONS } from "./limits.ts";
+import { MAX_BODY_BYTES, MAX_JSON_BODY_BYTES, MAX_PROXY_CONNECTIONS } from "../limits.ts";
 import { PartSender } from "./part-sender.ts";
 import { SignalRecord, type SignalStatus } from "./signal-status.ts";
 
@@ -71,7 +71,7 @@ const DRAIN_MS = 30_000;
 export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const { listen } = options;
   if (!isLoopback(listen.host))
-    throw new Error(`the proxy listens on loopback only, not on ${listen.host}: whoever reaches it is signed for`);
+    throw new Error(`the proxy listens on loopback only, not on ${listen.host}: it signs every request that reaches it`);
   const proxy = new LoopbackProxy(options);
   await proxy.listen(listen);
   return proxy;
@@ -143,15 +143,15 @@ class LoopbackProxy implements Proxy {
     if (!route) return send(response, 404, refusal("not_found", "the proxy takes POST /v1/logs, /v1/traces and /v1/metrics"));
     const abort = new AbortController();
     const late = setTimeout(() => abort.abort(), ANSWER_WITHIN_MS);
-    // Of lines of files it shall be known whether the backend took them: a collector that is killed sends them again, in another company.
+    // Of lines of files it shall be known whether the backend took them: a collector that is killed sends them again, in other batches.
     const graceMs = request.headers[FILES_HEADER] === undefined ? 0 : OUTCOME_WITHIN_MS;
     response.once("close", () => response.writableFinished || setTimeout(() => abort.abort(), graceMs).unref());
     try {
       using reservation = new Reservation(this.#budget);
-      const verdict = await this.#take(request, route, reservation, abort.signal);
-      await this.#conclude(response, route, verdict, reservation.bytes);
+      const result = await this.#take(request, route, reservation, abort.signal);
+      await this.#conclude(response, route, result, reservation.bytes);
     } catch (error) {
-      await this.#conclude(response, route, verdictOf(error), 0);
+      await this.#conclude(response, route, resultOfError(error), 0);
     } finally {
       clearTimeout(late);
     }
@@ -166,7 +166,7 @@ class LoopbackProxy implements Proxy {
     return hosts.length === 1 && isOurPort && isLoopback(host.slice(0, separator)) && request.headers.origin === undefined;
   }
 
-  async #take(request: IncomingMessage, { signal, path }: Route, reservation: Reservation, abort: AbortSignal): Promise<Verdict> {
+  async #take(request: IncomingMessage, { signal, path }: Route, reservation: Reservation, abort: AbortSignal): Promise<ForwardResult> {
     const credential = this.#options.credentials.current();
     if (!credential) return NO_KEY_YET;
     const paused = pauseOf(this.#options, credential);
@@ -184,33 +184,33 @@ class LoopbackProxy implements Proxy {
     if (signal === "logs" && request.headers[FILES_HEADER] !== undefined) {
       const files = fileRequest(await this.#inflate(await body.takeWhole(), encoding, reservation));
       return this.#fileLines.once(request, files, async (json, isAlone) => {
-        const verdict = await this.#compressAndSend({ path, headers: JSON_CONTENT, body: json }, abort);
-        return isAlone ? this.#inParts({ signal, path }, json, verdict, reservation, abort) : verdict;
+        const result = await this.#compressAndSend({ path, headers: JSON_CONTENT, body: json }, abort);
+        return isAlone ? this.#inParts({ signal, path }, json, result, reservation, abort) : result;
       });
     }
-    const verdict = await this.#sendWhole(body, encoding, path, abort);
-    if (!isTooLarge(verdict)) return verdict;
+    const result = await this.#sendWhole(body, encoding, path, abort);
+    if (!isTooLarge(result)) return result;
     const json = await this.#inflate(await body.whole(), encoding, reservation);
-    return this.#inParts({ signal, path }, json, verdict, reservation, abort, encoding === "identity" ? undefined : encoding);
+    return this.#inParts({ signal, path }, json, result, reservation, abort, encoding === "identity" ? undefined : encoding);
   }
 
-  /** `verdict`: on the whole. */
+  /** `result` is that of the whole body. */
   async #inParts(
     { signal, path }: Route & { signal: "logs" | "traces" },
     json: Buffer,
-    verdict: Verdict,
+    result: ForwardResult,
     reservation: Reservation,
     abort: AbortSignal,
     compression?: Compression,
-  ): Promise<Verdict> {
-    if (!isTooLarge(verdict)) return verdict;
+  ): Promise<ForwardResult> {
+    if (!isTooLarge(result)) return result;
     reservation.growTo(PARSED_FACTOR * json.length);
-    return this.#parts.send(signal, json, verdict, (part) =>
+    return this.#parts.send(signal, json, result, (part) =>
       this.#compressAndSend({ path, headers: JSON_CONTENT, body: part }, abort, compression),
     );
   }
 
-  async #sendWhole(body: HeldBody, encoding: Encoding, path: string, abort: AbortSignal): Promise<Verdict> {
+  async #sendWhole(body: HeldBody, encoding: Encoding, path: string, abort: AbortSignal): Promise<ForwardResult> {
     if (encoding === "identity" && this.#options.compression !== "none") {
       return this.#compressAndSend({ path, headers: JSON_CONTENT, body: await body.whole() }, abort);
     }
@@ -233,14 +233,14 @@ class LoopbackProxy implements Proxy {
   }
 
   /** All posts must succeed; sent again after a failure, the samples are the same and stored once. Takes `json` over. */
-  async #sendMetrics(json: Buffer, path: string, reservation: Reservation, abort: AbortSignal): Promise<Verdict> {
+  async #sendMetrics(json: Buffer, path: string, reservation: Reservation, abort: AbortSignal): Promise<ForwardResult> {
     try {
       for (const body of this.#converter.convert(json, MAX_BODY_BYTES)) {
         reservation.growTo(body.length);
         const post = await this.#compressed({ path, headers: TEXT_CONTENT, body }, this.#options.compression);
         if (post.body !== body) freeBuffer(body);
-        const verdict = await forward(this.#options, post, abort);
-        if (verdict.kind !== "accepted") return verdict;
+        const result = await forward(this.#options, post, abort);
+        if (result.kind !== "accepted") return result;
       }
       return { kind: "accepted" };
     } finally {
@@ -252,7 +252,7 @@ class LoopbackProxy implements Proxy {
     post: Post & { body: Uint8Array },
     abort: AbortSignal,
     compression: Compression = this.#options.compression,
-  ): Promise<Verdict> {
+  ): Promise<ForwardResult> {
     return forward(this.#options, await this.#compressed(post, compression), abort);
   }
 
@@ -262,22 +262,22 @@ class LoopbackProxy implements Proxy {
     return { ...post, headers, body: await compress(post.body, compression) };
   }
 
-  async #conclude(response: ServerResponse, { signal }: Route, verdict: Verdict, bytes: number): Promise<void> {
+  async #conclude(response: ServerResponse, { signal }: Route, result: ForwardResult, bytes: number): Promise<void> {
     // Its receiver is gone: the collector will send it again, and counts for it then.
     if (response.destroyed) return;
     const record = this.#records[signal];
-    if (verdict.kind === "accepted") {
+    if (result.kind === "accepted") {
       record.accepted(bytes);
       return send(response, 200, "{}");
     }
-    if (verdict.kind === "retry") {
-      record.retry(verdict.reason);
-      return send(response, 503, refusal("unavailable", verdict.reason), verdict.retryAfterS);
+    if (result.kind === "retry") {
+      record.retry(result.reason);
+      return send(response, 503, refusal("unavailable", result.reason), result.retryAfterS);
     }
-    const reason = `${verdict.code}: ${verdict.message}`;
-    if (verdict.status === 429) record.retry(reason);
-    else record.refused(verdict.status, reason);
-    return send(response, verdict.status, refusal(verdict.code, verdict.message), verdict.retryAfterS);
+    const reason = `${result.code}: ${result.message}`;
+    if (result.status === 429) record.retry(reason);
+    else record.refused(result.status, reason);
+    return send(response, result.status, refusal(result.code, result.message), result.retryAfterS);
   }
 
   /** Takes no new connections and waits until each request is answered; what is not after DRAIN_MS is cut off. */
@@ -295,12 +295,12 @@ class LoopbackProxy implements Proxy {
 const JSON_CONTENT = { "content-type": "application/json" };
 const TEXT_CONTENT = { "content-type": "text/plain; version=0.0.4; charset=utf-8" };
 
-function isTooLarge(verdict: Verdict): boolean {
-  return verdict.kind === "refused" && verdict.status === 413;
+function isTooLarge(result: ForwardResult): boolean {
+  return result.kind === "refused" && result.status === 413;
 }
 
 /** What to answer when the proxy could not even ask the backend. */
-function verdictOf(error: unknown): Verdict {
+function resultOfError(error: unknown): ForwardResult {
   const message = error instanceof Error ? error.message : String(error);
   const kind = error instanceof BodyError ? error.kind : undefined;
   if (kind === "too_large") return { kind: "refused", status: 413, code: "body_too_large", message };
@@ -312,14 +312,14 @@ function refusal(code: string, message: string): string {
   return JSON.stringify({ error: code, message });
 }
 
-/** Callers who are not the collector, and bodies too large, are not listened to any further; node reads the rest of any other body. */
-const NOT_HEARD_OUT = [403, 404, 413];
+/** The body of a caller who is not the collector, and one that is too large, is not read further; node reads the rest of any other body. */
+const NOT_READ_FURTHER = [403, 404, 413];
 
 /** Resolves once the answer is handed over, or its receiver is gone. */
 function send(response: ServerResponse, status: number, body: string, retryAfterS?: number): Promise<void> {
   const headers: Record<string, string | number> = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
   if (retryAfterS !== undefined) headers["retry-after"] = retryAfterS;
-  if (NOT_HEARD_OUT.includes(status) && !response.req.complete) headers["connection"] = "close";
+  if (NOT_READ_FURTHER.includes(status) && !response.req.complete) headers["connection"] = "close";
   const { promise, resolve } = Promise.withResolvers<void>();
   response.once("close", resolve).once("finish", resolve);
   response.writeHead(status, headers).end(body);

@@ -4,7 +4,7 @@ import { accept, closeAll, post, startBackend, startWith } from "./proxy.fixture
 afterEach(closeAll);
 
 describe("an outage", () => {
-  it("is told when it begins and when it ends, not for each request", async () => {
+  it("is logged when it begins and when it ends, not for each request", async () => {
     let nowMs = 0;
     const backend = await startBackend((_, response) => response.writeHead(500).end());
     const proxy = await startWith(backend.url, { nowMs: () => nowMs });

@@ -1,5 +1,5 @@
 // What became of one signal's requests: counts, last success, last error, and the story of an outage in two log lines instead of one per
-// request. Invariant: an outage is told when it begins, reminded of at REMIND_MS, and told when it ends.
+// request. Invariant: an outage is logged when it begins, every REMIND_MS, and when it ends.
 import type { Logger } from "pino";
 import { Outage, type OutageFacts } from "../../common/outage.ts";
 import type { Signal } from "../settings.ts";
@@ -32,7 +32,7 @@ export class SignalRecord {
   readonly #outage: Outage<string>;
   #lastSuccessMs: number | undefined;
   #lastError: { atMs: number; message: string } | undefined;
-  #refusalToldAtMs = Number.NEGATIVE_INFINITY;
+  #refusalLoggedAtMs = Number.NEGATIVE_INFINITY;
   readonly #dropped = new Map<string, number>();
   readonly #counts = { accepted: 0, retried: 0, refused: 0, acceptedBytes: 0 };
 
@@ -40,14 +40,14 @@ export class SignalRecord {
     this.#signal = signal;
     this.#log = log;
     this.#nowMs = nowMs;
-    const told = (reason: string, { seconds, failures }: OutageFacts): void =>
+    const warn = (reason: string, { seconds, failures }: OutageFacts): void =>
       log.warn(
         { event: "proxy.signal_failing", signal, failing_s: seconds, retried: failures },
         `${signal} do not get through; the collector keeps them and tries again: ${reason}`,
       );
     this.#outage = new Outage({
-      began: told,
-      reminded: told,
+      began: warn,
+      reminded: warn,
       remindEveryMs: REMIND_MS,
       ended: ({ seconds, failures }) =>
         log.info(
@@ -79,15 +79,15 @@ export class SignalRecord {
     const nowMs = this.#nowMs();
     this.#counts.refused++;
     this.#lastError = { atMs: nowMs, message };
-    if (nowMs - this.#refusalToldAtMs < REFUSAL_REMIND_MS) return;
-    this.#refusalToldAtMs = nowMs;
+    if (nowMs - this.#refusalLoggedAtMs < REFUSAL_REMIND_MS) return;
+    this.#refusalLoggedAtMs = nowMs;
     this.#log.error(
       { event: "proxy.request_refused", signal: this.#signal, status, refused: this.#counts.refused },
       `a request of ${this.#signal} was refused and is lost: ${message}`,
     );
   }
 
-  /** Told once for each reason: what cannot be converted comes again with every export. */
+  /** Logged once per reason: data that cannot be converted comes again with every export. */
   dropped(reason: string, count: number, detail?: string): void {
     const before = this.#dropped.get(reason);
     this.#dropped.set(reason, (before ?? 0) + count);

@@ -14,7 +14,7 @@ export interface ClaimOptions {
   readonly report: (status: StateStatus) => void;
 }
 
-const LOOK_EVERY_MS = 250;
+const CHECK_EVERY_MS = 250;
 
 /** Resolves with the folder of this identity, or undefined when `stopped`. Says once why it waits. Throws StateDirError. */
 export async function claimState(
@@ -39,7 +39,7 @@ export async function claimState(
       report({ folder: undefined, owner: undefined, waits: claimed, others: stateDir.others(undefined) });
     }
     logged = claimed;
-    await pause(LOOK_EVERY_MS, stopped);
+    await pause(CHECK_EVERY_MS, stopped);
   }
   return undefined;
 }
@@ -64,6 +64,6 @@ export async function untilAnother(
   while (!stopped.aborted) {
     const credential = identity.current();
     if (credential ? !state.accepts(credential) : identity.isKnown() && state.owner !== undefined) return;
-    await pause(LOOK_EVERY_MS, stopped);
+    await pause(CHECK_EVERY_MS, stopped);
   }
 }

@@ -1,4 +1,4 @@
-// Whose the state on this node is: queue, places in files, collector configuration. Each identity has a folder of its own: the first one
+// Whose the state on this node is: queue, file offsets, collector configuration. Each identity has a folder of its own: the first one
 // STATE_DIR itself, others STATE_DIR/identities/<id>. Invariants: a folder is used only by the identity that its mark (`owner.json`)
 // names, and by one agent at a time (lock.ts); what belongs to another is neither sent, changed nor removed, and is said; a mark
 // is only written under the folder's lock.

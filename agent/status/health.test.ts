@@ -4,7 +4,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { type HealthServer, startHealthServer } from "./health.ts";
-import type { AgentStatus, HealthSource } from "./status.ts";
+import type { AgentStatus, HealthSource } from "./metrics.ts";
 
 let server: HealthServer | undefined;
 afterEach(async () => server?.[Symbol.asyncDispose]());
@@ -98,7 +98,7 @@ describe("the agent's health", () => {
     expect(text).toMatch(/^atherops_agent_info\{program="p",version="1"\} 1$/m);
   });
 
-  test("tells Prometheus what was left out, and why", async () => {
+  test("reports to Prometheus what was left out, and why", async () => {
     const of = { lastSuccess: null, lastError: null, failingSince: null, accepted: 1, retried: 0, refused: 0, acceptedBytes: 9 };
     const metrics = { ...of, droppedPoints: { delta: 3, bad_time: 1 } };
     const logs = { ...of, droppedPoints: { too_large: 2 } };
@@ -108,7 +108,7 @@ describe("the agent's health", () => {
     expect(text).toContain('atherops_agent_records_dropped_total{signal="logs",reason="too_large"} 2\n');
   });
 
-  test("answers other paths and methods in words", async () => {
+  test("answers other paths and methods with a message", async () => {
     expect((await get("/secret", {})).status).toBe(404);
     const answer = await fetch(`http://127.0.0.1:${server?.port}/healthz`, { method: "POST" });
     expect(answer.status).toBe(405);
@@ -116,22 +116,22 @@ describe("the agent's health", () => {
 
   test("asks the collector once for all who want to know at the same time whether it is healthy", async () => {
     const { promise: healthy, resolve } = Promise.withResolvers<boolean>();
-    const heard = { questions: 0, ofCollector: 0 };
+    const asked = { questions: 0, ofCollector: 0 };
     const source = sourceOf({ identity: IDENTITY, collector: RUNNING });
     server = await startHealthServer(
       { host: "127.0.0.1", port: 0 },
       {
         ...source,
-        status: () => (heard.questions++, source.status()),
-        collectorHealthy: () => (heard.ofCollector++, healthy),
+        status: () => (asked.questions++, source.status()),
+        collectorHealthy: () => (asked.ofCollector++, healthy),
       },
     );
     const { port } = server;
     const answers = Array.from({ length: 20 }, () => fetch(`http://127.0.0.1:${port}/readyz`));
-    await vi.waitFor(() => expect(heard.questions).toBe(20), { timeout: 30_000 });
+    await vi.waitFor(() => expect(asked.questions).toBe(20), { timeout: 30_000 });
     resolve(true);
     expect((await Promise.all(answers)).map((answer) => answer.status)).toEqual(answers.map(() => 200));
-    expect(heard.ofCollector).toBe(1);
+    expect(asked.ofCollector).toBe(1);
   });
 
   test("asks the collector seldom for metrics that many want at the same time", async () => {

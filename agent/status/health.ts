@@ -1,14 +1,13 @@
 // What an operator and a kubelet ask the agent: /healthz (the process answers), /readyz (telemetry can be signed, and the collector runs),
 // /status (all of it as JSON), /metrics (for Prometheus, the collector's own among them). Invariant: no secret is in any answer, and none
-// depends on the backend being reachable, so that an outage of the backend restarts no agent. Whoever reaches the node can ask: what one
-// address can hold has a bound, and the collector is asked once for all who ask at the same time.
+// depends on the backend being reachable, so that an outage of the backend restarts no agent. Every client that reaches the node can ask:
+// connections per address are limited, and the collector is asked once for all who ask at the same time.
 import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { createServer } from "../../common/http.ts";
-import { renderMetrics } from "./metrics.ts";
+import { type AgentStatus, type HealthSource, renderMetrics } from "./metrics.ts";
 import { inValueNames, type ListenAddress } from "../settings.ts";
-import type { AgentStatus, HealthSource } from "./status.ts";
 
 export interface HealthServer extends AsyncDisposable {
   readonly port: number;
@@ -16,7 +15,7 @@ export interface HealthServer extends AsyncDisposable {
 
 /** A kubelet or a Prometheus has one or two. Others must not be able to take theirs: the bound is of each address. */
 const MOST_CONNECTIONS_OF_AN_ADDRESS = 64;
-/** Of a connection on which nothing goes on, such as an answer that nobody reads. */
+/** Closes a connection without progress, such as an answer that no client reads. */
 const IDLE_MS = 30_000;
 
 /** Resolves once it listens; rejects, naming HEALTH_LISTEN, when it cannot. */

@@ -3,6 +3,7 @@ import { expect, test, vi } from "vitest";
 import { BackendError } from "../upstream/backend-api.ts";
 import { RefusedKey } from "../upstream/refused-key.ts";
 import { HeartbeatLoop } from "./heartbeat.ts";
+import { stub } from "../../test/fixtures/stub.ts";
 
 const PATIENTLY = { timeout: 10_000 };
 const later = new BackendError("over_quota", "faster than they are kept", { status: 429, retryAfterS: 5 });
@@ -20,7 +21,7 @@ function loop(answer: () => BackendError | undefined, refusedKey?: RefusedKey) {
     noteKeyAge: () => undefined,
   };
   const options = { path: "/heartbeat", identity, backend: { heartbeat }, intervalMs: () => 20, body: () => ({}), refusedKey, log };
-  return { beating: new HeartbeatLoop(options as unknown as ConstructorParameters<typeof HeartbeatLoop>[0]), heartbeat, warnings };
+  return { beating: new HeartbeatLoop(stub<ConstructorParameters<typeof HeartbeatLoop>[0]>(options)), heartbeat, warnings };
 }
 
 test("a backend that has heartbeats wait is not called away: no warning, no error in the status, and the next one comes", async () => {

@@ -1,8 +1,49 @@
-// The agent's own metrics as exposition text, made from its status at each scrape, followed by what the collector says of itself (its
-// queue, what it refused, its memory).
+// The status of the agent in one value, the source of /status, /readyz and /metrics; and its metrics as exposition text, made from the status
+// at each scrape and followed by the collector's own metrics (queue, refused data, memory). Invariant: the status holds no secret.
 import { Counter, Gauge, Registry } from "prom-client";
 import { ask } from "../../common/http.ts";
-import type { AgentStatus, HealthSource } from "./status.ts";
+import type { ClusterCollectorStatus } from "../collector/cluster-collector.ts";
+import type { CollectorStatus } from "../collector/supervision/supervisor.ts";
+import type { AgentIdentityStatus } from "../identity/identity.ts";
+import type { LogFilesStatus } from "../collector/files/log-files.ts";
+import type { FailingSignal } from "../collector/files/watchdog.ts";
+import type { ProxyStatus } from "../proxy/server.ts";
+import type { StateStatus } from "../state/state-dir.ts";
+import type { HeartbeatStatus } from "./heartbeat.ts";
+import type { Signal } from "../settings.ts";
+
+/** Parts that are not there yet are undefined. */
+export interface AgentStatus {
+  readonly program: string;
+  readonly version: string;
+  readonly startedAt: string;
+  readonly signals: readonly Signal[];
+  readonly clockSkewS: number;
+  readonly identity: AgentIdentityStatus | undefined;
+  /** Whose the state on this node is, and why there may be none yet. */
+  readonly state?: StateStatus | undefined;
+  readonly heartbeat: HeartbeatStatus | undefined;
+  readonly collector: CollectorStatus | undefined;
+  /** Of what one agent collects for the whole cluster; undefined where nothing is. */
+  readonly clusterCollector?: ClusterCollectorStatus | undefined;
+  /** What the collector does without for now, and why. */
+  readonly waitsFor?: string | undefined;
+  readonly telemetry: ProxyStatus | undefined;
+  /** Host agent. */
+  readonly logFiles?: LogFilesStatus | undefined;
+  /** Host agent: signals that fail before they reach the proxy, and why. */
+  readonly failing?: readonly FailingSignal[] | undefined;
+  /** Host agent: the remote configuration in force, and why a newer one is not. */
+  readonly remoteConfig?: { readonly version: string | undefined; readonly error: string | undefined } | undefined;
+}
+
+export interface HealthSource {
+  status(): AgentStatus;
+  /** Asks the collector itself. */
+  collectorHealthy(): Promise<boolean>;
+  /** Of the collector's own metrics; undefined while it does not run. */
+  collectorMetricsUrl(): string | undefined;
+}
 
 const COLLECTOR_SCRAPE_MS = 2000;
 
@@ -26,7 +67,7 @@ function registryOf(status: AgentStatus): Registry {
   return registry;
 }
 
-/** All that the agent tells of itself, those without a value too. */
+/** All metrics of the agent itself, including those without a value. */
 export function ownMetrics(status: AgentStatus): Row[] {
   const { identity, collector, heartbeat } = status;
   return [
@@ -97,7 +138,7 @@ async function collectorMetrics(url: string | undefined): Promise<string> {
   try {
     return (await ask(url, { signal: AbortSignal.timeout(COLLECTOR_SCRAPE_MS) })).text;
   } catch {
-    // Safe: `atherops_agent_collector_running` tells, and a scrape must not fail because the collector restarts.
+    // Safe: `atherops_agent_collector_running` reports it, and a scrape must not fail because the collector restarts.
     return "";
   }
 }

@@ -16,7 +16,7 @@ export interface Clock {
   skewS(): number;
 }
 
-/** Differences below this are the second that `Date` is cut to and the way of the request, not the clock. */
+/** Differences below this are the second that `Date` is cut to and the request's travel time, not the clock. */
 const MEASURABLE_S = 2;
 /** A wrong clock also puts wrong times on telemetry, so it is logged long before signing would fail without the correction. */
 const WARN_S = 30;

@@ -1,5 +1,6 @@
 // Rules over log records on real engines, for each relational store: from records to an alert and back, tenants apart, and what one
 // organisation's rules may cost.
+import { setTimeout as sleep } from "node:timers/promises";
 import { randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
@@ -338,9 +339,8 @@ describeOnEachStore((store) => {
           running += 1;
           begun += 1;
           atOnce = Math.max(atOnce, running);
-          const { promise, resolve } = Promise.withResolvers<void>();
-          setTimeout(resolve, 400);
-          await promise;
+          // A slow count.
+          await sleep(400);
           running -= 1;
           return await work(ask);
         });
@@ -392,9 +392,8 @@ describeOnEachStore((store) => {
       ];
       await counts().updateTable("log_counts").set({ due_at: null }).where("rule_id", "not in", [id, next]).execute();
       read = async (_orgId, { admit }) => {
-        const { promise, resolve } = Promise.withResolvers<void>();
-        setTimeout(resolve, 3000);
-        await promise;
+        // The wait for queries of others, before the count is admitted.
+        await sleep(3000);
         admit?.();
         return Buffer.from("") as never;
       };
@@ -456,9 +455,8 @@ describeOnEachStore((store) => {
         if (asked !== orgId) return await clickhouse.read(asked, options, work);
         return await clickhouse.read(asked, options, async (ask) => {
           begun.push(Date.now());
-          const { promise, resolve } = Promise.withResolvers<void>();
-          setTimeout(resolve, 200);
-          await promise;
+          // A slow count.
+          await sleep(200);
           return await work(ask);
         });
       };

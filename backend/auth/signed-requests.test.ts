@@ -12,6 +12,7 @@ import { ApiError } from "../errors.ts";
 import { createLog } from "../operations/log.ts";
 import type { KeyKind } from "./request-identity.ts";
 import { createApp } from "../http/app.ts";
+import { stub } from "../../test/fixtures/stub.ts";
 
 const NOW_S = 1_795_000_000;
 const DAY_MS = 86_400_000;
@@ -184,8 +185,8 @@ test("a right signature lets nothing else through: another signature, key, path,
 test.each(vectors)("OpenSSL's vector, $name: $valid", async ({ valid, key, target, method, ...sent }) => {
   keys.add(key, "cluster");
   const rawHeaders = ["X-Timestamp", sent.timestamp, "X-Key-Hash", sent.keyHash, "X-Signature", sent.signature];
-  const request = { raw: { rawHeaders, method, url: target } } as unknown as FastifyRequest;
-  const reply = { header: () => reply } as unknown as FastifyReply;
+  const request = stub<FastifyRequest>({ raw: { rawHeaders, method, url: target } });
+  const reply = stub<FastifyReply>({ header: () => reply });
   const guard = createSignedGuard({ keys, now: () => Number.parseInt(sent.timestamp, 10) * 1000 })("cluster");
   const refused = await Reflect.apply(guard, app, [request, reply]).then(
     () => false,

@@ -11,6 +11,7 @@ import { relationalEngines, type OpenedEngine } from "../../test/fixtures/postgr
 import { run } from "./program.ts";
 import { type Ran, runClient, type RunOptions } from "./run-client.fixture.ts";
 import type { Row } from "./table.ts";
+import { stub } from "../../test/fixtures/stub.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-client-"));
 const sessionFile = join(folder, "config", "atherops", "session.json");
@@ -111,7 +112,7 @@ function terminal(): { stdin: NodeJS.ReadStream & PassThrough; stderr: PassThrou
   const stdin = Object.assign(new PassThrough(), { isTTY: true, setRawMode: (on: boolean) => happened.push(`echo ${on ? "off" : "on"}`) });
   const stderr = new PassThrough();
   stderr.on("data", (text: Buffer) => happened.push(text.toString()));
-  return { stdin: stdin as unknown as NodeJS.ReadStream & PassThrough, stderr, happened };
+  return { stdin: stub<NodeJS.ReadStream & PassThrough>(stdin), stderr, happened };
 }
 
 test("the echo is off before the password is asked for, and on again after it", async () => {

@@ -1,5 +1,5 @@
 // Keeps one engine program (victoria-metrics, vmalert) running as a child: found, started, watched, restarted with backoff, stopped.
-// Invariant: at most one such child lives per pid file, and none outlives a clean stop.
+// Invariant: at most one such child runs per pid file, and none outlives a clean stop.
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { execa } from "execa";

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { OutageLog } from "./outage-log.ts";
 import type { Log } from "../operations/log.ts";
+import { stub } from "../../test/fixtures/stub.ts";
 
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
@@ -11,7 +12,7 @@ test("an outage of many requests is logged as its beginning with the cause, a re
     (name: string) =>
     (fields: object, message: string): void =>
       void lines.push([name, message, fields]);
-  const log = { error: level("error"), warn: level("warn"), info: level("info") } as unknown as Log;
+  const log = stub<Log>({ error: level("error"), warn: level("warn"), info: level("info") });
   using outages = new OutageLog(log, 1000);
   const cause = new Error("victoria-metrics", { cause: new Error("connect ECONNREFUSED") });
   const fail = () => outages.failed("the metrics store cannot be reached", cause, { code: "storage_unavailable" });

@@ -111,6 +111,7 @@ test("a body above the minimum speed is accepted, however long it takes", async 
   using connection = await RawConnection.open(app);
   const text = textOf(2000);
   connection.send(head(text.length) + text.slice(0, 1000));
+  // Ten times the grace, and above the minimum speed.
   await sleep(500);
   expect((await connection.send(text.slice(1000)).answer()).status).toBe(200);
 });

@@ -146,6 +146,7 @@ test.each([
 test("the timeout of the head does not apply to the body", async () => {
   using connection = await RawConnection.open(app);
   connection.send(head("POST /things", "Content-Type: application/json", "Content-Length: 2"));
+  // Longer than the timeout of the head.
   await sleep(1200);
   expect((await connection.send("{}").answer()).status).toBe(200);
 });

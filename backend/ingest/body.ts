@@ -164,7 +164,7 @@ function broken(cause: unknown): ApiError {
 
 /**
  * Collects chunks into one growing buffer; small chunks therefore cost no more than their bytes. Outgrown memory is given back at once
- * (`transfer` detaches it), not when the garbage collector comes by: under many large bodies that would be hundreds of megabytes.
+ * (`transfer` detaches it), not when the garbage collector runs: under many large bodies that would be hundreds of megabytes.
  */
 class GrowingBuffer {
   readonly #reservation: Reservation;

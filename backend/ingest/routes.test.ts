@@ -201,6 +201,7 @@ test("a body that keeps its pace may take longer than anything else is waited fo
   for (let sent = 0; sent < 40; sent += 1) {
     expect(answer()).toBe("");
     socket.write("x".repeat(100));
+    // A slow sender: 40 pieces in a second, longer than the timeout of the head.
     await sleep(25);
   }
   await vi.waitFor(() => expect(answer()).toContain("HTTP/1.1 204"));

@@ -14,6 +14,7 @@ import type { Message, OpenChannel, Outcome } from "./model/message.ts";
 import { forgetOld } from "./delivery/retention.ts";
 import { startNotification, type Notification } from "./start.ts";
 import { markDue } from "./model/table.ts";
+import { stub } from "../../test/fixtures/stub.ts";
 
 const MINUTE_MS = 60_000;
 const log = createLog(process.env["LOG_LEVEL"] ?? "silent");
@@ -83,10 +84,10 @@ describeOnEachStore((store) => {
   }
 
   async function post(alerts: readonly object[]): Promise<number> {
-    const request = Readable.from([Buffer.from(JSON.stringify(alerts))]) as unknown as IncomingMessage;
+    const request = stub<IncomingMessage>(Readable.from([Buffer.from(JSON.stringify(alerts))]));
     const { promise, resolve } = Promise.withResolvers<number>();
     const response = { once: () => undefined, headersSent: false, writeHead: (status: number) => ({ end: () => resolve(status) }) };
-    await notification?.takeAlerts(request, response as unknown as ServerResponse);
+    await notification?.takeAlerts(request, stub<ServerResponse>(response));
     return await promise;
   }
 

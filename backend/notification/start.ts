@@ -9,7 +9,7 @@ import { freeClaims, type ChannelRow } from "./delivery/delivery-store.ts";
 import { Dispatcher } from "./routing/dispatcher.ts";
 import type { Evaluator } from "./intake/evaluated.ts";
 import { EvaluatorWatch } from "./intake/evaluator-watch.ts";
-import { HeardEvaluations } from "./intake/heard-evaluations.ts";
+import { AcknowledgedEvaluations } from "./intake/acknowledged-evaluations.ts";
 import { makeHeartbeats, type HeartbeatOptions } from "./delivery/heartbeats.ts";
 import { Intake, type DropReason } from "./intake/intake.ts";
 import type { OpenChannel, Send } from "./model/message.ts";
@@ -76,11 +76,11 @@ export async function startNotification(options: NotificationOptions): Promise<N
     if (refused > 0) counts.refusedGroups(refused);
     if (messages > 0) outbox.wake();
   };
-  const heard = new HeardEvaluations(evaluator, nowMs);
+  const evaluations = new AcknowledgedEvaluations(evaluator, nowMs);
   const dispatcher: Dispatcher = started.use(
     new Dispatcher({
       ...common,
-      heardUntil: async (orgId, ruleIds) => (watch.isSettled ? await heard.of(orgId, ruleIds) : undefined),
+      evaluatedUntil: async (orgId, ruleIds) => (watch.isSettled ? await evaluations.of(orgId, ruleIds) : undefined),
       intervalMs: options.intervalMs,
       externalUrl,
       planned,

@@ -37,7 +37,7 @@ const IMPORTANCE = [
 
 interface Label {
   readonly name: string;
-  /** Place in IMPORTANCE. */
+  /** Index in IMPORTANCE. */
   readonly rank: number;
   readonly isDescription: boolean;
   /** The attributes that give this name, nearly always one. */

@@ -56,11 +56,11 @@ export class SeriesWriter {
     const open = `${name}{`;
     const posts = this.#posts;
     for (const point of points) {
-      const place = this.#place(point, this.#plain);
-      if (place === undefined) continue;
+      const labelText = this.#labelText(point, this.#plain);
+      if (labelText === undefined) continue;
       const value = typeof point.asDouble === "number" ? sampleValue(point.asDouble) : otherNumber(point);
       if (value === undefined) this.#drop("malformed_point", 1);
-      else posts.text += place === "" ? `${name} ${value}${this.#time}\n` : `${open}${place}} ${value}${this.#time}\n`;
+      else posts.text += labelText === "" ? `${name} ${value}${this.#time}\n` : `${open}${labelText}} ${value}${this.#time}\n`;
     }
   }
 
@@ -80,62 +80,62 @@ export class SeriesWriter {
     labels: PointLabels,
     buckets: () => readonly Bucket[] | undefined,
   ): void {
-    const place = this.#place(point, labels);
-    if (place === undefined) return;
+    const labelText = this.#labelText(point, labels);
+    if (labelText === undefined) return;
     const found = buckets();
     const count = toDigits(point.count ?? 0);
     if (found === undefined || count === undefined) return this.#drop("malformed_point", 1);
-    const open = flat(`${name}_bucket{${place}${place === "" ? "" : ","}`);
+    const open = flat(`${name}_bucket{${labelText}${labelText === "" ? "" : ","}`);
     const end = `${this.#time}\n`;
     for (const bucket of found) {
       this.#posts.text += open + bucket.le + bucket.count + end;
       this.#posts.writeIfLarge();
     }
-    this.#posts.text += `${open}le="+Inf"} ${count}${end}${this.#sumAndCount(name, place, toDouble(point.sum), count)}`;
+    this.#posts.text += `${open}le="+Inf"} ${count}${end}${this.#sumAndCount(name, labelText, toDouble(point.sum), count)}`;
   }
 
   summaries(name: string, points: readonly SummaryPoint[]): void {
     const labels = new PointLabels(this.#resource, "quantile");
     for (const point of points) {
-      const place = this.#place(point, labels);
-      if (place === undefined) continue;
+      const labelText = this.#labelText(point, labels);
+      if (labelText === undefined) continue;
       const count = toDigits(point.count ?? 0);
       const quantiles = listOf(point.quantileValues).map(({ quantile, value }) => [toDouble(quantile ?? 0), toDouble(value ?? 0)] as const);
       if (count === undefined || quantiles.some(([quantile]) => !(quantile !== undefined && quantile >= 0 && quantile <= 1))) {
         this.#drop("malformed_point", 1);
         continue;
       }
-      const open = `${name}{${place}${place === "" ? "" : ","}quantile="`;
+      const open = `${name}{${labelText}${labelText === "" ? "" : ","}quantile="`;
       for (const [quantile = 0, value = Number.NaN] of quantiles) {
         this.#posts.text += `${open}${plainDecimal(quantile)}"} ${sampleValue(value)}${this.#time}\n`;
         this.#posts.writeIfLarge();
       }
-      this.#posts.text += this.#sumAndCount(name, place, toDouble(point.sum ?? 0), count);
+      this.#posts.text += this.#sumAndCount(name, labelText, toDouble(point.sum ?? 0), count);
     }
   }
 
-  #sumAndCount(name: string, place: string, sum: number | undefined, count: string): string {
-    const braced = place === "" ? "" : `{${place}}`;
+  #sumAndCount(name: string, labelText: string, sum: number | undefined, count: string): string {
+    const braced = labelText === "" ? "" : `{${labelText}}`;
     const sumLine = sum === undefined ? "" : `${name}_sum${braced} ${sampleValue(sum)}${this.#time}\n`;
     return `${sumLine}${name}_count${braced} ${count}${this.#time}\n`;
   }
 
   /** The point's labels, its time in #time; undefined when the point is not written. */
-  #place(point: Point, labels: PointLabels): string | undefined {
+  #labelText(point: Point, labels: PointLabels): string | undefined {
     // NoRecordedValue: the series ended. The text format cannot say so, and a number would be wrong.
     if (((point.flags ?? 0) & 1) === 1) return undefined;
     if (point.timeUnixNano !== this.#timeNano) {
       this.#timeNano = point.timeUnixNano;
       this.#time = timeText(point.timeUnixNano);
     }
-    const place = labels.text(listOf(point.attributes));
-    if (this.#time === undefined || place === undefined) {
-      this.#drop(place === undefined ? "too_many_labels" : "bad_time", 1);
+    const labelText = labels.text(listOf(point.attributes));
+    if (this.#time === undefined || labelText === undefined) {
+      this.#drop(labelText === undefined ? "too_many_labels" : "bad_time", 1);
       return undefined;
     }
     this.lastTime = this.#time;
     this.#posts.writeIfLarge();
-    return place;
+    return labelText;
   }
 }
 

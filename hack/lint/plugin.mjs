@@ -1,5 +1,6 @@
-// The oxlint plugin `plain-english`. Its rule `words` reports private words in comments, string literals and declared names. Folders that
-// are not converted yet are listed in .oxlintrc.json; the list only shrinks.
+// The oxlint plugin `plain-english`. Its rule `words` reports private words in comments, string literals and declared names; folders that
+// are not converted yet are listed in .oxlintrc.json, and the list only shrinks. Its rule `explained-sleep` is for tests: a sleep has a
+// comment that says what passes meanwhile, because what a test waits for is an event or `eventually`.
 import { privateWords, wordsOfName } from "./words.mjs";
 
 const words = {
@@ -40,5 +41,20 @@ const words = {
   },
 };
 
+const explainedSleep = {
+  create(context) {
+    const explained = new Set(context.sourceCode.getAllComments().map(({ loc }) => loc.end.line));
+    return {
+      CallExpression(node) {
+        const [first] = node.arguments;
+        const isSleep = node.callee.name === "sleep" || (node.callee.name === "setTimeout" && first?.type === "Identifier");
+        const { line } = node.loc.start;
+        if (!isSleep || explained.has(line) || explained.has(line - 1)) return;
+        context.report({ node, message: "Say in a comment above what passes during this sleep, or wait for an event or `eventually`." });
+      },
+    };
+  },
+};
+
 // oxlint loads a plugin by its default export.
-export default { meta: { name: "plain-english" }, rules: { words } };
+export default { meta: { name: "plain-english" }, rules: { words, "explained-sleep": explainedSleep } };

@@ -1,3 +1,4 @@
+/* oxlint-disable plain-english/words -- the list of the rule itself */
 // Words of a private English that crept into this repository, each with the standard term. The lint rule plain-english/words applies the
 // list to code, and hack/prose.test.ts to pages. Words with a legitimate meaning (place, hold, look, says) are left to reviewers.
 /** @typedef {{ readonly pattern: RegExp, readonly use: string }} Word */
@@ -26,6 +27,14 @@ export const WORDS = [
   word("ways? in|ways? back", "ingest path, rollback"),
   word("in words", "slow path, message text"),
   word("goes? before", "take precedence"),
+  word("lives", "is stored, runs, is valid"),
+  word("(?:comes?|came) by", "get, arrive through"),
+  word("(?:other|another|no|for|whatever) company", "batch"),
+  word("gives? again|given again", "return again, replay"),
+  word("heard", "acknowledged, received"),
+  word("(?:a|each|one|next) look(?! at)", "pass, poll, check"),
+  word("places? in (?:its |a |the )?files?", "offset, checkpoint"),
+  word("the way of", "path, pipeline"),
 ];
 
 /** Every private word in `text`, with what to write instead. @param {string} text @returns {{ word: string, use: string, index: number }[]} */

@@ -1,3 +1,4 @@
+/* oxlint-disable plain-english/words -- programs that the rule is tried on */
 // The lint rule plain-english/words, as oxlint runs it, and the list of folders that are not converted yet.
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -61,7 +61,7 @@ test("what is set already stays, also what is set to nothing", async () => {
   expect(await called(settings, env)).toMatchObject({ ...env, HEALTH_LISTEN: ":9598" });
 });
 
-test("the settings that are installed hold no address and no token, and say where the others are told", async () => {
+test("the installed settings have no address and no token, and say where the others are documented", async () => {
   const text = readFileSync(join(PACKAGING, "agent.env"), "utf8");
   expect((await called(text))["BACKEND_URL"]).toBe("");
   expect(text).toContain("/usr/share/doc/atherops-otel-agent/settings.md");

@@ -21,7 +21,7 @@ test("an address of another machine is not taken for a busy one", async () => {
   await expect(checkPorts()).rejects.toThrow("API_LISTEN=192.0.2.1:8080 (the API) cannot be listened at: EADDRNOTAVAIL");
 });
 
-test("a busy port is told, with what would listen there and how to choose another", async () => {
+test("a busy port is reported, with what would listen there and how to choose another", async () => {
   const holder = createServer().listen(0, "127.0.0.1");
   await once(holder, "listening");
   const listen = `127.0.0.1:${(holder.address() as AddressInfo).port}`;

@@ -1,6 +1,5 @@
 // Where the programs of `npm start` listen: as the environment says, or as usual.
 import { createServer } from "node:net";
-import { StartError } from "./start-error.ts";
 
 /** Variable, its default, and what listens there. */
 const LISTENERS = [
@@ -45,4 +44,15 @@ async function refusal(host: string, port: number): Promise<string | undefined> 
   });
   if (refused === undefined) await new Promise((done) => server.close(done));
   return refused;
+}
+
+/** What can go wrong with `npm start` and the user can fix: printed without a stack. */
+export class StartError extends Error {
+  /** 2 where another try is no use, because what was typed is wrong. */
+  readonly exitCode: 1 | 2;
+
+  constructor(message: string, { exitCode = 1 }: { exitCode?: 1 | 2 } = {}) {
+    super(message);
+    this.exitCode = exitCode;
+  }
 }

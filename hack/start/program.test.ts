@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { Program } from "./program.ts";
 
-test("a program that ends at its start is told with its own last lines, and none of the run before", async () => {
+test("a program that ends at its start is reported with its own last lines, and none of the run before", async () => {
   using folder = temporaryFolder();
   const log = join(folder.path, "backend.out");
   writeFileSync(log, "a login of yesterday\n");

@@ -1,4 +1,4 @@
-// One of the two programs of `npm start`, as a child: its output goes to a file, its end is told with the last lines. Invariant: it is in a
+// One of the two programs of `npm start`, as a child: its output goes to a file, its end is reported with the last lines. Invariant: it is in a
 // process group of its own, so that Ctrl-C reaches `npm start` alone, which then stops both in order.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -6,7 +6,7 @@ import { fstatSync, openSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Told } from "../../backend/start-channel.ts";
-import { StartError } from "./start-error.ts";
+import { StartError } from "./listeners.ts";
 
 const ROOT = dirname(dirname(import.meta.dirname));
 const READY_WITHIN_MS = 90_000;
@@ -20,7 +20,7 @@ export interface ProgramOptions {
   /** The file that its output is appended to. */
   readonly log: string;
   readonly stopping: AbortSignal;
-  /** It can be told things, and asked. */
+  /** Whether it has an IPC channel for messages and questions. */
   readonly hasChannel?: boolean;
 }
 
@@ -63,14 +63,14 @@ export class Program implements AsyncDisposable {
     if (!this.#stopping.aborted) throw this.#ended();
   }
 
-  tell(told: Told): void {
-    if (this.#child.connected) this.#child.send(told);
+  send(message: Told): void {
+    if (this.#child.connected) this.#child.send(message);
   }
 
   /** For a link that logs in once; undefined where the backend makes none. */
   async loginCode(): Promise<string | undefined> {
     const answered = once(this.#child, "message", { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
-    this.tell({ want: "login code" });
+    this.send({ want: "login code" });
     const [answer] = (await answered.catch(() => [])) as { loginCode?: string }[];
     return answer?.loginCode;
   }

@@ -2,7 +2,7 @@ import { closeSync, openSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
-import { howToLook, isPrivate } from "./words.ts";
+import { nextSteps, isPrivate } from "./words.ts";
 
 test.each([
   [0o600, true],
@@ -20,9 +20,9 @@ test.each([
   }
 });
 
-test("the link is the last address that is told, and without a code there is the address alone", () => {
-  const look = { data: "/d", passwordFile: "/d/password", tryLog: "/d/try-me.log" };
+test("the link is the last address that is printed, and without a code there is the address alone", () => {
+  const info = { data: "/d", passwordFile: "/d/password", tryLog: "/d/try-me.log" };
   const addresses = (text: string) => [...text.matchAll(/^ {2}(http:\/\/\S+)$/gm)].map(([, address]) => address);
-  expect(addresses(howToLook({ ...look, loginCode: "secret" }))).toEqual(["http://127.0.0.1:8080/#/login/secret"]);
-  expect(addresses(howToLook({ ...look, loginCode: undefined }))).toEqual(["http://127.0.0.1:8080/"]);
+  expect(addresses(nextSteps({ ...info, loginCode: "secret" }))).toEqual(["http://127.0.0.1:8080/#/login/secret"]);
+  expect(addresses(nextSteps({ ...info, loginCode: undefined }))).toEqual(["http://127.0.0.1:8080/"]);
 });

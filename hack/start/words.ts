@@ -1,9 +1,9 @@
 // What `npm start` says in the end, and meanwhile where that end is minutes away. Invariant: no password and no token is in it; the link
-// that logs in is there only where nobody else reads what is printed.
+// that logs in is printed only where no other user reads the output.
 import { fstatSync } from "node:fs";
 import { listenOf } from "./listeners.ts";
 
-export interface Look {
+export interface StartInfo {
   /** The folder of everything. */
   readonly data: string;
   readonly passwordFile: string;
@@ -20,14 +20,14 @@ export function adminEmail(): string {
   return process.env["ADMIN_EMAIL"] ?? "admin@localhost";
 }
 
-/** A terminal, a pipe to a program, or a file of whoever started this alone. */
+/** A terminal, a pipe to a program, or a file that only its owner can read. */
 export function isPrivate(descriptor: number): boolean {
   const output = fstatSync(descriptor);
   return !output.isFile() || (output.mode & 0o077) === 0;
 }
 
 /** While the agent's collector is brought. */
-export function meanwhile({ passwordFile, loginCode }: Look): string {
+export function meanwhile({ passwordFile, loginCode }: StartInfo): string {
   return `
 The backend and its console are up. This machine's agent follows by itself, as soon as its collector is there.
 ${theConsole(passwordFile, loginCode)}`;
@@ -46,7 +46,7 @@ ${logIn}
 `;
 }
 
-export function howToLook({ data, passwordFile, tryLog, loginCode }: Look): string {
+export function nextSteps({ data, passwordFile, tryLog, loginCode }: StartInfo): string {
   const url = apiUrl();
   const email = adminEmail();
   const get = "curl -sG -w '\\n' -H \"Authorization: Bearer $TOKEN\"";

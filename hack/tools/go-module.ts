@@ -8,7 +8,7 @@ import { constants, setPriority } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parse, stringify } from "yaml";
-import { ToolError, type Progress } from "./tool-error.ts";
+import { ToolError, type Progress } from "./progress.ts";
 
 const MODULES = dirname(fileURLToPath(import.meta.url));
 /** Where Go's own installer puts it; often missing on the PATH of services. */
@@ -21,7 +21,7 @@ export interface GoModule {
   folder: string;
   /** The program's import path; "." for a collector that the builder generates from `folder`/manifest.yaml. */
   package: string;
-  /** Variables set by the linker, so that the program tells its version; `import/path.name=value`. */
+  /** Variables set by the linker, so that the program reports its version; `import/path.name=value`. */
   variables?: string[];
   /** Rough time on two cores with cold caches, for the progress line. */
   takes: string;
@@ -71,7 +71,7 @@ async function run(go: string, args: string[], cwd: string, progress: Progress):
   // A caller's GOFLAGS, workspace or target platform must not change what is built.
   const { GOFLAGS: _flags, GOOS: _os, GOARCH: _arch, ...inherited } = process.env;
   const child = spawn(go, args, { cwd, env: { ...inherited, CGO_ENABLED: "0", GOWORK: "off" }, stdio: ["ignore", "pipe", "pipe"] });
-  // What the product needs meanwhile goes first; and a build that nobody waits for any more would keep all cores busy for minutes.
+  // What the product needs meanwhile goes first; and a build that no one waits for any more would keep all cores busy for minutes.
   if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL);
   const end = (): void => void child.kill("SIGINT");
   process.once("exit", end);

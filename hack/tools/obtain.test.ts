@@ -84,7 +84,7 @@ describe("obtain", () => {
     expect(readdirSync(join(kept(), ".."))).toEqual(["sometool"]);
   });
 
-  it("keeps nothing that does not say the pinned version, and tells every way that was tried", async () => {
+  it("keeps nothing that does not say the pinned version, and reports every way that was tried", async () => {
     published = program("9.9.9");
     const failure = await obtain(tool, place).catch((error: Error) => error.message);
     expect(failure).toMatch(/cannot get sometool 1\.2\.3/);

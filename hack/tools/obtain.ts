@@ -1,5 +1,5 @@
 // Finds or brings one program of a pinned version. Ways, in this order: PATH; kept from an earlier run; the project's release; its Go
-// module. Invariant: what stands at its place in the cache is complete, runs, and says the pinned version; it comes there by one rename.
+// module. Invariant: what is at its place in the cache is complete, runs, and says the pinned version; it comes there by one rename.
 // Two runs at once share the work; a run that was killed leaves nothing that the next one would trust.
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -10,7 +10,7 @@ import { isExecutable } from "../../common/files.ts";
 import { acquireLock } from "../lock.mjs";
 import { buildModule, type GoModule } from "./go-module.ts";
 import { downloadRelease, type Release } from "./release.ts";
-import { ToolError, type Progress } from "./tool-error.ts";
+import { ToolError, type Progress } from "./progress.ts";
 
 export interface Tool {
   name: string;
@@ -45,7 +45,7 @@ export function keptPath({ name, version, edition }: Tool, { cache }: Pick<Place
   return join(cache, name, edition === undefined ? version : `${version}-${edition}`, name);
 }
 
-/** The program's absolute path. Throws ToolError that tells every way that was tried. */
+/** The program's absolute path. Throws ToolError that names every way that was tried. */
 export async function obtain(tool: Tool, place: Place): Promise<string> {
   const found = await find(tool, place);
   if (found !== undefined) return found;
@@ -82,7 +82,7 @@ async function bring(tool: Tool, kept: string, progress: Progress): Promise<void
       progress(`ready after ${Math.round((Date.now() - startedAt) / 1000)} s (${way}), kept as ${kept}`);
       return;
     } catch (error) {
-      // Whatever went wrong with one way (a full disk too) is a reason to try the next; all are told at the end.
+      // Whatever went wrong with one way (a full disk too) is a reason to try the next; all are reported at the end.
       tried.push(`${way}: ${(error as Error).message}`);
       progress(`not by ${tried.at(-1)}`);
     }
@@ -98,10 +98,10 @@ async function fromRelease(tool: Tool, folder: string, target: string, progress:
   await chmod(target, 0o755);
 }
 
-/** Runs `into` in a scratch folder beside the cache's place, checks what came out, and only then moves it there. */
+/** Runs `into` in a scratch folder next to the cache's place, checks what came out, and only then moves it there. */
 async function atOnce(tool: Tool, kept: string, into: (folder: string, target: string) => Promise<void>): Promise<void> {
   const scratch = join(dirname(kept), "scratch");
-  // Left by a run that was killed; we hold the lock, so nobody is in it.
+  // Left by a run that was killed; we hold the lock, so no run uses it.
   await rm(scratch, { recursive: true, force: true });
   await mkdir(scratch, { recursive: true });
   try {

@@ -1,6 +1,5 @@
-// Where progress lines go: on a terminal one line that lives (elapsed of expected), elsewhere a line each quarter minute, so that a log
+// Where progress lines go: on a terminal one line that is updated (elapsed of expected), elsewhere a line each quarter minute, so that a log
 // of CI stays short. Invariant: a line that is not live is always printed, whole and once.
-import type { Progress } from "./tool-error.ts";
 
 const EVERY_MS = 15_000;
 
@@ -24,3 +23,12 @@ export function progressOn(sink: Sink, now: () => number = () => performance.now
     living = live !== undefined && sink.isTTY === true;
   };
 }
+
+// What fetching a program can end with, and how it reports progress.
+
+export class ToolError extends Error {
+  override readonly name = "ToolError";
+}
+
+/** One line about what is going on now. `live`: the next line takes its place; it may come each second. */
+export type Progress = (line: string, live?: "live") => void;

@@ -95,12 +95,12 @@ describe("downloadRelease", () => {
     expect(existsSync(target)).toBe(false);
   });
 
-  it("tells the address and status of a 404", async () => {
+  it("reports the address and status of a 404", async () => {
     serve({ "/sums": `${sha256(archive)}  tool.tar.gz\n` });
     await expect(fetchTool()).rejects.toThrow(`${base}/tool.tar.gz answered 404`);
   });
 
-  it("tells the host that cannot be reached", async () => {
+  it("reports the host that cannot be reached", async () => {
     server.close();
     await once(server, "close");
     await expect(fetchTool()).rejects.toThrow(/127\.0\.0\.1:\d+ cannot be reached \(ECONNREFUSED\)/);

@@ -1,5 +1,5 @@
 // Brings a program from its project's release: the archive, checked against the checksum file that the same release publishes, and against
-// a SHA-256 pinned in this repository once somebody has verified one. Invariant: nothing unchecked is ever unpacked. Tried against a local
+// a SHA-256 pinned in this repository once one has been verified. Invariant: nothing unchecked is ever unpacked. Tried against a local
 // server (release.test.ts); the real hosts of hack/fetch-tools.ts could not be reached from where this was written, so their file names
 // rest on the projects' documentation alone.
 import { execFile } from "node:child_process";
@@ -11,7 +11,7 @@ import { Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
 import { EnvHttpProxyAgent, fetch } from "undici";
-import { ToolError, type Progress } from "./tool-error.ts";
+import { ToolError, type Progress } from "./progress.ts";
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const STALL_TIMEOUT_MS = 30_000;
@@ -25,7 +25,7 @@ export interface Release {
   checksums: string;
   /** The program's path inside the archive. */
   member?: string;
-  /** SHA-256 of what `url` answers, hex. Absent until somebody has verified it against the project's word. */
+  /** SHA-256 of what `url` answers, hex. Absent until it has been verified against the project's own publication. */
   sha256?: string;
 }
 

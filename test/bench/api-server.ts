@@ -43,11 +43,7 @@ const before = await apiServerLoad(kube.admin);
 const fleet: SimulatedNode[] = [];
 stack.defer(async () => void (await Promise.all(fleet.map((node) => node[Symbol.asyncDispose]()))));
 await inParallel(nodes, async (n) => void fleet.push(await startNode(access, NAMESPACE, nodeName(n), values.direct)));
-await eventually(
-  "all have a key and know their pods",
-  async () => Promise.resolve(fleet.every((node) => node.key() && node.knowsPods())),
-  600_000,
-);
+await eventually("all have a key and know their pods", () => fleet.every((node) => node.key() && node.knowsPods()), 600_000);
 // What the starts left to collect.
 await sleep(30_000);
 const started = await apiServerLoad(kube.admin);
@@ -62,7 +58,7 @@ table[`${churn} pods a second change`] = shown(await during(seconds, changePods)
 const keys = new Set(fleet.map((node) => node.key()));
 const rotation = async (): Promise<void> => {
   await requestRotation(access, NAMESPACE);
-  await eventually("all have the new key", async () => Promise.resolve(fleet.every((node) => !keys.has(node.key()))));
+  await eventually("all have the new key", () => fleet.every((node) => !keys.has(node.key())));
 };
 const rotated = await during(60, rotation);
 table["a minute with a rotation"] = shown(rotated, idle);

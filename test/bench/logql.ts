@@ -1,7 +1,7 @@
 // `npm run bench -- logql [--pages FOLDER] [--only EXPRESSION] [--out FILE]`: each LogQL example of the pages of Loki's documentation, asked of a real Loki and
 // of our Loki API over the same records: how many are answered alike, refused by both, refused by the name of what is not supported, or
 // different, which ends with 1. Loki is built from its Go module at the first run, and its pages (docs/sources/query) are those of the
-// module. `--only`: those that match; `--out`: every example with its verdict. Not a measurement of time: other load does no harm.
+// module. `--only`: those that match; `--out`: every example with its outcome. Not a measurement of time: other load does no harm.
 import { execFileSync } from "node:child_process";
 import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { parseArgs } from "node:util";
 import { moduleFolder } from "../../hack/tools/go-module.ts";
 import { markdown } from "../fixtures/measure.ts";
 import { ROOT, temporaryFolder } from "../fixtures/processes.ts";
-import { compare, type Compared, VERDICTS } from "./logql/compare.ts";
+import { compare, type Compared, OUTCOMES } from "./logql/compare.ts";
 import { readPage } from "./logql/pages.ts";
 import { recordsFor } from "./logql/records.ts";
 import { Sides } from "./logql/sides.ts";
@@ -42,12 +42,12 @@ const asked = [...examples.keys()].filter((query) => new RegExp(values.only, "s"
 for (const query of asked) compared.push(await compare(sides, query, range));
 
 const commit = execFileSync("git", ["-C", ROOT, "rev-parse", "--short", "HEAD"], { encoding: "utf8" }).trim();
-const count = (verdict: string): number => compared.filter((one) => one.verdict === verdict).length;
+const count = (outcome: string): number => compared.filter((one) => one.outcome === outcome).length;
 const shown = [
   `${commit}: ${compared.length} examples of ${pages.replace(/^.*\/(loki.*)/, "$1")}, ${records.length} records`,
-  markdown(Object.fromEntries(VERDICTS.map((verdict) => [verdict, { examples: String(count(verdict)) }]))),
-  ...compared.flatMap(({ query, verdict, why }) =>
-    ["different", "refused by name"].includes(verdict) ? [`${verdict}: ${query}\n    ${why}`] : [],
+  markdown(Object.fromEntries(OUTCOMES.map((outcome) => [outcome, { examples: String(count(outcome)) }]))),
+  ...compared.flatMap(({ query, outcome, why }) =>
+    ["different", "refused by name"].includes(outcome) ? [`${outcome}: ${query}\n    ${why}`] : [],
   ),
 ];
 console.log(shown.join("\n"));

@@ -3,7 +3,7 @@
 // rules, all to one real backend with embedded engines in a pod's limit of memory, which is started again when it is killed. Prints how the
 // good tenant fares, late evaluations, memory, kills, probes, and how each attack was answered. `--table`: within four minutes, one line
 // each without attacks, with one hostile query at a time, with all of them at once, and with one attack of each other kind at once.
-// `--calm`: nobody attacks. `--each`: each attack alone, one after the other, a line each. `--checkout`: the backend of another checkout,
+// `--calm`: no attacks. `--each`: each attack alone, one after the other, a line each. `--checkout`: the backend of another checkout,
 // measured by this program. `--out`: the table also to FILE, everything to FILE.json. `--cpu-prof`: profiles of the backend's threads.
 // Bounded: by seconds, and each attack by itself.
 import { execFileSync } from "node:child_process";

@@ -1,8 +1,8 @@
 // `npm run bench -- start [--rounds 7] [--only PART] [--first FOLDER]`: from spawn to ready, of the host agent and of the backend with
-// embedded engines, beside `node -e 0` and beside the engines' own start, in turns within one run; and what the backend keeps resident 8 s
+// embedded engines, compared to `node -e 0` and to the engines' own start, in turns within one run; and what the backend keeps resident 8 s
 // later, without load: as its image runs it (bundled) and from the sources, before anything was stored and with an engine of logs and
 // spans. All are enrolled and were started before: what is measured is a restart; the very first start of the backend (it makes schema,
-// secrets and the first user) is told once. `--only` leaves those whose names have PART in them. FOLDER is a checkout of an earlier
+// secrets and the first user) is printed once. `--only` leaves those whose names have PART in them. FOLDER is a checkout of an earlier
 // commit, whose agent and backend take part in the same turns. To be stated, and halved from the first measurement:
 //   git worktree add --detach FOLDER d86e2c9 && ln -s "$PWD/node_modules" FOLDER/
 import { type ChildProcess, spawn } from "node:child_process";

@@ -1,5 +1,5 @@
 // Sends numbered bodies to the embedded store in the folder of its first argument, eight at a time, and prints each number once it is
-// acknowledged, until it is killed; told to, it kills itself once one more of each kind is acknowledged, before the engine can have any. The
+// acknowledged, until it is killed; on request, it kills itself once one more of each kind is acknowledged, before the engine can have any. The
 // victim of store.crash.engine.test.ts.
 import { pino } from "pino";
 import { openClickHouse } from "../../backend/engines/clickhouse/client.ts";

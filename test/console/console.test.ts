@@ -178,7 +178,7 @@ test("what senders wrote is text: no markup, no direction, no script, and a line
 test("a letter that is typed as soon as the query line is there stays", async () => {
   await using opened = await openLoggedIn();
   const { page } = opened;
-  // Before the browser has painted the field: somebody quick, on a slow machine.
+  // Before the browser has painted the field: a quick user, on a slow machine.
   await page.evaluate(`new MutationObserver((_, observer) => {
     const field = document.querySelector("[role=combobox]");
     if (!field) return;
@@ -226,7 +226,7 @@ test("by keys alone: from a word in the logs to the trace that it belongs to, an
 test("a key that is pressed as soon as a span is shown goes on from that one", async () => {
   await using opened = await openLoggedIn();
   const { page } = opened;
-  // Before the browser has painted the span: somebody quick, on a slow machine.
+  // Before the browser has painted the span: a quick user, on a slow machine.
   await page.evaluate(`new MutationObserver((_, observer) => {
     if (!document.querySelector("[role=row][aria-selected=true]")) return;
     observer.disconnect();
@@ -247,7 +247,7 @@ test("where no query was typed and nothing is there, it is not the query that is
   expect(complaints).toEqual([]);
 });
 
-test("a field of a record filters in and out, and the address tells it", async () => {
+test("a field of a record filters in and out, and the address shows it", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await page.goto("/#/logs?q=application");
@@ -283,7 +283,7 @@ test("the neighbours of a record are those of its stream, some at first and more
   expect(complaints).toEqual([]);
 });
 
-test("a live tail shows what comes, stands still when paused, and goes on", async () => {
+test("a live tail shows what comes, stops when paused, and goes on", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await page.goto("/#/logs?q=live&live=1");
@@ -353,7 +353,7 @@ test("a session that ends in the middle of work asks for the password, and nothi
   expect(complaints).toEqual([]);
 });
 
-test("the fields by which a rule over logs counts are changed in its form, and what is wrong with them is told", async () => {
+test("the fields by which a rule over logs counts are changed in its form, and what is wrong with them is reported", async () => {
   const logs = { filter: { level: "error" }, window: "5m", by: ["source"], operator: ">", threshold: 1_000_000 };
   const body = { name: "errors of each", severity: "info", logs };
   const made = await call("POST", `${backend.apiUrl}/alerting/rules`, { bearer: token, body });

@@ -262,7 +262,7 @@ test("a log query becomes an alert rule that counts its records", async () => {
   expect(complaints).toEqual([]);
 });
 
-test("the overview tells what fires, what got worse and what is missing, and each figure leads to it", async () => {
+test("the overview shows what fires, what got worse and what is missing, and each figure leads to it", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await page.goto("/");

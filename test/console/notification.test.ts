@@ -1,6 +1,6 @@
-// Who is told of alerts, in a real Chromium against the real backend, its evaluator and a real receiver: channels, routes, silences, what
+// Alert notifications, in a real Chromium against the real backend, its evaluator and a real receiver: channels, routes, silences, what
 // fires and what was delivered, by keys alone, in both schemes and on a phone, for who may write and who may not. A rule that always fires
-// stands for telemetry, so there is no agent here.
+// provides the telemetry, so there is no agent here.
 import { once } from "node:events";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
@@ -179,7 +179,7 @@ test("own words of a channel are typed, refused where they name what is not ther
   expect(complaints).toEqual([]);
 });
 
-test("an address that may not be sent to is refused in words, and what was typed stays", async () => {
+test("an address that may not be sent to is refused with a message, and what was typed stays", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await page.goto(`/${view("channels", "&channel=new")}`);
@@ -247,7 +247,7 @@ test("a route is added before others and taken away again; what is wrong with it
   expect(complaints).toEqual([]);
 });
 
-test("deliveries are filtered, and the address tells by what", async () => {
+test("deliveries are filtered, and the address shows by what", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await page.goto(`/${view("deliveries")}`);
@@ -260,7 +260,7 @@ test("deliveries are filtered, and the address tells by what", async () => {
   expect(complaints).toEqual([]);
 });
 
-test("a viewer reads who is told of what and is offered nothing to change, nor would it be taken", async () => {
+test("a viewer reads who is notified of what and is offered nothing to change, nor would it be accepted", async () => {
   await using opened = await openPage(browser, backend.apiUrl, {}, /status of (401|403)/);
   const { page, complaints } = opened;
   await logInBy(page, VIEWER.email, VIEWER.password);
@@ -285,7 +285,7 @@ test("a viewer reads who is told of what and is offered nothing to change, nor w
   expect(complaints).toEqual([]);
 });
 
-test("active series stand beside their limit, in the usage and where the largest metrics are", async () => {
+test("active series are shown next to their limit, in the usage and where the largest metrics are", async () => {
   const [org] = (await call("GET", `${backend.apiUrl}/api/orgs`, { bearer: token })).json as { org_id: string }[];
   const limits = { bearer: token, body: { active_series: 4321 } };
   expect((await call("PUT", `${backend.apiUrl}/api/orgs/${org?.org_id}/limits`, limits)).status).toBe(200);

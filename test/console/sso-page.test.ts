@@ -1,5 +1,5 @@
 // The page of `atherops login --sso` in a real Chromium, at the end of a login that another site began: what its policy and its cookie let
-// through, which a browser of a few lines (backend/auth/sso/cli-login.engine.test.ts) cannot tell.
+// through, which a browser of a few lines (backend/auth/sso/cli-login.engine.test.ts) cannot show.
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import type { Browser } from "playwright-core";
@@ -10,6 +10,7 @@ import { openBrowser, openPage, violations } from "../fixtures/browser.ts";
 import { CLIENT_SECRET, IdentityProvider } from "../fixtures/identity-provider.ts";
 import { relationalEngines, type OpenedEngine } from "../fixtures/postgres.ts";
 import { freePorts, temporaryFolder } from "../fixtures/processes.ts";
+import { stub } from "../fixtures/stub.ts";
 
 const ACCOUNT = "ann";
 const OTHER_SITE = "http://elsewhere.test";
@@ -40,21 +41,21 @@ beforeAll(async () => {
 });
 afterAll(() => stack.disposeAsync());
 
-/** The command, and what it told when it was ready. */
+/** The command, and what it printed when it was ready. */
 async function login(): Promise<{ ended: Promise<number>; address: string; code: string }> {
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
   const settings = { url, passwordFile: undefined, sessionFile: join(stack.use(temporaryFolder()).path, "session.json") };
-  const ended = run(["login", "--sso"], { settings, stdin: stdin as unknown as NodeJS.ReadStream, stdout, stderr });
-  let told = "";
+  const ended = run(["login", "--sso"], { settings, stdin: stub<NodeJS.ReadStream>(stdin), stdout, stderr });
+  let printed = "";
   for await (const text of stderr) {
-    told += String(text);
-    const [, address, code] = /\n {2}(http\S+)\n[^]*\n {2}([0-9A-F-]{14})\n/.exec(told) ?? [];
+    printed += String(text);
+    const [, address, code] = /\n {2}(http\S+)\n[^]*\n {2}([0-9A-F-]{14})\n/.exec(printed) ?? [];
     if (address !== undefined && code !== undefined) return { ended, address, code };
   }
-  throw new Error(`the command ended: ${told}`);
+  throw new Error(`the command ended: ${printed}`);
 }
 
-test("the page shows the command's code, and leads to the command, which has a session then, once somebody says that they are the same", async () => {
+test("the page shows the command's code, and leads to the command, which has a session then, once the user confirms that they are the same", async () => {
   const command = await login();
   const began = await fetch(command.address, { redirect: "manual" });
   const [name = "", value = ""] = (began.headers.getSetCookie()[0] ?? "").split(";", 1)[0]?.split("=") ?? [];
@@ -69,7 +70,7 @@ test("the page shows the command's code, and leads to the command, which has a s
   await page.getByRole("link").click();
   await page.getByText(command.code).waitFor();
   expect(await violations(page)).toEqual([]);
-  // As somebody has it whose two clicks another page wanted for itself.
+  // As for a user whose two clicks another page wanted for itself.
   await page.getByRole("button").dblclick();
   await page.locator("input[type=checkbox]:focus").waitFor();
   await page.getByRole("checkbox").check();

@@ -66,7 +66,7 @@ test.each([
   expect(run.stderr).toContain(message);
 });
 
-/** What the agent or the backend would end with, or nobody would notice: refused with the value's name and what to do. */
+/** What the agent or the backend would end with, or no one would notice: refused with the value's name and what to do. */
 test.each([
   ["cluster-agent", "--set backendUrl=http://b.example", "backendUrl: plain http", "allowPlainHttp=true"],
   ["cluster-agent", "--set backendUrl=https://u:p@b.example", "backendUrl: scheme, host and port only", ""],
@@ -136,7 +136,7 @@ test("durations of several units and http within one cluster are taken", async (
   expect(await rendered("cluster-agent", "default-values.yaml", ...flags)).toContain('"1m30s"');
 });
 
-test.each(CHARTS)("%s takes an image by its digest, beside the repository or in it", async (chart) => {
+test.each(CHARTS)("%s takes an image by its digest, next to the repository or in it", async (chart) => {
   const digest = `sha256:${"ab".repeat(32)}`;
   for (const set of [`image.digest=${digest}`, `image.repository=registry.example.com/it@${digest}`]) {
     const image = /image: "?([^\s"]+)/.exec(await rendered(chart, "default-values.yaml", "--set-string", set))?.[1];
@@ -197,7 +197,7 @@ function valuesIn(...path: string[]): Values {
   return parse(readFileSync(join(ROOT, "charts", ...path), "utf8")) as Values;
 }
 
-/** The names in the first column of the README's table; `.b` after `a.c` is `a.b`, and one of a map stands for all in it. */
+/** The names in the first column of the README's table; `.b` after `a.c` is `a.b`, and one of a map covers all in it. */
 function documentedValues(chart: string): string[] {
   const readme = readFileSync(join(ROOT, "charts", chart, "README.md"), "utf8");
   return [...readme.matchAll(/^\| (?<names>`[^|]+) \|/gm)].flatMap(({ groups }) => {
@@ -308,7 +308,7 @@ test("on OpenShift the SecurityContextConstraints allow what the pods ask for, a
   for (const values of ["default-values.yaml", "no-host-values.yaml"]) {
     const all = await manifests("cluster-agent", values, "--set", "openshift.scc=true");
     const pod = all.find(({ kind }) => kind === "DaemonSet")?.spec.template.spec;
-    // oxlint-disable-next-line typescript/no-explicit-any -- fields beside `spec`
+    // oxlint-disable-next-line typescript/no-explicit-any -- fields other than `spec`
     const scc = all.find(({ kind }) => kind === "SecurityContextConstraints") as any;
     expect(scc.allowHostDirVolumePlugin).toBe(hostPathsOf(pod).length > 0);
     expect(scc.allowedCapabilities).toEqual(pod.containers[0].securityContext.capabilities.add ?? []);
@@ -317,7 +317,7 @@ test("on OpenShift the SecurityContextConstraints allow what the pods ask for, a
       const [kind] = Object.keys(volume).filter((key) => key !== "name");
       expect(scc.volumes).toContain(kind);
     }
-    // oxlint-disable-next-line typescript/no-explicit-any -- fields beside `spec`
+    // oxlint-disable-next-line typescript/no-explicit-any -- fields other than `spec`
     const use = all.find(({ kind, metadata }) => kind === "Role" && metadata.name.endsWith("-scc")) as any;
     expect(use.rules).toEqual([
       {
@@ -332,7 +332,7 @@ test("on OpenShift the SecurityContextConstraints allow what the pods ask for, a
   expect(without.filter(({ kind }) => kind === "SecurityContextConstraints")).toEqual([]);
 });
 
-test("the kubelet's authority is mounted where the agent is told that it is", async () => {
+test("the kubelet's authority is mounted where the agent's settings say", async () => {
   for (const values of ["no-host-values.yaml", "everything-values.yaml"]) {
     const { containers, volumes } = await agentPod(values);
     const path = containers[0].env.find(({ name }: { name: string }) => name === "KUBELET_TLS").value as string;
@@ -357,7 +357,7 @@ test("the cluster agent takes the values of a release that knew none of its host
   expect(await rendered("cluster-agent", "default-values.yaml", ...flags)).toBe(await rendered("cluster-agent", "default-values.yaml"));
 });
 
-test("NOTES tell the label that the namespace needs, and that it needs none where nothing of the node is mounted", async () => {
+test("NOTES show the label that the namespace needs, and that it needs none where nothing of the node is mounted", async () => {
   const notes = async (...flags: string[]): Promise<string> => {
     const values = ["-f", "cluster-agent/ci/default-values.yaml", "--namespace", "telemetry", "--dry-run=client", ...flags];
     return (await helm("install", "t", "cluster-agent", ...values)).stdout.split("NOTES:")[1] ?? "";
@@ -366,7 +366,7 @@ test("NOTES tell the label that the namespace needs, and that it needs none wher
   expect(await notes("--set", "hostAccess=none")).not.toContain("enforce=privileged");
 });
 
-test("NOTES of the backend tell how its console is opened, and say nothing of one that is off", async () => {
+test("NOTES of the backend show how its console is opened, and say nothing of one that is off", async () => {
   const notes = async (...flags: string[]): Promise<string> => {
     const values = ["-f", "backend/ci/default-values.yaml", "--namespace", "telemetry", "--dry-run=client", ...flags];
     return (await helm("install", "t", "backend", ...values)).stdout.split("NOTES:")[1] ?? "";
@@ -440,9 +440,9 @@ test.each([
 ])(
   "with %s namespaces may be listed only where the state of the cluster needs it, and pods never fetched by name",
   async (values, verbs) => {
-    const [role] = (await manifests("cluster-agent", values)).filter(({ kind }) => kind === "ClusterRole") as unknown as {
+    const [role] = (await manifests("cluster-agent", values)).filter(({ kind }) => kind === "ClusterRole") as (Manifest & {
       rules: { resources: string[]; resourceNames?: string[]; verbs: string[] }[];
-    }[];
+    })[];
     const everywhere = role?.rules.filter(({ resourceNames }) => resourceNames === undefined) ?? [];
     expect(everywhere.find(({ resources }) => resources.includes("namespaces"))?.verbs).toEqual(verbs);
     expect(everywhere.filter(({ resources }) => resources.includes("pods")).map((rule) => rule.verbs)).toEqual([["list", "watch"]]);

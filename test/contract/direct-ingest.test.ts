@@ -48,8 +48,8 @@ test.each([
   });
 });
 
-test("a refusal is told by every example, with the backend's words, and is not taken for success", () => {
-  const env = { PATH: process.env["PATH"], BACKEND_URL: backend.apiUrl, API_KEY: "ak_nobody-has-this-key" };
+test("a refusal is reported by every example, with the backend's words, and is not taken for success", () => {
+  const env = { PATH: process.env["PATH"], BACKEND_URL: backend.apiUrl, API_KEY: "ak_no-one-has-this-key" };
   for (const [program, file, words] of [
     ["bash", "example.sh", "unknown_key"],
     ["python3", "example.py", "401"],

@@ -164,14 +164,14 @@ test("what is served is what docs/openapi.json and docs/openapi-alerting.json sa
   expect((await call("GET", `${backend.alertingUrl}/openapi.json`)).json).toEqual(page("openapi-alerting.json"));
 });
 
-test("what a backend tells of itself is what docs/reference/backend-metrics.md says", async () => {
+test("what a backend reports of itself is what docs/reference/backend-metrics.md says", async () => {
   const page = readFileSync(join(ROOT, "docs/reference/backend-metrics.md"), "utf8");
   // This backend makes no backups by itself.
   const always = page.split("\n").filter((row) => !row.includes("Only with BACKUP_EVERY"));
-  const told = [...always.join("\n").matchAll(/^\| `(atherops_\w+)` \| (\w+) /gm)].map(([, name, type]) => `${name} ${type}`);
+  const documented = [...always.join("\n").matchAll(/^\| `(atherops_\w+)` \| (\w+) /gm)].map(([, name, type]) => `${name} ${type}`);
   const counted = (text: string) => [...text.matchAll(/^# TYPE (atherops_\w+ \w+)$/gm)].map(([, line = ""]) => line);
   const { text } = await call("GET", `${backend.healthUrl}/metrics`);
-  expect(counted(text).sort()).toEqual(told.sort());
+  expect(counted(text).sort()).toEqual(documented.sort());
 });
 
 test("the alerting service describes on its own port what it serves there", async () => {

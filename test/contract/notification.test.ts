@@ -36,7 +36,7 @@ const mailListens = mail.listen(0, "127.0.0.1");
 if (!mailListens.listening) await once(mailListens, "listening");
 
 const backend = backendOfFile({
-  // Four times as long an alert lives that nobody speaks of: a machine that stands still for a moment tells of no end.
+  // An alert without updates stays active four times as long: a machine that halts for a moment sends no resolved message.
   EVALUATION_INTERVAL: `${EVERY_S}s`,
   PUBLIC_URL: "https://telemetry.example",
   NOTIFY_ALLOWED_NETWORKS: "127.0.0.1",
@@ -76,7 +76,7 @@ const wordsOf = ({ status, alerts }: HookBody): string =>
     .sort()
     .join(", ")}`;
 
-test("two rules fire in one message; one is silenced, told again when the silence ends, and both are told when they are over", async () => {
+test("two rules fire in one message; one is silenced, sent again when the silence ends, and both are sent when they are over", async () => {
   const hook = await made("/channels", hookOf("story"));
   const people = await made("/channels", { name: "people", kind: "email", settings: { to: ["on-call@red.example"] } });
   const channel_ids = [hook.id, people.id];
@@ -89,21 +89,21 @@ test("two rules fire in one message; one is silenced, told again when the silenc
   for (const name of ["First", "Second"]) await made("/rules", rule(name));
   const read = (): HookBody[] => hooksAt("story").map((one) => verified(one, hook.signing_secret));
   const story = (): string[] => read().map(wordsOf);
-  const told = async (what: string, words: string) => await eventually(what, async () => story().at(-1) === words, 120_000);
+  const receives = async (what: string, words: string) => await eventually(what, async () => story().at(-1) === words, 120_000);
 
   await say(`story{rule="First"} 10\nstory{rule="Second"} 10\n`);
-  await told("both fire in one message", "firing: First firing, Second firing");
+  await receives("both fire in one message", "firing: First firing, Second firing");
   const silence = await made("/silences", {
     matchers: [{ name: "alertname", value: "First" }],
     endsAt: new Date(Date.now() + 3600_000).toISOString(),
     comment: "more memory comes today",
   });
   await say(`story{rule="Second"} 1\n`);
-  await told("the other one is over; of the silenced one nothing is said", "resolved: Second resolved");
+  await receives("the other one is over; of the silenced one nothing is said", "resolved: Second resolved");
   await ask("DELETE", `/silences/${silence.id}`);
-  await told("what still fires is told again", "firing: First firing");
+  await receives("what still fires is sent again", "firing: First firing");
   await say(`story{rule="First"} 1\n`);
-  await told("it is over", "resolved: First resolved");
+  await receives("it is over", "resolved: First resolved");
 
   expect(story()).toEqual([
     "firing: First firing, Second firing",
@@ -117,7 +117,7 @@ test("two rules fire in one message; one is silenced, told again when the silenc
   expect(new Set(ids).size).toBe(4);
   const subjects = (): string[] => mails.map((text) => /^Subject: (.*)$/m.exec(text)?.[1]?.trim() ?? "");
   const title = "Alerts of red (severity=critical)";
-  await eventually("e-mails tell the same", async () => mails.length === 4);
+  await eventually("e-mails say the same", async () => mails.length === 4);
   expect(subjects()).toEqual([
     `[FIRING:2] ${title}`,
     "[RESOLVED] Second (severity=critical)",
@@ -128,14 +128,14 @@ test("two rules fire in one message; one is silenced, told again when the silenc
     [true, false, true, true],
     [true, true, false, false],
   ]);
-  await eventually("all are told as delivered", async () => {
+  await eventually("all are listed as delivered", async () => {
     const rows = (await ask("GET", "/deliveries")).json as { id: string; status: string; channel_id: string; http_status: number | null }[];
     const ofHook = rows.filter((row) => row.channel_id === hook.id);
     return ids.every((id) => ofHook.some((row) => row.id === id && row.status === "delivered" && row.http_status === 200));
   });
 });
 
-test("how long it takes from a sample to the message, where nothing is waited for: told, not held", async () => {
+test("how long it takes from a sample to the message, where nothing is waited for: printed, not asserted", async () => {
   const COUNT = 8;
   const blue = await backend.tenant("blue");
   const { id } = await made("/channels", hookOf("pace"), blue);
@@ -149,6 +149,7 @@ test("how long it takes from a sample to the message, where nothing is waited fo
     for (const number of numbers) {
       saidMs.push(Date.now());
       await say(`pace{number="${number}"} ${value}\n`, blue);
+      // Spreads the samples over the evaluation interval.
       await sleep(400);
     }
     const cameMs = (number: number): number | undefined =>

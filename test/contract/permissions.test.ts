@@ -62,7 +62,7 @@ const COMBINATIONS: Combination[] = Array.from(
   (_, bits) => new Set(VALUES.filter((_value, at) => (bits >> at) % 2 === 1)),
 );
 
-function told(on: Combination): string[] {
+function documented(on: Combination): string[] {
   const counts = (value: string): boolean => on.has(value) && (NEEDS[value] === undefined || on.has(NEEDS[value]));
   const rows = ROWS.filter(({ values }) => values.length === 0 || values.some(counts));
   return [...new Set(rows.flatMap(({ grants }) => grants))].sort();
@@ -101,13 +101,13 @@ test("in every combination of values the agent may do what the README says, and 
       some.map(async (on, at) => {
         const namespace = `combination-${first + at}`;
         await kube.installChart(namespace, ["signals.traces=true", ...VALUES.map((value) => `${value}=${on.has(value)}`)]);
-        expect(await granted(namespace), `with ${[...on].join(", ")}`).toEqual(told(on));
+        expect(await granted(namespace), `with ${[...on].join(", ")}`).toEqual(documented(on));
       }),
     );
   }
 });
 
-test("with rbac.extraRules, those beside", async () => {
+test("with rbac.extraRules, those too", async () => {
   const rule = ["apiGroups={storage.k8s.io}", "resources={storageclasses}", "verbs={list}"];
   await kube.installChart("plain");
   await kube.installChart(

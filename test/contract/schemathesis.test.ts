@@ -1,5 +1,5 @@
 // Schemathesis, a property-based tester of OpenAPI services, against /openapi.json with an operator's login: no 5xx and no status that
-// is not described. It is installed from PyPI into a virtual environment beside the tool cache, once.
+// is not described. It is installed from PyPI into a virtual environment next to the tool cache, once.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";

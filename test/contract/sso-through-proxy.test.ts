@@ -78,7 +78,7 @@ test("a proxy that is away is a provider that cannot be reached, and passwords g
     { error: "unavailable", message: "the identity provider cannot be reached" },
   ]);
   expect(refused.headers.get("retry-after")).toBe("5");
-  const body = JSON.stringify({ email: "nobody@company.test", password: "wrong" });
+  const body = JSON.stringify({ email: "unknown@company.test", password: "wrong" });
   const login = await fetch(`${place.apiUrl}/api/auth/login`, { method: "POST", headers: { "content-type": "application/json" }, body });
   expect(login.status).toBe(401);
 });

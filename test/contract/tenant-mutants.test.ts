@@ -1,4 +1,4 @@
-// A tenant condition that somebody forgot: a backend runs without the conditions that routes have by hand, and no organisation gets
+// A forgotten tenant condition: a backend runs without the conditions that routes have by hand, and no organisation gets
 // another's data, because the layer below adds them again. Without that layer too, the same check finds a leak in nearly every route,
 // so the check would notice. MUTANTS=each prints for each condition which routes need it, without the layer below.
 import { afterAll, beforeAll, expect, test } from "vitest";

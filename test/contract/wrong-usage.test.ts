@@ -1,4 +1,4 @@
-// What the three programs say to a word that they do not know, as their shells run them: what it may have been, where the rest is told, and
+// What the three programs say to a word that they do not know, as their shells run them: what it may have been, where the rest is documented, and
 // exit code 2, by which a service manager knows that another try is no use.
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -40,12 +40,12 @@ describe.each<[keyof typeof PROGRAMS, string, string]>([
   ["atherops", "--json channels tset on-call", "unknown command 'tset'\n(Did you mean test?)"],
   ["atherops", "rules create", "missing required argument 'name'"],
 ])("%s %s", (program, args, words) => {
-  test(`is told, with exit code 2: ${words}`, async () => {
+  test(`is reported, with exit code 2: ${words}`, async () => {
     expect(await ran(program, args)).toEqual({ code: 2, out: "", err: `error: ${words}\n${MORE}\n` });
   });
 });
 
-test("no command at all is told what there is, and --help is no error", async () => {
+test("without a command the usage is printed, and --help is no error", async () => {
   expect(await ran("atherops-otel-agent", "")).toMatchObject({ code: 2, out: "", err: expect.stringContaining("Commands:\n  run ") });
   for (const program of ["atherops-backend", "atherops-otel-agent", "atherops"] as const)
     expect(await ran(program, "--help")).toMatchObject({ code: 0, out: expect.stringContaining(`Usage: ${program} `), err: "" });

@@ -1,5 +1,5 @@
-// How large the images are, and what is not in them: measured within, on a node of the cluster. That no file lies unseen in a lower layer,
-// hack/images.test.ts holds.
+// How large the images are, and what is not in them: measured within, on a node of the cluster. hack/images.test.ts
+// checks that no file is hidden in a lower layer.
 import { expect, test } from "vitest";
 import { versionOf } from "../../hack/version.ts";
 import { ROOT } from "../fixtures/processes.ts";
@@ -25,7 +25,7 @@ test.each([
   [`atherops-backend:${version}-lean`, 250],
   [`atherops-agent:${version}`, 160],
 ])(
-  "%s has at most %i MiB of files beside the collector, authorities for TLS, no program that makes its caller another user",
+  "%s has at most %i MiB of files except the collector, authorities for TLS, no program that makes its caller another user",
   async (image, mib) => {
     const measure = "du -xsm --exclude=otelcol-contrib / 2>/dev/null | cut -f 1";
     const amiss = "[ -s /etc/ssl/certs/ca-certificates.crt ] || echo no authorities; find / -xdev -type f -perm /6000 2>/dev/null";

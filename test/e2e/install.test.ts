@@ -380,7 +380,7 @@ test("what is wrong with a workload is found by the page's commands, in state, e
 });
 
 test("a node's metrics are those of its own /proc", async () => {
-  if (agentProcess() === undefined) return console.warn("NOT SHOWN: the node is not this machine, whose /proc would tell");
+  if (agentProcess() === undefined) return console.warn("NOT SHOWN: the node is not this machine, whose /proc would show it");
   const raw = async (metric: string): Promise<RawSeries[]> =>
     (await ask(`/query/prometheus/api/v1/query?query=${encodeURIComponent(`${metric}[2m]`)}`)).json?.data?.result ?? [];
   const rows = await compareNode(raw, atTheBeginning);

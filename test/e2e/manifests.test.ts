@@ -1,4 +1,4 @@
-// Every documented set of values against a real API server: each manifest is accepted as it stands (--dry-run=server), and the pod
+// Every documented set of values against a real API server: each manifest is accepted unchanged (--dry-run=server), and the pod
 // security standard `restricted` has nothing to say of the backend, and of the agent only what its README lists.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";

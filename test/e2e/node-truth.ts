@@ -1,4 +1,4 @@
-// The metrics of a node that is this machine, as they are stored, beside its own /proc: those of the agent, and what the kubelet says of the
+// The metrics of a node that is this machine, as they are stored, compared to its own /proc: those of the agent, and what the kubelet says of the
 // network, which the agent's own would be its pod's.
 import { areAll, compare, type Compared, HOST_METRICS, readHost, type Reading, type Sample } from "../fixtures/host-truth.ts";
 import { eventually } from "../fixtures/processes.ts";
@@ -24,7 +24,7 @@ export async function compareNode(raw: (metric: string) => Promise<RawSeries[]>,
       return newest(await raw(metric)).filter((sample) => sample.atMs > atMs);
     };
     const some = await eventually(`a sample of ${metric}`, async () => (await found()).length > 0 && found(), 150_000);
-    // The engine shows what came together in pieces. What it never shows is told by the comparison.
+    // The engine shows what came together in pieces. The comparison reports what it never shows.
     const whole = eventually(`all of ${metric}`, async () => [await found()].find(isWhole), LAST_PIECE_MS);
     return await whole.catch(() => some);
   };

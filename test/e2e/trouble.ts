@@ -1,4 +1,4 @@
-// Workloads of every kind of trouble that docs/find-out-why.md tells how to find, and what its commands are to say of each. Their program
+// Workloads of every kind of trouble that docs/find-out-why.md shows how to find, and what its commands are to say of each. Their program
 // is the agent's image, which is on every node already.
 import { expect } from "vitest";
 import { eventually } from "../fixtures/processes.ts";
@@ -6,11 +6,11 @@ import { commandsOfPage } from "../fixtures/find-out-why.ts";
 import { apply, kubectl, NAMESPACE } from "./cluster.ts";
 
 interface Trouble {
-  /** What stands for NAME in the commands of the section. */
+  /** Replaces NAME in the commands of the section. */
   readonly name: string;
   /** Found in the answer of each command, in the order of the page. */
   readonly answers: readonly RegExp[];
-  /** What happens to it happens once, and its event is told once: made anew where nobody collected just then. */
+  /** It happens once, and so does its event: made anew if no agent collected just then. */
   readonly once?: string;
 }
 
@@ -101,7 +101,7 @@ export interface Found {
   readonly answer: string;
 }
 
-/** Runs each command of the page until it says what it has to; `shell` runs one where `atherops` is logged in. Answers what was told. */
+/** Runs each command of the page until it says what it has to; `shell` runs one where `atherops` is logged in. Returns the answers. */
 export async function foundByPage(image: string, shell: (command: string) => Promise<string>): Promise<Found[]> {
   const sections = Object.groupBy(commandsOfPage(), ({ section }) => section);
   expect(Object.keys(sections)).toEqual(Object.keys(TROUBLES));
@@ -112,14 +112,14 @@ export async function foundByPage(image: string, shell: (command: string) => Pro
     for (const [at, { what, command }] of asked.entries()) {
       const filled = command.replaceAll("NAMESPACE", NAMESPACE).replaceAll("NAME", name);
       const wanted = answers[at] ?? /$^/;
-      const answer = await told(filled, wanted, shell, () => (once === undefined ? undefined : remake(once, image)));
+      const answer = await answerOf(filled, wanted, shell, () => (once === undefined ? undefined : remake(once, image)));
       found.push({ what, command: filled, answer });
     }
   }
   return found;
 }
 
-async function told(
+async function answerOf(
   command: string,
   wanted: RegExp,
   shell: (command: string) => Promise<string>,

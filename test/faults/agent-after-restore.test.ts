@@ -1,4 +1,4 @@
-// The way back of a host that enrolled after the backup: its key is unknown to the restored backend, nothing of it is lost meanwhile, and
+// Recovery of a host that enrolled after the backup: its key is unknown to the restored backend, nothing of it is lost meanwhile, and
 // one new install token brings it back, with what it had kept. (Hosts and clusters whose key was rotated since are refused alike.)
 import { appendFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -4,7 +4,7 @@
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { judge, Sink } from "../../agent/collector/supervision/sink.fixture.ts";
+import { compareLines, Sink } from "../../agent/collector/supervision/sink.fixture.ts";
 import { type AgentPlace, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
 import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 
@@ -35,15 +35,15 @@ function write(count: number, padding = ""): void {
   appendFileSync(`${place.logFolder}/sequence.log`, lines.join(""));
 }
 
-function verdict(): { missing: number; doubled: number } {
-  return judge(
+function losses(): { missing: number; doubled: number } {
+  return compareLines(
     sink.lines.map((line) => line.trimEnd().replace(/ x+$/, "")),
     written,
   );
 }
 
 async function nothingMissing(): Promise<void> {
-  await eventually("every line is there", async () => Promise.resolve(verdict().missing === 0), 90_000);
+  await eventually("every line is there", () => losses().missing === 0, 90_000);
   // What is still under way could only double.
   await sleep(1500);
 }
@@ -59,6 +59,7 @@ describe("10,000 numbered lines", () => {
     for (let round = 0; round < 4; round++) {
       for (let part = 0; part < 25; part++) {
         write(100);
+        // Writes while the collector reads.
         await sleep(5);
       }
       if (round === 3) break;
@@ -66,7 +67,7 @@ describe("10,000 numbered lines", () => {
       await eventually("it runs again", async () => (await call("GET", `${place.healthUrl}/readyz`)).status === 200);
     }
     await nothingMissing();
-    const { missing, doubled } = verdict();
+    const { missing, doubled } = losses();
     console.log({ killed: 3, written, missing, doubled, bodiesSentTwice: sink.repeatedBodies });
     expect(missing).toBe(0);
     // The last batch of the look at the file that a kill ended: read again, it is longer.
@@ -78,20 +79,23 @@ describe("10,000 numbered lines", () => {
     write(2000);
     sink.away = true;
     write(3000);
+    // The collector reads and queues meanwhile.
     await sleep(1000);
     await agent?.end("SIGKILL");
     write(2000);
     agent = await startHostAgent(place);
+    // The collector reads and queues meanwhile.
     await sleep(1000);
     await agent.end("SIGTERM");
     write(1000);
     agent = await startHostAgent(place);
     write(2000);
+    // The backend returns while the collector retries.
     await sleep(500);
     sink.away = false;
     await nothingMissing();
     expect(written).toBe(10_000);
-    const { missing, doubled } = verdict();
+    const { missing, doubled } = losses();
     console.log({ written, missing, doubled });
     expect(missing).toBe(0);
     expect(doubled).toBeLessThanOrEqual(2 * 100);
@@ -109,7 +113,7 @@ describe("10,000 numbered lines", () => {
     agent = await startHostAgent(place);
     sink.away = false;
     await nothingMissing();
-    const { missing, doubled } = verdict();
+    const { missing, doubled } = losses();
     console.log({ written, missing, doubled });
     expect(missing).toBe(0);
     expect(doubled).toBeLessThanOrEqual(100);
@@ -121,9 +125,10 @@ test("lines of thirty files go together, a request a second", async () => {
   const files = Array.from({ length: 30 }, (_, i) => `${place.logFolder}/${i}.log`);
   const { requests } = sink;
   const startedAt = performance.now();
+  // Lines come at a pace, so that a batch has those of several files.
   for (; written < 150; await sleep(200)) for (const file of files) appendFileSync(file, `line ${written++}\n`);
-  await eventually("every line is there", async () => Promise.resolve(verdict().missing === 0), 90_000);
-  expect(verdict().doubled).toBe(0);
+  await eventually("every line is there", () => losses().missing === 0, 90_000);
+  expect(losses().doubled).toBe(0);
   // Each second one, and one for each 32 KiB.
   expect(sink.requests - requests).toBeLessThanOrEqual((performance.now() - startedAt) / 1000 + 3);
 });

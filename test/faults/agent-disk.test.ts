@@ -7,7 +7,7 @@ import { appendFileSync, closeSync, openSync, readdirSync, statSync, truncateSyn
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { damageOf } from "../../agent/collector/supervision/bbolt-file.ts";
-import { judge, Sink } from "../../agent/collector/supervision/sink.fixture.ts";
+import { compareLines, Sink } from "../../agent/collector/supervision/sink.fixture.ts";
 import { canMount, SmallDisk } from "../../agent/collector/supervision/small-disk.fixture.ts";
 import { type AgentPlace, collectorPid, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
 import { call, eventually, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
@@ -40,23 +40,24 @@ function arrived(): string[] {
 }
 
 describe("the agent's disk", () => {
-  test.skipIf(!canMount)("full (needs root): it says so, lives on, and sends every line once there is space", async () => {
+  test.skipIf(!canMount)("full (needs root): it says so, keeps running, and sends every line once there is space", async () => {
     using disk = new SmallDisk(place.stateDir, "8m");
     agent = await startHostAgent(place);
     write(100);
-    await eventually("the first lines arrive", async () => Promise.resolve(arrived().includes("line 99")));
+    await eventually("the first lines arrive", () => arrived().includes("line 99"));
     sink.away = true;
     disk.fill();
     for (let part = 0; part < 10; part++) write(500, ` ${"x".repeat(1000)}`);
-    await eventually("it says so", async () => Promise.resolve(/no space left/.test(agent?.log ?? "")));
+    await eventually("it says so", () => /no space left/.test(agent?.log ?? ""));
     expect((await call("GET", `${place.healthUrl}/healthz`)).status).toBe(200);
     expect(agent.ended).toBe(false);
     sink.away = false;
     disk.free();
     write(100);
-    await eventually("what is new arrives", async () => Promise.resolve(arrived().includes(`line ${written - 1}`)), 90_000);
+    await eventually("what is new arrives", () => arrived().includes(`line ${written - 1}`), 90_000);
+    // Proves an absence: what is still under way could only arrive twice.
     await sleep(1500);
-    const { missing, doubled } = judge(arrived(), written);
+    const { missing, doubled } = compareLines(arrived(), written);
     console.log({ disk: "full", written, missing, doubled });
     await agent.end();
     expect(missing).toBe(0);
@@ -66,7 +67,7 @@ describe("the agent's disk", () => {
     using disk = new SmallDisk(place.stateDir, "64k");
     disk.fill();
     const started = new TestProcess(["agent/bin/atherops-otel-agent.ts", "run"], place.env, place.logFile);
-    await eventually("it ends", async () => Promise.resolve(started.ended));
+    await eventually("it ends", () => started.ended);
     expect(started.child.exitCode).toBe(1);
     expect(started.log).toContain(`STATE_DIR ${place.stateDir}: no space left on the device: free some\n`);
     expect(started.log).not.toMatch(/^\s+at /m);
@@ -78,22 +79,23 @@ describe("the disk queue", () => {
     agent = await startHostAgent(place);
     sink.away = true;
     write(500);
-    const told = Array.from({ length: 10 }, (_, i) => `told ${i}`);
-    await tell(told);
+    const records = Array.from({ length: 10 }, (_, i) => `records ${i}`);
+    await sendRecords(records);
     for (const exporter of ["otlp_http/files", "otlp_http/atherops"]) await eventually(`${exporter} queues`, () => queued(exporter));
     const refused = sink.requests;
-    await eventually("an attempt fails", async () => Promise.resolve(sink.requests > refused));
+    await eventually("an attempt fails", () => sink.requests > refused);
     process.kill(collectorPid(place) ?? 0, "SIGTERM");
-    await eventually("it says so", async () => Promise.resolve(saidOf(/stays in the disk queue/).length > 0));
+    await eventually("it says so", () => saidOf(/stays in the disk queue/).length > 0);
     sink.away = false;
-    await eventually("all arrives", async () => Promise.resolve(arrived().includes("told 9") && arrived().includes("line 499")));
+    await eventually("all arrives", () => arrived().includes("records 9") && arrived().includes("line 499"));
+    // Proves an absence: what is still under way could only arrive twice.
     await sleep(1500);
-    expect(judge(arrived(), written)).toEqual({ missing: 0, doubled: 0 });
+    expect(compareLines(arrived(), written)).toEqual({ missing: 0, doubled: 0 });
     expect(
       arrived()
-        .filter((line) => line.startsWith("told"))
+        .filter((line) => line.startsWith("records"))
         .toSorted(),
-    ).toEqual(told);
+    ).toEqual(records);
     expect(agent.log).not.toContain("Dropping data");
   });
 });
@@ -119,7 +121,7 @@ async function queued(exporter: string): Promise<boolean> {
 }
 
 /** Log records of an application, which go through a queue of their own. */
-async function tell(bodies: string[]): Promise<void> {
+async function sendRecords(bodies: string[]): Promise<void> {
   const logRecords = bodies.map((stringValue) => ({ timeUnixNano: `${Date.now()}000000`, body: { stringValue } }));
   const body = { resourceLogs: [{ resource: {}, scopeLogs: [{ scope: {}, logRecords }] }] };
   expect((await call("POST", `${place.otlpHttp}/v1/logs`, { body })).status).toBe(200);
@@ -150,14 +152,14 @@ function standingStill(file: string): () => Promise<boolean> {
 }
 
 describe("a damaged file of the agent", () => {
-  test.each(DAMAGES)("a disk queue %s: the rest lives on, and what is lost is said", async (damage, words, harm) => {
+  test.each(DAMAGES)("a disk queue %s: the rest is kept, and the log says what is lost", async (damage, words, harm) => {
     agent = await startHostAgent(place);
     write(100);
-    await eventually("the first lines arrive", async () => Promise.resolve(arrived().includes("line 99")));
+    await eventually("the first lines arrive", () => arrived().includes("line 99"));
     sink.away = true;
     write(500);
-    const told = Array.from({ length: 10 }, (_, i) => `told ${i}`);
-    await tell(told);
+    const records = Array.from({ length: 10 }, (_, i) => `records ${i}`);
+    await sendRecords(records);
     for (const exporter of ["otlp_http/files", "otlp_http/atherops"]) await eventually(`${exporter} queues`, () => queued(exporter));
     await agent.end();
     const file = `${place.stateDir}/queue/exporter_otlp_http_files_logs`;
@@ -168,17 +170,18 @@ describe("a damaged file of the agent", () => {
     agent = await startHostAgent(place);
     const readyMs = Date.now() - started;
     write(100);
-    await eventually("what is new arrives", async () => Promise.resolve(arrived().includes(`line ${written - 1}`)));
-    await eventually("what the other queue held arrives", async () => Promise.resolve(arrived().includes("told 9")));
+    await eventually("what is new arrives", () => arrived().includes(`line ${written - 1}`));
+    await eventually("what the other queue held arrives", () => arrived().includes("records 9"));
+    // Proves an absence: what is still under way could only arrive twice.
     await sleep(1500);
-    const { missing, doubled } = judge(arrived(), written);
+    const { missing, doubled } = compareLines(arrived(), written);
     console.log({ queue: damage, written, missing, doubled, readyMs });
     expect(
       arrived()
-        .filter((line) => line.startsWith("told"))
+        .filter((line) => line.startsWith("records"))
         .toSorted(),
-    ).toEqual(told);
-    expect(judge(arrived(), 100)).toEqual({ missing: 0, doubled: 0 });
+    ).toEqual(records);
+    expect(compareLines(arrived(), 100)).toEqual({ missing: 0, doubled: 0 });
     expect(missing).toBeLessThanOrEqual(500);
     expect(new Set(arrived())).toContain("line 600");
     const lines = saidOf(words);
@@ -196,7 +199,7 @@ describe("a damaged file of the agent", () => {
   test("a disk queue overwritten beneath the running collector: the same", async () => {
     agent = await startHostAgent(place);
     write(100);
-    await eventually("the first lines arrive", async () => Promise.resolve(arrived().includes("line 99")));
+    await eventually("the first lines arrive", () => arrived().includes("line 99"));
     sink.away = true;
     write(500);
     await eventually("they queue", () => queued("otlp_http/files"));
@@ -206,18 +209,18 @@ describe("a damaged file of the agent", () => {
     overwrite(file, randomBytes(statSync(file).size - 2 * PAGE), 2 * PAGE);
     sink.away = false;
     write(100);
-    await eventually("what is new arrives", async () => Promise.resolve(arrived().includes(`line ${written - 1}`)));
-    const { missing, doubled } = judge(arrived(), written);
+    await eventually("what is new arrives", () => arrived().includes(`line ${written - 1}`));
+    const { missing, doubled } = compareLines(arrived(), written);
     console.log({ queue: "overwritten while in use", written, missing, doubled });
-    expect(judge(arrived(), 100)).toEqual({ missing: 0, doubled: 0 });
+    expect(compareLines(arrived(), 100)).toEqual({ missing: 0, doubled: 0 });
     expect(missing).toBeLessThanOrEqual(500);
     expect(saidOf(/is damaged .* lost are the logs in the disk queue of otlp_http\/files/)).toHaveLength(1);
   });
 
-  test.each(DAMAGES)("places in files %s: no line is lost, and that they double is said", async (damage, words, harm) => {
+  test.each(DAMAGES)("file offsets %s: no line is lost, and that they double is said", async (damage, words, harm) => {
     agent = await startHostAgent(place);
     write(100);
-    await eventually("the first lines arrive", async () => Promise.resolve(arrived().includes("line 99")));
+    await eventually("the first lines arrive", () => arrived().includes("line 99"));
     await agent.end();
     const file = `${place.stateDir}/checkpoints/receiver_filelog_files`;
     expect(await damageOf(file)).toBeUndefined();
@@ -225,9 +228,10 @@ describe("a damaged file of the agent", () => {
     write(100);
     agent = await startHostAgent(place);
     write(100);
-    await eventually("what is new arrives", async () => Promise.resolve(arrived().includes(`line ${written - 1}`)));
+    await eventually("what is new arrives", () => arrived().includes(`line ${written - 1}`));
+    // Proves an absence: what is still under way could only arrive twice.
     await sleep(1500);
-    const { missing, doubled } = judge(arrived(), written);
+    const { missing, doubled } = compareLines(arrived(), written);
     console.log({ places: damage, written, missing, doubled });
     expect(missing).toBe(0);
     const lines = saidOf(words);
@@ -239,19 +243,19 @@ describe("a damaged file of the agent", () => {
   test("whole, and only held by another process: is left alone, and used once it is let go", async () => {
     agent = await startHostAgent(place);
     write(100);
-    await eventually("the first lines arrive", async () => Promise.resolve(arrived().includes("line 99")));
+    await eventually("the first lines arrive", () => arrived().includes("line 99"));
     await agent.end();
     const file = `${place.stateDir}/queue/exporter_otlp_http_files_logs`;
     const holder = spawn("flock", ["--no-fork", file, "sh", "-c", "echo held; exec sleep 600"], { stdio: ["ignore", "pipe", "ignore"] });
     await once(holder.stdout, "data");
     agent = new TestProcess(["agent/bin/atherops-otel-agent.ts", "run"], place.env, place.logFile);
-    await eventually("it says why", async () => Promise.resolve(saidOf(/the collector ended; starting it again/).length > 0));
+    await eventually("it says why", () => saidOf(/the collector ended; starting it again/).length > 0);
     expect(agent.log).toMatch(/failed to start \\?"otlp_http\/files\\?" exporter: timeout/);
     expect(readdirSync(`${place.stateDir}/queue`).filter((name) => name.endsWith(".damaged"))).toEqual([]);
     holder.kill();
     await agent.ready(`${place.healthUrl}/readyz`);
     write(100);
-    await eventually("what is new arrives", async () => Promise.resolve(arrived().includes(`line ${written - 1}`)));
-    expect(judge(arrived(), written)).toEqual({ missing: 0, doubled: 0 });
+    await eventually("what is new arrives", () => arrived().includes(`line ${written - 1}`));
+    expect(compareLines(arrived(), written)).toEqual({ missing: 0, doubled: 0 });
   });
 });

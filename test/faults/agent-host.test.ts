@@ -47,7 +47,7 @@ describe("a host agent", () => {
   test("that starts while the backend is away keeps trying, says why, and enrols when it is there", async () => {
     await backend.end();
     agent = new TestProcess(["agent/bin/atherops-otel-agent.ts", "run"], place.env, place.logFile);
-    await eventually("it tells why it is not ready", async () =>
+    await eventually("it reports why it is not ready", async () =>
       (await call("GET", `${place.healthUrl}/readyz`)).text.includes("ECONNREFUSED"),
     );
     appendFileSync(`${place.logFolder}/early.log`, "written before enrolment\n");

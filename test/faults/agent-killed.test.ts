@@ -62,7 +62,7 @@ interface Came {
 }
 
 /** Of a file: how many lines never came, and how many came again. */
-function verdict(file: string): { missing: number; doubled: number } {
+function lossesOf(file: string): { missing: number; doubled: number } {
   for (; counted < sink.lines.length; counted++) {
     const [of = "", number = ""] = sink.lines[counted]?.split(" ", 2) ?? [];
     const { numbers } = came[of] ?? (came[of] = { numbers: new Set(), again: 0 });
@@ -74,9 +74,9 @@ function verdict(file: string): { missing: number; doubled: number } {
 }
 
 async function allThere(): Promise<void> {
-  const isThere = (): boolean => FILES.every((file) => verdict(file).missing === 0);
-  await eventually("every line is there", async () => Promise.resolve(isThere()), 200_000);
-  // What was read again lies in the queue behind it, and goes the same way: a line behind that is the last of all.
+  const isThere = (): boolean => FILES.every((file) => lossesOf(file).missing === 0);
+  await eventually("every line is there", () => isThere(), 200_000);
+  // What was read again is in the queue behind it, and takes the same path: a line behind that is the last of all.
   write(1);
   await eventually("and nothing is under way", async () => isThere() && (await queuedBytes()) === 0, 200_000);
 }
@@ -153,14 +153,14 @@ test.each(Object.keys(KINDS))(
   `no line is missing, and at most a batch of a file is doubled, when %s (${KILLS} times)`,
   async (kind) => {
     for (let kill = 1; kill <= KILLS; kill++) {
-      const before = FILES.map((file) => verdict(file).doubled);
+      const before = FILES.map((file) => lossesOf(file).doubled);
       const leftOutBefore = leftOut();
       await KINDS[kind]?.();
       await allThere();
-      const after = FILES.map((file) => verdict(file));
+      const after = FILES.map((file) => lossesOf(file));
       const doubled = after.map((each, i) => each.doubled - (before[i] ?? 0));
-      const told = `${after.map((each) => each.missing).join(" and ")} missing, ${doubled.join(" and ")} doubled`;
-      console.log(`${kind}, ${kill}: ${written} lines of each file written, ${told}; ${leftOut() - leftOutBefore} batches left out`);
+      const losses = `${after.map((each) => each.missing).join(" and ")} missing, ${doubled.join(" and ")} doubled`;
+      console.log(`${kind}, ${kill}: ${written} lines of each file written, ${losses}; ${leftOut() - leftOutBefore} batches left out`);
       expect(after.map((each) => each.missing)).toEqual([0, 0]);
       expect(Math.max(...doubled)).toBeLessThanOrEqual(BATCH_LINES);
     }

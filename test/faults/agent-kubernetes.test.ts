@@ -68,7 +68,7 @@ function withServiceAccount(program: string): string {
   return wrapper;
 }
 
-/** With `asksAgent` the collector asks for pods where the agent tells it to, else the API server. */
+/** With `asksAgent` the collector asks for pods at the agent's address, else the API server. */
 async function start(env: NodeJS.ProcessEnv = {}, inPod = (program: string): string => program, asksAgent = false): Promise<void> {
   const [grpc, http] = await freePorts(2);
   otlpPort = http ?? 0;
@@ -117,11 +117,11 @@ async function start(env: NodeJS.ProcessEnv = {}, inPod = (program: string): str
   const access = { server: `https://127.0.0.1:${api.port}`, caFile: join(folder.path, "ca.crt"), tokenFile: join(folder.path, "token") };
   const kubernetes = stack.use(new KubernetesApi(access));
   const pods = started?.known ?? knownPods(kubernetes, "node-1");
-  configuration = stack.use(new EffectiveConfig({ settings, supervisor, adjustment: {}, log, knownPods: pods, lookEveryMs: 300 }));
+  configuration = stack.use(new EffectiveConfig({ settings, supervisor, adjustment: {}, log, knownPods: pods, checkEveryMs: 300 }));
   await configuration.start();
 }
 
-const running = () => eventually("the collector runs", async () => Promise.resolve(supervisor.status().state === "running"));
+const running = () => eventually("the collector runs", () => supervisor.status().state === "running");
 
 /** What a pod's container writes, through containerd. */
 function write(pod: string, line: string): void {
@@ -159,8 +159,7 @@ function logBody(text: string, resource: Record<string, string>, record: Record<
   return { resourceLogs: [{ resource: { attributes: attributes(resource) }, scopeLogs: [{ logRecords }] }] };
 }
 
-const arrived = (text: string) =>
-  eventually(`"${text}" arrives`, async () => Promise.resolve(sink.records.find(({ body }) => body === text)));
+const arrived = (text: string) => eventually(`"${text}" arrives`, () => sink.records.find(({ body }) => body === text));
 
 const ASKED = [
   { asked: "the API server", asksAgent: false },
@@ -201,7 +200,7 @@ describe("while the Kubernetes API is away", () => {
     writeOfAll("second");
     await arrived("web second");
     process.kill(supervisor.status().pid ?? 0, "SIGKILL");
-    await eventually("it knows that it waits", async () => Promise.resolve(configuration.waitsFor !== undefined));
+    await eventually("it knows that it waits", () => configuration.waitsFor !== undefined);
     await eventually("OTLP is taken", async () => (await send("/v1/logs", logBody("late", {}))) === 200);
     writeOfAll("third");
     await arrived("late");
@@ -248,7 +247,7 @@ test.skipIf(!canMount)(
     const metrics = { SIGNALS: "metrics", METRICS_INTERVAL: "1s", NODE_IP: kubelet.ip, KUBELET_TLS: "skip", HOST_ROOT: "/" };
     await start(metrics, withServiceAccount);
     await running();
-    await eventually("the kubelet was read four times each", async () => Promise.resolve(kubelet.requests >= 8));
+    await eventually("the kubelet was read four times each", () => kubelet.requests >= 8);
     const complaints = said.filter(({ component, level }) => component === "collector" && level >= 40);
     expect(complaints).toHaveLength(2);
     expect(new Set(complaints.map((line) => line["otelcol.component.id"]))).toEqual(new Set(["kubeletstats", "prometheus/cadvisor"]));
@@ -287,7 +286,7 @@ describe("what an application claims", () => {
     "k8s.container.name": "sidecar",
   };
 
-  test("of its pod, namespace, node and cluster gives way to what its address tells; of a record it is kept under another name", async () => {
+  test("of its pod, namespace, node and cluster gives way to what its address shows; of a record it is kept under another name", async () => {
     await start();
     await running();
     await send("/v1/logs", logBody("claiming", CLAIMS, { "k8s.pod.name": "db-0", "order.id": "7" }));
@@ -329,7 +328,7 @@ describe("what an application claims", () => {
     ];
     const body = { resourceMetrics: [{ resource: { attributes: attributes(CLAIMS) }, scopeMetrics: [{ metrics }] }] };
     expect(await send("/v1/metrics", body, "127.0.0.99")).toBe(200);
-    const text = await eventually("the metrics arrive", async () => Promise.resolve(sink.metrics[0]));
+    const text = await eventually("the metrics arrive", () => sink.metrics[0]);
     const [resource] = (JSON.parse(text) as { resourceMetrics: { scopeMetrics: { metrics: unknown[] }[] }[] }).resourceMetrics;
     const marked = { key: "atherops.reported_by", value: { stringValue: "application" } };
     const points = (resource?.scopeMetrics[0]?.metrics ?? []) as { name: string; gauge: { dataPoints: { attributes?: unknown[] }[] } }[];

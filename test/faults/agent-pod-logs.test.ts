@@ -7,7 +7,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { configFromSettings } from "../../agent/collector/config/config-from-settings.ts";
 import { FILES_TOKEN_VARIABLE } from "../../agent/collector/config/collector-config.ts";
-import { judge, Sink } from "../../agent/collector/supervision/sink.fixture.ts";
+import { compareLines, Sink } from "../../agent/collector/supervision/sink.fixture.ts";
 import { Supervisor } from "../../agent/collector/supervision/supervisor.ts";
 import { type Proxy, startProxy } from "../../agent/proxy/server.ts";
 import { StoredBatches } from "../../agent/collector/files/stored-batches.ts";
@@ -102,7 +102,7 @@ test("a line of containerd, of CRI-O or of Docker is the line that the container
       "",
     ].join("\n"),
   );
-  await eventually("all lines are there", async () => Promise.resolve(sink.lines.length === 7));
+  await eventually("all lines are there", () => sink.lines.length === 7);
   const records = sink.records.toSorted((a, b) => Number(BigInt(a.timeUnixNano ?? 0) - BigInt(b.timeUnixNano ?? 0)));
   const seen = records.map(({ timeUnixNano, body, attributes }) => [
     timeUnixNano && new Date(Number(timeUnixNano) / 1e6).toISOString().slice(11, -1),
@@ -141,6 +141,7 @@ test(`no line is lost when the collector is killed ${KILLS} times while it reads
     // Killed in the middle of reading, at another moment each time.
     for (let part = 0; sink.lines.length === upTo || part < 20 + kill * 3; part++) {
       append(Array.from({ length: 3 }, () => cri(`line ${written++}`)).join(""));
+      // Writes while the collector reads.
       await sleep(10);
     }
     const { pid } = supervisor.status();
@@ -148,8 +149,8 @@ test(`no line is lost when the collector is killed ${KILLS} times while it reads
     await vi.waitFor(() => expect(supervisor.status().pid).not.toBe(pid), { timeout: 20_000 });
   }
   append(cri(`line ${written++}`));
-  await eventually("the last line is there", async () => Promise.resolve(sink.lines.includes(`line ${written - 1}`)));
-  const outcome = judge(sink.lines, written);
+  await eventually("the last line is there", () => sink.lines.includes(`line ${written - 1}`));
+  const outcome = compareLines(sink.lines, written);
   console.log({ kills: KILLS, written, ...outcome });
   expect(outcome.missing).toBe(0);
   expect(outcome.doubled).toBeLessThanOrEqual(KILLS * BATCH_LINES);
@@ -167,11 +168,11 @@ test("no line is lost and few are doubled when it is killed while it reads much,
     renameSync(join(folder.path, "pods", POD, "0.log"), join(folder.path, "pods", POD, `0.log.20261122-07000${kill}`));
     append(cri(`line ${written++}`));
     await vi.waitFor(() => expect(supervisor.status().pid).not.toBe(pid), { timeout: 20_000 });
-    await eventually("every line is there", async () => Promise.resolve(judge(sink.lines, written).missing === 0), 120_000);
+    await eventually("every line is there", () => compareLines(sink.lines, written).missing === 0, 120_000);
   }
   append(cri(`line ${written++}`));
-  await eventually("the last line is there", async () => Promise.resolve(sink.lines.includes(`line ${written - 1}`)));
-  const outcome = judge(sink.lines, written);
+  await eventually("the last line is there", () => sink.lines.includes(`line ${written - 1}`));
+  const outcome = compareLines(sink.lines, written);
   console.log({ kills: 2, written, ...outcome });
   expect(outcome).toMatchObject({ missing: 0 });
   expect(outcome.doubled).toBeLessThanOrEqual(2 * BATCH_LINES);

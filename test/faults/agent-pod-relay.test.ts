@@ -126,7 +126,7 @@ async function addedBy(collector: AskingCollector, { name, ip }: Pick<PodOfTest,
   collector.write(`default_${name}_${uids.get(name)}`, `line of ${service}`);
   const sent = (resource: Readonly<Record<string, string>>): boolean => resource["service.name"] === service;
   const found = (): string[] => signals.flatMap((signal) => collector.resources(signal, sent));
-  await eventually(`${service} is there`, async () => Promise.resolve(ip === "" || found().length >= 3));
+  await eventually(`${service} is there`, () => ip === "" || found().length >= 3);
   return found();
 }
 
@@ -135,7 +135,7 @@ test("one watch of the API server is enough for all of them, where each componen
   await eventually("the other has six", async () => (await podWatches(kube.admin)) === watchesAtFirst + watchesOfAgent + 6);
 });
 
-test("pods of every kind get the same attributes, whoever is asked", async () => {
+test("pods of every kind get the same attributes from agent and API server", async () => {
   const added = (pod: PodOfTest) => Promise.all(collectors().map((collector) => addedBy(collector, pod, "first")));
   for (const [agent, server] of await Promise.all(PODS.map(added))) expect(agent).toEqual(server);
   const ofFiles = (collector: AskingCollector) => collector.resources("logs", (resource) => resource["k8s.container.name"] !== undefined);
@@ -147,7 +147,7 @@ test("pods of every kind get the same attributes, whoever is asked", async () =>
     [ofUsage, PODS.length],
     [scraped, 1],
   ] as const) {
-    for (const collector of collectors()) await eventually(of.name, async () => Promise.resolve(of(collector).length >= least));
+    for (const collector of collectors()) await eventually(of.name, () => of(collector).length >= least);
     expect(of(asksAgent)).toEqual(of(asksServer));
   }
   expect(ofFiles(asksAgent).join()).not.toContain("agent-x1");

@@ -179,11 +179,7 @@ function points(node: string): Point[] {
 
 test("a pod that asks for it is scraped by the agent of its node alone, at the path and port that it names", async () => {
   for (const node of ["node-1", "node-2"]) {
-    await eventually(
-      `a pod of ${node} is scraped twice`,
-      async () => Promise.resolve(points(node).filter(({ metric }) => metric === "up").length >= 2),
-      60_000,
-    );
+    await eventually(`a pod of ${node} is scraped twice`, () => points(node).filter(({ metric }) => metric === "up").length >= 2, 60_000);
   }
   expect(new Set(asked["web-1"])).toEqual(new Set(["/stats"]));
   expect(new Set(asked["web-2"])).toEqual(new Set(["/metrics"]));
@@ -193,11 +189,7 @@ test("a pod that asks for it is scraped by the agent of its node alone, at the p
 });
 
 test("its series carry the pod and the workload that the API server knows, whatever its page says", async () => {
-  await eventually(
-    "its metric is there",
-    async () => Promise.resolve(points("node-1").some(({ metric }) => metric.startsWith("orders"))),
-    60_000,
-  );
+  await eventually("its metric is there", () => points("node-1").some(({ metric }) => metric.startsWith("orders")), 60_000);
   const order = points("node-1").find(({ metric }) => metric.startsWith("orders"));
   expect(order?.resource).toMatchObject({
     "service.name": "kubernetes-pods",

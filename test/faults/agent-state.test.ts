@@ -54,7 +54,7 @@ async function status(of: AgentPlace): Promise<Awaited<ReturnType<typeof call>>[
   return (await call("GET", `${of.healthUrl}/status`)).json;
 }
 
-test("what one organisation has not delivered is not sent for the next, is told, and is delivered by its own agent", async () => {
+test("what one organisation has not delivered is not sent for the next, is reported, and is delivered by its own agent", async () => {
   const [a, b] = [await org("a"), await org("b")];
   const placeOfA = await agentPlace("a", { INSTALL_TOKEN: a.installToken });
   const placeOfB = await agentPlace("b", { INSTALL_TOKEN: b.installToken });

@@ -39,7 +39,7 @@ container_memory_rss{container="server",namespace="shop",pod="${BARE.name}"} 9
 machine_cpu_cores 2
 `;
 
-test("a series of cAdvisor carries its workload beside its own labels, a log the labels and annotations that are named", async () => {
+test("a series of cAdvisor carries its workload in addition to its own labels, a log the labels and annotations that are named", async () => {
   await using stack = new AsyncDisposableStack();
   const folder = stack.use(temporaryFolder());
   const sink = stack.use(await Sink.start());
@@ -88,11 +88,7 @@ test("a series of cAdvisor carries its workload beside its own labels, a log the
   const config = configFromSettings(settings).replaceAll("/var/log/pods", join(folder.path, "pods"));
   const env = { KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: String(api.port) };
   stack.use(await startCollector(settings.stateDir, config, env));
-  await eventually(
-    "a series and a line are there",
-    async () => Promise.resolve(sink.records.length > 1 && of("container_memory_working_set_bytes")),
-    60_000,
-  );
+  await eventually("a series and a line are there", () => sink.records.length > 1 && of("container_memory_working_set_bytes"), 60_000);
   expect(of("container_memory_working_set_bytes")).toMatchObject({
     resource: { namespace: "shop", pod: POD.name, "k8s.deployment.name": "checkout", "k8s.pod.name": POD.name, "service.name": "cadvisor" },
     point: { container: "server" },

@@ -56,7 +56,7 @@ const rule = (name: string, expr: string, more: object = {}): object => ({
   enabled: true,
   ...more,
 });
-/** Asks the evaluator itself, which tells nobody anything without its password. */
+/** Asks the evaluator itself, which answers no one without its password. */
 async function ofEvaluator(path: string): Promise<string> {
   const url = `http://${backend.place.env["EVALUATOR_LISTEN"]}${path}`;
   expect((await call("GET", url)).status).toBe(401);
@@ -215,7 +215,7 @@ async function sendLogs(tenant: Tenant, source: string, messages: readonly strin
   expect([answer.status, answer.text]).toEqual([204, ""]);
 }
 
-test("a rule over log records fires for its own organisation, is told as any other, and no key writes what it reads", async () => {
+test("a rule over log records fires for its own organisation, is listed as any other, and no key writes what it reads", async () => {
   const asks = async (tenant: Tenant, path: string) => (await call("GET", `${backend.alertingUrl}${path}`, { bearer: tenant.token })).json;
   const settings = { url: "https://hooks.slack.example/x" };
   const channel = await call("POST", `${backend.alertingUrl}/channels`, {
@@ -232,7 +232,7 @@ test("a rule over log records fires for its own organisation, is told as any oth
   await becomes(red, id, "firing");
   const alert = { labels: expect.objectContaining({ alertname: "full", source: "shop" }), annotations: { summary: "shop: 2" } };
   expect((await asks(red, "/prometheus/api/v1/alerts")).data.alerts).toContainEqual(expect.objectContaining(alert));
-  await eventually("it is told in Alertmanager's API", async () => {
+  await eventually("it is listed by Alertmanager's API", async () => {
     const alerts = (await asks(red, "/alertmanager/api/v2/alerts")) as { labels: Record<string, string> }[];
     return alerts.some(({ labels }) => labels["alertname"] === "full" && labels["source"] === "shop");
   });
@@ -340,7 +340,7 @@ test("direct and under /alerting/ the answers are identical, errors and odd path
       method,
       path,
       answer.status,
-      // The engine tells the second at which it was asked.
+      // The engine answers with the second at which it was asked.
       answer.text.replace(/\btime=\d+/, "time"),
       answer.headers.get("content-type"),
       answer.headers.get("allow"),

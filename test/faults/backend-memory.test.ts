@@ -1,5 +1,5 @@
 // Memory of the real backend when the worst is repeated: waves of the largest trace bodies, and connections that never finish their
-// headers, for which nobody has signed yet. (One wave of every kind, and slow bodies: memory.test.ts.)
+// headers, which no client has signed yet. (One wave of every kind, and slow bodies: memory.test.ts.)
 import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -38,7 +38,7 @@ function largestSpans(wave: number): Buffer {
   return Buffer.from(`{"resourceSpans":[{"scopeSpans":[{"spans":[${spans}]}]}]}`);
 }
 
-test(`${WAVES} waves of 64 of the largest trace bodies are stored or told to come again, and memory stays bounded`, async () => {
+test(`${WAVES} waves of 64 of the largest trace bodies are stored or answered with a retry, and memory stays bounded`, async () => {
   const before = resident("VmRSS");
   const peaks: number[] = [];
   for (let wave = 0; wave < WAVES; wave += 1) {
@@ -55,9 +55,7 @@ test(`${WAVES} waves of 64 of the largest trace bodies are stored or told to com
     const names = Object.groupBy(answers.map(nameOf), (name) => name);
     expect(Object.keys(names).sort()).toEqual(["204", "503 unavailable, again after 1 s"]);
     peaks.push(resident("VmHWM"));
-    console.log(
-      `wave ${wave + 1}: ${names["204"]?.length} stored, the rest told to come again; peak ${peaks.at(-1)} MiB, ${before} before all`,
-    );
+    console.log(`wave ${wave + 1}: ${names["204"]?.length} stored, the rest to be retried; peak ${peaks.at(-1)} MiB, ${before} before all`);
   }
   for (const peak of peaks) expect(peak - before).toBeLessThan(BUDGET_MIB + ALLOWANCE_MIB);
 });
@@ -81,6 +79,7 @@ test(`${SLOW} connections that send a byte of their headers a second cost little
     expect((await signedPost(backend.apiUrl, "/ingest", (tenants[0] as Tenant).apiKey, "meanwhile 1\n")).status).toBe(204);
     slowestMs = Math.max(slowestMs, Date.now() - startedAt);
     peak = Math.max(peak, resident("VmRSS"));
+    // Slow senders: one byte a second.
     await sleep(1000);
   }
   for (const socket of sockets) socket.destroy();

@@ -88,7 +88,7 @@ describe.skipIf(!postgresBinaries)(`a distributed installation${postgresBinaries
     expect(afterMs).toBeLessThan(BOUND_MS);
   });
 
-  test("a user demoted, then deleted on one is refused by the other within 5 s although the session lives", async () => {
+  test("a user demoted, then deleted on one is refused by the other within 5 s although the session is valid", async () => {
     const user = { email: "colleague@shared.example", password: randomUUID(), role: "admin" };
     const { json } = await call("POST", `${one.apiUrl}/api/users`, { bearer: tenant.token, body: user });
     const token = await login(other.apiUrl, user.email, user.password);

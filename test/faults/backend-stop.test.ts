@@ -32,6 +32,7 @@ async function readinessUntilGone(): Promise<string[]> {
     const shown = answer ? nameOf(answer) : "gone";
     if (seen.at(-1) !== shown) seen.push(shown);
     if (!answer) return seen;
+    // Polls closely: each state of the stop is seen.
     await sleep(5);
   }
 }

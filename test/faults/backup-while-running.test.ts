@@ -37,7 +37,7 @@ async function run(
   return { code: process.child.exitCode, output: process.log };
 }
 
-/** A place beside, with the same programs. */
+/** A second place, with the same programs. */
 async function elsewhere(name: string): Promise<BackendPlace> {
   mkdirSync(join(backend.folder, name));
   return await backendPlace(join(backend.folder, name), { JWT_TTL: "2h" });
@@ -54,7 +54,7 @@ function held(): string[] {
   ];
 }
 
-/** Enrols hosts and makes rules, one after the other, until told to end; what was answered, in order. */
+/** Enrols hosts and makes rules, one after the other, until it is stopped; what was answered, in order. */
 class Enrolling implements AsyncDisposable {
   readonly keys: string[] = [];
   readonly rules: string[] = [];
@@ -96,10 +96,10 @@ function headersOf(key: string): Record<string, string> {
  * What was answered before `startMs` is there, nothing is twice, and what was sent later is there whole or not at all: of logs each of a
  * body's two days, which the engine stores one by one.
  */
-async function judge(place: BackendPlace, sent: readonly Sent[], startMs: number): Promise<void> {
-  const owed = sent.map((one) => ((one.acknowledgedMs ?? Infinity) < startMs ? one : { ...one, acknowledgedMs: undefined }));
+async function expectComplete(place: BackendPlace, sent: readonly Sent[], startMs: number): Promise<void> {
+  const expected = sent.map((one) => ((one.acknowledgedMs ?? Infinity) < startMs ? one : { ...one, acknowledgedMs: undefined }));
   for (const signal of SIGNALS) {
-    expect(await lossesOf(place.apiUrl, tenant.token, signal, owed), signal).toEqual(NOTHING_LOST);
+    expect(await lossesOf(place.apiUrl, tenant.token, signal, expected), signal).toEqual(NOTHING_LOST);
     const all = sent.map((one) => ({ ...one, acknowledgedMs: startMs }));
     const absent = new Set((await lossesOf(place.apiUrl, tenant.token, signal, all)).lost);
     const days = sent.flatMap(({ ids, signal: of }) =>
@@ -146,7 +146,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
       /logs as of .*: [\d,]+ rows\nspans as of .*: [\d,]+ rows\nmetrics as of .*: [\d,]+ series, [\d,]+ samples/,
     );
     await using _again = await startBackend(second);
-    await judge(second, senders.sent, startMs);
+    await expectComplete(second, senders.sent, startMs);
     for (const key of before.keys)
       expect((await call("POST", `${second.apiUrl}${HOST_HEARTBEAT_PATH}`, { body: "{}", headers: headersOf(key) })).status).toBeLessThan(
         300,
@@ -175,6 +175,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     writeFileSync(large, randomBytes(128 * 1024 * 1024));
     const folder = join(out, "killed");
     const killed = started(backend.place, ["backup", folder], "killed");
+    // Polls closely: the copy of this file takes a fraction of a second.
     while (!existsSync(join(out, ".killed.partial", "data", "zz-large"))) await sleep(2);
     await killed.end("SIGKILL");
     expect(killed.child.signalCode).toBe("SIGKILL");
@@ -192,7 +193,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     const hold = await askForHold(backend.dataDir);
     expect(held().length).toBeGreaterThan(4);
     await backend.end("SIGKILL");
-    await eventually("it is told", async () => hold?.lost.aborted);
+    await eventually("the loss is reported", async () => hold?.lost.aborted);
     expect(String(hold?.lost.reason)).toContain("nothing is left of this backup; repeat it");
     expect(held().length).toBeGreaterThan(4);
     await backend.start();

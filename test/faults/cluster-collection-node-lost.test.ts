@@ -1,6 +1,6 @@
 // The loss of the node that collects state and events of the cluster, with the timing of real agents: two of them as processes with the real
 // collector, against a real kube-apiserver; the one that collects is killed with its collector, just after it renewed its Lease, which is the
-// worst moment. Prints how long nobody collected. All phases of the others' looks, in virtual time: agent/collector/stand-by.test.ts.
+// worst moment. Prints how long no agent collected. All phases of the others' looks, in virtual time: agent/collector/stand-by.test.ts.
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -11,7 +11,7 @@ import { eventually, temporaryFolder } from "../fixtures/processes.ts";
 
 const NAMESPACE = "collection";
 const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/cluster-agent-collection`;
-const TELL_EVERY_MS = 500;
+const SAY_EVERY_MS = 500;
 /** What decisions promise of an elected part. */
 const TAKEOVER_MS = 30_000;
 const within = (): AbortSignal => AbortSignal.timeout(10_000);
@@ -27,7 +27,7 @@ test("where the node that collects for the cluster is lost, another goes on with
   const start = async (name: string): Promise<CollectingAgent> =>
     stack.use(await CollectingAgent.start({ name, namespace: NAMESPACE, kubernetes, stateDir: join(folder.path, name), port: sink.port }));
   const first = await start("node-0");
-  await eventually("the first one collects", async () => Promise.resolve(first.status.isRunning), 120_000);
+  await eventually("the first one collects", () => first.status.isRunning, 120_000);
   const second = await start("node-1");
 
   const said: string[] = [];
@@ -35,32 +35,33 @@ test("where the node that collects for the cluster is lost, another goes on with
   const saying = sayUntil(kube, said, stop.signal);
   stack.defer(() => stop.abort());
   const lease = (): Promise<LeaseSaid> => kube.admin.get<LeaseSaid>(LEASE, within());
-  await eventually("the first one tells what is said", async () => Promise.resolve(heard(sink, said).length >= 5), 120_000);
-  await eventually("the first one tells the state", async () => Promise.resolve(hasState(sink.metrics)), 60_000);
+  await eventually("the first one sends what is said", () => arrived(sink, said).length >= 5, 120_000);
+  await eventually("the first one sends the state", () => hasState(sink.metrics), 60_000);
   const passesOn = async (): Promise<boolean> => (await lease()).metadata.annotations?.["atherops.io/events-delivered"] !== undefined;
   await eventually("the first one passes on how far it came", passesOn, 60_000);
-  const standsReady = async (): Promise<boolean> =>
+  const isReady = async (): Promise<boolean> =>
     (await lease()).metadata.annotations?.["atherops.io/collection-candidates"]?.startsWith("node-1=") === true;
-  await eventually("the second one stands ready", standsReady, 60_000);
+  await eventually("the second one is ready to take over", isReady, 60_000);
   expect([first.status.leads, second.status.leads]).toEqual([true, false]);
 
   const { renewTime } = (await lease()).spec;
+  // Polls closely: the node is lost right after a renewal, the worst moment.
   while ((await lease()).spec.renewTime === renewTime) await sleep(20);
   await first.loseNode();
   const lostAt = Date.now();
   const statesBefore = sink.metrics.length;
-  await eventually("the other one leads", async () => Promise.resolve(second.status.leads), 120_000);
+  await eventually("the other one leads", () => second.status.leads, 120_000);
   const takenAfterMs = second.status.atMs - lostAt;
-  await eventually("the other one tells the state", async () => Promise.resolve(hasState(sink.metrics.slice(statesBefore))), 120_000);
+  await eventually("the other one sends the state", () => hasState(sink.metrics.slice(statesBefore)), 120_000);
   const stateAfterMs = Date.now() - lostAt;
   stop.abort();
   await saying;
-  await eventually("the last of it is told", async () => Promise.resolve(told(sink, said.at(-1) ?? "") > 0), 60_000);
+  await eventually("the last of it arrives", () => arrivals(sink, said.at(-1) ?? "") > 0, 60_000);
 
   // A collector says that it runs a moment before it watches.
-  const since = said.slice(said.findIndex((name) => told(sink, name) > 0));
-  const missed = since.filter((name) => told(sink, name) === 0);
-  const doubled = since.filter((name) => told(sink, name) > 1);
+  const since = said.slice(said.findIndex((name) => arrivals(sink, name) > 0));
+  const missed = since.filter((name) => arrivals(sink, name) === 0);
+  const doubled = since.filter((name) => arrivals(sink, name) > 1);
   const readTwice = sink.repeatedBodies;
   console.log("the node that collects is lost:", { takenAfterMs, stateAfterMs, said: since.length, missed, doubled, readTwice });
   expect(takenAfterMs).toBeLessThan(TAKEOVER_MS);
@@ -72,8 +73,8 @@ interface LeaseSaid {
   readonly spec: { readonly renewTime: string };
 }
 
-function heard(sink: Sink, said: readonly string[]): string[] {
-  return said.filter((name) => told(sink, name) > 0);
+function arrived(sink: Sink, said: readonly string[]): string[] {
+  return said.filter((name) => arrivals(sink, name) > 0);
 }
 
 async function sayUntil(kube: KubeApiServer, said: string[], signal: AbortSignal): Promise<void> {
@@ -92,11 +93,12 @@ async function sayUntil(kube: KubeApiServer, said: string[], signal: AbortSignal
     };
     await kube.admin.post("/api/v1/namespaces/default/events", event, within());
     said.push(name);
-    await sleep(TELL_EVERY_MS, undefined, { signal }).catch(() => undefined);
+    // Paces the events.
+    await sleep(SAY_EVERY_MS, undefined, { signal }).catch(() => undefined);
   }
 }
 
-function told(sink: Sink, name: string): number {
+function arrivals(sink: Sink, name: string): number {
   return sink.lines.filter((line) => line.startsWith(`${name}: `)).length;
 }
 

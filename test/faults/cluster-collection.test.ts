@@ -5,7 +5,7 @@ import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ClusterCollector, COLLECTION_LEASE, STOP_GRACE_MS } from "../../agent/collector/cluster-collector.ts";
 import { EVENTS_FROM_VARIABLE } from "../../agent/collector/config/collector-config.ts";
-import { EventsPlace } from "../../agent/collector/events-checkpoint.ts";
+import { EventsCheckpoint } from "../../agent/collector/events-checkpoint.ts";
 import { Sink } from "../../agent/collector/supervision/sink.fixture.ts";
 import { Supervisor } from "../../agent/collector/supervision/supervisor.ts";
 import { collectionLease, Lease } from "../../agent/identity/lease.ts";
@@ -71,7 +71,7 @@ async function agent(name: string): Promise<Agent> {
     timing: COLLECTION_LEASE,
     log,
   });
-  const events = new EventsPlace(api);
+  const events = new EventsCheckpoint(api);
   const variables = {
     ...env,
     get [EVENTS_FROM_VARIABLE]() {
@@ -89,7 +89,7 @@ async function agent(name: string): Promise<Agent> {
 }
 
 async function untilRunning({ collector }: Agent): Promise<void> {
-  await eventually("its collector runs", async () => Promise.resolve(collector.status().collector?.state === "running"), 120_000);
+  await eventually("its collector runs", () => collector.status().collector?.state === "running", 120_000);
 }
 
 async function say(name: string, more: object = {}): Promise<void> {
@@ -115,7 +115,7 @@ async function say(name: string, more: object = {}): Promise<void> {
 async function sayUntilSeen(name: string): Promise<string> {
   for (let i = 0; ; i++) {
     await say(`${name}-${i}`);
-    const arrives = eventually("it is seen", async () => Promise.resolve(told(`${name}-${i}`) > 0), 2_000);
+    const arrives = eventually("it is seen", () => arrivals(`${name}-${i}`) > 0, 2_000);
     if (
       await arrives.then(
         () => true,
@@ -126,7 +126,7 @@ async function sayUntilSeen(name: string): Promise<string> {
   }
 }
 
-function told(name: string): number {
+function arrivals(name: string): number {
   return sink.lines.filter((line) => line.startsWith(`${name}: `)).length;
 }
 
@@ -157,7 +157,7 @@ test("one agent collects state and events; where it loses the API server it stop
   await untilRunning(first);
   await using second = await agent("second");
   const seen = await sayUntilSeen("with-the-first");
-  await eventually("the deployment's state is there", async () => Promise.resolve(series().some(isDesired)), 30_000);
+  await eventually("the deployment's state is there", () => series().some(isDesired), 30_000);
   expect(series().find(isDesired)).toMatchObject({
     resource: { "k8s.cluster.name": "north", "k8s.namespace.name": "default" },
     value: "3",
@@ -184,15 +184,15 @@ test("one agent collects state and events; where it loses the API server it stop
   await eventually("how far the first one came is passed on", isPassedOn, 60_000);
   const pid = first.collector.status().collector?.pid ?? 0;
   first.cutOff();
-  await eventually("the first one has stopped", async () => Promise.resolve(!first.collector.status().leads), 60_000);
+  await eventually("the first one has stopped", () => !first.collector.status().leads, 60_000);
   await say("in-between");
-  await eventually("another agent leads", async () => Promise.resolve(second.collector.status().leads), 60_000);
+  await eventually("another agent leads", () => second.collector.status().leads, 60_000);
   expect(first.collector.status().leads).toBe(false);
   expect(() => process.kill(pid, 0)).toThrow("ESRCH");
   await untilRunning(second);
   const later = await sayUntilSeen("with-the-second");
-  // What nobody saw happen is read by the second one, and what both have read is the same bytes, which are stored once.
-  expect([told("before"), told(seen), told("in-between"), told(later)]).toEqual([0, 1, 1, 1]);
+  // What no agent saw happen is read by the second one, and what both have read is the same bytes, which are stored once.
+  expect([arrivals("before"), arrivals(seen), arrivals("in-between"), arrivals(later)]).toEqual([0, 1, 1, 1]);
 });
 
 interface Series {

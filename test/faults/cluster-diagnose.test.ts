@@ -144,7 +144,7 @@ interface Report {
   exitCode: number | undefined;
   text: string;
   bundle: { findings: Finding[] } & Record<string, unknown>;
-  /** Findings of one check, each `verdict: detail | advice`. */
+  /** Findings of one check, each `status: detail | advice`. */
   of: (name: string) => string[];
 }
 
@@ -167,11 +167,11 @@ async function diagnose(env: NodeJS.ProcessEnv): Promise<Report> {
   expectNoSecret({ stdout, bundle: bundleText, "command lines": [...commandLines].join("\n") });
   const bundle = JSON.parse(bundleText) as Report["bundle"];
   const of = (wanted: string) =>
-    bundle.findings.filter(({ name }) => name === wanted).map(({ verdict, detail, advice = "" }) => `${verdict}: ${detail} | ${advice}`);
-  const failed = bundle.findings.filter(({ verdict }) => verdict === "fail");
+    bundle.findings.filter(({ name }) => name === wanted).map(({ status, detail, advice = "" }) => `${status}: ${detail} | ${advice}`);
+  const failed = bundle.findings.filter(({ status }) => status === "fail");
   expect(exitCode).toBe(failed.length === 0 ? 0 : 1);
-  // An operator is told what to do about everything that is not well.
-  for (const { verdict, advice } of bundle.findings) expect(verdict === "ok" || Boolean(advice)).toBe(true);
+  // Each problem has advice for the operator.
+  for (const { status, advice } of bundle.findings) expect(status === "ok" || Boolean(advice)).toBe(true);
   for (const { detail, advice } of bundle.findings)
     expect(stdout).toContain(advice === undefined ? detail : `${detail}\n        ${advice}`);
   return { exitCode, text: stdout, bundle, of };
@@ -187,7 +187,7 @@ function commandLinesNow(): string[] {
 function expectNoSecret(shown: Record<string, string>): void {
   for (const [where, text] of Object.entries(shown)) {
     expect(text, where).not.toBe("");
-    // Told by length: a failing assertion must not show it either.
+    // Compared by length: a failing assertion must not show it either.
     for (const value of secrets) expect(text.includes(value), `${where} shows a secret of ${value.length} characters`).toBe(false);
   }
 }
@@ -195,7 +195,7 @@ function expectNoSecret(shown: Record<string, string>): void {
 describe("diagnose in a pod", () => {
   it("passes every check where all is well, with exit code 0", async () => {
     const { exitCode, text, bundle, of } = await diagnose(pod);
-    expect(bundle.findings.map(({ name, verdict }) => `${verdict} ${name}`)).toEqual([
+    expect(bundle.findings.map(({ name, status }) => `${status} ${name}`)).toEqual([
       "ok settings",
       "ok DNS",
       "ok backend",
@@ -247,7 +247,7 @@ describe("diagnose in a pod", () => {
     expect(off.of("clock")).toEqual([
       expect.stringMatching(/^fail: (3599|3600|3601) s ahead of the backend's \| set this machine's clock/),
     ]);
-    expect(off.bundle.findings.filter(({ verdict }) => verdict === "fail").map(({ name }) => name)).toEqual(["clock"]);
+    expect(off.bundle.findings.filter(({ status }) => status === "fail").map(({ name }) => name)).toEqual(["clock"]);
     expect((await diagnose({ ...pod, NODE_OPTIONS: shifted(-100) })).of("clock")).toEqual([expect.stringMatching(/^warn: \d+ s behind/)]);
   });
 
@@ -298,7 +298,7 @@ describe("diagnose in a pod", () => {
   it("says why the kubelet does not answer as it should", async () => {
     const of = async (env: NodeJS.ProcessEnv) => (await diagnose({ ...pod, ...env })).of("kubelet");
     await using own = await Kubelet.start(folder.path, folder.path);
-    await using stranger = await Kubelet.start(folder.path, undefined);
+    await using selfSigned = await Kubelet.start(folder.path, undefined);
     expect(await of({ NODE_IP: own.ip })).toEqual([`ok: ${own.ip}:10250 answers | `]);
     expect([...own.authorizations]).toEqual([`Bearer ${readFileSync(join(pod["SERVICE_ACCOUNT_DIR"]!, "token"), "utf8")}`]);
     own.status = 401;
@@ -307,9 +307,9 @@ describe("diagnose in a pod", () => {
     expect(await of({ NODE_IP: own.ip })).toEqual([expect.stringMatching(/^fail: .* answers 403 \| grant: .*nodes\/stats/)]);
     own.status = 500;
     expect(await of({ NODE_IP: own.ip })).toEqual([expect.stringMatching(/^fail: .* answers 500 \| see the kubelet's own log/)]);
-    expect(await of({ NODE_IP: stranger.ip })).toEqual([expect.stringMatching(/^fail: .*certificate.* \| .*KUBELET_TLS/)]);
-    expect(await of({ NODE_IP: stranger.ip, KUBELET_TLS: "skip" })).toEqual([expect.stringMatching(/^warn: .*not checked/)]);
-    expect(await of({ NODE_IP: stranger.ip, KUBELET_TLS: file(`kubelet-${stranger.ip}.crt`) })).toEqual([expect.stringMatching(/^ok/)]);
+    expect(await of({ NODE_IP: selfSigned.ip })).toEqual([expect.stringMatching(/^fail: .*certificate.* \| .*KUBELET_TLS/)]);
+    expect(await of({ NODE_IP: selfSigned.ip, KUBELET_TLS: "skip" })).toEqual([expect.stringMatching(/^warn: .*not checked/)]);
+    expect(await of({ NODE_IP: selfSigned.ip, KUBELET_TLS: file(`kubelet-${selfSigned.ip}.crt`) })).toEqual([expect.stringMatching(/^ok/)]);
     expect(await of({ NODE_IP: freshAddress() })).toEqual([expect.stringMatching(/^fail: .*ECONNREFUSED.* \| nothing listens there/)]);
     expect(await of({ NODE_IP: freshAddress(), SIGNALS: "logs,traces" })).toEqual([]);
   });

@@ -60,6 +60,7 @@ it("of a dead holder is taken after it was seen unchanged for its duration, what
   const heir = contender("heir");
   expect(await heir.tryAcquire(NEVER)).toBeUndefined();
   expect(await heir.tryAcquire(NEVER)).toBeUndefined();
+  // The Lease has to be seen unchanged for its whole duration.
   await sleep(TIMING.durationMs + 100);
   await using term = await heir.tryAcquire(NEVER);
   expect(term?.signal.aborted).toBe(false);
@@ -76,6 +77,7 @@ it("is taken back at once by the same pod after a crash", async () => {
 it("stays with its holder when others change its labels", async () => {
   await using term = await contender("holder").tryAcquire(NEVER);
   await kube.admin.mergePatch(path, { metadata: { labels: { upgraded: String(Date.now()) } } }, NEVER);
+  // Proves an absence: the term outlasts the deadline of a renewal.
   await sleep(TIMING.renewDeadlineMs + 300);
   expect(() => term?.assertHeld()).not.toThrow(LeaseLostError);
 });

@@ -54,9 +54,11 @@ it("a rotation under load with five agents loses and doubles no record, and show
   const agents = ["a", "b", "c", "d", "e"].map((name) => cluster.agent(name, { installToken, proxy: true }));
   const [first] = await Promise.all(agents.map((agent) => agent.signing()));
   const load = startLoad(agents);
+  // Load before the rotation.
   await sleep(2_000);
   await cluster.requestRotation();
   await Promise.all(agents.map((agent) => agent.signing((hash) => hash !== first)));
+  // Load after the rotation.
   await sleep(2_000);
   await load.check(token);
   expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
@@ -73,16 +75,19 @@ it("neither does one in which the API server is away before the new key is store
   const agents = [...hearing, ...["deaf-a", "deaf-b"].map((name) => rotating.agent(name, { ...options, ...deaf }))];
   const [first] = await Promise.all(agents.map((agent) => agent.signing()));
   const load = startLoad(agents);
+  // Load before the rotation.
   await sleep(1_000);
   relay.freeze();
   await rotating.requestRotation();
   await eventually("the backend has rotated", async () => agents.some((agent) => agent.steps.includes("rotated")));
   await kube.stopServer();
   for (const agent of agents) agent.child.kill("SIGUSR2");
+  // Proves an absence: without the API server no agent changes its key.
   await sleep(2_000);
   expect(agents.map((agent) => agent.signsWith)).toEqual(agents.map(() => first));
   await kube.startServer();
   await Promise.all(agents.map((agent) => agent.signing((hash) => hash !== first, 60_000)));
+  // Load after the rotation.
   await sleep(1_000);
   await load.check(tenant.token);
   expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
@@ -142,6 +147,7 @@ async function send(agent: IdentityAgent, signal: AbortSignal): Promise<{ messag
     const answer = await call("POST", `http://127.0.0.1:${port}/v1/logs`, { body: otlpLogs(names) });
     statuses.push(answer.status);
     messages.push(...names);
+    // Paces the load.
     await sleep(20);
   }
   return { messages, statuses };

@@ -95,7 +95,7 @@ describe("a rotation", () => {
     },
   );
 
-  it("locks nobody out when its answer was lost and the overlap has passed before the next agent came", async () => {
+  it("locks no agent out when its answer was lost and the overlap has passed before the next agent came", async () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
     const { first } = await enrolled(cluster, backend);
@@ -221,7 +221,7 @@ describe("a rotation", () => {
 });
 
 describe("while a rotation is under way", () => {
-  it("an API server that is away keeps nobody from signing, and the rotation is finished when it is back", async () => {
+  it("an API server that is away keeps no agent from signing, and the rotation is finished when it is back", async () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
     const { first } = await enrolled(cluster, backend);

@@ -32,7 +32,7 @@ function ordinary(): Buffer {
   return logsBody(Array.from({ length: 400 }, (_, index) => logRecord(now + BigInt(index), "x".repeat(150))));
 }
 
-test("bodies that cost most for their size do not hurt others, whoever sends how many of them", async () => {
+test("bodies that cost most for their size do not hurt others, however many of them are sent", async () => {
   const [hostile, good] = tenants as [Tenant, Tenant];
   const before = residentMib(backend.pid, "VmRSS");
   const attacks = HOSTILE_BODIES.map(({ name, signal, answer, make }) => ({ name, path: PATHS[signal], answer, body: gzipSync(make()) }));

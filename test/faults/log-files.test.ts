@@ -41,7 +41,7 @@ afterEach(async () => {
 const log = (path: string): string => join(place.logFolder, path);
 
 async function arrives(line: string, withinMs = 20_000): Promise<void> {
-  await eventually(`"${line}" arrives`, async () => Promise.resolve(sink.lines.includes(line)), withinMs);
+  await eventually(`"${line}" arrives`, () => sink.lines.includes(line), withinMs);
 }
 
 function times(line: string): number {
@@ -75,6 +75,7 @@ describe("what another user of the host makes below LOG_PATHS", () => {
       writeFileSync(plain, `fine ${i}\n`);
       symlinkSync(secret, link);
       renameSync(plain, log(`app/r${i}.log`));
+      // The agent may look in between.
       await sleep(100);
       renameSync(link, log(`app/r${i}.log`));
     }
@@ -117,7 +118,8 @@ describe("each line of a file is stored once when the file is", () => {
   /** Numbers of the lines that came, sorted, once all have come and time for a second reading has passed. */
   async function numbersOf(of: string, count: number): Promise<number[]> {
     const came = (): string[] => sink.lines.filter((line) => line.startsWith(`${of} `));
-    await eventually(`every line of ${of}`, async () => Promise.resolve(new Set(came()).size >= count), 30_000);
+    await eventually(`every line of ${of}`, () => new Set(came()).size >= count, 30_000);
+    // Proves an absence: a second reading would come within two passes over the files.
     await sleep(4000);
     return came()
       .map((line) => Number(line.split(" ")[1]))
@@ -133,6 +135,7 @@ describe("each line of a file is stored once when the file is", () => {
     renameSync(log("app/x.log"), log(`app/${name}`));
     writeFileSync(log("app/x.log"), lines("x", 100, 200));
     appendFileSync(log(`app/${name}`), lines("x", 200, 300));
+    // The agent notices the new name first.
     await sleep(2500);
     appendFileSync(log(`app/${name}`), lines("x", 300, 310));
     expect(await numbersOf("x", 310)).toEqual(upTo(310));
@@ -145,6 +148,7 @@ describe("each line of a file is stored once when the file is", () => {
       await arrives(`x ${rotation * 100 + 99}`);
       copyFileSync(log("app/x.log"), log("app/x.log.1"));
       truncateSync(log("app/x.log"));
+      // Each rotation meets another phase of the passes over the files.
       await sleep(rotation * 1500);
     }
     expect(await numbersOf("x", 300)).toEqual(upTo(300));
@@ -156,6 +160,7 @@ describe("each line of a file is stored once when the file is", () => {
     writeFileSync(log("app/x.log"), lines("x", 0, 1000));
     await eventually("it is open", async () => readdirSync(join(place.stateDir, "log-files")).length > 0);
     rmSync(log("app/x.log"));
+    // The file stays open for longer than one pass.
     await sleep(3000);
     sink.away = false;
     expect(await numbersOf("x", 1000)).toEqual(upTo(1000));
@@ -168,7 +173,8 @@ describe("each line of a file is stored once when the file is", () => {
     await arrives("x 999");
     const pid = collectorPid(place) ?? 0;
     await agent.end("SIGKILL");
-    await eventually("its collector has ended", async () => Promise.resolve(!isAlive(pid)), 5000);
+    await eventually("its collector has ended", () => !isAlive(pid), 5000);
+    // The agent is away for a while.
     await sleep(5000);
     appendFileSync(log("app/x.log"), lines("x", 1000, 1100));
     agent = await startHostAgent(place);
@@ -207,7 +213,7 @@ test.skipIf(!canMount || !runsFullDisk)(
     });
     sink.away = false;
     const numbers = (): string[] => sink.lines.map((line) => line.slice(0, line.lastIndexOf(" ")));
-    await eventually("every line arrives", async () => Promise.resolve(new Set(numbers()).size >= 50_000), 240_000);
+    await eventually("every line arrives", () => new Set(numbers()).size >= 50_000, 240_000);
     console.log({ written: 50_000, came: numbers().length });
   },
   400_000,

@@ -1,4 +1,4 @@
-// A rule over log records that fires while the backend and its engines are killed: whoever was told hears of no end, because there is none.
+// A rule over log records that fires while the backend and its engines are killed: receivers get no resolved message, because it still fires.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
 import { logRecord, logsBody, nanosecondsOf, stringAttribute } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
@@ -46,18 +46,18 @@ async function send(source: string): Promise<void> {
 }
 
 test(
-  "it fires on after the start, and nobody is told in between that it is over",
+  "it fires on after the start, and no receiver is notified in between that it is over",
   async () => {
     const hook = await made("/channels", { name: "hook", kind: "webhook", settings: { url: receiver.url("hook") } });
     await made("/routes", { matchers: [], channel_ids: [hook["id"]], group_by: ["source"], group_wait: "0s", group_interval: "5s" });
     const logs = { filter: { level: "error" }, window: "10m", by: ["source"], operator: ">", threshold: 2 };
     const { id } = await made("/rules", { name: "errors", severity: "critical", logs });
-    const told = (): string[] =>
+    const received = (): string[] =>
       receiver.received.flatMap((one) =>
         verified(one, hook["signing_secret"] ?? "").alerts.map(({ labels, status }) => `${labels["source"]} ${status}`),
       );
     await send("before");
-    await eventually("it fires", async () => told().includes("before firing"), WITHIN_MS);
+    await eventually("it fires", async () => received().includes("before firing"), WITHIN_MS);
 
     const engines = [backend.enginePid("vmalert"), backend.enginePid("victoria-metrics")];
     await backend.end("SIGKILL");
@@ -65,10 +65,10 @@ test(
     await backend.start();
     await send("after");
     // A later count, a later evaluation, a later message.
-    await eventually("another value fires", async () => told().includes("after firing"), WITHIN_MS);
+    await eventually("another value fires", async () => received().includes("after firing"), WITHIN_MS);
     const status = await call("GET", `${backend.apiUrl}/alerting/rules/${id}/status`, { bearer: red.token });
     expect(status.json).toMatchObject({ state: "firing", active_alerts: 2 });
-    expect([...new Set(told())]).toEqual(["before firing", "after firing"]);
+    expect([...new Set(received())]).toEqual(["before firing", "after firing"]);
   },
   3 * WITHIN_MS,
 );

@@ -10,7 +10,7 @@ import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { call, eventually, freePorts, ROOT, temporaryFolder } from "../fixtures/processes.ts";
 import { type Answering, WebhookReceiver } from "../fixtures/webhook-receiver.ts";
 
-/** Stands for the internet: the one network that the operator allows. */
+/** Plays the internet: the one network that the operator allows. */
 const OUTSIDE = "127.0.0.3";
 const INSIDE = "127.0.0.1";
 const METADATA = "169.254.169.254";
@@ -74,7 +74,7 @@ async function metadataService(): Promise<WebhookReceiver | undefined> {
   }
 }
 
-test("each receiver's failure is told in words, retried where that may help, and what is inside is never reached", async () => {
+test("each receiver's failure is reported with a message, retried where that may help, and what is inside is never reached", async () => {
   const [port = 0] = await freePorts(1);
   const inside = await receiver((response) => response.end(), INSIDE, port);
   const metadata = await metadataService();
@@ -101,19 +101,19 @@ test("each receiver's failure is told in words, retried where that may help, and
 
   const of = async (name: keyof typeof ids): Promise<Delivery | undefined> =>
     ((await ask("GET", `/deliveries?channel_id=${ids[name]}`)).json as Delivery[])[0];
-  const told = async (name: keyof typeof ids, least: number): Promise<unknown[]> => {
+  const delivery = async (name: keyof typeof ids, least: number): Promise<unknown[]> => {
     const row = await eventually(`${name}: ${least} attempts`, async () => {
       const found = await of(name);
       return found && found.attempts >= least && (found.error !== null || found.status === "delivered") && found;
     });
     return [row.status, row.http_status, row.error];
   };
-  expect(await told("works", 1)).toEqual(["delivered", 200, null]);
-  expect(await told("to-metadata", 1)).toEqual(["failed", 307, "the receiver answers 307: redirects are not followed"]);
-  expect(await told("to-inside", 1)).toEqual(["failed", 307, "the receiver answers 307: redirects are not followed"]);
-  expect(await told("moving", 1)).toEqual(["pending", null, "the host has no address that notifications may be sent to"]);
-  expect(await told("fails", 2)).toEqual(["pending", 500, "the receiver answers 500"]);
-  expect(await told("hangs", 1)).toEqual(["pending", null, "no answer in time"]);
+  expect(await delivery("works", 1)).toEqual(["delivered", 200, null]);
+  expect(await delivery("to-metadata", 1)).toEqual(["failed", 307, "the receiver answers 307: redirects are not followed"]);
+  expect(await delivery("to-inside", 1)).toEqual(["failed", 307, "the receiver answers 307: redirects are not followed"]);
+  expect(await delivery("moving", 1)).toEqual(["pending", null, "the host has no address that notifications may be sent to"]);
+  expect(await delivery("fails", 2)).toEqual(["pending", 500, "the receiver answers 500"]);
+  expect(await delivery("hangs", 1)).toEqual(["pending", null, "no answer in time"]);
 
   // Once more each, under the same id.
   const again = await eventually("asked twice", async () => {

@@ -7,7 +7,15 @@ import { adminPassword } from "../fixtures/backend-process.ts";
 import { type DistributedEngines, FIRST_PASSWORD, startDistributedEngines } from "../fixtures/distributed.ts";
 import { NO_POSTGRES, postgresBinaries } from "../fixtures/postgres.ts";
 import { eventually, freeAddresses, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
-import { areSeriesThere, changesOf, deliveriesOf, EACH_CHANGE_ONCE, StormSenders, stormTenants, toldOf } from "../fixtures/storm.ts";
+import {
+  areSeriesThere,
+  changesOf,
+  deliveriesOf,
+  EACH_CHANGE_ONCE,
+  StormSenders,
+  stormTenants,
+  notifiedTenants,
+} from "../fixtures/storm.ts";
 import { ALERTS_PASSWORD, RULES_PASSWORD, startVmalert } from "../fixtures/vmalert-outside.ts";
 import { type Hook, WebhookReceiver } from "../fixtures/webhook-receiver.ts";
 
@@ -23,7 +31,7 @@ afterAll(() => folder[Symbol.dispose]());
 const idsOf = (received: readonly Hook[]): Set<string> => new Set(received.map(({ id }) => id));
 
 test(
-  `a backend killed ${KILLS} times while alerts of ${TENANTS} tenants begin and end: each change is told, under one id, and none is lost`,
+  `a backend killed ${KILLS} times while alerts of ${TENANTS} tenants begin and end: each change is sent, under one id, and none is lost`,
   async () => {
     // Spread over both halves of the story; the message at which it is killed is not answered.
     const killAt = new Set(Array.from({ length: KILLS }, (_, kill) => 1 + Math.floor(((kill + 0.5) * 2 * TENANTS) / KILLS)));
@@ -52,9 +60,9 @@ test(
     await using senders = new StormSenders([place.apiUrl], tenants);
     await eventually("all series are there", async () => await areSeriesThere(place.apiUrl, tenants), WITHIN_MS);
     senders.isOpen = true;
-    await eventually("all are told that it fires", async () => toldOf(receiver.received, "firing") === TENANTS, WITHIN_MS);
+    await eventually("all are notified that it fires", async () => notifiedTenants(receiver.received, "firing") === TENANTS, WITHIN_MS);
     senders.isOpen = false;
-    await eventually("all are told that it is over", async () => toldOf(receiver.received, "resolved") === TENANTS, WITHIN_MS);
+    await eventually("all are notified that it is over", async () => notifiedTenants(receiver.received, "resolved") === TENANTS, WITHIN_MS);
     await running;
     await eventually(
       "nothing waits any more",
@@ -88,7 +96,7 @@ describe.skipIf(!postgresBinaries)(`two replicas and a vmalert outside${postgres
   }
 
   test(
-    "both are told everything and none is sent by both; what one that is killed had begun, the other sends, under the same id",
+    "both receive every alert and none is sent by both; what one that is killed had begun, the other sends, under the same id",
     async () => {
       const [rulesOfOne = "", rulesOfOther = "", evaluator = ""] = await freeAddresses(3);
       const places = [await replica("one", rulesOfOne, evaluator), await replica("other", rulesOfOther, evaluator)] as const;
@@ -97,7 +105,7 @@ describe.skipIf(!postgresBinaries)(`two replicas and a vmalert outside${postgres
       await using _second = await startBackend(other);
       const notifiers = [rulesOfOne, rulesOfOther];
       await using _vmalert = await startVmalert({ rules: rulesOfOther, listen: evaluator, metricsUrl: engines.metricsUrl, notifiers });
-      // Half of what is told in the second half of the story is under way, by both, when one of them is killed.
+      // Half of the notifications of the second half of the story are under way, by both, when one of them is killed.
       const unanswered: { destroy(): void }[] = [];
       const hold = Math.ceil(TENANTS / 2);
       await using receiver = await WebhookReceiver.start(trusted, (response, { body }) => {
@@ -114,12 +122,12 @@ describe.skipIf(!postgresBinaries)(`two replicas and a vmalert outside${postgres
       await using senders = new StormSenders([other.apiUrl], tenants);
       await eventually("all series are there", async () => await areSeriesThere(other.apiUrl, tenants), WITHIN_MS);
       senders.isOpen = true;
-      await eventually("all are told that it fires", async () => toldOf(receiver.received, "firing") === TENANTS, WITHIN_MS);
+      await eventually("all are notified that it fires", async () => notifiedTenants(receiver.received, "firing") === TENANTS, WITHIN_MS);
       const delivered = async (count: number) => (await deliveriesOf(other.apiUrl, tenants))["delivered"] === count;
       await eventually("all of it is delivered", async () => await delivered(TENANTS), WITHIN_MS);
       expect(receiver.received).toHaveLength(TENANTS);
       senders.isOpen = false;
-      await eventually("all is told and delivered", async () => await delivered(2 * TENANTS), WITHIN_MS);
+      await eventually("all is sent and delivered", async () => await delivered(2 * TENANTS), WITHIN_MS);
       expect(first.ended).toBe(true);
       const { received } = receiver;
       console.log(`a replica killed: ${received.length} messages came, ${idsOf(received).size} different ones, ${2 * TENANTS} changes`);

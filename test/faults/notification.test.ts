@@ -75,6 +75,7 @@ async function sayUntil(ports: readonly number[], orgs: readonly NotifiedOrg[], 
       }).catch(() => undefined);
       if (isEnough()) return;
     }
+    // Paces the evaluations that this sender simulates.
     await sleep(200);
   }
 }
@@ -96,7 +97,7 @@ function changes(received: readonly Received[], orgs: readonly NotifiedOrg[]): s
 const EXPECTED = ["firing", "resolved"].map((status) => `${status}: 1 id, ${ALERTS_OF_TENANT} alerts`);
 
 test(
-  `killed ${KILLS} times while ${TENANTS} tenants' alerts begin and end: each change is told, under one id, and none is lost`,
+  `killed ${KILLS} times while ${TENANTS} tenants' alerts begin and end: each change is sent, under one id, and none is lost`,
   async () => {
     using folder = temporaryFolder();
     const orgs = await fill({ dataDir: folder.path });

@@ -49,6 +49,7 @@ class CuttableBackend implements AsyncDisposable {
     const { apiUrl } = this.#backend;
     await using senders = new Senders({ apiUrl, tenant: this.#tenant as Tenant, firstNumber: number * 100_000 });
     for (const signal of SIGNALS) await eventually(`${signal} are taken`, async () => senders.acknowledged(signal).length > 0);
+    // Each cut comes at another moment of the load.
     await sleep(afterMs);
     const pids = [this.#backend.enginePid("victoria-metrics"), this.#backend.enginePid("vmalert"), this.#backend.pid];
     await this.#disk.cut(pids, () => this.#killAll(pids));

@@ -1,6 +1,7 @@
 // docs/guarantees.md, "Isolation of tenants", for viewers: one organisation's viewer asks slow log queries and PromQL that computes without
 // any data, more than may wait, and leaves; another's queries, ingest, rules and the pod's readiness go on as if nothing were. What is
 // asserted is statuses and order, not times.
+import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
 import { type Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
@@ -84,25 +85,26 @@ async function calmRound(): Promise<Record<string, string>> {
 
 const WELL = { logs: "200", traces: "200", metrics: "200", line: "204", sample: "204", ready: "200" };
 
-test("a viewer's slow queries, more than may wait, hold up nobody else's, and end when the viewer leaves", async () => {
+test("a viewer's slow queries, more than may wait, hold up no one else's, and end when the viewer leaves", async () => {
   const left = new AbortController();
   const names = new Map<string, number>();
-  const told = (name: string) => void names.set(name, (names.get(name) ?? 0) + 1);
+  const count = (name: string) => void names.set(name, (names.get(name) ?? 0) + 1);
   let answered = 0;
   const slow = Array.from({ length: 40 }, async () => {
     // A viewer that is refused comes again and again.
     while (!left.signal.aborted) {
       const answer = await ask(loud, SLOW_LOGS, left.signal).catch(() => undefined);
-      if (answer) told(`logs ${nameOf(answer)}`);
+      if (answer) count(`logs ${nameOf(answer)}`);
       if (answer?.status === 200) answered += 1;
-      if (answer?.status === 429) await new Promise((resolve) => setTimeout(resolve, 200));
+      // Paces the retries.
+      if (answer?.status === 429) await sleep(200);
     }
   });
   const loops = Array.from({ length: 6 }, async () => {
     while (!left.signal.aborted) {
       const path = promQl("count(mode_over_time((rand(1)+rand(2))[1h:1s]))", 10_800);
       const answer = await ask(loud, path, left.signal).catch(() => undefined);
-      if (answer) told(`metrics ${nameOf(answer)}`);
+      if (answer) count(`metrics ${nameOf(answer)}`);
     }
   });
   using _leaving = { [Symbol.dispose]: () => left.abort() };

@@ -77,6 +77,7 @@ async function writeWhile(sequence: string, meanwhile: () => Promise<void>): Pro
       file,
       Array.from({ length: 100 }, (_, index) => `${sequence} ${first + index} padding to look like a line of log\n`).join(""),
     );
+    // Writes at a pace, so that the disturbance comes in between.
     await sleep(20);
   }
   await disturbance;
@@ -172,6 +173,7 @@ test.each([
 test("the collector killed while 10,000 lines are written: it is back and no line is missing", async () => {
   const before = await eventually("a collector", async () => collectorPid(agentPlace));
   const outcome = await writeWhile("kill-collector", async () => {
+    // In the middle of the writing.
     await sleep(700);
     process.kill(before, "SIGKILL");
     await eventually("a new collector", async () => {
@@ -186,8 +188,10 @@ test("the collector killed while 10,000 lines are written: it is back and no lin
 test("the backend away while 10,000 lines are written: no line is missing or doubled", async () => {
   const awayMs = process.env["CI"] ? 60_000 : 15_000;
   const outcome = await writeWhile("backend-away", async () => {
+    // In the middle of the writing.
     await sleep(500);
     await backend.end("SIGKILL");
+    // The length of the outage.
     await sleep(awayMs);
     await backend.start();
   });
@@ -197,6 +201,7 @@ test("the backend away while 10,000 lines are written: no line is missing or dou
 
 test("the agent restarted while 10,000 lines are written: no line is missing", async () => {
   const outcome = await writeWhile("restart-agent", async () => {
+    // In the middle of the writing.
     await sleep(700);
     expect(await agent.end("SIGTERM")).toBe(0);
     agent = await startHostAgent(agentPlace);
@@ -210,6 +215,7 @@ test("the agent killed with the backend away: its orphaned collector is replaced
     await backend.end("SIGKILL");
     await agent.end("SIGKILL");
     const started = startHostAgent(agentPlace).catch((error: unknown) => error);
+    // The backend is away for longer than a retry of the agent.
     await sleep(3000);
     await backend.start();
     const result = await started;

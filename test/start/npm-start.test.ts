@@ -1,5 +1,5 @@
 // `npm start` as a newcomer uses it: the console is there while the agent's collector still has to come, one link logs in, what is printed
-// is pasted into a shell as it stands, Ctrl-C stops everything, a second start goes on with the same data and key, a busy port is one
+// is pasted into a shell unchanged, Ctrl-C stops everything, a second start goes on with the same data and key, a busy port is one
 // sentence.
 import { type AddressInfo, createServer } from "node:net";
 import { once } from "node:events";
@@ -69,7 +69,7 @@ async function cacheWithoutCollector(): Promise<Record<string, string>> {
   return { XDG_CACHE_HOME: join(folder.path, "cache"), PATH: join(folder.path, "nothing") };
 }
 
-/** Its output is a file of nobody else's, so that links are printed there. */
+/** Its output is a file that only its owner can read, so that links are printed there. */
 function start(log: string, more: NodeJS.ProcessEnv = {}): TestProcess {
   const file = join(folder.path, log);
   writeFileSync(file, "", { mode: 0o600 });
@@ -105,7 +105,7 @@ test("while the collector has still to come, one link logs in, and the agent fol
   expect(page.url()).toBe(`${origin}/#/overview`);
   await using other = await openPage(browser, origin, {}, REFUSED);
   await other.page.goto(link);
-  await other.page.getByText("This link logs nobody in: ").waitFor();
+  await other.page.getByText("This link logs no one in: ").waitFor();
   await other.page.getByLabel("Password").waitFor();
   expect(other.page.url()).not.toContain(code);
 
@@ -117,7 +117,7 @@ test("while the collector has still to come, one link logs in, and the agent fol
   expect([...complaints, ...other.complaints]).toEqual([]);
 });
 
-test("what it tells of itself is for who has logged in", async () => {
+test("what it reports of itself is only for users who have logged in", async () => {
   const api = `http://${env["API_LISTEN"]}`;
   expect((await call("GET", `${api}/console/settings.json`)).json).toMatchObject({ isLocalStart: true });
   expect((await call("GET", `${api}/console/start.json`)).status).toBe(401);
@@ -140,7 +140,7 @@ test("a newcomer gets from the link to which request was slow and what it logged
   };
   await page.goto(link);
   await click(page.getByRole("link", { name: "Traces" }));
-  // What was sent a moment ago is on its way: asked again until it is there, which is no click of somebody who comes later.
+  // What was sent a moment ago is on its way: asked again until it is there, which is no click of a user who comes later.
   const slowest = page.getByRole("row").first().filter({ hasText: "650 ms" });
   await click(page.getByRole("button", { name: "Slowest first" }));
   await eventually("the slow request is the first", async () => {
@@ -157,7 +157,7 @@ test("a newcomer gets from the link to which request was slow and what it logged
   expect(complaints).toEqual([]);
 });
 
-test("what npm start prints works as it stands, Ctrl-C stops in order, and a second start continues", async () => {
+test("what npm start prints works unchanged, Ctrl-C stops in order, and a second start continues", async () => {
   const lines = await printedLines(first);
   expect(await eventually("memory", async () => (await paste(lines, "# memory")).includes('"__name__":"system_memory_usage_bytes"'))).toBe(
     true,
@@ -197,5 +197,5 @@ test("a busy port is one clear sentence", async () => {
 
 test("an option that it does not know is one sentence, with exit code 2", async () => {
   const { exitCode, stderr } = await execa(process.execPath, ["hack/start.ts", "--port", "8081"], { reject: false });
-  expect([exitCode, stderr]).toEqual([2, "npm start: Unknown option '--port': `npm start -- --help` tells what there is"]);
+  expect([exitCode, stderr]).toEqual([2, "npm start: Unknown option '--port': see `npm start -- --help`"]);
 });

@@ -1,10 +1,10 @@
 // What the collector is to do, as one typed value: pure, so that the same input renders the same bytes. Invariants: telemetry leaves by our
-// three exporters to the signing proxy and no other way; whatever was acknowledged to an application or passed in a file lies in a disk queue
+// three exporters to the signing proxy and no other way; whatever was acknowledged to an application or passed in a file is in a disk queue
 // that is never given up; components are named once and for ever, because queue and checkpoint files carry their ids (renaming one orphans
 // its data).
 import { FILES_HEADER } from "../files/file-batch.ts";
 import type { Compression, ListenAddress, LogLevel, Signal } from "../../settings.ts";
-import { MAX_BATCH_BYTES } from "../limits.ts";
+import { MAX_BATCH_BYTES } from "../../limits.ts";
 import { CHECKPOINT_STORAGE, type Component, type Fragment, type FragmentPipeline } from "./fragments/fragment.ts";
 import { cadvisor, type CadvisorInput, kubelet, type KubeletInput } from "./fragments/kubelet.ts";
 import { clusterState, kubernetesEvents } from "./fragments/cluster-objects.ts";
@@ -73,9 +73,9 @@ export interface ClusterCollectorInput extends CommonInput {
 /** Set by the supervisor for each start of the collector: free ports of loopback, so that nothing collides and the bytes stay equal. */
 export const HEALTH_PORT_VARIABLE = "ATHEROPS_COLLECTOR_HEALTH_PORT";
 export const METRICS_PORT_VARIABLE = "ATHEROPS_COLLECTOR_METRICS_PORT";
-/** What tells the proxy that a request is of the collector's files, and of nobody else on this machine. */
+/** The token by which the proxy recognises the collector's own requests with lines of files. */
 export const FILES_TOKEN_VARIABLE = "ATHEROPS_FILES_TOKEN";
-/** A file that tells clients of Kubernetes where to ask; of the collector of a node it names the agent (agent/pods/relay.ts). */
+/** The kubeconfig of the collector; on a node it points to the agent (agent/pods/relay.ts). */
 export const KUBECONFIG_VARIABLE = "KUBECONFIG";
 /** Where a collector of the cluster's events begins; empty: with what happens from its start on. */
 export const EVENTS_FROM_VARIABLE = "ATHEROPS_EVENTS_FROM";
@@ -170,7 +170,7 @@ function extensions({ stateDir }: CommonInput): Record<string, Component> {
   const store = (name: string): Component => ({ directory: `${stateDir}/${name}`, create_directory: true });
   return {
     health_check: { endpoint: `127.0.0.1:\${env:${HEALTH_PORT_VARIABLE}}` },
-    // Two stores: a full or corrupt queue must not take the places in files with it.
+    // Two stores: a full or corrupt queue must not destroy the file offsets.
     [QUEUE_STORAGE]: {
       ...store("queue"),
       compaction: { on_start: true, on_rebound: true, directory: `${stateDir}/queue`, cleanup_on_start: true },

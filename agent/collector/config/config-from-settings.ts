@@ -43,7 +43,7 @@ export function asksAgentForPods({ cluster, collectorConfigFile: file }: Setting
   try {
     return file === undefined || !changesComponent(overlayText(file), "processors", ATTRIBUTES_OF_PODS);
   } catch {
-    // Safe: a file that cannot be used is never put in force, and whoever renders it says so.
+    // Safe: a file that cannot be used is never put in force, and rendering reports the error.
     return true;
   }
 }
@@ -67,7 +67,7 @@ export function clusterConfigFromSettings(settings: Settings, stateDir: string):
   return renderCollectorConfig(config);
 }
 
-/** A new collector tells its first state after an interval: no gap is to be longer than half a minute. */
+/** A new collector reports its first state after an interval; gaps must stay below half a minute. */
 const LONGEST_STATE_INTERVAL_MS = 10_000;
 
 /** What this host lets be read; its own files never. */

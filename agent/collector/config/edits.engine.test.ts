@@ -72,7 +72,7 @@ test("patterns are made unreadable in lines, structured bodies and attributes of
       { key: "order", value: { intValue: "12" } },
     ]),
   );
-  await eventually("the lines and the record are there", async () => Promise.resolve(sink.records.length === 3), 60_000);
+  await eventually("the lines and the record are there", () => sink.records.length === 3, 60_000);
   const lines = sink.records.filter(({ resource }) => resource["service.name"] === "app.log");
   expect(lines.map(({ body }) => body).toSorted()).toEqual(["level=error msg=kept", "paid with ****, **** ok"]);
   const record = sink.records.find(({ resource }) => resource["service.name"] === "shop");
@@ -95,7 +95,7 @@ test("half of the traces come, whole, without what is dropped or to be unreadabl
     span(id, "b7ad6b7169203333", "GET /healthz"),
   ]);
   await send("traces", { resourceSpans: [{ resource: { attributes: [string("service.name", "shop")] }, scopeSpans: [{ spans }] }] });
-  await eventually("traces are there", async () => Promise.resolve(sink.traces.length > 0), 60_000);
+  await eventually("traces are there", () => sink.traces.length > 0, 60_000);
   interface Spans {
     resourceSpans: { scopeSpans: { spans: { traceId: string; name: string; status: { message: string } }[] }[] }[];
   }

@@ -51,12 +51,12 @@ async function start(): Promise<TestCollector> {
 async function seen(message: string): Promise<void> {
   await eventually(`"${message}" is there`, async () => {
     journald.write({ message, priority: 6, identifier: "probe" });
-    return eventually("it is seen", async () => Promise.resolve(sink.lines.includes(message)), 1000);
+    return eventually("it is seen", () => sink.lines.includes(message), 1000);
   });
 }
 
 const arrived = (message: string): Promise<SinkRecord> =>
-  eventually(`"${message.slice(0, 40)}" arrives`, async () => Promise.resolve(sink.records.find(({ body }) => body === message)));
+  eventually(`"${message.slice(0, 40)}" arrives`, () => sink.records.find(({ body }) => body === message));
 
 test.skipIf(!canRunJournald)("an entry has its unit, level and time, and what its text says of them itself (needs root)", async () => {
   const trace = "0af7651916cd43dd8448eb211c80319c";

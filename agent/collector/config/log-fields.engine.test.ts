@@ -172,7 +172,7 @@ async function run(identity: "cluster" | "host", count: number): Promise<void> {
   const config = configFromSettings(settings).replaceAll("/var/log/pods", join(folder.path, "pods"));
   if (settings.host) running.push(await startLogFiles(settings));
   running.push(await startCollector(settings.stateDir, config));
-  await eventually(`every line of ${identity} is there`, async () => Promise.resolve(sink.records.length >= count), 60_000);
+  await eventually(`every line of ${identity} is there`, () => sink.records.length >= count, 60_000);
   for (const record of sink.records) {
     const name = record.resource["k8s.pod.name"] ?? record.resource["service.name"]?.replace(/\.log$/, "") ?? "";
     records[identity].set(name, [...(records[identity].get(name) ?? []), record]);
@@ -209,8 +209,8 @@ test("every line of a pod that never writes like multilineStart is a record of i
     const { line, level, timeMs = WRITTEN_MS, traceId = "" } = ROWS[name] as Row;
     return { body: line, level, timeMs, traceId };
   });
-  const told = (records.cluster.get("unlike") ?? []).map(({ body, severityText: level, timeUnixNano, traceId }) => {
+  const actual = (records.cluster.get("unlike") ?? []).map(({ body, severityText: level, timeUnixNano, traceId }) => {
     return { body, level, timeMs: Math.round(Number(timeUnixNano) / 1e6), traceId };
   });
-  expect(told).toEqual([...expected, ...expected]);
+  expect(actual).toEqual([...expected, ...expected]);
 });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { describe, expect, test, vi } from "vitest";
 import { CollectorConfigError } from "./render.ts";
-import { judgeHostConfig, RemoteConfigError, RemoteConfigLoop, type RemoteConfigRules } from "./remote-config.ts";
+import { parseHostConfig, RemoteConfigError, RemoteConfigLoop, type RemoteConfigRules } from "./remote-config.ts";
 
 const RULES: RemoteConfigRules = { allowed: ["/var/log/**"], forbidden: ["/var/log/own"], signals: ["metrics", "logs"] };
 
@@ -16,14 +16,14 @@ describe("a remote configuration", () => {
       signals: ["logs"],
       log_level: "warn",
     };
-    expect(judgeHostConfig(config, RULES)).toEqual({
+    expect(parseHostConfig(config, RULES)).toEqual({
       metricsIntervalMs: 90_000,
       heartbeatIntervalMs: 10_000,
       logPaths: ["/var/log/app/*.log"],
       signals: ["logs"],
       logLevel: "warn",
     });
-    expect(Object.values(judgeHostConfig({}, RULES)).filter((value) => value !== undefined)).toEqual([]);
+    expect(Object.values(parseHostConfig({}, RULES)).filter((value) => value !== undefined)).toEqual([]);
   });
 
   test.each([
@@ -43,8 +43,8 @@ describe("a remote configuration", () => {
     [null, "config"],
     [[], "config"],
   ])("%j is refused, naming %s", (config, name) => {
-    expect(() => judgeHostConfig(config, RULES)).toThrow(RemoteConfigError);
-    expect(() => judgeHostConfig(config, RULES)).toThrow(name);
+    expect(() => parseHostConfig(config, RULES)).toThrow(RemoteConfigError);
+    expect(() => parseHostConfig(config, RULES)).toThrow(name);
   });
 });
 

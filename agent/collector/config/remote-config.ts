@@ -1,9 +1,9 @@
-// Remote configuration of a host: polled, judged here whatever the server checked, applied, remembered, reported. Invariants: only
+// Remote configuration of a host: polled, validated here whatever the server checked, applied, remembered, reported. Invariants: only
 // intervals, log paths, signals and log level can change; what is refused leaves the old one in force and is named in the heartbeat;
 // the one in force survives a restart while the backend is away. Host agent only.
 import { readFileSync } from "node:fs";
 import { type LogPathRules, whyRefused } from "../files/log-paths.ts";
-import { MAX_REMOTE_PATHS } from "../limits.ts";
+import { MAX_REMOTE_PATHS } from "../../limits.ts";
 import { CollectorConfigError } from "./render.ts";
 import { writeDurably } from "../../../common/files.ts";
 import { Loop, spread } from "../../../common/loop.ts";
@@ -78,7 +78,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
   /** Call when `adjustmentAtStart` is in force. */
   start(): void {
     const { intervalMs, credentials, log } = this.#options;
-    // Safe: the configuration in force stays, and heartbeats tell of an outage; a refused key is theirs to find out, too.
+    // Safe: the configuration in force stays, and heartbeats report an outage or a refused key.
     const failed = (error: unknown): void =>
       log.debug({ event: "remote_config.unavailable", err: (error as Error).message }, "cannot ask for the remote configuration");
     const step = async (signal: AbortSignal): Promise<number> => {
@@ -104,7 +104,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
     const { version: given, config } = (document ?? {}) as { version?: unknown; config?: unknown };
     const version = typeof given === "string" ? given : "";
     try {
-      await apply(judgeHostConfig(config, rules));
+      await apply(parseHostConfig(config, rules));
       if (version !== this.#status.version) log.info({ event: "remote_config.applied", version }, "the remote configuration is in force");
       this.#status = { version, error: undefined };
       this.#remember({ etag, version, config: config as HostConfig });
@@ -132,7 +132,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
   #recall(): Adjustment {
     try {
       const { etag, version, config } = JSON.parse(readFileSync(this.#options.stateFile, "utf8")) as Remembered;
-      const adjustment = judgeHostConfig(config, this.#options.rules);
+      const adjustment = parseHostConfig(config, this.#options.rules);
       this.#etag = etag;
       this.#status = { version, error: undefined };
       return adjustment;
@@ -148,7 +148,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
 }
 
 /** Throws RemoteConfigError that names the field. */
-export function judgeHostConfig(config: unknown, rules: RemoteConfigRules): Adjustment {
+export function parseHostConfig(config: unknown, rules: RemoteConfigRules): Adjustment {
   const { intervals, log_paths: logPaths, signals, log_level: logLevel, ...unknown } = fieldsOf(config, "config");
   refuseUnknown(unknown, "config");
   const { metrics, heartbeat, ...unknownIntervals } = intervals === undefined ? {} : fieldsOf(intervals, "intervals");

@@ -1,4 +1,4 @@
-// What the agent renders, given to the real collector: its verdict on each kind of agent, and on what operators overlay.
+// What the agent renders is validated by the real collector, for each kind of agent and for operators' overlays.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** The collector's verdict; state and service account are folders of the test. */
+/** Validates with the collector; state and service account are folders of the test. */
 function validate(yaml: string): Promise<void> {
   const account = join(folder, "account");
   mkdirSync(account, { recursive: true });

@@ -49,7 +49,7 @@ export const CASES: [name: string, identity: "host" | "cluster", env: NodeJS.Pro
   ["cluster-traces-only", "cluster", { ...CLUSTER, SIGNALS: "traces" }],
 ];
 
-/** What operators may put beside it. */
+/** Overlays that operators may add. */
 export const OVERLAYS = {
   "adds a processor and replaces a list": `processors: {attributes/team: {actions: [{key: team, value: a, action: insert}]}}
 service: {pipelines: {traces: {processors: [attributes/team]}}}

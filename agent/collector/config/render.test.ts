@@ -28,7 +28,7 @@ describe("the rendered configuration", () => {
     expect(Object.keys(receivers).sort()).toEqual(["kubeletstats", "otlp", "prometheus/cadvisor"]);
   });
 
-  test("of a node of which /proc and /sys are mounted tells no sizes of file systems: they would be the container's", () => {
+  test("of a node of which /proc and /sys are mounted reports no sizes of file systems: they would be the container's", () => {
     const { receivers } = parse(render(folder, "cluster", { ...CLUSTER, HOST_ACCESS: "proc" }));
     expect(Object.keys(receivers["hostmetrics"].scrapers).sort()).toEqual(["cpu", "disk", "load", "memory", "paging", "processes"]);
     expect(receivers).toHaveProperty("file_log/pods");
@@ -109,7 +109,7 @@ service:
   test.each([
     ["broken: [", "not YAML"],
     ["- a list", "must be a map"],
-  ])("that is %s is refused in words", (overlay, words) => {
+  ])("that is %s is refused with a message", (overlay, words) => {
     expect(() => render(folder, "host", HOST, overlay)).toThrow(CollectorConfigError);
     expect(() => render(folder, "host", HOST, overlay)).toThrow(words);
   });

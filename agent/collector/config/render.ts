@@ -36,13 +36,13 @@ let last = { json: "", yaml: "" };
 
 /** The agent looks for changes every ten seconds: YAML of the same again costs some milliseconds each time, JSON nothing. */
 function yamlOf(value: Tree): string {
-  const json = JSON.stringify(value, told);
+  const json = JSON.stringify(value, keepNonFinite);
   if (json !== last.json) last = { json, yaml: stringify(value, YAML_OPTIONS) };
   return last.yaml;
 }
 
-/** Numbers that JSON has no word for. */
-function told(_key: string, value: unknown): unknown {
+/** JSON has no NaN and no infinities. */
+function keepNonFinite(_key: string, value: unknown): unknown {
   return typeof value === "number" && !Number.isFinite(value) ? `\0${value}` : value;
 }
 
@@ -60,7 +60,7 @@ function parseOverlay(text: string): Tree {
   return value ?? {};
 }
 
-/** An older name would be a second component beside ours, and change nothing. */
+/** An older name would add a second component to ours, and change nothing. */
 function refuseOldNames(theirs: Tree): void {
   if (!("k8sattributes" in tree(theirs["processors"]))) return;
   throw new CollectorConfigError(

@@ -1,7 +1,7 @@
 // Names of the links through which the collector reads the agent's open files. A name holds the file's identity and the path at which the
 // agent found it, so that the collector itself restores `log.file.path`: redaction, conditions and `service.name` see the original path.
 import type { BigIntStats } from "node:fs";
-import { MAX_NAME_BYTES } from "../limits.ts";
+import { MAX_NAME_BYTES } from "../../limits.ts";
 
 const PART_BYTES = 240;
 /** Holds names of more than 255 bytes as nested folders. */

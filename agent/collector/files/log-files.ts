@@ -7,7 +7,7 @@ import { lstat, realpath, stat } from "node:fs/promises";
 import { Loop } from "../../../common/loop.ts";
 import type { LogEvent } from "../../../common/log-events.ts";
 import type { Log } from "../../log.ts";
-import { MAX_GONE_FILES, MAX_OPEN_FILES } from "../limits.ts";
+import { MAX_GONE_FILES, MAX_OPEN_FILES } from "../../limits.ts";
 import { fileId } from "./link-name.ts";
 import { LogTree } from "./log-tree.ts";
 import { type OpenFile, OpenFiles, type LogFileRules, openLogFile, type Refusal, statOpenFile } from "./open-files.ts";

@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { MAX_UNANSWERED_REQUESTS } from "../limits.ts";
+import { MAX_UNANSWERED_REQUESTS } from "../../limits.ts";
 import type { FileBatch } from "./file-batch.ts";
 
 /** Of those with a key. */

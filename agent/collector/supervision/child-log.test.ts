@@ -2,7 +2,7 @@ import { type Logger, pino } from "pino";
 import { describe, expect, test, vi } from "vitest";
 import { advice } from "../../identity/plan.ts";
 import { maskSecrets } from "../../../common/mask.ts";
-import { MAX_LINE_LENGTH } from "../limits.ts";
+import { MAX_LINE_LENGTH } from "../../limits.ts";
 import { endsEvents, LastLines, reemit, CUT_MARK, eachLine } from "./child-log.ts";
 import { Outages } from "./outages.ts";
 import { Readable } from "node:stream";

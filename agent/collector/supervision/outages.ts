@@ -1,7 +1,7 @@
 // Lines that a receiver says again at each reading that fails: the first is passed on, then one more when it is over. Invariant: at most
 // MAX_OUTAGES are followed, and a line that is not followed is passed on.
 import type { Log } from "../../log.ts";
-import { MAX_OUTAGES, MAX_QUIET_MS } from "../limits.ts";
+import { MAX_OUTAGES, MAX_QUIET_MS } from "../../limits.ts";
 
 const MIN_QUIET_MS = 30_000;
 /** So many times the pause between two repetitions without another, and it is over. */

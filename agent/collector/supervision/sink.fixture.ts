@@ -46,8 +46,8 @@ function recordOf(
   of: OtlpAttributes,
 ): SinkRecord {
   const ids = { traceId: traceId ?? "", spanId: spanId ?? "" };
-  const told = { timeUnixNano, body: body.stringValue, severityText, severityNumber, ...ids };
-  return { ...told, attributes: fields(attributes), resource: fields(of.attributes) };
+  const own = { timeUnixNano, body: body.stringValue, severityText, severityNumber, ...ids };
+  return { ...own, attributes: fields(attributes), resource: fields(of.attributes) };
 }
 
 export class Sink implements AsyncDisposable {
@@ -135,7 +135,7 @@ export class Sink implements AsyncDisposable {
 }
 
 /** What is missing and what is doubled of `line 0` … `line <count - 1>`. */
-export function judge(lines: readonly string[], count: number): { missing: number; doubled: number } {
+export function compareLines(lines: readonly string[], count: number): { missing: number; doubled: number } {
   const seen = new Map<string, number>();
   for (const line of lines) seen.set(line, (seen.get(line) ?? 0) + 1);
   const expected = Array.from({ length: count }, (_, i) => `line ${i}`);

@@ -2,7 +2,7 @@
 // directories that the configuration names; a verdict is only what it said of its own accord, not that it was killed or took too long.
 import { execa } from "execa";
 import { maskSecrets } from "../../../common/mask.ts";
-import { MAX_VALIDATION_OUTPUT } from "../limits.ts";
+import { MAX_VALIDATION_OUTPUT } from "../../limits.ts";
 import { collectorEnvironment, FEATURE_GATES } from "./process.ts";
 import { CollectorConfigError } from "../config/render.ts";
 

@@ -22,14 +22,14 @@ export async function checkName(
   const host = bareHost(hostname);
   try {
     const addresses = await lookup(host, { all: true });
-    return [{ name, verdict: "ok", detail: `${host} is ${addresses.map(({ address }) => address).join(", ")}` }];
+    return [{ name, status: "ok", detail: `${host} is ${addresses.map(({ address }) => address).join(", ")}` }];
   } catch (error) {
     if ((protocol === "https:" ? secrets.httpsProxy : secrets.httpProxy) !== undefined && !isExempt(backendUrl, noProxy)) {
-      const advice = "nothing, if the outgoing proxy resolves it; the check of the backend tells";
-      return [{ name, verdict: "skipped", detail: `${host} is not known here: ${messageOf(error)}`, advice }];
+      const advice = "nothing, if the outgoing proxy resolves it; the check of the backend shows that";
+      return [{ name, status: "skipped", detail: `${host} is not known here: ${messageOf(error)}`, advice }];
     }
     const advice = "check the name in BACKEND_URL, and the resolver of this machine or pod (/etc/resolv.conf)";
-    return [{ name, verdict: "fail", detail: `${host} cannot be resolved: ${messageOf(error)}`, advice }];
+    return [{ name, status: "fail", detail: `${host} cannot be resolved: ${messageOf(error)}`, advice }];
   }
 }
 
@@ -39,10 +39,10 @@ export async function checkBackend({ backendUrl }: Pick<Settings, "backendUrl">,
   try {
     const answer = await upstream.request({ method: "GET", path: "/openapi.json", signal: AbortSignal.timeout(10_000) });
     clock.observe(answer.headers["date"], sentAtMs, Date.now());
-    const reached: Finding = { name: "backend", verdict: "ok", detail: `answers over ${secure} in ${Date.now() - sentAtMs} ms` };
+    const reached: Finding = { name: "backend", status: "ok", detail: `answers over ${secure} in ${Date.now() - sentAtMs} ms` };
     return [answer.status === 200 ? reached : unwell(answer.status), clockFinding(clock)];
   } catch (error) {
-    return [{ name: "backend", verdict: "fail", detail: messageOf(error), advice: adviceFor(error) }];
+    return [{ name: "backend", status: "fail", detail: messageOf(error), advice: adviceFor(error) }];
   }
 }
 
@@ -50,10 +50,10 @@ function unwell(status: number): Finding {
   const detail = `answers ${status}`;
   if (status < 500) {
     const advice = "the backend answers 200 to GET /openapi.json: is another server at BACKEND_URL, or something on the way?";
-    return { name: "backend", verdict: "warn", detail, advice };
+    return { name: "backend", status: "warn", detail, advice };
   }
   const advice = "look at the backend's /readyz; telemetry waits in this agent's disk queue";
-  return { name: "backend", verdict: "fail", detail, advice };
+  return { name: "backend", status: "fail", detail, advice };
 }
 
 const CERTIFICATE_ADVICE = {
@@ -77,10 +77,10 @@ function adviceFor(error: unknown): string {
 
 function clockFinding(clock: Clock): Finding {
   const skew = Math.round(clock.skewS());
-  if (Math.abs(skew) < WARN_SKEW_S) return { name: "clock", verdict: "ok", detail: `${Math.abs(skew)} s from the backend's` };
+  if (Math.abs(skew) < WARN_SKEW_S) return { name: "clock", status: "ok", detail: `${Math.abs(skew)} s from the backend's` };
   const advice = "set this machine's clock (NTP); requests are signed with the backend's time meanwhile, but telemetry carries this one";
-  const verdict = Math.abs(skew) < FAIL_SKEW_S ? "warn" : "fail";
-  return { name: "clock", verdict, detail: `${Math.abs(skew)} s ${skew > 0 ? "behind" : "ahead of"} the backend's`, advice };
+  const status = Math.abs(skew) < FAIL_SKEW_S ? "warn" : "fail";
+  return { name: "clock", status, detail: `${Math.abs(skew)} s ${skew > 0 ? "behind" : "ahead of"} the backend's`, advice };
 }
 
 /** One heartbeat, signed. `ifRefused`: what to do about a key that is unknown or revoked. */
@@ -93,10 +93,10 @@ export async function checkKey(
   const name = "key";
   try {
     const { keyAgeDays } = await backend.heartbeat(path, credential, {});
-    return [{ name, verdict: "ok", detail: `the backend takes it; it is ${keyAgeDays ?? "an unknown number of"} days old` }];
+    return [{ name, status: "ok", detail: `the backend takes it; it is ${keyAgeDays ?? "an unknown number of"} days old` }];
   } catch (error) {
     const refused = error instanceof BackendError && error.keyRefused;
     const advice = refused ? ifRefused : "see the checks of the backend above; its log has the request";
-    return [{ name, verdict: "fail", detail: messageOf(error), advice }];
+    return [{ name, status: "fail", detail: messageOf(error), advice }];
   }
 }

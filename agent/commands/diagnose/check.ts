@@ -2,7 +2,7 @@
 
 export interface Finding {
   readonly name: string;
-  readonly verdict: "ok" | "warn" | "fail" | "skipped";
+  readonly status: "ok" | "warn" | "fail" | "skipped";
   readonly detail: string;
   /** What to do. */
   readonly advice?: string;

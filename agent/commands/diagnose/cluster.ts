@@ -45,12 +45,12 @@ async function checkPermissions(api: KubernetesApi, cluster: ClusterSettings, si
   const wanted = [...identityPermissions(cluster), ...telemetryPermissions(signals), ...clusterPermissions(cluster)];
   try {
     const missing = await missingPermissions(api, wanted, AbortSignal.timeout(WITHIN_MS));
-    if (missing.length === 0) return [{ name, verdict: "ok", detail: `the service account has all ${wanted.length} that it needs` }];
+    if (missing.length === 0) return [{ name, status: "ok", detail: `the service account has all ${wanted.length} that it needs` }];
     const rules = missing.map((permission) => grantingRule(permission));
     const advice = `grant them (helm upgrade of charts/cluster-agent does):\n        ${rules.join("\n        ")}`;
-    return [{ name, verdict: "fail", detail: `the service account lacks ${missing.length} of ${wanted.length}`, advice }];
+    return [{ name, status: "fail", detail: `the service account lacks ${missing.length} of ${wanted.length}`, advice }];
   } catch (error) {
-    return [{ name, verdict: "fail", detail: `cannot ask the API server: ${messageOf(error)}`, advice: apiServerAdvice(error) }];
+    return [{ name, status: "fail", detail: `cannot ask the API server: ${messageOf(error)}`, advice: apiServerAdvice(error) }];
   }
 }
 
@@ -74,24 +74,24 @@ async function checkSecret(
     const secret = await new ClusterSecret(api, { namespace, name: secretName }).read(AbortSignal.timeout(WITHIN_MS));
     if (!secret) {
       const advice = "make it again, empty: helm upgrade of charts/cluster-agent; running agents put the key back";
-      return [{ name, verdict: "fail", detail: `${where} does not exist`, advice }];
+      return [{ name, status: "fail", detail: `${where} does not exist`, advice }];
     }
     if (secret.credential) {
-      const enrolled: Finding = { name, verdict: "ok", detail: `${where} has the key of cluster ${secret.credential.id}` };
+      const enrolled: Finding = { name, status: "ok", detail: `${where} has the key of cluster ${secret.credential.id}` };
       return [enrolled, ...(await checkKey(secret.credential, CLUSTER_HEARTBEAT_PATH, backend, NEW_TOKEN))];
     }
     return [
       installToken === undefined
-        ? { name, verdict: "fail", detail: `${where} has no key, and there is no INSTALL_TOKEN`, advice: NEW_TOKEN }
+        ? { name, status: "fail", detail: `${where} has no key, and there is no INSTALL_TOKEN`, advice: NEW_TOKEN }
         : {
             name,
-            verdict: "warn",
+            status: "warn",
             detail: `${where} has no key yet`,
             advice: "the agents enrol with INSTALL_TOKEN; see the running agent",
           },
     ];
   } catch (error) {
-    return [{ name, verdict: "fail", detail: `cannot read ${where}: ${messageOf(error)}`, advice: "see the check of permissions above" }];
+    return [{ name, status: "fail", detail: `cannot read ${where}: ${messageOf(error)}`, advice: "see the check of permissions above" }];
   }
 }
 
@@ -101,7 +101,7 @@ async function checkKubelet(cluster: ClusterSettings): Promise<Finding[]> {
   try {
     return [kubeletFinding(name, address, await askKubelet(cluster, address), cluster.kubeletTls === "skip")];
   } catch (error) {
-    return [{ name, verdict: "fail", detail: `${address}: ${messageOf(error)}`, advice: kubeletAdvice(error) }];
+    return [{ name, status: "fail", detail: `${address}: ${messageOf(error)}`, advice: kubeletAdvice(error) }];
   }
 }
 
@@ -136,34 +136,34 @@ function kubeletAdvice(error: unknown): string {
 function kubeletFinding(name: string, address: string, status: number, skipsTls: boolean): Finding {
   if (status === 401) {
     const advice = "it does not take service account tokens: set authentication.webhook.enabled in the kubelet's configuration";
-    return { name, verdict: "fail", detail: `${address} answers 401`, advice };
+    return { name, status: "fail", detail: `${address} answers 401`, advice };
   }
   if (status === 403) {
     const advice = 'grant: ClusterRole: {apiGroups: [""], resources: ["nodes/stats", "nodes/metrics"], verbs: ["get"]}';
-    return { name, verdict: "fail", detail: `${address} answers 403`, advice };
+    return { name, status: "fail", detail: `${address} answers 403`, advice };
   }
-  if (status !== 200) return { name, verdict: "fail", detail: `${address} answers ${status}`, advice: "see the kubelet's own log" };
+  if (status !== 200) return { name, status: "fail", detail: `${address} answers ${status}`, advice: "see the kubelet's own log" };
   if (skipsTls) {
     const advice = "set KUBELET_TLS (chart: kubelet.tls) to verify, if the cluster's authority signs it";
-    return { name, verdict: "warn", detail: `${address} answers, its certificate is not checked`, advice };
+    return { name, status: "warn", detail: `${address} answers, its certificate is not checked`, advice };
   }
-  return { name, verdict: "ok", detail: `${address} answers` };
+  return { name, status: "ok", detail: `${address} answers` };
 }
 
 async function checkFrozenAgent(api: KubernetesApi): Promise<Finding[]> {
   const name = "older agent";
   try {
     const items = await api.daemonSetsNamed(FROZEN_AGENT, AbortSignal.timeout(WITHIN_MS));
-    if (items.length === 0) return [{ name, verdict: "ok", detail: `no DaemonSet ${FROZEN_AGENT} in the cluster` }];
+    if (items.length === 0) return [{ name, status: "ok", detail: `no DaemonSet ${FROZEN_AGENT} in the cluster` }];
     return items.map(({ metadata }) => {
       const namespace = metadata?.namespace;
       const advice = `it is frozen, and this agent takes its place: kubectl -n ${namespace} delete daemonset ${FROZEN_AGENT}`;
-      return { name, verdict: "warn", detail: `there is a DaemonSet ${FROZEN_AGENT} in namespace ${namespace}`, advice };
+      return { name, status: "warn", detail: `there is a DaemonSet ${FROZEN_AGENT} in namespace ${namespace}`, advice };
     });
   } catch (error) {
     if (!(error instanceof KubernetesError && error.status === 403))
-      return [{ name, verdict: "skipped", detail: messageOf(error), advice: "see the check of permissions above" }];
+      return [{ name, status: "skipped", detail: messageOf(error), advice: "see the check of permissions above" }];
     const advice = `helm upgrade --set rbac.diagnose=true, or as an administrator: kubectl get daemonsets -A --field-selector metadata.name=${FROZEN_AGENT}`;
-    return [{ name, verdict: "skipped", detail: "the service account may not list DaemonSets (off by default in the chart)", advice }];
+    return [{ name, status: "skipped", detail: "the service account may not list DaemonSets (off by default in the chart)", advice }];
   }
 }

@@ -27,12 +27,12 @@ export async function checkCredentialsFile(
   try {
     known = file.read();
   } catch (error) {
-    return [{ name, verdict: "fail", detail: messageOf(error), advice: "run as the agent's user, or restore the file" }];
+    return [{ name, status: "fail", detail: messageOf(error), advice: "run as the agent's user, or restore the file" }];
   }
   const machine = machineFinding(known, readMachineId());
   const open = (mode & 0o077) === 0 ? [] : [openFile(file, mode)];
   if (known.credential) {
-    const enrolled: Finding = { name, verdict: "ok", detail: `${path} has the key of host ${known.credential.id}` };
+    const enrolled: Finding = { name, status: "ok", detail: `${path} has the key of host ${known.credential.id}` };
     return [...open, enrolled, ...machine, ...(await checkKey(known.credential, HOST_HEARTBEAT_PATH, backend, NEW_TOKEN))];
   }
   return [...open, notEnrolled(path, installToken !== undefined)];
@@ -42,45 +42,45 @@ export async function checkCredentialsFile(
 function machineFinding({ credential, machineId }: HostCredentials, systemId: string | undefined): Finding[] {
   if (!credential || machineId === undefined || systemId === undefined || machineId === systemId) return [];
   const detail = `/etc/machine-id is ${systemId}, and the key was made for ${machineId}: it may be the key of another host`;
-  return [{ name: "machine id", verdict: "warn", detail, advice: `if this host is a clone, it needs a key of its own: ${NEW_TOKEN}` }];
+  return [{ name: "machine id", status: "warn", detail, advice: `if this host is a clone, it needs a key of its own: ${NEW_TOKEN}` }];
 }
 
 function openFile({ path, isOpenToGroup }: CredentialsFile, mode: number): Finding {
-  const [name, verdict] = ["credentials", "warn"] as const;
+  const [name, status] = ["credentials", "warn"] as const;
   const is = `(mode ${mode.toString(8)})`;
   return isOpenToGroup
     ? {
         name,
-        verdict,
+        status,
         detail: `the group of ${path} may read the key ${is}`,
         advice: "mount it with mode 0400, unless the agent's own group needs it",
       }
-    : { name, verdict, detail: `${path} was open to others ${is}`, advice: "it is 0600 now; make a new key if others may have read it" };
+    : { name, status, detail: `${path} was open to others ${is}`, advice: "it is 0600 now; make a new key if others may have read it" };
 }
 
 function notEnrolled(path: string, hasToken: boolean): Finding {
   const name = "credentials";
   if (!hasToken) {
     const advice = "an administrator makes an install token with `atherops tokens create`; set INSTALL_TOKEN to it and start the agent";
-    return { name, verdict: "fail", detail: `this host is not enrolled: no key in ${path}, no INSTALL_TOKEN`, advice };
+    return { name, status: "fail", detail: `this host is not enrolled: no key in ${path}, no INSTALL_TOKEN`, advice };
   }
   if (!isWritable(path)) {
     return {
       name,
-      verdict: "fail",
+      status: "fail",
       detail: `${path} cannot be written`,
       advice: "set CREDENTIALS_FILE, or run as another user: without it enrolment does not begin",
     };
   }
-  return { name, verdict: "warn", detail: "not enrolled yet", advice: "start the agent: INSTALL_TOKEN is set" };
+  return { name, status: "warn", detail: "not enrolled yet", advice: "start the agent: INSTALL_TOKEN is set" };
 }
 
-/** Judged by the nearest folder that exists: the agent makes the others. */
+/** Checks the nearest folder that exists: the agent makes the others. */
 function isWritable(path: string): boolean {
-  const place = existsSync(path) ? path : dirname(path);
-  if (!existsSync(place)) return place !== dirname(place) && isWritable(place);
+  const folder = existsSync(path) ? path : dirname(path);
+  if (!existsSync(folder)) return folder !== dirname(folder) && isWritable(folder);
   try {
-    accessSync(place, constants.W_OK);
+    accessSync(folder, constants.W_OK);
     return true;
   } catch {
     return false;

@@ -20,27 +20,27 @@ const FULL_MIB = 16;
 
 export async function checkDisk({ stateDir, queueMib, signals }: Pick<Settings, "stateDir" | "queueMib" | "signals">): Promise<Finding[]> {
   const name = "disk";
-  let place = stateDir;
-  while (!existsSync(place)) place = dirname(place);
+  let folder = stateDir;
+  while (!existsSync(folder)) folder = dirname(folder);
   try {
-    accessSync(place, constants.W_OK);
+    accessSync(folder, constants.W_OK);
   } catch (error) {
     const advice =
-      "set STATE_DIR (chart: stateHostPath), run as another user, or mount it writable: the queue and the places in files live there";
-    return [{ name, verdict: "fail", detail: `${place} cannot be written: ${codeOf(error)}`, advice }];
+      "set STATE_DIR (chart: stateHostPath), run as another user, or mount it writable: the queue and the file offsets are stored there";
+    return [{ name, status: "fail", detail: `${folder} cannot be written: ${codeOf(error)}`, advice }];
   }
-  const { bavail, bsize } = await statfs(place);
+  const { bavail, bsize } = await statfs(folder);
   const freeMib = Math.floor((bavail * bsize) / MIB);
-  // Files have a queue of their own beside the applications' logs.
+  // Log files have a queue of their own, separate from the applications' logs.
   const wantedMib = queueMib * (signals.length + Number(signals.includes("logs")));
   const detail = `${freeMib} MiB free at ${stateDir}, its queues may take ${wantedMib} MiB`;
   if (freeMib < FULL_MIB) {
     const advice = "free space on this disk now: nothing can be queued, and the collector cannot note which lines it has sent";
-    return [{ name, verdict: "fail", detail: `full: ${detail}`, advice }];
+    return [{ name, status: "fail", detail: `full: ${detail}`, advice }];
   }
-  if (freeMib >= wantedMib) return [{ name, verdict: "ok", detail }];
+  if (freeMib >= wantedMib) return [{ name, status: "ok", detail }];
   const advice = "free space, or set QUEUE_MIB (chart: collector.queueMib) lower: on a full disk nothing more can be queued in an outage";
-  return [{ name, verdict: "warn", detail, advice }];
+  return [{ name, status: "warn", detail, advice }];
 }
 
 export async function checkCollector(settings: Settings): Promise<Finding[]> {
@@ -53,11 +53,11 @@ export async function checkCollector(settings: Settings): Promise<Finding[]> {
     const file = join(folder, "config.yaml");
     writeFileSync(file, configFromSettings({ ...settings, stateDir: folder }), { mode: 0o600 });
     await validateCollectorConfig(program, file, { env: collectorVariables(settings), memoryMib: settings.collectorMemoryMib });
-    if (found === COLLECTOR_VERSION) return [{ name, verdict: "ok", detail: `${program} ${found} accepts the configuration` }];
-    return [{ name, verdict: "warn", detail: `${program} is version ${found}`, advice: `this agent is made for ${COLLECTOR_VERSION}` }];
+    if (found === COLLECTOR_VERSION) return [{ name, status: "ok", detail: `${program} ${found} accepts the configuration` }];
+    return [{ name, status: "warn", detail: `${program} is version ${found}`, advice: `this agent is made for ${COLLECTOR_VERSION}` }];
   } catch (error) {
     const advice = "`render` prints the configuration; if COLLECTOR_CONFIG_FILE is set, look there first";
-    return [{ name, verdict: "fail", detail: messageOf(error), advice }];
+    return [{ name, status: "fail", detail: messageOf(error), advice }];
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -72,8 +72,8 @@ export async function checkLogs(settings: Settings): Promise<Finding[]> {
 async function checkPodLogs(): Promise<Finding[]> {
   const name = "log files";
   const link = await linkToNowhere();
-  if (link) return [{ name, verdict: "fail", detail: "logs of pods are links that lead nowhere", advice: adviceForLink(link) }];
-  return [{ name, verdict: "ok", detail: `none below ${POD_LOGS} is a link that leads nowhere` }];
+  if (link) return [{ name, status: "fail", detail: "logs of pods are links that lead nowhere", advice: adviceForLink(link) }];
+  return [{ name, status: "ok", detail: `none below ${POD_LOGS} is a link that leads nowhere` }];
 }
 
 async function checkFiles(settings: Settings, host: HostSettings): Promise<Finding[]> {
@@ -86,7 +86,7 @@ async function checkFiles(settings: Settings, host: HostSettings): Promise<Findi
     const advice = "run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS";
     findings.push({
       name,
-      verdict: "warn",
+      status: "warn",
       detail: `${unreadable.length} of ${count} cannot be read, such as ${unreadable[0]}`,
       advice,
     });
@@ -94,13 +94,13 @@ async function checkFiles(settings: Settings, host: HostSettings): Promise<Findi
   if (strays.length > 0) {
     findings.push({
       name,
-      verdict: "warn",
+      status: "warn",
       detail: `links that lead outside of LOG_PATHS_ALLOWED are not read: ${strays[0]}`,
       advice: "widen LOG_PATHS_ALLOWED if they shall be",
     });
   }
-  if (count === 0) findings.push({ name, verdict: "warn", detail: `nothing matches ${host.logPaths.join(", ")}`, advice: "set LOG_PATHS" });
-  return findings.length > 0 ? findings : [{ name, verdict: "ok", detail: `${count} match ${host.logPaths.join(", ")}` }];
+  if (count === 0) findings.push({ name, status: "warn", detail: `nothing matches ${host.logPaths.join(", ")}`, advice: "set LOG_PATHS" });
+  return findings.length > 0 ? findings : [{ name, status: "ok", detail: `${count} match ${host.logPaths.join(", ")}` }];
 }
 
 const SIGNS = "telemetry is signed and sent all the same; the agent's log has more";
@@ -124,22 +124,22 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
     };
     const through: Finding[] = failing.map(({ signal, since, error }) => ({
       name: `${signal} on their way`,
-      verdict: "fail",
+      status: "fail",
       detail: `nothing gets through since ${since}: ${error ?? "no reason known"}`,
       advice: "the collector keeps them in its disk queue; see the checks of the backend above",
     }));
     const others = [
-      ...warnings.map((detail): Finding => ({ name, verdict: "warn", detail, advice: SIGNS })),
+      ...warnings.map((detail): Finding => ({ name, status: "warn", detail, advice: SIGNS })),
       ...(await stateOfOthers(health)),
     ];
-    if (answer.ok) return [{ name, verdict: "ok", detail: "ready, its collector runs" }, ...waiting(waitsFor), ...through, ...others];
-    const failed = reasons.map((reason): Finding => ({ name, verdict: "fail", detail: reason, advice: adviceFor(reason) }));
+    if (answer.ok) return [{ name, status: "ok", detail: "ready, its collector runs" }, ...waiting(waitsFor), ...through, ...others];
+    const failed = reasons.map((reason): Finding => ({ name, status: "fail", detail: reason, advice: adviceFor(reason) }));
     return [...failed, ...waiting(waitsFor), ...through, ...others];
   } catch {
     const detail = `no agent answers at ${url}`;
     // In a pod it is the container's own process.
-    if (cluster) return [{ name, verdict: "fail", detail, advice: "read `kubectl logs` of this pod, with --previous if it restarts" }];
-    return [{ name, verdict: "warn", detail, advice: "start it: the command `run`, or its service" }];
+    if (cluster) return [{ name, status: "fail", detail, advice: "read `kubectl logs` of this pod, with --previous if it restarts" }];
+    return [{ name, status: "warn", detail, advice: "start it: the command `run`, or its service" }];
   }
 }
 
@@ -149,7 +149,7 @@ async function stateOfOthers(health: Settings["health"]): Promise<Finding[]> {
   const { state } = (await answer.json()) as { state?: StateStatus };
   return (state?.others ?? []).map(({ folder, id, installation, bytes }) => ({
     name: "state of others",
-    verdict: "warn",
+    status: "warn",
     detail: `${folder} has the state of ${id ?? "an unknown identity"} (${installation ?? "an agent of an earlier version"}), ${bytes} bytes of queue: neither sent nor removed`,
     advice: "its own installation sends it when it runs here again; if none will, delete it",
   }));
@@ -158,7 +158,7 @@ async function stateOfOthers(health: Settings["health"]): Promise<Finding[]> {
 function waiting(waitsFor: string | undefined): Finding[] {
   if (waitsFor === undefined) return [];
   return [
-    { name: "logs of pods", verdict: "fail", detail: waitsFor, advice: "they stay in their files; see the check of permissions above" },
+    { name: "logs of pods", status: "fail", detail: waitsFor, advice: "they stay in their files; see the check of permissions above" },
   ];
 }
 
@@ -167,7 +167,7 @@ function adviceFor(reason: string): string {
   return "the agent starts it again, after ever longer pauses; what it said last names the cause (a port in use, COLLECTOR_CONFIG_FILE, memory, disk)";
 }
 
-/** Of the agent that runs beside this command, whatever address it listens on. */
+/** The health endpoint of the agent on this machine, whatever address it listens on. */
 export function healthUrl({ host, port }: Settings["health"]): string {
   const here = { "": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
   return `http://${here.includes(":") ? `[${here}]` : here}:${port}`;

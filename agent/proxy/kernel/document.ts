@@ -1,4 +1,4 @@
-// A document of metrics: resources, their scopes, their metrics. Invariants: a resource stands before its scopes, or the document is the
+// A document of metrics: resources, their scopes, their metrics. Invariants: a resource precedes its scopes, or the document is the
 // host's; each of the loops can be entered behind one of its parts, so that the host may take a single metric and the kernel goes on.
 import { refuse, SYNTAX, UNUSUAL } from "../../../common/kernel/bytes";
 import {

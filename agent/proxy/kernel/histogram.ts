@@ -17,7 +17,7 @@ import {
 } from "../../../common/kernel/json";
 import { answerAt, BOUNDS, find, keyLength, startsWithKey } from "./dictionary";
 import { writeHead, writeLabels } from "./labels";
-import { INPUT, MOST_BUCKETS, PLACE, SUMS } from "./memory";
+import { INPUT, MOST_BUCKETS, POINT_LABELS, SUMS } from "./memory";
 import { isAttributes, isBucketCounts, isCount, isExplicitBounds, isFlags, isSum, isTimeUnixNano } from "./names";
 import { out, put, putExactly, putNatural, putText, setOut, startLine, writeTo } from "./output";
 import { endLine, endOfLine, setLastTime } from "./points";
@@ -63,7 +63,7 @@ export function histogramPoint(at: usize, text: usize, length: u32): usize {
   hasBounds = false;
   countLength = 0;
   sumLength = 0;
-  const was = writeTo(PLACE);
+  const was = writeTo(POINT_LABELS);
   let seen: u32 = 0;
   for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
     at = name(at);
@@ -78,11 +78,11 @@ export function histogramPoint(at: usize, text: usize, length: u32): usize {
     seen |= member;
   }
   if ((seen & 1) == 0) writeHead(true);
-  const placeLength = <u32>(out - PLACE);
+  const labelsLength = <u32>(out - POINT_LABELS);
   setOut(was);
   if (isEnded) return at + 1;
   if (timeLength == 0) refuse(UNUSUAL);
-  writeHistogram(text, length, placeLength);
+  writeHistogram(text, length, labelsLength);
   setLastTime(timeAt, timeLength);
   return at + 1;
 }
@@ -135,19 +135,19 @@ function readBounds(at: usize): usize {
   return end;
 }
 
-function writeHistogram(text: usize, length: u32, placeLength: u32): void {
+function writeHistogram(text: usize, length: u32, labelsLength: u32): void {
   const count = hasBounds ? load<u32>(answerAt(bounds)) : 0;
   if (sums != 0 && sums != count + 1) refuse(UNUSUAL);
   let bound = hasBounds ? answerAt(bounds) + 4 : 0;
   for (let index: u32 = 0; index + 1 < sums; index++) {
     const size: u32 = load<u8>(bound);
-    startBucket(text, length, placeLength);
+    startBucket(text, length, labelsLength);
     putText(bound + 1, size);
     putNatural(load<u64>(SUMS + 8 * index));
     endOfLine();
     bound += 1 + size;
   }
-  startBucket(text, length, placeLength);
+  startBucket(text, length, labelsLength);
   // `le="+Inf"} `
   store<u64>(out, 0x666e492b223d656c);
   store<u32>(out + 8, 0x00207d22);
@@ -156,38 +156,38 @@ function writeHistogram(text: usize, length: u32, placeLength: u32): void {
   endOfLine();
   startLine();
   if (sumLength != 0) {
-    startOther(text, length, placeLength, 0x6d75735f, 4);
+    startOther(text, length, labelsLength, 0x6d75735f, 4);
     put(SPACE);
     putExactly(sumAt, sumLength);
     endOfLine();
   }
   startLine();
-  startOther(text, length, placeLength, 0x746e756f635f, 6);
+  startOther(text, length, labelsLength, 0x746e756f635f, 6);
   put(SPACE);
   putCount();
   endOfLine();
 }
 
 /** `name_bucket{…,` */
-function startBucket(text: usize, length: u32, placeLength: u32): void {
+function startBucket(text: usize, length: u32, labelsLength: u32): void {
   startLine();
   putText(text, length);
   // `_bucket{`
   store<u64>(out, 0x7b74656b6375625f);
   setOut(out + 8);
-  if (placeLength == 0) return;
-  putExactly(PLACE, placeLength);
+  if (labelsLength == 0) return;
+  putExactly(POINT_LABELS, labelsLength);
   put(COMMA);
 }
 
 /** `name_sum{…}` or `name_count{…}` */
-function startOther(text: usize, length: u32, placeLength: u32, suffix: u64, suffixLength: u32): void {
+function startOther(text: usize, length: u32, labelsLength: u32, suffix: u64, suffixLength: u32): void {
   putText(text, length);
   store<u64>(out, suffix);
   setOut(out + suffixLength);
-  if (placeLength == 0) return;
+  if (labelsLength == 0) return;
   put(OPEN);
-  putExactly(PLACE, placeLength);
+  putExactly(POINT_LABELS, labelsLength);
   put(CLOSE);
 }
 

@@ -50,7 +50,7 @@ export let resourceAt: usize = 0;
 export let resourceLength: u32 = 0;
 let resourceMark: u32 = 0;
 let pointMark: u32 = 0;
-/** What stands before the first resource of a document. */
+/** What precedes the first resource of a document. */
 let first: usize = 0;
 
 export function startLabels(length: u32): void {
@@ -164,8 +164,8 @@ function usualLabels(at: usize, isHistogram: bool): usize {
 }
 
 /** The entry of the key at `at`, behind its quote; 0 for one with an escape. */
-function keyAt(at: usize, place: u32): usize {
-  const slot = PREDICTED + 4 * place;
+function keyAt(at: usize, position: u32): usize {
+  const slot = PREDICTED + 4 * position;
   const expected: usize = load<u32>(slot);
   if (expected != 0 && startsWithKey(expected, at, inputEnd) && load<u8>(at + keyLength(expected)) == QUOTE) return expected;
   const stop = stringStop(at);

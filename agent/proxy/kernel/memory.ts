@@ -15,7 +15,7 @@ export const GUESSES: usize = SLOTS + 16384;
 export const MOST_LABEL_IDS: u32 = 4096;
 export const RESOURCE_MARKS: usize = GUESSES + 1024;
 export const POINT_MARKS: usize = RESOURCE_MARKS + 16384;
-/** The keys of the last point's attributes, by their place. */
+/** The keys of the last point's attributes, by their position. */
 export const MOST_PREDICTED: u32 = 64;
 export const PREDICTED: usize = POINT_MARKS + 16384;
 /** A metric's name and unit. */
@@ -30,9 +30,9 @@ export const SUMS: usize = NUMBERS + 2 * NUMBER_BYTES;
 /** More than one line takes, and more than all labels of a point. */
 export const MOST_LINE_BYTES: u32 = 96 * 1024;
 /** The labels of a histogram's point. */
-export const PLACE: usize = SUMS + 8 * MOST_BUCKETS;
+export const POINT_LABELS: usize = SUMS + 8 * MOST_BUCKETS;
 /** Lines, until the host takes them. */
-export const OUT: usize = PLACE + MOST_LINE_BYTES;
+export const OUT: usize = POINT_LABELS + MOST_LINE_BYTES;
 export const OUT_FULL: usize = OUT + MOST_LINE_BYTES;
 /** What is remembered from one document to the next. */
 export const DICTIONARY: usize = OUT_FULL + MOST_LINE_BYTES;

@@ -154,7 +154,7 @@ function data(at: usize, kind: u32, nameKind: u32): usize {
   return at + 1;
 }
 
-/** 2 as it stands, which is CUMULATIVE. */
+/** The digit 2, which is CUMULATIVE. */
 function isTwo(at: usize): bool {
   const behind = load<u8>(at + 1);
   return load<u8>(at) == 0x32 && (behind == 0x2c || behind == 0x7d);

@@ -1,5 +1,5 @@
 // The names of OTLP's metrics that the kernel knows, told apart by length and eight bytes at a time. A word shorter than eight bytes is
-// shifted up, so that what stands behind the name does not count. Made by hand once; the differential test holds each.
+// shifted up, so that what follows the name does not count. Made by hand once; the differential test holds each.
 // resourceMetrics
 export function isResourceMetrics(at: usize, length: u32): bool {
   return length == 15 && load<u64>(at) == 0x656372756f736572 && load<u64>(at + 8) << 8 == 0x7363697274654d00;

@@ -41,7 +41,7 @@ export function startLine(): void {
   if (out >= OUT_FULL) flushAll();
 }
 
-/** Text that the host made itself stands behind what it took. */
+/** Text that the host made itself follows what it took. */
 export function addTaken(length: u32): void {
   taken += length;
 }

@@ -5,9 +5,10 @@ import { expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
 import { HashQueue } from "./password.ts";
 import { LoginBackoff } from "./login-backoff.ts";
+import { stub } from "../../../test/fixtures/stub.ts";
 
-const client = (ip: string, orgId?: string) => ({ ip, user: orgId === undefined ? undefined : { orgId } }) as unknown as FastifyRequest;
-const waiting = () => ({ raw: new EventEmitter() }) as unknown as FastifyReply;
+const client = (ip: string, orgId?: string) => stub<FastifyRequest>({ ip, user: orgId === undefined ? undefined : { orgId } });
+const waiting = () => stub<FastifyReply>({ raw: new EventEmitter() });
 
 test("an organisation that sets hundreds of passwords delays a login by a few hashes, not by hundreds", async () => {
   const queue = new HashQueue();

@@ -88,7 +88,7 @@ describeOnEachStore((store) => {
   ) => on.call(method, url, { headers: { authorization }, ...(body && { body }) });
   const logs = (authorization: string, on = backend) => ask("/query/logs", authorization, { on });
 
-  test("is made by an administrator, lives 90 days, and is listed without itself, also by viewers", async () => {
+  test("is made by an administrator, is valid for 90 days, and is listed without itself, also by viewers", async () => {
     const answer = await make({ name: "grafana" });
     const token = answer.json<Made>();
     expect([answer.statusCode, Object.keys(token)]).toEqual([201, ["id", "name", "token", "expires_at"]]);

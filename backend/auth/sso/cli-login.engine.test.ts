@@ -16,6 +16,7 @@ import { freePorts, temporaryFolder } from "../../../test/fixtures/processes.ts"
 import { run } from "../../cli/program.ts";
 import { runClient } from "../../cli/run-client.fixture.ts";
 import { challengeOf } from "./attempt.ts";
+import { stub } from "../../../test/fixtures/stub.ts";
 
 const VERIFIER = "v".repeat(43);
 const STATE = "s".repeat(43);
@@ -112,7 +113,7 @@ describeOnEachStore((store) => {
     const settings = { url, passwordFile: undefined, sessionFile };
     const world = {
       settings,
-      stdin: Object.assign(stdin, { isTTY }) as unknown as NodeJS.ReadStream,
+      stdin: stub<NodeJS.ReadStream>(Object.assign(stdin, { isTTY })),
       stdout,
       stderr,
       signal: abort.signal,

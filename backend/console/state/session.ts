@@ -56,7 +56,7 @@ export async function logInByLink(code: string): Promise<void> {
     if (user.peek()) location.reload();
     refusedLink.value = undefined;
   } catch (error) {
-    refusedLink.value = error instanceof ApiFailure && error.status === 404 ? NO_LINKS : `This link logs nobody in: ${wordsOf(error)}.`;
+    refusedLink.value = error instanceof ApiFailure && error.status === 404 ? NO_LINKS : `This link logs no one in: ${wordsOf(error)}.`;
   }
   await findSession();
 }

@@ -135,7 +135,7 @@ async function insertRows(client: ClickHouseClient, folder: string, insert: Inse
       query: `INSERT INTO ${insert.table} (${names}) SETTINGS ${settings.join(", ")} SELECT ${names} FROM ${source.text}`,
     });
   } finally {
-    // Not `rm`, which looks twice first: each look is a turn of a busy event loop. It is not there when it could not be written.
+    // Not `rm`, which checks twice first: each check waits for a busy event loop. It is not there when it could not be written.
     await unlink(file).catch(() => undefined);
   }
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { execFile } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -35,7 +36,8 @@ test("an engine killed under load comes back on the same port, and nothing that 
       for (let index = 0; index < 5; index += 1) acknowledged.push(String(body * 5 + index));
     } catch (error) {
       failures.push(error);
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      // Paces the retries while the engine restarts.
+      await sleep(5);
     }
   }
   expect(restarts).toHaveLength(1);
@@ -117,9 +119,9 @@ test("an engine that refuses its replay at first, as on a full disk, gets it lat
   // After its first life, this engine takes nothing of the journal until it has refused it three times.
   const source = `
     const { appendFileSync, existsSync, writeFileSync } = require("node:fs");
-    const lives = ${JSON.stringify(join(folder.path, "lives"))};
-    let refusals = existsSync(lives) ? 3 : 0;
-    writeFileSync(lives, "");
+    const startedBefore = ${JSON.stringify(join(folder.path, "started"))};
+    let refusals = existsSync(startedBefore) ? 3 : 0;
+    writeFileSync(startedBefore, "");
     const port = process.argv.find((arg) => arg.startsWith("-httpListenAddr=")).split(":").at(-1);
     process.on("SIGTERM", () => process.exit(0));
     require("node:http").createServer(async (request, answer) => {

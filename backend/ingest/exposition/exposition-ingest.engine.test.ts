@@ -4,6 +4,7 @@ import type { SigningKey } from "../../auth/request-identity.ts";
 import { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import { createExpositionIngest } from "./exposition-ingest.ts";
 import { VictoriaMetricsStore } from "../../storage/metrics/store.ts";
+import { stub } from "../../../test/fixtures/stub.ts";
 
 let engine: TestEngine;
 let store: VictoriaMetricsStore;
@@ -159,12 +160,12 @@ test("a store that cannot be reached is 502 with Retry-After; a body it refuses 
 function heldStore() {
   const writes: string[] = [];
   const ends: (() => void)[] = [];
-  const store = {
+  const store = stub<VictoriaMetricsStore>({
     write: async ({ orgId }: { orgId: string }) => {
       writes.push(orgId);
       await new Promise<void>((resolve) => ends.push(resolve));
     },
-  } as unknown as VictoriaMetricsStore;
+  });
   const answer = async (until: number): Promise<void> => {
     while (writes.length < until) {
       for (const end of ends.splice(0)) end();

@@ -15,6 +15,7 @@ import { ResponseBudget } from "../../http/response-budget.ts";
 import { createNotificationRoutes } from "./routes.ts";
 import { startChannels } from "../start-channels.ts";
 import { type Notification, startNotification } from "../start.ts";
+import { stub } from "../../../test/fixtures/stub.ts";
 
 const HOUR_MS = 3600_000;
 const settings = {
@@ -86,15 +87,15 @@ describeOnEachStore((store) => {
   const channel = (enabled: boolean) => ({ name: "ops", kind: "webhook", settings: { url: "https://127.0.0.1/" }, enabled });
   async function fire(host: string): Promise<void> {
     const alert = postedAlert({ orgId: red.orgId, ruleId }, host, clock.ms, clock.ms + HOUR_MS);
-    const request = Readable.from([Buffer.from(JSON.stringify([alert]))]) as unknown as IncomingMessage;
+    const request = stub<IncomingMessage>(Readable.from([Buffer.from(JSON.stringify([alert]))]));
     const { promise, resolve } = Promise.withResolvers<number>();
     const response = { once: () => undefined, headersSent: false, writeHead: (status: number) => ({ end: () => resolve(status) }) };
-    await notification?.takeAlerts(request, response as unknown as ServerResponse);
+    await notification?.takeAlerts(request, stub<ServerResponse>(response));
     expect(await promise).toBe(200);
   }
   const hosts = () => sent.flatMap(({ alerts }) => alerts.map(({ labels }) => labels["host"]));
 
-  test("the first channel that there is, and one that is switched on again, are known before the next look", async () => {
+  test("the first channel that there is, and one that is switched on again, are known before the next pass", async () => {
     await fire("before");
     const { id } = await call("POST", "/channels", channel(true));
     await call("POST", "/routes", { matchers: [], channel_ids: [id], group_by: ["..."], group_wait: "0s" });

@@ -1,4 +1,4 @@
-// The way of notifications out, against real TLS servers, a real name server and a real outgoing proxy on loopback, some addresses of which
+// The path of notifications out, against real TLS servers, a real name server and a real outgoing proxy on loopback, some addresses of which
 // stand for the internet and the others for what must never be reached.
 import { mkdtempSync, rmSync } from "node:fs";
 import type { RequestListener } from "node:http";

@@ -2,7 +2,7 @@
 // Invariant: an address is refused unless it is global unicast, or in a network that the operator lists; what cannot be read is refused.
 import { type BlockList, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
-import { networkList, networksContain } from "../../../common/networks.ts";
+import { networkList, networksContain } from "../../../common/host-names.ts";
 
 /** Of IANA's special-purpose registries what is not global, and multicast. */
 const REFUSED_IPV4 = [

@@ -2,7 +2,7 @@
 // is not said to be watched, whatever the evaluator answers else.
 import type { LoadedRule, VmalertClient } from "../../engines/vmalert/client.ts";
 import { MAX_NAMED_GROUPS } from "../limits.ts";
-import type { EvaluationTimes } from "./heard-evaluations.ts";
+import type { EvaluationTimes } from "./acknowledged-evaluations.ts";
 
 /** Who evaluates rules. */
 export interface Evaluator extends EvaluationTimes {

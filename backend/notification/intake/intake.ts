@@ -89,7 +89,7 @@ function newsOf(
   const endsMs = alert.endsAt?.getTime() ?? nowMs + DEFAULT_LIFE_MS;
   const isOver = endsMs <= nowMs;
   const wasFiring = before?.ends_at === null;
-  // What ended before anybody heard of it, and what is said again.
+  // An alert that ended before any notification, and one that is repeated.
   if (isOver && (!wasFiring || !mayEnd)) return undefined;
   const expiresMs = isOver ? nowMs : Math.min(endsMs, nowMs + MAX_ALERT_LIFE_MS);
   const lifeMs = expiresMs - nowMs;

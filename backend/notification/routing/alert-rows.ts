@@ -3,7 +3,7 @@
 // that the alert fires, and did not speak of it.
 import type { Transaction } from "kysely";
 import type { AlertingTables } from "../../alerting/table.ts";
-import type { HeardUntil } from "../intake/heard-evaluations.ts";
+import type { EvaluatedUntil } from "../intake/acknowledged-evaluations.ts";
 import type { Alert } from "../model/message.ts";
 import type { NotificationDb } from "../model/table.ts";
 
@@ -12,7 +12,7 @@ const PAGE_ROWS = 1000;
 export interface ReadAlertsOptions {
   readonly now: Date;
   /** Of before this is called; undefined: it is not known. */
-  readonly heardUntil: HeardUntil | undefined;
+  readonly evaluatedUntil: EvaluatedUntil | undefined;
   readonly withAnnotations?: boolean;
 }
 
@@ -67,11 +67,11 @@ export async function rulesWithExpired(db: NotificationDb, orgId: string, now: D
 
 function endOf(
   row: { readonly rule_id: string; readonly ends_at: Date | null; readonly expires_at: Date },
-  { now, heardUntil }: ReadAlertsOptions,
+  { now, evaluatedUntil }: ReadAlertsOptions,
 ): Date | undefined {
   if (row.ends_at) return row.ends_at;
-  if (row.expires_at > now || heardUntil === undefined) return undefined;
-  return heardUntil(row.rule_id) >= row.expires_at.getTime() ? row.expires_at : undefined;
+  if (row.expires_at > now || evaluatedUntil === undefined) return undefined;
+  return evaluatedUntil(row.rule_id) >= row.expires_at.getTime() ? row.expires_at : undefined;
 }
 
 async function rulesOf(db: NotificationDb, orgId: string): Promise<ReadonlySet<string>> {

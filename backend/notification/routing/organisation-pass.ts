@@ -1,4 +1,4 @@
-// One look at one organisation's alerts: reads them, plans, writes what is to be sent and what was decided. Invariant: one replica at a
+// One pass over one organisation's alerts: reads them, plans, writes what is to be sent and what was decided. Invariant: one replica at a
 // time does it for an organisation; messages and the state of their groups are written in one transaction, which fails if the lock was
 // lost; whatever happens, the organisation is due again.
 import { randomUUID } from "node:crypto";
@@ -7,14 +7,14 @@ import { MAX_ALERTS_PER_MESSAGE } from "../limits.ts";
 import { readAlerts, readAnnotations, rulesWithExpired, type KeptAlert } from "./alert-rows.ts";
 import { composeMessage } from "../model/compose.ts";
 import { deleteStates, keyOf, readPending, readRoutes, readStates, upsertStates } from "./group-rows.ts";
-import type { HeardUntil } from "../intake/heard-evaluations.ts";
+import type { EvaluatedUntil } from "../intake/acknowledged-evaluations.ts";
 import { plan, stateKey, type Plan, type GroupMessage } from "./plan.ts";
 import type { NotificationDb, NotificationTables } from "../model/table.ts";
 
 export interface TurnOptions {
   readonly db: NotificationDb;
   /** Undefined: not known, so no alert is over without a word. */
-  readonly heardUntil: (orgId: string, ruleIds: readonly string[]) => Promise<HeardUntil | undefined>;
+  readonly evaluatedUntil: (orgId: string, ruleIds: readonly string[]) => Promise<EvaluatedUntil | undefined>;
   /** Between evaluations of a rule. */
   readonly intervalMs: number;
   readonly externalUrl: string;
@@ -23,10 +23,10 @@ export interface TurnOptions {
   readonly planned?: (messages: number, refused: number) => void;
 }
 
-/** Longer than any look takes. */
+/** Longer than any pass takes. */
 export const TURN_LOCK_MS = 60_000;
 /**
- * After a look the next one waits: at least so long, and so many times as long as it took. What it waited for others counts no more than so
+ * After a pass the next one waits: at least so long, and so many times as long as it took. What it waited for others counts no more than so
  * much for each alert.
  */
 const LEAST_GAP_MS = 250;
@@ -44,7 +44,7 @@ export async function organisationTurn(options: TurnOptions, orgId: string): Pro
   if (!(await claim(db, orgId, new Date(beganMs), lockedUntil))) return undefined;
   const began = performance.now();
   const channels = await db.selectFrom("channels").select(["id", "name"]).where("org_id", "=", orgId).where("enabled", "=", true).execute();
-  const { nextAt, alerts, busyMs } = await lookAt(options, orgId, namesOf(channels), lockedUntil);
+  const { nextAt, alerts, busyMs } = await planPass(options, orgId, namesOf(channels), lockedUntil);
   const tookMs = Math.min(GAP_TIMES * (performance.now() - began), MOST_GAP_OF_ALERT_MS * alerts);
   const gapMs = Math.max(LEAST_GAP_MS, GAP_TIMES * busyMs, tookMs);
   const dueAt = nextAt && new Date(Math.max(nextAt.getTime(), nowMs() + gapMs));
@@ -94,14 +94,14 @@ async function release(db: NotificationDb, orgId: string, lockedUntil: Date, due
     .execute();
 }
 
-async function lookAt(options: TurnOptions, orgId: string, channels: ReadonlyMap<string, string>, lockedUntil: Date): Promise<Looked> {
+async function planPass(options: TurnOptions, orgId: string, channels: ReadonlyMap<string, string>, lockedUntil: Date): Promise<Looked> {
   const { db, nowMs } = options;
   const now = new Date(nowMs());
   // First of all: what settles a message may change the state of its group.
   const pending = await readPending(db, orgId);
   const expired = await rulesWithExpired(db, orgId, now);
-  const heardUntil = expired.length > 0 ? await options.heardUntil(orgId, expired) : undefined;
-  const alerts = await readAlerts(db, orgId, { now, heardUntil });
+  const evaluatedUntil = expired.length > 0 ? await options.evaluatedUntil(orgId, expired) : undefined;
+  const alerts = await readAlerts(db, orgId, { now, evaluatedUntil });
   const silences = await db.selectFrom("silences").selectAll().where("org_id", "=", orgId).where("ends_at", ">", now).execute();
   const states = await readStates(db, orgId);
   const planned = await plan({
@@ -118,7 +118,7 @@ async function lookAt(options: TurnOptions, orgId: string, channels: ReadonlyMap
   const boundaries = silences.flatMap((one) => [one.starts_at, one.ends_at]).filter((at) => at > now);
   const expiries = alerts.filter(({ status }) => status === "firing").map(({ expiresAt }) => expiresAt);
   // An expiry in the past waits for an evaluator that works, or for its next evaluation.
-  const recheckMs = heardUntil ? Math.min(Math.max(options.intervalMs, LEAST_RECHECK_MS), TURN_LOCK_MS) : TURN_LOCK_MS;
+  const recheckMs = evaluatedUntil ? Math.min(Math.max(options.intervalMs, LEAST_RECHECK_MS), TURN_LOCK_MS) : TURN_LOCK_MS;
   const later = expiries.map((at) => (at > now ? at : new Date(now.getTime() + recheckMs)));
   const nextMs = [planned.nextAt, ...(alerts.length > 0 ? [...boundaries, ...later] : [])].reduce(
     (least, at) => Math.min(least, at?.getTime() ?? least),

@@ -1,6 +1,6 @@
 // Plans the messages about an organisation's alerts: alerts → routes → groups → channels. Invariant: pure but for turns that it gives
 // to others; a channel hears of a group in order, nothing new while a message about it is on its way; groups and messages have their
-// bounds, and what does not fit waits for the next look.
+// bounds, and what does not fit waits for the next pass.
 import { MAX_GROUPS_PER_ORG, MAX_GROUP_MEMBERS_PER_ORG, MAX_MESSAGES_PER_PASS, MAX_PENDING_PER_CHANNEL } from "../limits.ts";
 import { groupTurn, type GroupState, type GroupTimes } from "./group-state.ts";
 import { compileMatchers, type Matcher } from "../model/matchers.ts";
@@ -50,7 +50,7 @@ export interface Plan<A> {
   readonly forgotten: readonly string[];
   /** When something is due next; undefined: not before something happens. */
   readonly nextAt: Date | undefined;
-  /** More messages than one look makes. */
+  /** More messages than one pass makes. */
   readonly hasMore: boolean;
   /** Groups, and alerts in groups, that had no room. */
   readonly refused: number;
@@ -70,7 +70,7 @@ interface Members<A> {
 
 export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A>> {
   const { states, now } = input;
-  const { members, refused, busyMs } = await gather(input);
+  const { members, refused, busyMs } = await collectGroups(input);
   const messages: GroupMessage<A>[] = [];
   const changed: { group: GroupOf; state: GroupState }[] = [];
   const gone = [...states.keys()].filter((key) => !members.has(key));
@@ -117,7 +117,7 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
 }
 
 /** The groups that there are, those that are remembered without an alert included where their channel and route still are. */
-async function gather<A extends Alert>(
+async function collectGroups<A extends Alert>(
   input: PlanInput<A>,
 ): Promise<{ members: Map<string, Members<A>>; refused: number; busyMs: number }> {
   const { alerts, routes, channelIds, states, silences } = input;

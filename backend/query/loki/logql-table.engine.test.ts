@@ -73,13 +73,15 @@ async function problemOf(org: LokiOrg, evaluation: Evaluation): Promise<string |
     : `${JSON.stringify(given)} instead of ${JSON.stringify(wanted)}`;
 }
 
-interface Data {
-  readonly resultType: string;
-  readonly result: { metric: Record<string, string>; value?: [number, string]; values?: [number, string][] }[];
-}
+type Data =
+  | { readonly resultType: "scalar"; readonly result: readonly [number, string] }
+  | {
+      readonly resultType: "matrix" | "vector";
+      readonly result: readonly { metric: Record<string, string>; value?: [number, string]; values?: [number, string][] }[];
+    };
 
 function seriesOf({ resultType, result }: Data, { fromNs, stepNs = 1_000_000_000n }: Evaluation): Map<string, (number | undefined)[]> {
-  if (resultType === "scalar") return new Map([[seriesKey([]), [Number((result as unknown as [number, string])[1])]]]);
+  if (resultType === "scalar") return new Map([[seriesKey([]), [Number(result[1])]]]);
   const start = Number((EPOCH_NS + fromNs) / 1_000_000n) / 1000;
   return new Map(
     result.map(({ metric, value, values = value ? [value] : [] }) => {

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
 import { WebSocket } from "ws";
 import { LOKI, type LokiApp, type LokiOrg, openLokiApp } from "../../../test/fixtures/loki-app.ts";
 import { logRecord, nanosecondsOf } from "../../ingest/otlp/otlp-body.fixture.ts";
+import { stub } from "../../../test/fixtures/stub.ts";
 
 const eventually = <T>(probe: () => T | Promise<T>): Promise<T> => vi.waitFor(probe, { timeout: 30_000, interval: 20 });
 const TIMES = { pollMs: 20, checkMs: 50, stallMs: 300, commentMs: 50, perOrg: 2 };
@@ -120,7 +121,7 @@ it("leaves another upgrade that a client offers alone", async () => {
 it("cuts off a reader that takes nothing", async () => {
   const { socket } = await follow(blue, '{service_name="flood"}');
   const before = await openConnections();
-  (socket as unknown as { _socket: { pause(): void } })._socket.pause();
+  stub<{ _socket: { pause(): void } }>(socket)._socket.pause();
   const large = "x".repeat(400_000);
   for (let n = 0; n < 60 && (await openConnections()) === before; n += 1) await blue.send([logRecord(now(), `${n} ${large}`)], "flood");
   await eventually(async () => expect(await openConnections()).toBe(before - 1));

@@ -4,6 +4,7 @@ import { ApiError } from "../../errors.ts";
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { GroupCommit } from "./group-commit.ts";
 import type { NativeRows } from "../../engines/clickhouse/native-block.ts";
+import { stub } from "../../../test/fixtures/stub.ts";
 
 const MIB = 1024 * 1024;
 
@@ -11,12 +12,12 @@ const MIB = 1024 * 1024;
 function committer() {
   const inserts: number[][] = [];
   const ends: { resolve: () => void; reject: (error: unknown) => void }[] = [];
-  const clickhouse = {
+  const clickhouse = stub<ClickHouse>({
     insert: async ({ rows }: { rows: readonly NativeRows[] }) => {
       inserts.push(rows.map(({ bytes }) => bytes.byteLength / MIB));
       await new Promise<void>((resolve, reject) => ends.push({ resolve, reject }));
     },
-  } as unknown as ClickHouse;
+  });
   const commit = new GroupCommit(clickhouse, "logs", []);
   const add = (mib: number, orgId = "org", count = 1) => commit.add(orgId, { count, bytes: new Uint8Array(mib * MIB), streamLengths: [] });
   const end = async (index: number, error?: ApiError) => {
@@ -177,13 +178,13 @@ describe("group commit", () => {
   it("refuses only the rows that the engine refuses, and finds them in few inserts", async () => {
     const refused = new ApiError("unstorable", "no");
     const sizes: number[][] = [];
-    const clickhouse = {
+    const clickhouse = stub<ClickHouse>({
       insert: async ({ rows }: { rows: readonly NativeRows[] }) => {
         sizes.push(rows.map(({ count }) => count));
         await setImmediate();
         if (rows.some(({ count }) => count === 13)) throw refused;
       },
-    } as unknown as ClickHouse;
+    });
     const commit = new GroupCommit(clickhouse, "logs", []);
     const outcomes = await Promise.allSettled(
       Array.from({ length: 65 }, (_, count) => commit.add("org", { count, bytes: new Uint8Array(MIB / 4), streamLengths: [] })),
@@ -202,7 +203,7 @@ describe("group commit", () => {
     await expect(second).resolves.toBeUndefined();
   });
 
-  it("commits what was added before it is closed, without waiting for company", async () => {
+  it("commits what was added before it is closed, without waiting for more", async () => {
     const { inserts, add, end, commit } = committer();
     const all = [add(1), add(1), add(20)];
     const closed = commit[Symbol.asyncDispose]();

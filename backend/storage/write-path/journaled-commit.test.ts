@@ -12,6 +12,7 @@ import { PendingRows } from "../../engines/clickhouse/pending-rows.ts";
 import { entryOf, type JournalEntry, RowJournal } from "../../engines/clickhouse/row-journal.ts";
 import type { LogCalls } from "../../engines/append-log/append-log.ts";
 import { decodeRecords } from "../../engines/append-log/record.ts";
+import { stub } from "../../../test/fixtures/stub.ts";
 
 const MIB = 1024 * 1024;
 const AWAY = new ApiError("storage_unavailable", "away");
@@ -29,7 +30,7 @@ function opened(options: Partial<JournaledCommitOptions> & { calls?: Partial<Log
   const table: number[] = [];
   const inserts: number[][] = [];
   const engine: { insert: (numbers: number[]) => void | Promise<void> } = { insert: () => undefined };
-  const clickhouse = {
+  const clickhouse = stub<ClickHouse>({
     insert: async ({ rows }: { rows: readonly { bytes: Uint8Array }[] }) => {
       const numbers = rows.map(({ bytes }) => bytes[0] ?? -1);
       inserts.push(numbers);
@@ -37,7 +38,7 @@ function opened(options: Partial<JournaledCommitOptions> & { calls?: Partial<Log
       await engine.insert(numbers);
       table.push(...numbers);
     },
-  } as unknown as ClickHouse;
+  });
   const journal = new RowJournal(folder, calls);
   const commits: string[] = [];
   const lines: Record<string, unknown>[] = [];
@@ -234,7 +235,7 @@ it("answers after the commit where the journal cannot be written, and fails wher
   expect(store.lines.map(({ event }) => event)).toEqual(["journal.write_failed"]);
 });
 
-it("leaves an empty journal after an orderly stop, which waits for no company", async () => {
+it("leaves an empty journal after an orderly stop, which does not wait for more", async () => {
   const store = opened();
   const adding = [1, 2, 3].map((number) => store.commit.add(entry(number)));
   await store.close();

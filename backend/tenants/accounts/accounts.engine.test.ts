@@ -48,7 +48,7 @@ describeOnEachStore((store) => {
     backend.call("POST", "/api/auth/login", { body: { email, password }, address });
 
   describe("login", () => {
-    test("e-mail, in any case, and password answer a token that opens the user's organisation and lives 15 minutes", async () => {
+    test("e-mail, in any case, and password answer a token that opens the user's organisation and is valid for 15 minutes", async () => {
       const answer = await login(org.email.toUpperCase(), org.password);
       expect(Object.keys(answer.json())).toEqual(["token"]);
       const { token: session } = answer.json();

@@ -103,7 +103,7 @@ describeOnEachStore((store) => {
       expect(brief(await register(minted.token, randomUUID(), clusterBody()))).toEqual([401, "invalid_install_token"]);
     });
 
-    test("a lost answer is given again, the same key, until that key has signed a request", async () => {
+    test("a lost answer is returned again, the same key, until that key has signed a request", async () => {
       const token = await installToken(backend, org.token);
       const idempotency = randomUUID();
       const body = clusterBody();
@@ -118,7 +118,7 @@ describeOnEachStore((store) => {
       expect(brief(await register(token, idempotency, body))).toEqual([401, "invalid_install_token"]);
     });
 
-    test("a lost answer is given again after the token's own end, for 24 hours, and not once the key is revoked", async () => {
+    test("a lost answer is returned again after the token's own end, for 24 hours, and not once the key is revoked", async () => {
       const [early, late] = [await installToken(backend, org.token, "5m"), await installToken(backend, org.token, "5m")];
       const [idempotency, body] = [randomUUID(), clusterBody()];
       const first = await register(early, idempotency, body);

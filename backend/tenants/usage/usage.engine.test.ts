@@ -21,6 +21,7 @@ import { UsageCounter } from "./counter.ts";
 import { OrgLimits } from "./limits.ts";
 import { registerUsageRoutes } from "./routes.ts";
 import type { UsageTables } from "./table.ts";
+import { stub } from "../../../test/fixtures/stub.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -122,11 +123,11 @@ describeOnEachStore((store) => {
 
   test("what could not be written is written later, and the rest is kept for a year", async () => {
     const db = store.database.tables<UsageTables>();
-    const failing = {
+    const failing = stub<typeof db>({
       insertInto: () => {
         throw new Error("away");
       },
-    } as unknown as typeof db;
+    });
     let at: typeof db = failing;
     const flaky = new Proxy(db, { get: (_target, name) => bound(at, name) });
     const counter = new UsageCounter({ db: flaky, log: createLog("silent"), now: () => clock.ms + 400 * DAY_MS, writeEveryMs: 2 ** 30 });

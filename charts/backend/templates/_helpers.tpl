@@ -75,7 +75,7 @@ TRUSTED_PROXIES: trustedProxies
 {{- /* Refuses what the backend would end with, before a pod is made; and an Ingress behind which all clients would be one. */ -}}
 {{- define "backend.check" -}}
 {{- if and .Values.ingress.enabled (not .Values.trustedProxies) -}}
-{{- fail "trustedProxies is required with ingress.enabled: the addresses or CIDRs from which the ingress controller's pods connect (kubectl get pods -A -o wide shows them). Without it all clients have the controller's address, and who guesses passwords holds up everyone's login. Whoever sends from these addresses may claim any client's: name no more than the controller needs" -}}
+{{- fail "trustedProxies is required with ingress.enabled: the addresses or CIDRs from which the ingress controller's pods connect (kubectl get pods -A -o wide shows them). Without it all clients have the controller's address, and one client that guesses passwords blocks everyone's login. A client at one of these addresses may claim any other address: list only those that the controller needs" -}}
 {{- end -}}
 {{- range .Values.trustedProxies }}{{ if not (regexMatch "^([0-9]{1,3}(\\.[0-9]{1,3}){3}(/([0-9]|[12][0-9]|3[0-2]))?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(/([0-9]{1,2}|1[01][0-9]|12[0-8]))?|loopback|linklocal|uniquelocal)$" .) -}}
 {{- fail (printf "trustedProxies: %q is not an address or CIDR, such as 10.0.0.0/8" .) -}}

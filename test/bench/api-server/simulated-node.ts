@@ -1,5 +1,5 @@
-// What the agent of one node asks of the API server, by the agent's own code and nothing else of it: identity, pods, the look at who collects
-// for the cluster. There is no collector; `direct` stands for one whose six components each list and watch the pods by themselves, through one
+// What the agent of one node asks of the API server, by the agent's own code and nothing else of it: identity, pods, the poll of the agent that collects
+// for the cluster. There is no collector; `direct` simulates one whose six components each list and watch the pods by themselves, through one
 // more connection each. The backend is a stand-in in this process.
 import { randomUUID } from "node:crypto";
 import { pino } from "pino";
@@ -12,6 +12,7 @@ import { KubernetesApi } from "../../../agent/kubernetes/api.ts";
 import type { KubernetesAccess } from "../../../agent/kubernetes/transport.ts";
 import { NodePods } from "../../../agent/pods/node-pods.ts";
 import type { BackendApi } from "../../../agent/upstream/backend-api.ts";
+import { stub } from "../../fixtures/stub.ts";
 
 /** Of the collector with all values of the chart on: OTLP's three signals, files, usage, scraped pods. */
 const COMPONENTS = 6;
@@ -53,19 +54,19 @@ export async function requestRotation(access: KubernetesAccess, namespace: strin
   await new ClusterSecret(api, { namespace, name: SECRET }).requestRotation(AbortSignal.timeout(10_000));
 }
 
-const NO_COLLECTOR = {
+const NO_COLLECTOR = stub<Supervisor>({
   start: () => Promise.resolve(),
   status: () => undefined,
   [Symbol.asyncDispose]: () => Promise.resolve(),
-} as unknown as Supervisor;
+});
 
 const newKey = (): { api_key: string; key_created_at: string } => ({
   api_key: `ak_${randomUUID()}`,
   key_created_at: new Date().toISOString(),
 });
 
-const BACKEND = {
+const BACKEND = stub<BackendApi>({
   registerCluster: () => Promise.resolve({ body: { cluster_id: randomUUID(), ...newKey() }, org: randomUUID() }),
   heartbeat: () => Promise.resolve({ body: undefined, keyAgeDays: 0 }),
   rotateKey: () => Promise.resolve({ body: { ...newKey(), previous_key_expires_at: new Date(Date.now() + 300_000).toISOString() } }),
-} as unknown as BackendApi;
+});

@@ -1,7 +1,7 @@
 // Loaded into a backend before its program (`node --import`): counts the statements that it makes on its accounts store, by what they are
 // for, and writes the counts to the file FLEET_STATEMENTS, twice a second. It changes nothing of them. Both drivers are wrapped where a
-// statement leaves: SQLite's where it is told to the store's thread, PostgreSQL's where a client is asked. What begins and ends a
-// transaction counts as what stands in it: statements of one connection follow each other.
+// statement leaves: SQLite's where it is sent to the store's thread, PostgreSQL's where a client is asked. What begins and ends a
+// transaction counts as the statements in it: statements of one connection follow each other.
 import { renameSync, writeFileSync } from "node:fs";
 import { isMainThread, Worker } from "node:worker_threads";
 

@@ -1,7 +1,7 @@
-// One query, asked of both sides, and the verdict. Invariant: alike means the same labels, times and values, beyond rounding.
+// One query, asked of both sides, and the outcome. Invariant: alike means the same labels, times and values, beyond rounding.
 import type { Answer, Parameters, Sides } from "./sides.ts";
 
-export const VERDICTS = [
+export const OUTCOMES = [
   "alike",
   "alike, nothing found",
   "alike but for the time of asking",
@@ -9,12 +9,12 @@ export const VERDICTS = [
   "refused by name",
   "different",
 ] as const;
-export type Verdict = (typeof VERDICTS)[number];
+export type Outcome = (typeof OUTCOMES)[number];
 
 export interface Compared {
   readonly query: string;
-  readonly verdict: Verdict;
-  /** In words, where it is not alike. */
+  readonly outcome: Outcome;
+  /** Explains a difference. */
   readonly why: string;
 }
 
@@ -29,24 +29,24 @@ export async function compare(sides: Sides, query: string, range: { start: strin
   const all: Compared[] = [];
   for (const [path, params] of asked) {
     const [ours, theirs] = await Promise.all([sides.ours.ask(path, params), sides.theirs.ask(path, params)]);
-    all.push({ query, ...judge(query, ours, theirs) });
+    all.push({ query, ...classify(query, ours, theirs) });
   }
   // The worst of them; nothing found at one moment is no more than that.
   return all.reduce((one, other) => {
-    const isFound = one.verdict === "alike" && other.verdict === "alike, nothing found";
-    return !isFound && VERDICTS.indexOf(other.verdict) > VERDICTS.indexOf(one.verdict) ? other : one;
+    const isFound = one.outcome === "alike" && other.outcome === "alike, nothing found";
+    return !isFound && OUTCOMES.indexOf(other.outcome) > OUTCOMES.indexOf(one.outcome) ? other : one;
   });
 }
 
-function judge(query: string, ours: Answer, theirs: Answer): Omit<Compared, "query"> {
+function classify(query: string, ours: Answer, theirs: Answer): Omit<Compared, "query"> {
   const why = `ours: ${ours.refusal ?? "answers"}; Loki: ${theirs.refusal ?? "answers"}`.slice(0, SHOWN);
-  if (ours.refusal !== undefined && theirs.refusal !== undefined) return { verdict: "refused by both", why };
-  if (ours.refusal !== undefined) return { verdict: BY_NAME.test(ours.refusal) ? "refused by name" : "different", why };
-  if (theirs.refusal !== undefined) return { verdict: "different", why };
+  if (ours.refusal !== undefined && theirs.refusal !== undefined) return { outcome: "refused by both", why };
+  if (ours.refusal !== undefined) return { outcome: BY_NAME.test(ours.refusal) ? "refused by name" : "different", why };
+  if (theirs.refusal !== undefined) return { outcome: "different", why };
   const difference = differenceOf(ours, theirs);
-  if (difference === undefined) return { verdict: theirs.found.size === 0 ? "alike, nothing found" : "alike", why: "" };
-  if (/\bnow\b/.test(query) && countOf(ours) === countOf(theirs)) return { verdict: "alike but for the time of asking", why: "" };
-  return { verdict: "different", why: difference };
+  if (difference === undefined) return { outcome: theirs.found.size === 0 ? "alike, nothing found" : "alike", why: "" };
+  if (/\bnow\b/.test(query) && countOf(ours) === countOf(theirs)) return { outcome: "alike but for the time of asking", why: "" };
+  return { outcome: "different", why: difference };
 }
 
 function countOf({ found }: Answer): number {

@@ -1,4 +1,4 @@
-// Markdown of Loki's documentation → its LogQL, and the lines of logs that it shows. Invariant: what stands in a block of LogQL is an
+// Markdown of Loki's documentation → its LogQL, and the lines of logs that it shows. Invariant: the text of a block of LogQL is an
 // example, whether or not anybody can read it; of anything else only what Loki's own parser takes.
 
 export interface Page {

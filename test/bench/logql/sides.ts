@@ -32,15 +32,16 @@ const SERVICE_LABELS = (
   "workload job k8s_job_name"
 ).split(" ");
 
-interface Data {
-  readonly resultType: string;
-  readonly result: {
-    readonly metric?: Record<string, string>;
-    readonly stream?: Record<string, string>;
-    readonly value?: [number, string];
-    readonly values?: [number | string, string][];
-  }[];
+interface Series {
+  readonly metric?: Record<string, string>;
+  readonly stream?: Record<string, string>;
+  readonly value?: [number, string];
+  readonly values?: [number | string, string][];
 }
+
+type Data =
+  | { readonly resultType: "scalar"; readonly result: readonly [number, string] }
+  | { readonly resultType: "matrix" | "streams" | "vector"; readonly result: readonly Series[] };
 
 export class Sides implements AsyncDisposable {
   readonly ours: Side;
@@ -129,8 +130,8 @@ async function push(loki: Loki, records: readonly DocumentRecord[]): Promise<voi
 }
 
 function read({ resultType, result }: Data): Answer {
-  // Loki 3.7 gives it a moment that nobody asked for.
-  if (resultType === "scalar") return { found: new Map([["[]", [["", (result as unknown as [number, string])[1]]]]]) };
+  // Loki 3.7 adds a time that the query did not ask for.
+  if (resultType === "scalar") return { found: new Map([["[]", [["", result[1]]]]]) };
   const found = new Map<string, [string, string][]>();
   for (const { metric, stream, value, values = value ? [value] : [] } of result) {
     const key = keyOf(metric ?? stream ?? {});

@@ -1,5 +1,5 @@
 // What senders send in the bench of the peers: records of otlp-load.ts, and exposition text. Invariant: two bodies of a run are never equal;
-// what they tell is of the moment when they are sent.
+// their times are those of sending.
 import { LoadBody, type LoadSignal } from "../../fixtures/otlp-load.ts";
 import type { Body } from "./load.ts";
 

@@ -27,7 +27,7 @@ export class Connection implements Disposable {
     return socket;
   }
 
-  /** `head` ends with an empty line and tells the length of `body`. */
+  /** `head` ends with an empty line and contains the length of `body`. */
   async post(head: Buffer, body: Buffer): Promise<void> {
     const socket = await this.open();
     this.#received = "";

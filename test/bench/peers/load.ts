@@ -1,4 +1,4 @@
-// Senders of prepared bodies: each sends the next when the last is answered. They run beside what they measure, on the same cores, so a
+// Senders of prepared bodies: each sends the next when the last is answered. They run on the same cores as what they measure, so a
 // request costs them two writes and some stamps: heads are made and signed once a second, bodies are made before the run.
 import { Connection } from "./connection.ts";
 

@@ -16,7 +16,7 @@ const COUNT = 'sum(count_over_time({service_name="checkout"}[1h]))';
 export interface Loki extends AsyncDisposable {
   readonly pid: number;
   readonly url: string;
-  /** Records of the last hour, as its own query tells. */
+  /** Records of the last hour, as its own query counts them. */
   count(): Promise<number>;
 }
 

@@ -21,7 +21,7 @@ export interface Round {
   readonly sendersCpuUs: number;
   /** In the end, each process of it. */
   readonly residentMb: number;
-  /** NaN where nobody waits for answers. */
+  /** NaN where no client waits for answers. */
   readonly p50Ms: number;
   readonly p99Ms: number;
 }

@@ -1,4 +1,4 @@
-// Whoever sends the small requests, on the same cores as what it measures. Invariant: both ask the same of the backend and tell the status of
+// The sender of the small requests, on the same cores as what it measures. Invariant: both ask the same of the backend and report the status of
 // each answer; the raw one takes less than half of the other's CPU, so that more is left to the backend.
 import { Pool } from "undici";
 import { sign } from "../../../common/protocol/signature.ts";

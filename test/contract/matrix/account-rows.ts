@@ -20,7 +20,7 @@ export const ACCOUNT_ROWS: Row[] = [
       },
       {
         name: "unknown user",
-        send: (url) => call("POST", url, { body: { email: "nobody@red.example", password: "wrong-password" } }),
+        send: (url) => call("POST", url, { body: { email: "unknown@red.example", password: "wrong-password" } }),
         status: 401,
         error: "invalid_credentials",
       },

@@ -1,5 +1,5 @@
 // What operators take out of telemetry on the node: records and series dropped by expression, a part of the traces, patterns made
-// unreadable. Invariant: it stands last in each pipeline, before the disk queue, so that nothing of it is written to a disk or sent.
+// unreadable. Invariant: it is last in each pipeline, before the disk queue, so that nothing of it is written to a disk or sent.
 import type { Signal } from "../../../settings.ts";
 import type { Component } from "./fragment.ts";
 
@@ -50,7 +50,7 @@ function ofSpans(patterns: readonly string[]): Component {
   const statements = (...fields: string[]): string[] =>
     fields.flatMap((field) => patterns.map((pattern) => `replace_pattern(${field}, ${JSON.stringify(pattern)}, "****")`));
   return {
-    // Not what it is told to hide: refused, and its sender told.
+    // A body in which a pattern cannot be hidden is refused, and its sender gets the error.
     error_mode: "propagate",
     trace_statements: [
       { context: "span", statements: statements("span.name", "span.status.message") },

@@ -16,6 +16,6 @@ export interface FragmentPipeline {
   readonly id: string;
   readonly receivers: readonly string[];
   readonly processors: readonly string[];
-  /** Its source can wait, as a file can, where an application is rather told to try again. */
+  /** Its source can wait, as a file can; an application is asked to retry instead. */
   readonly waits?: boolean;
 }

@@ -13,7 +13,7 @@ export interface KubernetesInput {
   readonly nodeName: string;
   /**
    * True: the collector starts only when it knows the pods. False while the Kubernetes API does not answer: a collector that waits for it
-   * hangs in its start (k8sattributesprocessor v0.149, processor.go: a fatal status that nobody reads yet) and takes nothing at all.
+   * hangs in its start (k8sattributesprocessor v0.149, processor.go: a fatal status that is not read yet) and takes nothing at all.
    */
   readonly waitForPods: boolean;
   /** Pods are asked of the agent, by the kubeconfig in the collector's environment (agent/pods/relay.ts), instead of the API server. */

@@ -2,7 +2,7 @@
 // body stays as it was; no line is dropped, whatever is in it; what is not surely there is not guessed. Each line costs a few comparisons
 // of its beginning, one that says more is read once, and never more than MAX_PARSED_LINE_BYTES of it. JSON is read by Go's own reader (fromJSON of
 // the expression language), because a line must not be able to end the collector.
-import { MAX_PARSED_LINE_BYTES } from "../../limits.ts";
+import { MAX_PARSED_LINE_BYTES } from "../../../limits.ts";
 
 /** Words by severity, lower case; each is stored as its group's name. Numbers are pino's and bunyan's. */
 const LEVELS: Readonly<Record<string, readonly string[]>> = {

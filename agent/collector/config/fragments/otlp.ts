@@ -2,7 +2,7 @@
 // pod is found by its address, and `k8s.*` is what the agent knows of it, or nothing; no application can send one of the agent's own
 // series. Delta metrics become cumulative here, because the exposition format has no delta.
 import type { ListenAddress, Signal } from "../../../settings.ts";
-import { MAX_CLAIMED_ATTRIBUTES } from "../../limits.ts";
+import { MAX_CLAIMED_ATTRIBUTES } from "../../../limits.ts";
 import type { Component, Fragment } from "./fragment.ts";
 import { attributesOfSenders, DEPLOYMENT_NAMES, DEPLOYMENT_NAMES_ID, type KubernetesInput } from "./kubernetes-attributes.ts";
 
@@ -49,7 +49,7 @@ const OWN_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet|scrape)([^
 /** Of a scraped page, whose `up` and `scrape_*` are the scrape's own: a page cannot have any (scraped-pods.ts). */
 const OWN_METRICS_BUT_OF_SCRAPES = "^(k8s|container|system|machine|cadvisor|kubelet)([^A-Za-z0-9]|$)";
 
-/** Which container of its pod a sender is, nobody but itself knows; it can name one of its own pod only. */
+/** Only the sender knows which container of its pod it is; it can name one of its own pod only. */
 const KEPT = "k8s.container.name";
 
 /**
@@ -57,7 +57,7 @@ const KEPT = "k8s.container.name";
  * record says of others is worth keeping as long as it does not pass for the sender.
  */
 export const SENDER_CLAIMS: Component = {
-  // What this cannot be done to is refused, and its sender told.
+  // A body to which this cannot be applied is refused, and its sender gets the error.
   error_mode: "propagate",
   log_statements: [
     { context: "resource", statements: resource() },

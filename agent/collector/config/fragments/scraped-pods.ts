@@ -7,7 +7,7 @@ import type { Component, Fragment } from "./fragment.ts";
 export interface ScrapedPodsInput {
   readonly intervalMs: number;
   readonly nodeName: string;
-  /** As of kubernetes-attributes.ts: the file that tells where the agent is asked for pods; undefined: the API server is. */
+  /** The kubeconfig through which the agent answers requests for pods, as in kubernetes-attributes.ts; undefined: the API server answers. */
   readonly kubeconfig?: string | undefined;
 }
 

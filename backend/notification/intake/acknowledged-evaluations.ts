@@ -6,11 +6,11 @@ export interface EvaluationTimes {
 }
 
 /** Rule → start of its last evaluation whose alerts were all posted, in milliseconds. Infinity: it is no longer evaluated. */
-export type HeardUntil = (ruleId: string) => number;
+export type EvaluatedUntil = (ruleId: string) => number;
 
 interface Seen {
   readonly lastMs: number;
-  readonly heardMs: number;
+  readonly acknowledgedMs: number;
 }
 
 /** An organisation that waits is asked for once a minute at least. */
@@ -18,7 +18,7 @@ const KEPT_MS = 10 * 60_000;
 /** After a failure: looks at organisations are one after the other, and each would wait for its time-out. */
 const REST_MS = 10_000;
 
-export class HeardEvaluations {
+export class AcknowledgedEvaluations {
   readonly #evaluator: EvaluationTimes;
   readonly #nowMs: () => number;
   readonly #orgs = new Map<string, { readonly askedMs: number; readonly rules: ReadonlyMap<string, Seen> }>();
@@ -30,7 +30,7 @@ export class HeardEvaluations {
   }
 
   /** Call it before the alerts are read, with exactly their rules. Undefined if the evaluator does not answer. */
-  async of(orgId: string, ruleIds: readonly string[]): Promise<HeardUntil | undefined> {
+  async of(orgId: string, ruleIds: readonly string[]): Promise<EvaluatedUntil | undefined> {
     const nowMs = this.#nowMs();
     for (const [id, { askedMs }] of this.#orgs) if (Math.abs(nowMs - askedMs) > KEPT_MS) this.#orgs.delete(id);
     if (nowMs < this.#restUntilMs) return undefined;
@@ -39,7 +39,7 @@ export class HeardEvaluations {
       const rules = new Map([...evaluated].map(([ruleId, atMs]) => [ruleId, seen(this.#orgs.get(orgId)?.rules.get(ruleId), atMs)]));
       this.#orgs.set(orgId, { askedMs: nowMs, rules });
       const asked = new Set(ruleIds);
-      return (ruleId) => rules.get(ruleId)?.heardMs ?? (asked.has(ruleId) ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY);
+      return (ruleId) => rules.get(ruleId)?.acknowledgedMs ?? (asked.has(ruleId) ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY);
     } catch {
       // The watch says that it does not answer.
       this.#restUntilMs = nowMs + REST_MS;
@@ -49,6 +49,6 @@ export class HeardEvaluations {
 }
 
 function seen(before: Seen | undefined, atMs: number): Seen {
-  if (before === undefined) return { lastMs: atMs, heardMs: Number.NEGATIVE_INFINITY };
-  return before.lastMs === atMs ? before : { lastMs: atMs, heardMs: before.lastMs };
+  if (before === undefined) return { lastMs: atMs, acknowledgedMs: Number.NEGATIVE_INFINITY };
+  return before.lastMs === atMs ? before : { lastMs: atMs, acknowledgedMs: before.lastMs };
 }

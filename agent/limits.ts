@@ -1,0 +1,97 @@
+// What bounds the agent. docs/reference/limits.md is made from this file: each limit has one sentence, and its unit is in its name.
+
+// collector/supervision/child-log.ts
+/** Characters of one line of the collector's output; the rest of the line is dropped. */
+export const MAX_LINE_LENGTH = 64 * 1024;
+/** Characters kept from one piece of output to the next, so that a secret across two pieces is masked. */
+export const MAX_SECRET_LENGTH = 8 * 1024;
+/** Characters of the output that is shown as the reason why the collector ended. */
+export const MAX_REASON_LENGTH = 2000;
+
+// collector/config/collector-config.ts
+/** Protobuf bytes of one batch; the same data as JSON stays far below the backend's 32 MiB. */
+export const MAX_BATCH_BYTES = 4_000_000;
+
+// collector/config/fragments/otlp.ts
+/** Attributes kept of an OTLP resource; a series has at most 35 labels, and the sender's own must fit. */
+export const MAX_CLAIMED_ATTRIBUTES = 16;
+
+// collector/config/fragments/log-fields.ts
+/** A longer log line is not parsed for fields. */
+export const MAX_PARSED_LINE_BYTES = 65_536;
+
+// collector/supervision/outages.ts
+/** Distinct outages of the collector's components that are remembered. */
+export const MAX_OUTAGES = 100;
+/** An error that is not repeated within this time is over, or was no outage. */
+export const MAX_QUIET_MS = 15 * 60_000;
+
+// collector/config/remote-config.ts
+/** Globs of log files in a remote configuration. */
+export const MAX_REMOTE_PATHS = 100;
+
+// collector/supervision/validate.ts
+/** Characters that are read from a run of the collector that validates a configuration. */
+export const MAX_VALIDATION_OUTPUT = 1_000_000;
+
+// collector/files/link-name.ts
+/** Linux allows no longer name in a folder. */
+export const MAX_NAME_BYTES = 255;
+
+// collector/files/log-files.ts
+/** Deleted files that stay open; their disk space is freed only when they are closed. */
+export const MAX_GONE_FILES = 1000;
+/** Log files that are open at one time. */
+export const MAX_OPEN_FILES = 20_000;
+
+// collector/files/stored-batches.ts
+/** Batches of a log file that are remembered, of 100 lines each: 5 million lines. */
+export const MAX_STORED_BATCHES = 50_000;
+/** A killed collector sends again what was still in its queue: about 110 of the smallest batches in each of six requests. */
+export const MAX_RESENT_BATCHES = 800;
+/** Periods around an unclean end of the collector in which lines may have been read twice. */
+export const MAX_DOUBTFUL_BATCHES = 32;
+
+// collector/files/unanswered-requests.ts
+/** Far more than the collector has in flight. */
+export const MAX_UNANSWERED_REQUESTS = 64;
+
+// pods/relay.ts
+/** About ten components of the collector connect, with one or two connections each. */
+export const MAX_RELAY_CONNECTIONS = 64;
+/** A watch that lets more events pile up is closed. */
+export const MAX_UNREAD_BYTES = 4 * 1024 * 1024;
+
+// pods/node-pods.ts
+/** A larger pod is kept without ports and long annotations, and if necessary without owners. */
+export const MAX_POD_CHARACTERS = 64 * 1024;
+
+// proxy/body.ts
+/** Small pieces of a body are joined up to this size, because each costs memory of its own. */
+export const MAX_SMALL_PIECES_BYTES = 16 * 1024;
+
+// proxy/fast-exposition.ts
+/** Larger bodies are converted in TypeScript, because the memory of the kernel never shrinks. */
+export const MAX_KERNEL_BODY_BYTES = 4 * 1024 * 1024;
+/** More exposition text is converted in TypeScript, which cuts it into several requests. */
+export const MAX_KERNEL_TEXT_BYTES = 16 * 1024 * 1024;
+/** Metrics that the kernel may leave to TypeScript; with more, TypeScript alone is cheaper. */
+export const MAX_LEFT_METRICS = 500;
+/** Labels of a resource, which are repeated in each line. */
+export const MAX_HEAD_BYTES = 16 * 1024;
+
+// proxy/forward.ts
+/** A longer `Retry-After` is cut, so that a wrong header cannot stop a node for a day. */
+export const MAX_RETRY_AFTER_S = 300;
+
+// proxy/part-sender.ts
+/** Batches of which the already delivered parts are remembered. */
+export const MAX_PARTLY_SENT_BATCHES = 64;
+
+// proxy/server.ts
+/** The backend's limit for a body. */
+export const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** Bodies that the proxy converts or splits before it forwards them. */
+export const MAX_JSON_BODY_BYTES = 2 * MAX_BODY_BYTES;
+/** The collector has about twenty; other programs of the machine may open more. */
+export const MAX_PROXY_CONNECTIONS = 512;
