@@ -3,18 +3,15 @@
 import { once } from "node:events";
 import type { FastifyInstance } from "fastify";
 import { isLoopback } from "../common/host-names.ts";
-import { registerAccountRoutes } from "./tenants/accounts/routes.ts";
+import { registerAccountRoutes, registerEnrolmentRoutes } from "./tenants/routes.ts";
 import { createUserGuards } from "./auth/sessions/guards.ts";
 import { BrowserSessions } from "./auth/sessions/browser-session.ts";
 import { ReadTokens } from "./auth/sessions/read-token.ts";
-import { Sessions } from "./auth/sessions/session.ts";
-import type { SigningSecrets } from "./auth/sessions/signed-token.ts";
+import { Sessions, type SigningSecrets } from "./auth/sessions/session.ts";
 import type { AccountTables } from "./auth/sessions/table.ts";
-import { scheduleBackups } from "./operations/backup/backup-schedule.ts";
-import { newestMs } from "./operations/backup/backup-series.ts";
-import { removeLeftovers } from "./operations/backup/held.ts";
-import { serveHolds } from "./operations/backup/hold-server.ts";
-import { outsideOf } from "./operations/backup/outside.ts";
+import { newestMs, scheduleBackups } from "./operations/backup/backup-schedule.ts";
+import { outsideOf, removeLeftovers } from "./operations/backup/snapshot-protocol.ts";
+import { serveSnapshots } from "./operations/backup/snapshot-server.ts";
 import { loadSecrets } from "./operations/backup/secrets.ts";
 import { addRoutesToApi, addServiceRoutes } from "./alerting/mount.ts";
 import { addRemoteAlerting } from "./alerting/remote.ts";
@@ -28,11 +25,9 @@ import { AuditTrail } from "./auth/audit/trail.ts";
 import { DatabaseOutage } from "./auth/database-outage.ts";
 import { IngestTokens } from "./auth/ingest-tokens/ingest-tokens.ts";
 import { createSignedGuard } from "./auth/signed-requests.ts";
-import { freeHeapAfterStart } from "./engines/free-heap.ts";
-import { boundHeapGrowth } from "./engines/heap-growth.ts";
+import { freeHeapAfterStart, limitHeapGrowth } from "./engines/heap.ts";
 import { KeyCache } from "./tenants/enrolment/key-cache.ts";
 import { MasterKeys } from "./tenants/enrolment/master-key.ts";
-import { registerEnrolmentRoutes } from "./tenants/enrolment/routes.ts";
 import { startHealth } from "./operations/health.ts";
 import { registerIngestRoutes } from "./ingest/routes.ts";
 import { openOtlpDecoder } from "./ingest/otlp/otlp-decoder.ts";
@@ -52,20 +47,19 @@ import { createOwnMetrics, type OwnMetrics } from "./operations/own-metrics.ts";
 import { ResponseBudget } from "./http/response-budget.ts";
 import type { Guards } from "./auth/request-identity.ts";
 import { closeRoutes, createApp } from "./http/app.ts";
-import { evaluatorOf } from "./notification/intake/evaluated.ts";
+import { createEvaluator } from "./notification/intake/evaluations.ts";
 import { type Notification, startNotification } from "./notification/start.ts";
 import { createNotificationRoutes, NOTIFICATION_DECLARATIONS } from "./notification/api/routes.ts";
-
 import { type Channels, startChannels } from "./notification/start-channels.ts";
 import type { Route } from "./http/route.ts";
 import { readConsole, registerConsole } from "./http/console.ts";
 import { listenMore, portSharing } from "./http/listeners.ts";
-import { loggable, type ListenAddress } from "./settings.ts";
+import { type ListenAddress, loggable } from "./settings.ts";
 import { Sandbox } from "./query/sandbox/sandbox.ts";
 import { registerSsoRoutes } from "./auth/sso/routes.ts";
 import { type LocalStart, openStartChannel } from "./start-channel.ts";
 import { cannotListen } from "./startup-error.ts";
-import { openStores, type Opening, type Stores } from "./stores.ts";
+import { type Opening, openStores, type Stores } from "./stores.ts";
 import { UsageCounter } from "./tenants/usage/counter.ts";
 import { OrgLimits } from "./tenants/usage/limits.ts";
 import { registerUsageRoutes } from "./tenants/usage/routes.ts";
@@ -112,7 +106,7 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
     log,
   });
   log.info({ event: "backend.started", roles }, "started");
-  boundHeapGrowth();
+  limitHeapGrowth();
   freeHeapAfterStart();
   if (!stopping.signal.aborted) await once(stopping.signal, "abort");
   log.info({ event: "backend.stopping", signal: String(stopping.signal.reason) }, "shutting down: draining");
@@ -149,7 +143,7 @@ async function openBackups({ settings, secrets, stack, database, holdable, ownMe
   const hasAccounts = database.engine === "sqlite";
   if (!hasAccounts && Object.keys(holdable).length === 0) return;
   const { dataDir, backups } = settings;
-  stack.use(await serveHolds({ dataDir, engines: { ...holdable, hasAccounts, outside: outsideOf(settings, secrets) }, log }));
+  stack.use(await serveSnapshots({ dataDir, engines: { ...holdable, hasAccounts, outside: outsideOf(settings, secrets) }, log }));
   if (!backups) return;
   ownMetrics.gauge("backup_last_timestamp_seconds", () => (newestMs(backups.folder) ?? 0) / 1000);
   stack.use(scheduleBackups(backups, { command: [process.execPath, process.argv[1] ?? ""], log }));
@@ -341,7 +335,7 @@ async function openNotification(
       send,
       open: (row) => store.opened(row),
       externalUrl,
-      evaluator: evaluatorOf(evaluator, settings.evaluationIntervalMs),
+      evaluator: createEvaluator(evaluator, settings.evaluationIntervalMs),
       intervalMs: settings.evaluationIntervalMs,
       counts: {
         attempted: (result) => ownMetrics.notified(result),

@@ -12,7 +12,7 @@ function problemsOf(env: NodeJS.ProcessEnv): string {
   return "accepted";
 }
 
-test("wrong settings are all told at once, before anything starts", () => {
+test("all wrong settings are reported at once, before anything starts", () => {
   const wrong = {
     METRICS_RETENTION: "forever",
     TRUSTED_PROXIES: "10.0.0.0/8,proxy.example",
@@ -45,7 +45,7 @@ test.each([
   [{ OIDC_GROUPS: '["platform"]' }, "OIDC_GROUPS: must be JSON"],
   [{ OIDC_GROUPS: '{"platform":{"org":"default","role":"root"}}' }, "OIDC_GROUPS: must be JSON"],
   [{ OIDC_ISSUER: "", PASSWORD_LOGIN: "false" }, "PASSWORD_LOGIN: false needs OIDC_ISSUER"],
-])("of single sign-on, %j is told: %s", (env, problem) => {
+])("of single sign-on, %j is rejected: %s", (env, problem) => {
   const message = problemsOf({ OIDC_ISSUER: "https://login.example/realm", ...env });
   expect(message).toContain(problem);
 });
@@ -63,7 +63,7 @@ test.each([
   [{ NOTIFY_CA_FILE: "/nowhere/ca.pem" }, "NOTIFY_CA_FILE: cannot read"],
   [{ PUBLIC_URL: "telemetry.example.com" }, "PUBLIC_URL: must be a URL"],
   [{ PUBLIC_URL: "https://telemetry.example.com/?a=b" }, "PUBLIC_URL: scheme, host and path only"],
-])("of notifications, %j is told: %s", (env, problem) => {
+])("of notifications, %j is rejected: %s", (env, problem) => {
   expect(problemsOf(env)).toContain(problem);
 });
 

@@ -28,7 +28,7 @@ test("a code is made for the parent that asks, and is good once; other messages 
   expect([start?.oneTimeLogin.take(loginCode), start?.oneTimeLogin.take(loginCode)]).toEqual([true, false]);
 });
 
-test("what the agent waits for is told until it waits no more", () => {
+test("what the agent waits for is reported until it no longer waits", () => {
   const { process } = child();
   const start = openStartChannel({ isLocal: true }, process);
   process.emit("message", { waitsFor: "building, 7 s" });

@@ -1,29 +1,32 @@
-// What `npm start` (hack/start.ts) and its backend tell each other: a login for who sits at the terminal, and what this machine's agent
-// still waits for. They do so over the channel that Node opens between a process and the child it starts. Invariant: without that channel,
-// or where the API is reached from elsewhere, nothing of this exists; whoever holds it started this process and gave it its secrets.
+// The channel between `npm start` (hack/start.ts) and the backend that it starts, which Node opens between a process and its child. The parent
+// asks for a login code for the user at the terminal, and reports what the agent of this machine still waits for. Invariant: there is no
+// channel without such a parent, or if the API listens on other addresses than loopback. The parent is trusted: it gave this process its
+// secrets.
 import { OneTimeLogin } from "./auth/sessions/one-time-login.ts";
 
-/** What the parent may send. */
-export type Told = { readonly want: "login code" } | { readonly waitsFor: string | null };
+/** A message of the parent. */
+export type ParentMessage = { readonly want: "login code" } | { readonly waitsFor: string | null };
 
 export interface LocalStart {
   readonly oneTimeLogin: OneTimeLogin;
-  /** In words, as progress of a program tells them; null: for nothing. */
+  /** What the agent waits for, as the line of progress that a program prints; null: for nothing. */
   readonly waitsFor: () => string | null;
 }
 
+/** The part of `process` that a child with a channel to its parent has. */
 type Channel = Pick<NodeJS.Process, "send" | "channel"> & { on(event: "message", take: (message: unknown) => void): unknown };
 
+/** Undefined without a parent that opened a channel, or if the API is not local. */
 export function openStartChannel({ isLocal }: { isLocal: boolean }, parent: Channel = process): LocalStart | undefined {
   if (!parent.send || !isLocal) return undefined;
   const oneTimeLogin = new OneTimeLogin();
   let waitsFor: string | null = null;
-  parent.on("message", (message) => {
-    const told = (message ?? {}) as Partial<{ want: unknown; waitsFor: unknown }>;
-    if (told.want === "login code") parent.send?.({ loginCode: oneTimeLogin.mint() });
-    if (told.waitsFor === null || typeof told.waitsFor === "string") ({ waitsFor } = told as { waitsFor: string | null });
+  parent.on("message", (received) => {
+    const message = (received ?? {}) as Partial<{ want: unknown; waitsFor: unknown }>;
+    if (message.want === "login code") parent.send?.({ loginCode: oneTimeLogin.mint() });
+    if (message.waitsFor === null || typeof message.waitsFor === "string") ({ waitsFor } = message as { waitsFor: string | null });
   });
-  // It keeps nobody running: the backend ends when it is asked to.
+  // An open channel must not keep the backend running when it is stopped.
   parent.channel?.unref();
   return { oneTimeLogin, waitsFor: () => waitsFor };
 }

@@ -5,7 +5,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { sql } from "kysely";
 import { bootstrap } from "./bootstrap.ts";
-import type { Holdable } from "./operations/backup/hold-server.ts";
+import type { SnapshotSources } from "./operations/backup/snapshot-server.ts";
 import { openClickHouse } from "./engines/clickhouse/client.ts";
 import { requireEmbedded } from "./engines/clickhouse/embedded.ts";
 import { freezeTables } from "./engines/clickhouse/freeze.ts";
@@ -13,7 +13,7 @@ import { applyMergeSync, applyRetention, migrate as migrateClickHouse } from "./
 import { openDatabase, type Database } from "./engines/relational/database.ts";
 import { migrate as migrateDatabase } from "./engines/relational/migrate.ts";
 import { type EmbeddedVictoriaMetrics, startVictoriaMetrics } from "./engines/victoria-metrics/embedded.ts";
-import { reportLeftWrites } from "./engines/victoria-metrics/left-writes.ts";
+import { reportLeftWrites } from "./engines/victoria-metrics/journal.ts";
 import { type EmbeddedEvaluator, startEvaluator } from "./engines/vmalert/embedded.ts";
 import type { MasterKeys } from "./tenants/enrolment/master-key.ts";
 import { ClickHouseLogStore } from "./storage/logs/store.ts";
@@ -48,14 +48,14 @@ export interface Stores {
   /** Of the role `api`. */
   readonly telemetry: Telemetry | undefined;
   /** What a backup holds for a moment while all goes on; those of the engines that are embedded. */
-  readonly holdable: Pick<Holdable, "freezeTables" | "holdMetrics">;
+  readonly holdable: Pick<SnapshotSources, "freezeTables" | "snapshotMetrics">;
   /** One per engine, for /readyz. */
   readonly checks: Readonly<Record<string, () => Promise<void>>>;
 }
 
 /** Rejects with the first failure, in the order of this list, and everything open closed by `stack`. */
 export async function openStores(opening: Opening): Promise<Stores> {
-  const [database, { metrics, evaluator, intakeListener, holdMetrics }, telemetry] = await sideBySide(opening, [
+  const [database, { metrics, evaluator, intakeListener, snapshotMetrics }, telemetry] = await sideBySide(opening, [
     openAccounts,
     openMetrics,
     async (own) => (own.roles.includes("api") ? openTelemetry(own) : undefined),
@@ -65,11 +65,11 @@ export async function openStores(opening: Opening): Promise<Stores> {
     database: async () => void (await sql`SELECT 1`.execute(database.tables())),
     ...(telemetry && { clickhouse: () => telemetry.clickhouse.ping() }),
   };
-  const holdable = { ...freezing(telemetry), ...(holdMetrics && { holdMetrics }) };
+  const holdable = { ...freezing(telemetry), ...(snapshotMetrics && { snapshotMetrics }) };
   return { database, metrics, evaluator, intakeListener, telemetry, holdable, checks };
 }
 
-function freezing(telemetry: Telemetry | undefined): Pick<Holdable, "freezeTables"> {
+function freezing(telemetry: Telemetry | undefined): Pick<SnapshotSources, "freezeTables"> {
   if (!telemetry || telemetry.clickhouse.shared) return {};
   return { freezeTables: async (name) => (telemetry.isUnused ? {} : await freezeTables(telemetry.clickhouse, name)) };
 }
@@ -95,7 +95,7 @@ async function openAccounts({ settings, secrets, masterKeys, log, stack }: Openi
   return database;
 }
 
-type OpenedMetrics = Pick<Stores, "metrics" | "evaluator" | "intakeListener"> & Pick<Holdable, "holdMetrics">;
+type OpenedMetrics = Pick<Stores, "metrics" | "evaluator" | "intakeListener"> & Pick<SnapshotSources, "snapshotMetrics">;
 
 async function openMetrics(opening: Opening): Promise<OpenedMetrics> {
   const { settings, ownMetrics, log, stack, stopping, roles } = opening;
@@ -121,7 +121,7 @@ async function openMetrics(opening: Opening): Promise<OpenedMetrics> {
   const isOurs = roles.includes("alerting") && !settings.evaluatorQueryUrl;
   const intakeListener = isOurs ? stack.use(await startIntakeListener()) : undefined;
   const evaluator = intakeListener && stack.use(await openEvaluator(opening, engine, intakeListener.url));
-  return { metrics, evaluator, intakeListener, holdMetrics: (journalFolder) => engine.hold(journalFolder) };
+  return { metrics, evaluator, intakeListener, snapshotMetrics: (journalFolder) => engine.snapshot(journalFolder) };
 }
 
 function openEvaluator(opening: Opening, engine: EmbeddedVictoriaMetrics, ownNotifierUrl: string): Promise<EmbeddedEvaluator> {

@@ -1,6 +1,6 @@
-// Logs and spans, and the engine that keeps them; opened by the first request that needs it, where nothing was ever stored. Invariants: it
-// is opened once; a request that it cannot be opened for fails as with any engine that is away, and it is tried again after a pause; once
-// it closes, nothing is opened any more.
+// The stores of logs and spans and their engine. If nothing was ever stored, the first request that needs the engine opens it. Invariants: it is
+// opened once; if that fails, requests fail as with any unavailable engine, and opening is retried after a pause; after disposal nothing is
+// opened.
 import type { ClickHouse } from "./engines/clickhouse/client.ts";
 import { ApiError } from "./errors.ts";
 import type { LogStore } from "./storage/logs/store.ts";
@@ -10,7 +10,7 @@ export interface Telemetry {
   readonly clickhouse: ClickHouse;
   readonly logStore: LogStore;
   readonly spanStore: SpanStore;
-  /** Nothing was ever stored, and the engine is not loaded. */
+  /** Nothing was ever stored, so the engine is not loaded. */
   readonly isUnused?: boolean;
 }
 
@@ -27,7 +27,7 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
   #failed: { readonly error: ApiError; readonly untilMs: number } | undefined;
   #closed = false;
 
-  /** `open` leaves nothing behind when it rejects. */
+  /** `open` cleans up before it rejects. */
   constructor(open: () => Promise<OpenTelemetry>, nowMs: () => number = () => performance.now()) {
     this.#open = open;
     this.#nowMs = nowMs;
@@ -81,17 +81,17 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
         return pending();
       },
       isFull: (orgId) => this.#opened?.clickhouse.isFull(orgId) ?? false,
-      // What nobody has needed yet holds nothing.
+      // An engine that is not loaded has nothing pending.
       settle: async () => await this.#opened?.clickhouse.settle(),
       query: async (statement) => (await this.#get()).clickhouse.query(statement),
       read: async (...asked) => (await this.#get()).clickhouse.read(...asked),
       command: async (statement) => (await this.#get()).clickhouse.command(statement),
       insert: async (insert) => (await this.#get()).clickhouse.insert(insert),
-      // What nobody has needed yet is not away; what could not be opened is, until it can be.
+      // An engine that was never needed counts as available; one that failed to open does not, until it opens.
       ping: async () => {
         if (this.#opened || this.#failed) await (await this.#get()).clickhouse.ping();
       },
-      // With the whole.
+      // The engine is disposed together with this object.
       [Symbol.asyncDispose]: async () => undefined,
     };
   }

@@ -6,7 +6,7 @@ import { execa } from "execa";
 import { describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { readSections, type Sections } from "../backend/cli/alerting-file.ts";
-import { ruleKind } from "../backend/cli/rule-kind.ts";
+import { ruleKind } from "../backend/cli/rule.ts";
 import { expressionsOfDocs, metricsOf } from "../test/fixtures/metrics-of-docs.ts";
 import { ROOT, temporaryFolder } from "../test/fixtures/processes.ts";
 import { toolPath } from "./fetch-tools.ts";

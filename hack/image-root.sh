@@ -38,4 +38,15 @@ rm -rf "$root/var/cache/ldconfig"
 ldd "$root"/usr/bin/* "$root"/usr/sbin/* "$root/usr/local/bin/node" 2>/dev/null | grep -o '/lib[^ ]*' | sort -u | while read -r library; do
   [ -e "$root$library" ] || { echo "hack/image-root.sh: $library is needed, name its package" >&2; exit 1; }
 done
+# The last 17 MiB of Node's file are symbols and debug information, which only debuggers read. Cut them off after the last segment that is loaded.
+node - "$root/usr/local/bin/node" <<'END'
+const fs = require("node:fs");
+const elf = fs.readFileSync(process.argv[2]);
+const segmentAt = (index) => Number(elf.readBigUInt64LE(32)) + index * elf.readUInt16LE(54);
+const segments = Array.from({ length: elf.readUInt16LE(56) }, (_, index) => segmentAt(index));
+const end = Math.max(...segments.map((at) => Number(elf.readBigUInt64LE(at + 8) + elf.readBigUInt64LE(at + 32))));
+elf.writeBigUInt64LE(0n, 40); // no section headers
+elf.fill(0, 58, 64);
+fs.writeFileSync(process.argv[2], elf.subarray(0, end));
+END
 chroot "$root" node --version >&2

@@ -1,12 +1,11 @@
 // What both HTTP services say of themselves at /openapi.json, without an engine: their routes are added to applications that never
 // listen. Invariant: the same routes as `serve` adds; test/contract/matrix.test.ts holds a running backend against these documents.
 import type { FastifyInstance } from "fastify";
-import { registerAccountRoutes } from "../backend/tenants/accounts/routes.ts";
+import { registerAccountRoutes, registerEnrolmentRoutes } from "../backend/tenants/routes.ts";
 import { registerAuditRoutes } from "../backend/auth/audit/routes.ts";
 import { addRoutesToApi, addServiceRoutes } from "../backend/alerting/mount.ts";
 import { createRuleRoutes } from "../backend/alerting/routes.ts";
 import { createChannelRoutes } from "../backend/notification/api/channel-routes.ts";
-import { registerEnrolmentRoutes } from "../backend/tenants/enrolment/routes.ts";
 import { closeRoutes, createApp } from "../backend/http/app.ts";
 import type { Route } from "../backend/http/route.ts";
 import { registerOtlpRoutes } from "../backend/ingest/otlp/http-routes.ts";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { spawn } from "node:child_process";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { checkExposition } from "../../backend/ingest/exposition/exposition.ts";
+import { validateExposition } from "../../backend/ingest/exposition/exposition.ts";
 import { MAX_LABELS } from "../../common/otlp-metrics/limits.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { eventually, freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
@@ -180,7 +180,7 @@ it("writes nothing that the backend refuses or drops, save what is not a number"
   const limits = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096, oldestMs: 0, newestMs: Number.MAX_SAFE_INTEGER };
   for (const body of fc.sample(anyDocument, 80).flatMap((document) => convert(document))) {
     const text = body.toString("utf8");
-    const { accepted, dropped } = await checkExposition(body, limits);
+    const { accepted, dropped } = await validateExposition(body, limits);
     const { not_a_number = 0, ...others } = dropped;
     expect(others, text.slice(0, 2000)).toEqual({});
     expect(accepted + not_a_number).toBe(text.split("\n").length - 1);

@@ -138,15 +138,15 @@ describe("against the engine's own parser", () => {
       fc.asyncProperty(expressions, async (expression) => {
         const text = await canonical(expression);
         if (text === undefined) refused += 1;
-        const verdict = whyNoAlert(expression) === undefined;
-        expect([expression, text, verdict]).toEqual([expression, text, text === undefined ? verdict : canAlert(text)]);
+        const isAlerting = whyNoAlert(expression) === undefined;
+        expect([expression, text, isAlerting]).toEqual([expression, text, text === undefined ? isAlerting : canAlert(text)]);
       }),
       { numRuns: 1000 },
     );
     expect(refused).toBeLessThan(200);
   });
 
-  test("any soup of tokens that the engine takes is judged as the engine reads it, or refused", async () => {
+  test("any sequence of tokens that the engine accepts is evaluated as the engine parses it, or rejected", async () => {
     let taken = 0;
     await fc.assert(
       fc.asyncProperty(soups, async (expression) => {

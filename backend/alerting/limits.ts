@@ -29,6 +29,8 @@ export const MAX_LOG_RULE_FILTERS = 50;
 export const MAX_LOG_RULE_VALUES = 50;
 /** Characters of the name of a field in a log rule. */
 export const MAX_FIELD_NAME_CHARACTERS = 200;
+/** Groups of one log rule, recent ones included: each is a series. */
+export const MAX_GROUPS_PER_RULE = 50;
 
 // log-count.ts
 /** Time of one count of a log rule. */
@@ -41,10 +43,6 @@ export const MAX_SLOW_COUNTS = 16;
 export const MAX_WAITING_COUNTS = 1000;
 /** Series of an organisation's log rules within an hour, four times what fifty rules have at once; separate from its limit of active series. */
 export const MAX_LOG_RULE_SERIES = 10_000;
-
-// log-series.ts
-/** Groups of one log rule, recent ones included: each is a series. */
-export const MAX_GROUPS_PER_RULE = 50;
 
 // reconciler.ts
 /** Groups in one request by name; its URL stays below the 8 KiB that proxies allow. */

@@ -1,9 +1,20 @@
-// What a condition on log records may be, how it is told in one line, and what the evaluator is told of it.
+// Which conditions on log records are valid, how one is written as an expression, and which series the evaluator gets for it.
 import { describe, expect, test } from "vitest";
 import type { ApiError } from "../errors.ts";
 import { MAX_GROUPS_PER_RULE } from "./limits.ts";
-import { checkLogs, expressionOf, fingerprintOf, isOfLogs, type LogCondition } from "./log-condition.ts";
-import { countedExpression, countEveryMs, countHeldMs, countSamples, groupsNow, type LogGroup } from "./log-series.ts";
+import {
+  checkLogs,
+  countedExpression,
+  countEveryMs,
+  countHeldMs,
+  countSamples,
+  expressionOf,
+  fingerprintOf,
+  groupsNow,
+  isOfLogs,
+  type LogCondition,
+  type LogGroup,
+} from "./log-condition.ts";
 import { checked, type SentRule } from "./rule.ts";
 
 const condition = (more: Partial<LogCondition> = {}): LogCondition => ({
@@ -70,11 +81,13 @@ describe("a condition on log records", () => {
     expect(refused(() => checkLogs(condition(more)))).toBe("taken");
   });
 
-  test("is told in one line that no expression over metrics may be", () => {
-    const told = expressionOf(condition({ by: ["source", "label.k8s.pod.name"] }));
-    expect(told).toBe('count_logs({source="shop", q="time out", q="a \\"quoted\\" \\\\ one"}[5m]) by (source, label.k8s.pod.name) > 10');
-    expect([isOfLogs(told), isOfLogs(" count_logs({})"), isOfLogs("count(logs)")]).toEqual([true, true, false]);
-    const { logs: _logs, ...without } = rule(condition(), { expr: told });
+  test("is written as one line that cannot be an expression over metrics", () => {
+    const expression = expressionOf(condition({ by: ["source", "label.k8s.pod.name"] }));
+    expect(expression).toBe(
+      'count_logs({source="shop", q="time out", q="a \\"quoted\\" \\\\ one"}[5m]) by (source, label.k8s.pod.name) > 10',
+    );
+    expect([isOfLogs(expression), isOfLogs(" count_logs({})"), isOfLogs("count(logs)")]).toEqual([true, true, false]);
+    const { logs: _logs, ...without } = rule(condition(), { expr: expression });
     expect(refused(() => checked(without))).toMatch(/^expr: .*send its `logs` instead/);
   });
 
@@ -95,7 +108,7 @@ describe("a condition on log records", () => {
   });
 });
 
-describe("what the evaluator is told", () => {
+describe("what the evaluator gets", () => {
   test("a changed condition has series of its own, an equal one the same", () => {
     const one = fingerprintOf(condition({ filter: { source: "a", level: "error" } }));
     expect(fingerprintOf(condition({ filter: { level: "error", source: "a" } }))).toBe(one);
@@ -120,21 +133,21 @@ describe("what the evaluator is told", () => {
   test("values that come and go make few series: a place is free when the evaluator no longer sees what had it", () => {
     const logs = condition({ by: ["source"] });
     const some = (from: number) => Array.from({ length: 40 }, (_, n) => ({ values: [String(from + n)], count: 100 - n }));
-    const told = (found: LogGroup[], before: readonly LogGroup[], atMs: number) => groupsNow(logs, { found, before, atMs });
-    const first = told(some(0), [], 0);
+    const groupsAt = (found: LogGroup[], before: readonly LogGroup[], atMs: number) => groupsNow(logs, { found, before, atMs });
+    const first = groupsAt(some(0), [], 0);
     expect([first.isCut, first.groups]).toEqual([false, some(0)]);
-    const second = told(some(1000), first.groups, 1000);
+    const second = groupsAt(some(1000), first.groups, 1000);
     expect([second.isCut, second.groups.length]).toEqual([true, MAX_GROUPS_PER_RULE]);
     expect(second.groups.slice(0, 10)).toEqual(some(1000).slice(0, 10));
-    // Those that were told keep their places, also where others have more records now.
-    const third = told([...some(2000), ...some(1000).slice(0, 10)], second.groups, 2000);
+    // Groups that were reported stay, even if others have more records now.
+    const third = groupsAt([...some(2000), ...some(1000).slice(0, 10)], second.groups, 2000);
     expect(third.groups.filter(({ count }) => count > 0)).toEqual(some(1000).slice(0, 10));
-    const later = told(some(2000), third.groups, 1000 + countHeldMs(logs));
+    const later = groupsAt(some(2000), third.groups, 1000 + countHeldMs(logs));
     expect([later.isCut, later.groups.length]).toEqual([false, MAX_GROUPS_PER_RULE]);
     expect(later.groups.slice(0, 40)).toEqual(some(2000));
   });
 
-  test("a window is read some twenty times while it passes, and a count stands for longer than to the next", () => {
+  test("a window is read some twenty times while it passes, and a count is valid until after the next read", () => {
     const every = (window: string, leastMs?: number): number => countEveryMs(condition({ window }), leastMs);
     expect([every("30s"), every("30s", 1500), every("5m"), every("1h"), every("1d")]).toEqual([15_000, 1500, 15_000, 180_000, 300_000]);
     expect(every("30s", 600_000)).toBe(15_000);

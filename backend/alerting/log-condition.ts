@@ -1,15 +1,15 @@
-// The condition of a rule over log records: which records, in how long a window, how many of them. Invariant: its filters are those of
-// GET /query/logs, read by the same code; what passes `checkLogs` is a question that the engine takes, whether it is asked at once or
-// nothing was ever stored; it costs one bounded count, and no group without records can fire.
+// Conditions of rules over log records: their validation, their form as an expression, and the series through which the evaluator sees the
+// counts. Invariants: no key of an organisation can write these series, because the server sets `host_id` and no key has COUNTED_BY; the
+// count of an earlier condition of a rule is never used for the present one.
 import { createHash } from "node:crypto";
 import { RE2JS } from "re2js";
 import { durationMs } from "../../common/duration.ts";
 import { ApiError } from "../errors.ts";
-import { FILTER_SCHEMA, type FilterParameters, filterOf } from "../query/native/log-filter-parameters.ts";
+import { FILTER_SCHEMA, filterOf, type FilterParameters } from "../query/native/log-filter-parameters.ts";
 import { patternsOfLogQuery } from "../query/native/log-query/conditions.ts";
-import { COMPARISONS, type Comparison, GROUP_FIELDS, isGroupField, labelIn } from "../storage/logs/group-counts.ts";
+import { type Comparison, COMPARISONS, GROUP_FIELDS, isGroupField, labelIn } from "../storage/logs/group-counts.ts";
 import { checkText, EXCEPT_LINES, invalid } from "./rule-text.ts";
-import { MAX_FIELD_NAME_CHARACTERS, MAX_GROUP_FIELDS, MAX_LOG_RULE_FILTERS, MAX_LOG_RULE_VALUES } from "./limits.ts";
+import { MAX_FIELD_NAME_CHARACTERS, MAX_GROUP_FIELDS, MAX_GROUPS_PER_RULE, MAX_LOG_RULE_FILTERS, MAX_LOG_RULE_VALUES } from "./limits.ts";
 
 export interface LogCondition {
   /** As in the query string of GET /query/logs. */
@@ -170,4 +170,85 @@ const COMPARED: Readonly<Record<Comparison, (count: number, threshold: number) =
 
 export function holds({ operator, threshold }: LogCondition, count: number): boolean {
   return COMPARED[operator](count, threshold);
+}
+
+export const COUNT_METRIC = "log_rule_records";
+/** In the place of a host. */
+export const COUNTED_BY = "log-rules";
+
+/** A value of each field of `by`, and how many records have them. */
+export interface LogGroup {
+  readonly values: readonly string[];
+  readonly count: number;
+  /** Since when it is no longer there. */
+  readonly goneAtMs?: number;
+}
+
+const LEAST_EVERY_MS = 15_000;
+const MOST_EVERY_MS = 300_000;
+/** A window is read so often while it passes. */
+const READINGS = 20;
+/** As long as Prometheus holds a sample. */
+const HELD_MS = 300_000;
+
+/** Between two counts. `leastMs`: where rules are evaluated more often than every 15 s. */
+export function countEveryMs(logs: LogCondition, leastMs = LEAST_EVERY_MS): number {
+  return Math.min(MOST_EVERY_MS, Math.max(Math.min(leastMs, LEAST_EVERY_MS), windowMs(logs) / READINGS));
+}
+
+/** How long a count is valid while there is no newer one. */
+export function countHeldMs(logs: LogCondition): number {
+  return HELD_MS + 3 * countEveryMs(logs);
+}
+
+/** What the evaluator evaluates of the rule. */
+export function countedExpression(ruleId: string, logs: LogCondition): string {
+  const series = `${COUNT_METRIC}{host_id="${COUNTED_BY}",rule="${ruleId}",condition="${fingerprintOf(logs)}"}`;
+  const last = `(last_over_time(${series}[${Math.ceil(countHeldMs(logs) / 1000)}s]))`;
+  const names = logs.by.map((_field, at) => seriesLabel(at));
+  // By names that no alert's label has: labels are moved one after another, and a field may be called as a label of the series is.
+  const renamed = names.flatMap((name) => [name, `__${name}`]);
+  const back = logs.by.flatMap((field, at) => [`__${seriesLabel(at)}`, alertLabel(field)]);
+  const moves = [...renamed, ...back].map((name) => `"${name}"`).join(", ");
+  const value = names.length === 0 ? `sum${last}` : `label_move(sum by (${names.join(", ")}) ${last}, ${moves})`;
+  return `${value} ${logs.operator} ${logs.threshold}`;
+}
+
+/**
+ * The series to report after a count. A group of `before` that is no longer there has no records, and keeps its place until
+ * the evaluator sees it no more: so values that come and go make few series. `isCut`: there was no place for all of `found`.
+ */
+export function groupsNow(
+  logs: LogCondition,
+  { found, before, atMs }: { readonly found: readonly LogGroup[]; readonly before: readonly LogGroup[]; readonly atMs: number },
+): { readonly groups: readonly LogGroup[]; readonly isCut: boolean } {
+  const keyOf = ({ values }: LogGroup): string => JSON.stringify(values);
+  const present = new Set(found.map(keyOf));
+  const gone = before
+    .filter((group) => !present.has(keyOf(group)) && atMs - (group.goneAtMs ?? atMs) < countHeldMs(logs))
+    .map(({ values, goneAtMs = atMs }) => ({ values, count: 0, goneAtMs }));
+  const known = new Set(before.map(keyOf));
+  const inOrder = [...found.filter((group) => known.has(keyOf(group))), ...found.filter((group) => !known.has(keyOf(group)))];
+  const places = Math.max(0, MAX_GROUPS_PER_RULE - gone.length);
+  return { groups: [...inOrder.slice(0, places), ...gone], isCut: inOrder.length > places };
+}
+
+/** One sample for each, as exposition text. */
+export function countSamples(ruleId: string, logs: LogCondition, groups: readonly LogGroup[]): string {
+  const condition = fingerprintOf(logs);
+  return groups
+    .map(({ values, count }) => {
+      const labels = values.map((value, at) => `,${seriesLabel(at)}="${escaped(value)}"`).join("");
+      return `${COUNT_METRIC}{rule="${ruleId}",condition="${condition}"${labels}} ${count}\n`;
+    })
+    .join("");
+}
+
+/** Not the field's own name, which may be one that the server sets. */
+function seriesLabel(at: number): string {
+  return `by_${at + 1}`;
+}
+
+function escaped(value: string): string {
+  return value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }

@@ -2,8 +2,7 @@
 // whose counts cost much waits longer for its next one, wherever it runs; what was counted for a condition that has changed since is
 // not written down.
 import { type Kysely, sql, type Transaction } from "kysely";
-import type { LogGroup } from "./log-series.ts";
-import type { LogCondition } from "./log-condition.ts";
+import type { LogCondition, LogGroup } from "./log-condition.ts";
 
 export interface LogCountsTable {
   rule_id: string;

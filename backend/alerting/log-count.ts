@@ -5,8 +5,7 @@ import { ApiError } from "../errors.ts";
 import { filterOf } from "../query/native/log-filter-parameters.ts";
 import { groupCounts } from "../storage/logs/group-counts.ts";
 import { MAX_COUNT_MS, MAX_GROUPS_PER_RULE } from "./limits.ts";
-import { holds, type LogCondition, windowMs } from "./log-condition.ts";
-import { type LogGroup } from "./log-series.ts";
+import { holds, type LogCondition, type LogGroup, windowMs } from "./log-condition.ts";
 
 export interface CountedLogs {
   readonly clickhouse: Pick<ClickHouse, "read">;

@@ -1,5 +1,5 @@
 // Counts the log records of rules over logs again and again, and reports the counts to the evaluator as series of the organisation
-// (log-series.ts). Every replica with a log store may run one. Invariants: a replica runs one count of an organisation at a time. One slot
+// (log-condition.ts). Every replica with a log store may run one. Invariants: a replica runs one count of an organisation at a time. One slot
 // takes only counts that were cheap last time, so expensive ones block no others, and a count that waits for the queries of its organisation
 // leaves its slot. After a count, the organisation pauses in proportion to the time of that count. The status of a rule contains its errors.
 // The rules of an organisation write a limited number of series per replica, however often they change.
@@ -21,8 +21,7 @@ import {
   settleCount,
 } from "./log-count-rows.ts";
 import { type CountedLogs, countLogs } from "./log-count.ts";
-import { ofFilter, whyTooShort } from "./log-condition.ts";
-import { countEveryMs, COUNTED_BY, countSamples, groupsNow, type LogGroup } from "./log-series.ts";
+import { COUNTED_BY, countEveryMs, countSamples, groupsNow, type LogGroup, ofFilter, whyTooShort } from "./log-condition.ts";
 import type { Kysely } from "kysely";
 
 export interface LogCounterOptions {

@@ -13,11 +13,10 @@ import { migrate } from "../engines/clickhouse/migrate.ts";
 import { ApiError } from "../errors.ts";
 import { logRecord, logsBody, nanosecondsOf, signingKey, stringAttribute } from "../ingest/otlp/otlp-body.fixture.ts";
 import { ActiveSeries } from "../storage/metrics/active-series.ts";
-import { checkLogs, type LogCondition } from "./log-condition.ts";
+import { checkLogs, COUNTED_BY, countedExpression, countSamples, type LogCondition } from "./log-condition.ts";
 import { claimDue, type LogCountTables, settleCount } from "./log-count-rows.ts";
 import { countLogs, matchingGroups } from "./log-count.ts";
 import { LogCounter } from "./log-counter.ts";
-import { COUNTED_BY, countedExpression, countSamples } from "./log-series.ts";
 import { checked } from "./rule.ts";
 import { RuleTable } from "./table.ts";
 
@@ -68,7 +67,7 @@ test("an engine that was never used is not opened to count nothing", async () =>
   expect(await countLogs(unused, randomUUID(), condition, { atMs: Date.now(), signal })).toEqual([{ values: [], count: 0 }]);
 });
 
-test("values that were told keep their places where more values have more records", async () => {
+test("values that were reported stay when other values get more records", async () => {
   const orgId = randomUUID();
   const quote = "'";
   await send(orgId, `known ${quote}`, ["1", "2"]);
@@ -107,7 +106,7 @@ describeOnEachStore((store) => {
     clickhouse: { read: (async (...asked) => await (read?.(...asked) ?? clickhouse.read(...asked))) as ClickHouse["read"] },
     isUnused: () => false,
   };
-  /** Organisations whose own queries leave no turn, beside those that have them. */
+  /** Organisations whose own queries use all slots, next to the organisations of the test. */
   const full = new Set<string>();
   /** Of one organisation no record is found any more, as when they are old. */
   const noRecordsOf = (orgId: string): void => {
@@ -231,17 +230,17 @@ describeOnEachStore((store) => {
     ]);
   });
 
-  test("fires also where there are none, is told as it was sent, and a change of its condition begins anew", async () => {
+  test("fires if there are no records, is returned as it was sent, and starts again when its condition changes", async () => {
     const { bearer } = await org();
     const sent = body({ filter: { source: "heart" }, operator: "==", threshold: 0 });
     const id = await create(bearer, sent);
     await becomes(bearer, id, "firing");
-    const [told] = (await service.call("GET", "/rules", bearer)).json();
-    expect(told).toMatchObject({ expr: 'count_logs({source="heart"}[1h]) == 0', logs: { filter: { source: "heart" }, by: [] } });
-    const { id: _id, created_at: _at, ...again } = told;
-    expect((await service.call("PUT", `/rules/${id}`, bearer, again)).json()).toEqual(told);
+    const [stored] = (await service.call("GET", "/rules", bearer)).json();
+    expect(stored).toMatchObject({ expr: 'count_logs({source="heart"}[1h]) == 0', logs: { filter: { source: "heart" }, by: [] } });
+    const { id: _id, created_at: _at, ...again } = stored;
+    expect((await service.call("PUT", `/rules/${id}`, bearer, again)).json()).toEqual(stored);
     const rules = (await service.call("GET", "/prometheus/api/v1/rules", bearer)).json().data.groups[0].rules;
-    expect(rules).toEqual([expect.objectContaining({ query: told.expr, type: "alerting" })]);
+    expect(rules).toEqual([expect.objectContaining({ query: stored.expr, type: "alerting" })]);
     const changed = { ...again, expr: undefined, logs: { ...again.logs, threshold: 1 } };
     expect((await service.call("PUT", `/rules/${id}`, bearer, changed)).statusCode).toBe(200);
     await becomes(bearer, id, "inactive");
@@ -303,7 +302,7 @@ describeOnEachStore((store) => {
   });
 
   describe("the cost of rules", () => {
-    test("what cannot be counted is told in the rule's status, and holds up no other organisation", async () => {
+    test("a failed count is reported in the rule's status, and delays no other organisation", async () => {
       const [slow, quick] = [await org(), await org()];
       const own = [await create(slow.bearer, body()), await create(slow.bearer, body())];
       const id = own[0] ?? "";
@@ -311,11 +310,11 @@ describeOnEachStore((store) => {
         if (orgId !== slow.orgId) return await clickhouse.read(orgId, options, work);
         throw new ApiError("query_too_expensive", "too much");
       };
-      const isTold = async (one: string): Promise<boolean> => (await status(slow.bearer, one)).error === "too much";
+      const isReported = async (rule: string): Promise<boolean> => (await status(slow.bearer, rule)).error === "too much";
       for (const one of own) {
-        await eventually("told", async () => {
+        await eventually("reported", async () => {
           await countNow([one]);
-          return await isTold(one);
+          return await isReported(one);
         });
       }
       await becomes(quick.bearer, await create(quick.bearer, body({ operator: "<=" })), "firing");
@@ -345,7 +344,7 @@ describeOnEachStore((store) => {
           return await work(ask);
         });
       };
-      // Quick ones, so that both lanes would take them.
+      // Quick counts, so that both queues would take them.
       await countNow(ids, { took_ms: 1, counted_at: null });
       counter = startCounter();
       const rows = counts().selectFrom("log_counts").selectAll().where("org_id", "=", slow.orgId);
@@ -481,20 +480,20 @@ describeOnEachStore((store) => {
         await create(bearer, body({ by: ["source"] })),
         await create(bearer, body({ by: ["source"], threshold: 1 })),
       ];
-      const told = async (ids: readonly string[]): Promise<number> => {
+      const reported = async (ids: readonly string[]): Promise<number> => {
         const rows = await counts().selectFrom("log_counts").select(["last_reported", "error"]).where("rule_id", "in", ids).execute();
         return rows.reduce((sum, { last_reported: groups }) => sum + (JSON.parse(groups) as unknown[]).length, 0);
       };
-      await eventually("both are counted", async () => (await told([first])) > 0 && (await told([second])) > 0);
-      expect(await told([first, second])).toBe(3);
+      await eventually("both are counted", async () => (await reported([first])) > 0 && (await reported([second])) > 0);
+      expect(await reported([first, second])).toBe(3);
       const errors = await Promise.all([first, second].map(async (id) => (await status(bearer, id)).error));
       expect(errors.filter((error) => error?.startsWith("more than 10000 values"))).toHaveLength(1);
-      // Counted once more, nothing that was told is lost.
+      // After another count, nothing that was reported is lost.
       await counts().updateTable("log_counts").set({ counted_at: null }).where("rule_id", "in", [first, second]).execute();
       await countNow([first, second]);
       const row = counts().selectFrom("log_counts").select("rule_id").where("counted_at", "is not", null);
       await eventually("again", async () => (await row.where("rule_id", "in", [first, second]).execute()).length === 2);
-      expect(await told([first, second])).toBe(3);
+      expect(await reported([first, second])).toBe(3);
       await counter[Symbol.asyncDispose]();
       counter = startCounter();
     });
@@ -591,7 +590,7 @@ describeOnEachStore((store) => {
       counter = startCounter();
     });
 
-    test("a rule that nobody counts says so", async () => {
+    test("a rule that no replica counts reports that in its status", async () => {
       const { bearer } = await org();
       const id = await create(bearer, body());
       await eventually(
@@ -605,7 +604,7 @@ describeOnEachStore((store) => {
     });
   });
 
-  test("a draft is told how many alerts it would have, and a regular expression that is none is refused by its field", async () => {
+  test("the preview of a draft has its number of alerts, and an invalid regular expression is rejected with its field", async () => {
     const { orgId, bearer } = await org();
     await send(orgId, "one", ["a", "b", "c"]);
     await send(orgId, "two", ["a", "b", "c"]);

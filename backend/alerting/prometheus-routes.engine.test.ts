@@ -152,7 +152,7 @@ describe("two organisations", () => {
     expect(rules.filter(({ name }) => name === "loaded").every(({ alerts }) => alerts.length === 1)).toBe(true);
   });
 
-  test.each(["true", "1"])("leave alerts out with exclude_alerts=%s, and tell the state all the same", async (yes) => {
+  test.each(["true", "1"])("leave alerts out with exclude_alerts=%s, and still return the state", async (yes) => {
     const rules = await rulesOf(red, `?exclude_alerts=${yes}`);
     expect(rules.map(({ state, alerts }) => [state, alerts])).toEqual([
       ["firing", []],
@@ -181,8 +181,8 @@ describe("two organisations", () => {
   });
 });
 
-describe("a rule with more alerts than are told", () => {
-  test("is firing, and a warning says that they are left out; those of others are told", async () => {
+describe("a rule with more alerts than are returned", () => {
+  test("is firing, and a warning says that they are left out; those of others are returned", async () => {
     const yellow = await reader();
     const lines = Array.from({ length: HUGE }, (_, n) => `many{n="${n}"} 1`).join("\n");
     await service.push(yellow.orgId, `${lines}\nfew{n="1"} 1`);

@@ -9,9 +9,8 @@ import type { ResponseBudget } from "../http/response-budget.ts";
 import { goneSignal } from "../http/client.ts";
 import { bindHandlers, type Route, type RouteDeclaration } from "../http/route.ts";
 import { objectSchema, TIME_SCHEMA } from "../http/schemas.ts";
-import { liveRules, type LiveRules } from "./live-rules.ts";
+import { liveRules, type LiveRules, STATE_SCHEMA } from "./live-rules.ts";
 import type { Rule } from "./rule.ts";
-import { STATE_SCHEMA } from "./status.ts";
 import type { RuleTable } from "./table.ts";
 
 export interface PrometheusRulesOptions {

@@ -3,9 +3,8 @@
 // is tried in a dry run; without, all suspects are held back and then tried one at a time on the evaluator itself.
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
 import type { Log } from "../operations/log.ts";
-import { groupOf } from "./rule-groups.ts";
+import { groupOf, type RuleSet } from "./rule-groups.ts";
 import type { Rule } from "./rule.ts";
-import type { RuleSet } from "./rule-set.ts";
 import type { RuleTable } from "./table.ts";
 
 /** Why a rule waits for its turn; shown to users as any other reason. */

@@ -4,7 +4,7 @@ import type { RuleFilter } from "../engines/vmalert/client.ts";
 import { createLog } from "../operations/log.ts";
 import { Reconciler } from "./reconciler.ts";
 import type { CheckedRule, Rule } from "./rule.ts";
-import { RuleSets, type RuleSet } from "./rule-set.ts";
+import { RuleSets, type RuleSet } from "./rule-groups.ts";
 import { RuleTable, type AlertingTables } from "./table.ts";
 
 const body = (name: string, more: Partial<CheckedRule> = {}): CheckedRule => ({
@@ -123,7 +123,7 @@ function standIn(editsOf: string) {
   };
 }
 
-test("an organisation whose rules change all the time, so that the evaluator always has newer ones, delays nobody's change", async () => {
+test("an organisation whose rules change all the time, so that the evaluator always has newer ones, delays no other organisation's change", async () => {
   const fake = standIn("busy");
   fake.stored.set("busy", 1);
   await using reconciler = new Reconciler(fake);
@@ -141,7 +141,7 @@ test("an organisation whose rules change all the time, so that the evaluator alw
 });
 
 test("what makes a reload fail is looked for among all changes, also while the organisation at fault goes on changing", async () => {
-  const fake = standIn("nobody");
+  const fake = standIn("none");
   const suspects = Promise.withResolvers<string[]>();
   await using reconciler = new Reconciler({
     ...fake,

@@ -7,8 +7,7 @@ import type { VmalertClient } from "../engines/vmalert/client.ts";
 import type { Log } from "../operations/log.ts";
 import { MAX_NAMED_GROUPS } from "./limits.ts";
 import type { Quarantine } from "./quarantine.ts";
-import { revisionOf } from "./rule-groups.ts";
-import type { RuleSet, RuleSets } from "./rule-set.ts";
+import { revisionOf, type RuleSet, type RuleSets } from "./rule-groups.ts";
 
 export interface ReconcilerOptions {
   readonly ruleSets: Pick<RuleSets, "read">;

@@ -14,12 +14,12 @@ vi.setConfig({ testTimeout: 180_000 });
 let service: AlertingApp;
 let admin: string;
 let viewer: string;
-let stranger: string;
+let otherAdmin: string;
 
 beforeAll(async () => {
   service = await alertingApp();
   const orgId = await service.makeOrg();
-  [admin, viewer, stranger] = [`${orgId}:admin`, `${orgId}:viewer`, `${await service.makeOrg()}:admin`];
+  [admin, viewer, otherAdmin] = [`${orgId}:admin`, `${orgId}:viewer`, `${await service.makeOrg()}:admin`];
 });
 
 afterAll(async () => {
@@ -77,7 +77,7 @@ describe("a rule", () => {
     expect(renamed.statusCode).toBe(409);
     const same = await service.call("PUT", `/rules/${first.json().id}`, admin, body({ name: "taken", expr: "up == 1" }));
     expect(same.statusCode).toBe(200);
-    expect((await create({ name: "taken" }, stranger)).statusCode).toBe(201);
+    expect((await create({ name: "taken" }, otherAdmin)).statusCode).toBe(201);
   });
 
   test("of another organisation is a rule that does not exist", async () => {
@@ -89,9 +89,9 @@ describe("a rule", () => {
       ["DELETE", ""],
     ];
     for (const [method, path, given] of ways) {
-      const foreign = await service.call(method, `/rules/${id}${path}`, stranger, given);
-      const unknown = await service.call(method, `/rules/${randomUUID()}${path}`, stranger, given);
-      const malformed = await service.call(method, `/rules/1%20or%201=1${path}`, stranger, given);
+      const foreign = await service.call(method, `/rules/${id}${path}`, otherAdmin, given);
+      const unknown = await service.call(method, `/rules/${randomUUID()}${path}`, otherAdmin, given);
+      const malformed = await service.call(method, `/rules/1%20or%201=1${path}`, otherAdmin, given);
       expect(foreign.statusCode).toBe(404);
       expect([foreign.body, foreign.body]).toEqual([unknown.body, malformed.body]);
     }
@@ -250,8 +250,8 @@ describe("when something is away", () => {
           await sql`LOCK TABLE rules`.execute(trx);
           for (const [method, path, given] of asked) {
             const answer = await other.call(method, path, bearer, given);
-            const told = [answer.statusCode, answer.json().error, answer.headers["retry-after"]];
-            expect([method, path, ...told]).toEqual([method, path, 503, "unavailable", "2"]);
+            const refusal = [answer.statusCode, answer.json().error, answer.headers["retry-after"]];
+            expect([method, path, ...refusal]).toEqual([method, path, 503, "unavailable", "2"]);
           }
         });
       expect((await other.call("GET", "/rules", bearer)).json()).toHaveLength(1);

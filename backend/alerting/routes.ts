@@ -15,7 +15,7 @@ import { alertHistory, PERIOD_SCHEMA } from "./history.ts";
 import type { RuleCheck } from "./rule-check.ts";
 import { createPrometheusRoutes, PROMETHEUS_ROUTES } from "./prometheus-routes.ts";
 import { DRAFT_SCHEMA, RULE_BODY_SCHEMA, RULE_SCHEMA, ruleObject, type Rule, type SentRule } from "./rule.ts";
-import { STATUS_SCHEMA, statusOf } from "./status.ts";
+import { STATUS_SCHEMA, statusOf } from "./live-rules.ts";
 import { notFound, type RuleTable } from "./table.ts";
 
 export interface RuleRoutesOptions {

@@ -16,7 +16,7 @@ const metrics = { query: async () => ({ status: 200, body: Buffer.from("{}"), co
 
 const intervalMs = 15_000;
 
-/** A dry run whose verdicts come when the test says so. */
+/** A dry run whose results arrive when the test decides. */
 function heldDryRun() {
   const asked: { orgId: string; answer: () => void }[] = [];
   return {

@@ -1,10 +1,12 @@
-// Turns an organisation's rules into the one group that the evaluator gets of them. Invariant: the group's every query is scoped to the
-// organisation by the engine, and `org_id` and `rule_id` of its alerts are the server's.
+// The rules that the evaluator should have loaded: one group per organisation, made from the database. Invariants: only organisations whose
+// revision changed are read again; groups and rules keep their order, so that the state of unchanged rules survives; the engine scopes
+// every query of a group to the organisation, and the server sets `org_id` and `rule_id` of its alerts.
 import type { LoadedGroup } from "../engines/vmalert/client.ts";
-import type { GroupRule, RuleGroup } from "../engines/vmalert/rule-file.ts";
+import { type GroupRule, renderGroup, type RuleGroup } from "../engines/vmalert/rule-file.ts";
 import { MAX_ALERTS_BYTES_PER_ORG, MAX_ALERTS_BYTES_PER_RULE, MAX_INSTANCES_PER_RULE } from "./limits.ts";
-import { countedExpression } from "./log-series.ts";
-import { alertBytes, REVISION_ANNOTATION, type CheckedRule, type Rule } from "./rule.ts";
+import { countedExpression } from "./log-condition.ts";
+import { alertBytes, type CheckedRule, REVISION_ANNOTATION, type Rule } from "./rule.ts";
+import type { RuleTable } from "./table.ts";
 
 /** Rules of one organisation evaluated at once: more would let one tenant take all of the engine. */
 const CONCURRENCY = 2;
@@ -59,4 +61,40 @@ function groupRule(rule: CheckedRule, orgId: string, ruleId: string, revision: n
     labels: { ...rule.labels, severity: rule.severity, org_id: orgId, rule_id: ruleId },
     annotations: { ...rule.annotations, [REVISION_ANNOTATION]: String(revision) },
   };
+}
+
+/** What the evaluator gets of one organisation. */
+export interface RuleSet {
+  readonly orgId: string;
+  readonly revision: number;
+  /** Enabled and not refused. */
+  readonly rules: readonly Rule[];
+  /** Empty without rules. */
+  readonly text: string;
+}
+
+export class RuleSets {
+  readonly #table: RuleTable;
+  #sets: ReadonlyMap<string, RuleSet> = new Map();
+
+  constructor(table: RuleTable) {
+    this.#table = table;
+  }
+
+  /** All organisations that ever had a rule, in a stable order. */
+  async read(): Promise<ReadonlyMap<string, RuleSet>> {
+    const sets = new Map<string, RuleSet>();
+    for (const { orgId, revision } of await this.#table.revisions()) {
+      const known = this.#sets.get(orgId);
+      sets.set(orgId, known?.revision === revision ? known : await this.#readOne(orgId, revision));
+    }
+    this.#sets = sets;
+    return sets;
+  }
+
+  // The rules may be newer than the revision that was read before them; the next read then finds that revision and reads again.
+  async #readOne(orgId: string, revision: number): Promise<RuleSet> {
+    const rules = (await this.#table.list(orgId)).filter((rule) => rule.enabled && rule.refused === undefined);
+    return { orgId, revision, rules, text: rules.length === 0 ? "" : renderGroup(groupOf(orgId, revision, rules)) };
+  }
 }

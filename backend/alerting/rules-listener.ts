@@ -15,7 +15,7 @@ import { keepNewestConnections } from "../admission/newest-connections.ts";
 import type { Log } from "../operations/log.ts";
 import { cannotListen } from "../startup-error.ts";
 import { MAX_RULES_CONNECTIONS } from "./limits.ts";
-import type { RuleSets } from "./rule-set.ts";
+import type { RuleSets } from "./rule-groups.ts";
 
 export interface RulesListenerOptions {
   readonly listen: { readonly host: string; readonly port: number };

@@ -11,7 +11,7 @@ import { Quarantine } from "./quarantine.ts";
 import { Reconciler, type ReconcilerTiming } from "./reconciler.ts";
 import { createRuleRoutes } from "./routes.ts";
 import { type CountNow, RuleCheck } from "./rule-check.ts";
-import { RuleSets } from "./rule-set.ts";
+import { RuleSets } from "./rule-groups.ts";
 import { startRulesListener, type RulesListener, type RulesListenerOptions } from "./rules-listener.ts";
 import { RuleTable, type AlertingTables } from "./table.ts";
 

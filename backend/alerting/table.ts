@@ -1,14 +1,13 @@
 // The rules of all organisations in the database. Invariant: every statement names the organisation, so that a rule of another one is
 // never seen or changed; every change raises the organisation's revision in the same transaction.
 import { randomUUID } from "node:crypto";
-import { sql, type ColumnType, type Generated, type Kysely, type Selectable, type Transaction } from "kysely";
+import { type ColumnType, type Generated, type Kysely, type Selectable, sql, type Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
 import { invalid } from "./rule-text.ts";
 import { MAX_FOR_MS, MAX_LOG_RULES_PER_ORG, MAX_RULES_BYTES_PER_ORG, MAX_RULES_PER_ORG } from "./limits.ts";
 import { forgetCount, type LogCountsTable, scheduleCount } from "./log-count-rows.ts";
-import { expressionOf, isSameCondition, type LogCondition } from "./log-condition.ts";
-import { countEveryMs } from "./log-series.ts";
-import { bytesOf, holdMs, type CheckedRule, type Rule, type Severity } from "./rule.ts";
+import { countEveryMs, expressionOf, isSameCondition, type LogCondition } from "./log-condition.ts";
+import { bytesOf, type CheckedRule, holdMs, type Rule, type Severity } from "./rule.ts";
 import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 
 type Json = ColumnType<Record<string, string>, string, string>;

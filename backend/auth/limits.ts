@@ -8,11 +8,9 @@ export const MAX_WAITING_AUDIT_ENTRIES = 5_000;
 /** Text of an entry; longer text is cut. */
 export const MAX_SUBJECT_BYTES = 4096;
 
-// batched-lookups.ts
+// lookup-cache.ts
 /** Ids of one lookup statement. */
 export const MAX_IDS_PER_LOOKUP = 500;
-
-// lookup-cache.ts
 /** Concurrent checks: one that hangs on a broken connection does not hide that the database is back. */
 export const MAX_CACHE_CHECKS = 4;
 /** Rows of one cache of keys, tokens or users. */

@@ -1,11 +1,12 @@
-// Caches the rows that requests refer to (keys, users, sessions, tokens), so that a request needs no statement. Invariant: a cached row is at
-// most LOOKUP_CACHE_MS old, so a change in any replica is in force everywhere within 5 s. Memory is limited, and concurrent requests with
-// the same id share one lookup. One statement per REFRESH_MS checks all used rows for changes. Older rows, up to STALE_MS, are used only
-// while the database does not respond.
+// Caches the rows that requests refer to (keys, users, sessions, tokens), so that a request needs no statement, and looks up missing rows
+// in batches. Invariant: a cached row is at most LOOKUP_CACHE_MS old, so a change in any replica is in force everywhere within 5 s. Memory
+// is limited, and concurrent requests with the same id share one lookup. One statement per REFRESH_MS checks all used rows for changes.
+// Older rows, up to STALE_MS, are used only while the database does not respond. A row that cannot be decoded fails only the calls that
+// asked for it.
 import { setTimeout as sleep } from "node:timers/promises";
 import { DatabaseOutage, isDatabaseAway } from "./database-outage.ts";
-import { type LookupRow, BatchedLookups, type CachedValue } from "./batched-lookups.ts";
-import { MAX_CACHED_ROWS, MAX_CACHE_CHECKS, MAX_IDS_PER_CHECK, MAX_UNKNOWN_IDS } from "./limits.ts";
+import { MAX_CACHE_CHECKS, MAX_CACHED_ROWS, MAX_IDS_PER_CHECK, MAX_IDS_PER_LOOKUP, MAX_UNKNOWN_IDS } from "./limits.ts";
+import { Batcher } from "../engines/batcher.ts";
 
 /** Maximum age of a row. Including the time of a query, it stays below the guaranteed 5 s. */
 export const LOOKUP_CACHE_MS = 4_000;
@@ -206,4 +207,39 @@ export function ageClock(wallMs: () => number = Date.now, steadyMs: () => number
     offsetMs = offset;
     return steady + steppedMs;
   };
+}
+
+/** A row; `state` changes whenever something in the row changes that matters. */
+export interface LookupRow<T> {
+  readonly id: string;
+  readonly state: string;
+  /** Throws for a row that is damaged. */
+  read(): T;
+}
+
+/** What a cache remembers of a row. */
+export interface CachedValue<T> {
+  readonly state: string;
+  readonly value: T;
+}
+
+/** Statements at the same time: one that hangs on a broken connection does not delay the others. */
+const STATEMENTS = 4;
+
+export class BatchedLookups<T> {
+  readonly #batcher: Batcher<string, LookupRow<T> | undefined>;
+
+  constructor(find: (ids: readonly string[]) => Promise<readonly LookupRow<T>[]>) {
+    const write = async (ids: readonly string[]) => {
+      const found = new Map((await find(ids)).map((row) => [row.id, row]));
+      return ids.map((id) => found.get(id));
+    };
+    this.#batcher = new Batcher({ write, maxItems: MAX_IDS_PER_LOOKUP, concurrency: STATEMENTS });
+  }
+
+  /** Undefined if there is no such row. The result is never older than the call. */
+  async find(id: string): Promise<CachedValue<T> | undefined> {
+    const found = await this.#batcher.add(id, id);
+    return found && { state: found.state, value: found.read() };
+  }
 }

@@ -1,7 +1,7 @@
 // `atherops orgs`, `atherops users`, and `atherops accounts` for operators.
 import type { ApiResponses } from "../client/api.ts";
 import { Argument, Option, type Command } from "commander";
-import { readPassword } from "./password-input.ts";
+import { readPassword } from "./credentials.ts";
 import { Problem } from "./cli-error.ts";
 import { orgOf } from "./organisation-commands.ts";
 import type { Console } from "./output.ts";

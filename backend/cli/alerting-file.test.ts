@@ -3,12 +3,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { readSections, type Sections, textOf, yamlOf } from "./alerting-file.ts";
-import { type Change, type Existing, planOf } from "./alerting-plan.ts";
+import { type Change, type Existing, planOf, readSections, type Sections, textOf, yamlOf } from "./alerting-file.ts";
 import { channelKind } from "./channel-kind.ts";
-import { routeKind } from "./route-kind.ts";
-import { ruleKind } from "./rule-kind.ts";
-import { silenceKind } from "./silence-kind.ts";
+import { routeKind } from "./routes.ts";
+import { ruleKind } from "./rule.ts";
+import { silenceKind } from "./silences.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-files-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,10 +1,13 @@
-// What `atherops apply -f` reads and `atherops export` writes: YAML, with a list for each kind of thing, such as `rules:`. Invariant: a file
-// that is only partly understood is refused as a whole; an alias cannot make a small file large.
+// The files that `atherops apply -f` reads and `atherops export` writes: YAML, with a list for each kind of resource, such as `rules:`; and
+// the plan of the changes that make an organisation match its files. Invariants: a file with an unknown part is refused as a whole; an
+// alias cannot make a small file large; planning changes nothing, and a resource that matches is left alone, so a second run does nothing.
 import { readFileSync, statSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { parseAllDocuments, stringify } from "yaml";
 import { Fields, isObject } from "./alerting-fields.ts";
 import { Problem } from "./cli-error.ts";
+import { isDeepStrictEqual } from "node:util";
+import type { Client } from "./client.ts";
 
 /** A thousand rules are some 500 KiB. */
 const MOST_BYTES = 8 * 1024 * 1024;
@@ -53,4 +56,93 @@ function valueOf<T>(name: string, read: () => T): T {
   } catch (error) {
     throw new Problem(`${name}: ${(error as Error).message}`);
   }
+}
+
+/** A thing as a file says it. */
+export type Thing = Readonly<Record<string, unknown>>;
+
+/** A thing that the backend has. */
+export interface Existing {
+  readonly id: string;
+  /** As people call it; what a file's thing is compared with. */
+  readonly name: string;
+  readonly thing: Thing;
+}
+
+/** One kind of thing: how it is read from a file, and kept in the backend. */
+export interface Kind {
+  /** Of a file, such as `rules`. */
+  readonly section: string;
+  /** Such as `rule`. */
+  readonly noun: string;
+  /** The section is all there is of it: what is not in it is removed. Else only `--prune` does. */
+  readonly whole?: boolean;
+  /** All fields, those left out with what they mean. Throws Problem. */
+  read(fields: Fields): Thing;
+  /** `at`: which one of its section. */
+  nameOf(thing: Thing, at: number): string;
+  list(client: Client): Promise<Existing[]>;
+  /** Why the backend would refuse it; undefined: it accepts it, or cannot know before. */
+  try?(client: Client, thing: Thing): Promise<string | undefined>;
+  /** Answers what is shown this once. */
+  create(client: Client, thing: Thing): Promise<string | undefined>;
+  replace(client: Client, id: string, thing: Thing): Promise<void>;
+  remove(client: Client, id: string): Promise<void>;
+  /** Two texts of a field that mean the same, such as `5m` and `300s`. */
+  same?(field: string, existing: unknown, wanted: unknown): boolean;
+  /** What is never removed. */
+  stays?(name: string): boolean;
+  /** What is past, and is left alone. */
+  isOver?(thing: Thing): boolean;
+  /** As a file says it, shorter. */
+  exported?(thing: Thing): Thing;
+}
+
+export interface FieldChange {
+  readonly field: string;
+  readonly from: unknown;
+  readonly to: unknown;
+}
+
+export type Change = {
+  readonly kind: Kind;
+  readonly name: string;
+} & (
+  | { readonly action: "create"; readonly thing: Thing }
+  | { readonly action: "change"; readonly thing: Thing; readonly id: string; readonly fields: readonly FieldChange[] }
+  | { readonly action: "remove"; readonly id: string }
+  | { readonly action: "none" }
+);
+
+/** In the order in which it is to be done. Throws Problem where a file names a thing twice. */
+export function planOf(
+  kind: Kind,
+  wanted: readonly Fields[],
+  existing: readonly Existing[],
+  { prune }: { readonly prune: boolean },
+): Change[] {
+  const left = new Map(existing.map((one) => [one.name, one]));
+  const seen = new Set<string>();
+  const changes = wanted.map((fields, at): Change => {
+    const thing = kind.read(fields);
+    fields.end();
+    const name = kind.nameOf(thing, at);
+    if (seen.has(name)) throw new Problem(`${fields.where}: ${kind.noun} ${name} appears twice`);
+    seen.add(name);
+    const former = left.get(name);
+    left.delete(name);
+    if (kind.isOver?.(thing)) return { kind, name, action: "none" };
+    if (!former) return { kind, name, action: "create", thing };
+    const changed = changedFields(kind, former.thing, thing);
+    return changed.length === 0 ? { kind, name, action: "none" } : { kind, name, action: "change", thing, id: former.id, fields: changed };
+  });
+  if (!prune && !kind.whole) return changes;
+  const gone = [...left.values()].filter(({ name }) => !kind.stays?.(name));
+  return [...changes, ...gone.map(({ id, name }): Change => ({ kind, name, action: "remove", id }))];
+}
+
+function changedFields(kind: Kind, from: Thing, to: Thing): FieldChange[] {
+  return Object.keys(to)
+    .filter((field) => !isDeepStrictEqual(from[field], to[field]) && !kind.same?.(field, from[field], to[field]))
+    .map((field) => ({ field, from: from[field], to: to[field] }));
 }

@@ -1,15 +1,14 @@
 // `atherops apply` and `atherops export`: all of an organisation's alerting, from files and back. Invariant: all files are read and all that
 // can be tried is tried before anything is changed; what one run did not reach, the next one does.
 import type { Command } from "commander";
-import { readSections, type Sections, textOf, yamlOf } from "./alerting-file.ts";
-import { type Change, type Kind, planOf, type Thing } from "./alerting-plan.ts";
+import { type Change, type Kind, planOf, readSections, type Sections, textOf, type Thing, yamlOf } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
 import { PassingProblem, Problem, WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";
 import { channelKind } from "./channel-kind.ts";
-import { routeKind } from "./route-kind.ts";
-import { ruleKind } from "./rule-kind.ts";
-import { silenceKind } from "./silence-kind.ts";
+import { routeKind } from "./routes.ts";
+import { ruleKind } from "./rule.ts";
+import { silenceKind } from "./silences.ts";
 import { cell, visible } from "./table.ts";
 
 /** In the order in which they need each other. */

@@ -2,9 +2,8 @@
 // it is compared with nothing: it is sent when a channel is made, and when something else of it changes.
 import { readFileSync } from "node:fs";
 import { durationMs } from "../../common/duration.ts";
-import type { Fields } from "./alerting-fields.ts";
-import { isObject } from "./alerting-fields.ts";
-import type { Existing, Kind, Thing } from "./alerting-plan.ts";
+import { type Fields, isObject } from "./alerting-fields.ts";
+import type { Existing, Kind, Thing } from "./alerting-file.ts";
 import { isDeepStrictEqual } from "node:util";
 import type { Client } from "./client.ts";
 import { Problem } from "./cli-error.ts";

@@ -1,4 +1,7 @@
-// What the admin client prints when it cannot do something: one sentence and what to do next, without a stack.
+// What the admin client prints when it cannot do something: one sentence and what to do next, without a stack. A field that the API refuses
+// is named as on the command line. Invariant: an option is named only if the command has it; the refusal of a value that was not typed,
+// such as a field of a file, keeps the API's message.
+import type { Command } from "commander";
 
 export class Problem extends Error {
   override readonly name: string = "Problem";
@@ -43,4 +46,52 @@ export class PassingProblem extends Problem {
     super(message, { cause });
     this.retryAfterS = retryAfterS;
   }
+}
+
+/** Where the two have other words. Of several, the one that was given. */
+const NAMES: Readonly<Record<string, readonly string[]>> = {
+  query: ["<expression>"],
+  expr: ["--expr", "<expression>"],
+  words: ["--word"],
+  q: ["--grep"],
+  not_q: ["--not-grep"],
+  min_duration_ms: ["--min-ms"],
+  max_duration_ms: ["--max-ms"],
+  labels: ["--label"],
+  annotations: ["--annotation"],
+  "logs.filter": ["--where"],
+  "logs.by": ["--by"],
+  matchers: ["--match", "<matchers>"],
+  group_wait: ["--wait"],
+  group_interval: ["--interval"],
+  repeat_interval: ["--repeat"],
+  "settings.url": ["--endpoint", "--url-file"],
+  "settings.routing_key": ["--routing-key-file"],
+  "settings.region": ["--region"],
+  "settings.to": ["--to"],
+  "settings.title": ["--title"],
+  "settings.text": ["--text-file"],
+  admin_email: ["--admin-email"],
+};
+
+/** The refusal with the name of the option or argument, and what of it is wrong, such as `--label team`. */
+export function asTyped({ field, words, message }: RefusedValue, command: Command): string {
+  const parts = field.split(".");
+  for (let length = parts.length; length > 0; length--) {
+    const name = typedName(parts.slice(0, length).join("."), command);
+    if (name === undefined) continue;
+    // An entry of a list has a number, which was not typed.
+    const within = parts.slice(length).filter((part) => !/^\d+$/.test(part));
+    return `${[name, within.join(".")].filter(Boolean).join(" ")}: ${words}`;
+  }
+  return message;
+}
+
+function typedName(field: string, command: Command): string | undefined {
+  const names = NAMES[field] ?? [`--${field.replaceAll("_", "-")}`, `<${field}>`];
+  // An option of a group may stand before or after the command below it; those of the program are of all commands.
+  const group = command.parent?.parent ? command.parent.options : [];
+  const options = [...command.options, ...group].filter(({ long }) => long !== undefined && names.includes(long));
+  const given = options.find((option) => command.optsWithGlobals<Record<string, unknown>>()[option.attributeName()] !== undefined);
+  return given?.long ?? options[0]?.long ?? names.find((name) => command.registeredArguments.some((one) => `<${one.name()}>` === name));
 }

@@ -1,11 +1,15 @@
 // The admin client's calls to the backend: finds the address, carries the session, turns refusals into sentences. Invariant: it knows the
 // HTTP API only, never the database; a password or token is never sent in clear text to another machine.
 import { isIP } from "node:net";
-import { readPassword } from "./password-input.ts";
+import { readPassword, readSession, type Session, writeSession } from "./credentials.ts";
 import { Missing, PassingProblem, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
 import type { World } from "./settings.ts";
 import type { Row } from "./table.ts";
-import { readSession, writeSession, type Session } from "./session-file.ts";
+
+export interface Page<T> {
+  readonly rows: T[];
+  readonly next: string | undefined;
+}
 
 export interface CallOptions {
   query?: Record<string, string | string[] | undefined>;
@@ -74,11 +78,11 @@ export class Client {
     return (text === "" ? undefined : JSON.parse(text)) as T;
   }
 
-  /** One page of a query: its rows, and where the next page is. */
-  async page(pathOrUrl: string, query?: CallOptions["query"]): Promise<{ rows: Row[]; next: string | undefined }> {
+  /** One page of a query: its rows, and the URL of the next page. */
+  async page<T = Row>(pathOrUrl: string, query?: CallOptions["query"]): Promise<Page<T>> {
     const answer = await this.#authorized("GET", new URL(`${pathOrUrl}${queryOf(query)}`, `${this.#url()}/`).href, {});
     const next = /<([^>]*)>;\s*rel="?next"?/.exec(answer.headers.get("link") ?? "")?.[1];
-    return { rows: (await answer.json()) as Row[], next };
+    return { rows: (await answer.json()) as T[], next };
   }
 
   /** The server-sent events of an answer that may never end, as they come. Throws Problem where the answer is something else. */
@@ -90,11 +94,11 @@ export class Client {
     throw new Problem("this is not an AtherOps backend; is the URL right?");
   }
 
-  /** All pages of a list. */
-  async all(path: string): Promise<Row[]> {
-    const all: Row[] = [];
+  /** The rows of all pages of a list. */
+  async all<T = Row>(path: string): Promise<T[]> {
+    const all: T[] = [];
     for (let next: string | undefined = path; next !== undefined;) {
-      const page: { rows: Row[]; next: string | undefined } = await this.page(next);
+      const page: Page<T> = await this.page(next);
       all.push(...page.rows);
       next = page.next;
     }

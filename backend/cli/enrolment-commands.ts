@@ -65,7 +65,7 @@ type Cluster = Row & { nodes: Row[] };
 /** A cluster with many nodes goes on in the next page. */
 async function allClusters(console: Console): Promise<Cluster[]> {
   const all = new Map<unknown, Cluster>();
-  for (const row of (await console.client().all("/api/clusters")) as Cluster[]) {
+  for (const row of await console.client().all<Cluster>("/api/clusters")) {
     const known = all.get(row["cluster_id"]);
     if (known) known.nodes.push(...row.nodes);
     else all.set(row["cluster_id"], row);
@@ -80,7 +80,7 @@ function addHosts(program: Command, console: Console): void {
     .description("hosts and whether they are online")
     .action(async () => {
       type Host = Row & { config: { version: string; in_force: string; error: string } };
-      const rows = (await console.client().all("/api/v1/agents")) as Host[];
+      const rows = await console.client().all<Host>("/api/v1/agents");
       const shown = rows.map((row) => ({
         ...row,
         config: `${row.config.in_force ?? "-"} of ${row.config.version}`,

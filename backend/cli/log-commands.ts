@@ -1,11 +1,10 @@
 // `atherops logs`: the newest records that match, how many there are by time, and what their fields hold; `atherops tail`: records as they
 // arrive. Invariant: both take the same filters, those of the API.
 import type { ApiResponses } from "../client/api.ts";
-import { InvalidArgumentError, Option, type Command } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { histogram, type Stretch } from "./histogram.ts";
 import { columnsOf, type Console } from "./output.ts";
-import { labels, type Query, sinceStart } from "./query-range.ts";
-import { type RangeOptions, read, withRange } from "./read-rows.ts";
+import { labels, type Query, type RangeOptions, read, sinceStart, withRange } from "./query-rows.ts";
 import { type Row, visible } from "./table.ts";
 import { tail } from "./tail.ts";
 

@@ -3,7 +3,7 @@ import { Option, type Command } from "commander";
 import { durationWithin } from "../../common/duration.ts";
 import { WrongUsage } from "./cli-error.ts";
 import { columnsOf, type Console } from "./output.ts";
-import { rowLimit, sinceStart } from "./query-range.ts";
+import { rowLimit, sinceStart } from "./query-rows.ts";
 import { type Series, sparklines, type TimeRange } from "./sparkline.ts";
 import type { Row } from "./table.ts";
 

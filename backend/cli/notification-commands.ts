@@ -3,11 +3,11 @@
 import { Argument, Option, type Command } from "commander";
 import { CHANNEL_KINDS, channelOf, channelPath, CHANNELS, existingChannels, secretOf } from "./channel-kind.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
-import { typedMatcher } from "./matcher-text.ts";
+import { typedMatcher } from "./alerting-fields.ts";
 import type { Console } from "./output.ts";
-import { newest, rowLimit } from "./query-range.ts";
-import { addRouteCommands } from "./route-commands.ts";
-import { addSilenceCommands } from "./silence-commands.ts";
+import { newest, rowLimit } from "./query-rows.ts";
+import { addRouteCommands } from "./routes.ts";
+import { addSilenceCommands } from "./silences.ts";
 import type { Row } from "./table.ts";
 
 interface ChannelOptions {

@@ -3,7 +3,7 @@ import type { ApiResponses } from "../client/api.ts";
 import type { Command } from "commander";
 import { Problem, WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";
-import { rowLimit } from "./query-range.ts";
+import { rowLimit } from "./query-rows.ts";
 import { bytesText, type Row } from "./table.ts";
 
 const LIMITS = ["bytes_per_second", "records_per_second", "active_series"];
@@ -87,7 +87,7 @@ function addAudit(program: Command, console: Console): void {
 
 /** The organisation of this name or id, as operator. */
 export async function orgOf(console: Console, organisation: string): Promise<Org> {
-  const all = (await console.client().all("/api/orgs")) as unknown as Org[];
+  const all = await console.client().all<Org>("/api/orgs");
   const org = all.find(({ org_id, name }) => org_id === organisation || name === organisation);
   if (!org) throw new Problem(`there is no organisation ${organisation}: \`atherops orgs\` lists them`);
   return org;

@@ -8,19 +8,16 @@ import { addApplyCommands } from "./apply-commands.ts";
 import { type Console, consoleOf, type GlobalOptions } from "./output.ts";
 import { addEnrolmentCommands } from "./enrolment-commands.ts";
 import { addNotificationCommands } from "./notification-commands.ts";
-import { readPassword } from "./password-input.ts";
+import { checkSessionPlace, readPassword, removeSession, type Session } from "./credentials.ts";
 import { addOrganisationCommands } from "./organisation-commands.ts";
-import { addIngestTokenCommands } from "./ingest-token-commands.ts";
-import { addReadTokenCommands } from "./read-token-commands.ts";
+import { addIngestTokenCommands, addReadTokenCommands } from "./token-commands.ts";
 import { addRuleCommands } from "./rule-commands.ts";
-import { Interrupted, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
+import { asTyped, Interrupted, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
 import { addLogCommands } from "./log-commands.ts";
 import { addMetricsCommand } from "./metrics-command.ts";
 import { addServiceCommands } from "./service-commands.ts";
 import { addTraceCommands } from "./trace-commands.ts";
-import { checkSessionPlace, removeSession, type Session } from "./session-file.ts";
 import { loginBySso } from "./sso-login.ts";
-import { asTyped } from "./typed-name.ts";
 import type { World } from "./settings.ts";
 
 const EXAMPLES = `

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { createLog } from "../operations/log.ts";
 import { createApp } from "../http/app.ts";
-import { follow } from "./follow.ts";
+import { follow } from "./query-rows.ts";
 import { Client } from "./client.ts";
 import type { World } from "./settings.ts";
 import { type Ran, runClient, type RunOptions } from "./run-client.fixture.ts";

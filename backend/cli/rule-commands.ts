@@ -1,13 +1,11 @@
 // `atherops rules`: alert rules, one at a time. Invariant: a rule is found by its name or its id; an update changes what is given and
 // nothing else.
-import { Option, type Command } from "commander";
-import { yamlOf } from "./alerting-file.ts";
-import type { Existing, Thing } from "./alerting-plan.ts";
+import { type Command, Option } from "commander";
+import { type Existing, type Thing, yamlOf } from "./alerting-file.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
-import { type LogConditionOptions, logsGiven, withLogOptions } from "./log-condition.ts";
+import { existingRules, type LogConditionOptions, logsGiven, rulePath, RULES, SEVERITIES, tried, withLogOptions } from "./rule.ts";
 import type { Console } from "./output.ts";
-import { rowLimit, sinceStart } from "./query-range.ts";
-import { existingRules, rulePath, RULES, SEVERITIES, tried } from "./rule-kind.ts";
+import { rowLimit, sinceStart } from "./query-rows.ts";
 import { type Row, shortened } from "./table.ts";
 
 interface RuleOptions extends LogConditionOptions {

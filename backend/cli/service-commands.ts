@@ -1,7 +1,7 @@
 // `atherops services`: rate, errors and latency of services, of the operations of one, and the map of who calls whom.
 import { Option, type Command } from "commander";
 import { columnsOf, type Console } from "./output.ts";
-import { sinceStart } from "./query-range.ts";
+import { sinceStart } from "./query-rows.ts";
 import { shapeOfNumbers } from "./sparkline.ts";
 import type { Row } from "./table.ts";
 

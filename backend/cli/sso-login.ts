@@ -9,7 +9,7 @@ import { createServer } from "../../common/http.ts";
 import { Interrupted, Problem } from "./cli-error.ts";
 import type { Client } from "./client.ts";
 import type { World } from "./settings.ts";
-import type { Session } from "./session-file.ts";
+import type { Session } from "./credentials.ts";
 
 /** As long as the backend waits for the identity provider. */
 const WAIT_MS = 600_000;

@@ -1,10 +1,10 @@
-// A live tail of logs over server-sent events. Invariant: a record is printed once and none is left out without a word, also over
-// connections that are lost: the backend is asked to go on after the last event. It ends by the signal, and by what does not pass by itself.
+// A live tail of logs over server-sent events. Invariants: a record is printed once, and a gap is reported, even if connections are lost:
+// the client asks the backend to continue after the last event. An event is delivered when it is complete, and is at most MAX_EVENT_LENGTH
+// long. The tail ends by the signal, or by an error that a retry cannot fix.
 import { once } from "node:events";
 import { pause } from "../../common/loop.ts";
 import { PassingProblem, Problem } from "./cli-error.ts";
 import type { CallOptions, Client } from "./client.ts";
-import { serverEvents } from "./events.ts";
 import type { Console } from "./output.ts";
 import { harmlessJson, type Row } from "./table.ts";
 
@@ -125,4 +125,42 @@ function failureOf(data: string): Problem {
 /** A connection that breaks off is a failure of the system, not of the request. */
 function passing(error: unknown): unknown {
   return error instanceof TypeError ? new PassingProblem("the connection was lost", { cause: error }) : error;
+}
+
+export interface ServerEvent {
+  /** `message` where the server names none. */
+  readonly name: string;
+  readonly id: string | undefined;
+  readonly data: string;
+}
+
+/** The backend's own events have 512 KiB at most. */
+const MAX_EVENT_LENGTH = 4 * 1024 * 1024;
+
+/** `alive` is called for whatever comes, comments too. */
+export async function* serverEvents(body: AsyncIterable<Uint8Array>, alive: () => void): AsyncGenerator<ServerEvent> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const chunk of body) {
+    alive();
+    rest += decoder.decode(chunk, { stream: true });
+    const parts = rest.split("\n\n");
+    rest = parts.pop() ?? "";
+    if (rest.length > MAX_EVENT_LENGTH) throw new Problem("the response is not a tail; is the URL right?");
+    for (const part of parts) {
+      const event = eventOf(part);
+      if (event) yield event;
+    }
+  }
+}
+
+/** Undefined for comments alone. */
+function eventOf(text: string): ServerEvent | undefined {
+  const fields = new Map<string, string[]>();
+  for (const line of text.split("\n")) {
+    const [, name, value = ""] = /^([a-z]+)(?:: ?(.*))?$/s.exec(line) ?? [];
+    if (name !== undefined) fields.set(name, [...(fields.get(name) ?? []), value]);
+  }
+  const data = fields.get("data");
+  return data && { name: fields.get("event")?.at(-1) ?? "message", id: fields.get("id")?.at(-1), data: data.join("\n") };
 }

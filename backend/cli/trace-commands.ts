@@ -1,9 +1,9 @@
 // `atherops traces` lists spans, `atherops traces search` lists traces, `atherops trace ID` shows one trace as a waterfall.
-import { Option, type Command } from "commander";
+import { type Command, Option } from "commander";
+import type { Page } from "./client.ts";
 import { WrongUsage } from "./cli-error.ts";
 import { columnsOf, type Console } from "./output.ts";
-import { labels, newest, rowLimit, sinceStart } from "./query-range.ts";
-import { type RangeOptions, read, withRange } from "./read-rows.ts";
+import { labels, newest, type RangeOptions, read, rowLimit, sinceStart, withRange } from "./query-rows.ts";
 import { visible } from "./table.ts";
 import { type TraceSpan, waterfall } from "./waterfall.ts";
 
@@ -129,8 +129,8 @@ async function showTrace(console: Console, id: string, limit: number): Promise<v
   const spans: TraceSpan[] = [];
   let next: string | undefined = `/query/traces/${id}`;
   while (next !== undefined && spans.length < limit) {
-    const page: Awaited<ReturnType<typeof client.page>> = await client.page(next);
-    spans.push(...(page.rows as unknown as TraceSpan[]));
+    const page: Page<TraceSpan> = await client.page(next);
+    spans.push(...page.rows);
     next = page.next;
   }
   const shown = spans.slice(0, limit);

@@ -21,7 +21,7 @@ export function LoginDialog() {
       <p>Log in again to go on. What you have typed is still there.</p>
       <LoginForm email={user.value?.email} />
       <button type="button" class="plain" onClick={() => void logOut()}>
-        Log in as somebody else
+        Log in as another user
       </button>
     </Dialog>
   );

@@ -12,8 +12,8 @@ import { Boundary, lazy } from "./parts/screens.tsx";
 import { hasEnded } from "./state/ended.ts";
 import { isHelpOpen, listenToKeys } from "./state/keys.ts";
 import { address, go, route } from "./state/route.ts";
+import { pageTitle } from "./state/screens.ts";
 import { findSession, logInByLink, problem, user } from "./state/session.ts";
-import { titleOf } from "./state/title.ts";
 
 const Administration = lazy(async () => (await import("./administration/screen.tsx")).Administration);
 const Alerts = lazy(async () => (await import("./alerts/screen.tsx")).Alerts);
@@ -87,7 +87,7 @@ effect(() => {
   const { screen, id } = route.value;
   if (screen === "login" && id) void logInByLink(id);
 });
-effect(() => void (document.title = titleOf(route.value)));
+effect(() => void (document.title = pageTitle(route.value)));
 if (route.peek().screen !== "login") void findSession();
 const app = document.querySelector("#app") as HTMLElement;
 app.textContent = "";

@@ -1,31 +1,23 @@
-// The frame of every screen: where one can go, who one is, how it looks.
+// The header of every screen: links to the screens, the user and the organisation, and the choices of time zone and colours; and the dialog
+// that lists the keys. The screens themselves are listed in state/screens.ts.
 import { signal } from "@preact/signals";
 import { isHelpOpen } from "./state/keys.ts";
 import { address, route } from "./state/route.ts";
+import { screenNamed, SCREENS } from "./state/screens.ts";
 import { utc } from "./state/time.ts";
 import { Dialog } from "./parts/common.tsx";
 import { logOut, user } from "./state/session.ts";
 
-const SCREENS = [
-  ["overview", "Overview", "o"],
-  ["services", "Services", "v"],
-  ["fleet", "Fleet", "f"],
-  ["logs", "Logs", "l"],
-  ["traces", "Traces", "t"],
-  ["metrics", "Metrics", "m"],
-  ["alerts", "Alerts", "a"],
-  ["settings", "Settings", "s"],
-] as const;
+const IN_NAVIGATION = SCREENS.filter(({ key }) => key !== undefined);
 
-const scheme = signal(localStorage.getItem("atherops.scheme") ?? "");
-scheme.subscribe((chosen) => {
+/** Colours that the user chose: `light`, `dark`, or empty for the choice of the operating system. */
+const colourScheme = signal(localStorage.getItem("atherops.scheme") ?? "");
+colourScheme.subscribe((chosen) => {
   document.documentElement.dataset["scheme"] = chosen;
   localStorage.setItem("atherops.scheme", chosen);
 });
 
 export function Navigation() {
-  const at = route.value.screen === "add" ? "fleet" : route.value.screen;
-  const { from, to } = Object.fromEntries(route.value.query);
   return (
     <header class="top">
       <a
@@ -35,34 +27,10 @@ export function Navigation() {
       >
         To the content
       </a>
-      <nav aria-label="Screens">
-        {SCREENS.map(([screen, label, key]) => (
-          <a
-            key={screen}
-            // The stretch of time goes along: what was seen in one signal is looked for in another.
-            href={address(screen, ["services", "logs", "traces", "metrics"].includes(screen) ? { from, to } : {})}
-            aria-current={at === screen ? "page" : undefined}
-            title={`g ${key}`}
-          >
-            {label}
-          </a>
-        ))}
-      </nav>
+      <ScreenLinks />
       <div class="who">
-        <button
-          type="button"
-          class="small"
-          aria-pressed={utc.value}
-          onClick={() => (utc.value = !utc.value)}
-          title="Times in UTC or in your zone"
-        >
-          {utc.value ? "UTC" : "local time"}
-        </button>
-        <select aria-label="Colours" value={scheme.value} onChange={(event) => (scheme.value = event.currentTarget.value)}>
-          <option value="">system</option>
-          <option value="light">light</option>
-          <option value="dark">dark</option>
-        </select>
+        <TimeZoneButton />
+        <ColourChoice />
         <span class="quiet org" title={user.value?.email}>
           {user.value?.org.name} · {user.value?.role}
         </span>
@@ -77,8 +45,47 @@ export function Navigation() {
   );
 }
 
+function ScreenLinks() {
+  const { screen: open, query } = route.value;
+  const current = screenNamed(open)?.parent ?? open;
+  const { from, to } = Object.fromEntries(query);
+  return (
+    <nav aria-label="Screens">
+      {IN_NAVIGATION.map(({ name, title, key, keepsRange }) => (
+        <a
+          key={name}
+          href={address(name, keepsRange ? { from, to } : {})}
+          aria-current={name === current ? "page" : undefined}
+          title={`g ${key}`}
+        >
+          {title}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+function TimeZoneButton() {
+  const title = "Times in UTC or in your zone";
+  return (
+    <button type="button" class="small" aria-pressed={utc.value} onClick={() => (utc.value = !utc.value)} title={title}>
+      {utc.value ? "UTC" : "local time"}
+    </button>
+  );
+}
+
+function ColourChoice() {
+  return (
+    <select aria-label="Colours" value={colourScheme.value} onChange={(event) => (colourScheme.value = event.currentTarget.value)}>
+      <option value="">system</option>
+      <option value="light">light</option>
+      <option value="dark">dark</option>
+    </select>
+  );
+}
+
 const HELP = [
-  ["g, then o v f l t m a s", "to overview, services, fleet, logs, traces, metrics, alerts, settings"],
+  [`g, then ${IN_NAVIGATION.map(({ key }) => key).join(" ")}`, `to ${IN_NAVIGATION.map(({ title }) => title.toLowerCase()).join(", ")}`],
   ["/", "into the query"],
   ["j k", "next and previous row"],
   ["Enter", "open the row"],
@@ -86,6 +93,7 @@ const HELP = [
   ["?", "this list"],
 ] as const;
 
+/** The list of keys, which `?` opens. */
 export function Help() {
   return (
     <Dialog title="Keys" onClose={() => (isHelpOpen.value = false)}>

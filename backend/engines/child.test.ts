@@ -171,10 +171,10 @@ test("a child that came back while its note could not be written is not started 
 
 test("a process that only has the recorded id is left alone", async () => {
   using folder = temporaryFolder();
-  const stranger = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore" });
+  const otherProcess = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore" });
   const options = await optionsIn(folder.path);
-  writeFileSync(options.pidFile, JSON.stringify({ pid: stranger.pid, startTime: "1", commandLine: "something else" }));
+  writeFileSync(options.pidFile, JSON.stringify({ pid: otherProcess.pid, startTime: "1", commandLine: "something else" }));
   await using child = await superviseChild(options);
-  expect([child.running, isRunning(stranger.pid)]).toEqual([true, true]);
-  stranger.kill("SIGKILL");
+  expect([child.running, isRunning(otherProcess.pid)]).toEqual([true, true]);
+  otherProcess.kill("SIGKILL");
 });

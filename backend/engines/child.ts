@@ -1,16 +1,18 @@
-// Keeps one engine program (victoria-metrics, vmalert) running as a child: found, started, watched, restarted with backoff, stopped.
-// Invariant: at most one such child runs per pid file, and none outlives a clean stop.
+// Keeps one engine program (victoria-metrics, vmalert) running as a child process: finds, starts, probes and stops it, and restarts it with
+// backoff. Invariant: at most one child runs per pid file, and none outlives a clean stop.
+import { spawnSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, isAbsolute } from "node:path";
 import { execa } from "execa";
+import { isExecutable } from "../../common/files.ts";
 import { ask } from "../../common/http.ts";
 import { Loop, pause, pollUntil } from "../../common/loop.ts";
 import { maskSecrets } from "../../common/mask.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Log } from "../operations/log.ts";
-import { loginOf } from "./engine-login.ts";
+import { loginOf } from "./engine-http.ts";
+import { StartError } from "../startup-error.ts";
 import { announceChild, endOrphan, forgetChild, recordChild } from "./orphan.ts";
-import { findProgram } from "./program.ts";
 
 export interface ChildOptions {
   /** The engine's name in logs and errors, e.g. `victoria-metrics`. */
@@ -249,4 +251,22 @@ class SupervisedChild implements EngineChild {
     const lines = this.#lastLines.length > 0 ? `; its last lines:\n${this.#lastLines.map((line) => `  ${line}`).join("\n")}` : "";
     return new Error(`${this.#options.name} ${what}${lines}`);
   }
+}
+
+/** The first candidate that can be executed: a path, or a name that is searched on PATH. Throws a StartError that says what to install or set. */
+export function findProgram(name: string, candidates: readonly string[]): string {
+  for (const candidate of candidates) {
+    const path = isAbsolute(candidate) || candidate.includes("/") ? candidate : onPath(candidate);
+    if (path && isExecutable(path)) return path;
+  }
+  const variable = `${name.toUpperCase().replaceAll("-", "_")}_PATH`;
+  throw new StartError(
+    `${name} is not installed: none of ${candidates.join(", ")} can be executed; set ${variable} to the program, or run hack/fetch-tools.ts to bring it`,
+  );
+}
+
+// The shell looks it up, because PATH belongs to the process and only settings.ts reads the environment.
+function onPath(name: string): string | undefined {
+  const found = spawnSync("/bin/sh", ["-c", 'command -v -- "$1"', "sh", name], { encoding: "utf8" });
+  return found.status === 0 ? found.stdout.trim() : undefined;
 }

@@ -1,11 +1,29 @@
-// undici's connection pool and nothing else of it, for what speaks HTTP to engines. Invariant: its index is not loaded, for it brings
-// fetch, WebSocket, caches and mocks along: 5 MB resident, and a fiftieth of the backend's start. The folder `lib` is undici's own and not its
-// interface: package.json names the version exactly, and http-pool.test.ts drives this in a process that loads nothing else.
+// undici's connection pool, and its agent for an outgoing proxy, without the rest of undici. Invariant: undici's index is not loaded, because it
+// brings fetch, WebSocket, caches and mocks: 5 MB resident, and a fiftieth of the backend's start. The folder `lib` is not undici's public
+// interface: package.json pins the exact version, and http-pool.test.ts uses the pool in a process that loads nothing else.
 import request from "undici/lib/api/api-request.js";
 import Dispatcher from "undici/lib/dispatcher/dispatcher.js";
 import Pool from "undici/lib/dispatcher/pool.js";
 
 export { Pool };
 
-// As undici's index does for its whole API.
+// undici's index does the same for its whole API.
 Object.assign(Dispatcher.prototype, { request });
+
+export type ProxyAgentClass = typeof import("undici/lib/dispatcher/proxy-agent.js").default;
+
+/** The agent for an outgoing proxy; imported only here, because few installations set a proxy. */
+export async function loadProxyAgent(): Promise<ProxyAgentClass> {
+  const [{ default: connect }, { default: ProxyAgent }] = await Promise.all([
+    import("undici/lib/api/api-connect.js"),
+    import("undici/lib/dispatcher/proxy-agent.js"),
+  ]);
+  // A proxy's tunnel is opened with it.
+  Object.assign(Dispatcher.prototype, { connect });
+  return ProxyAgent;
+}
+
+/** A pool for the connection to the proxy, which must answer the request for a tunnel in time. */
+export function proxyPool(origin: URL, options: object, timeoutMs: number): Pool {
+  return new Pool(origin, { ...options, headersTimeout: timeoutMs });
+}

@@ -1,6 +1,6 @@
 // Finds and ends the engine child that a killed backend left behind. Invariant: no engine is started before there is a note by which it
 // can be found again; a process is ended only if its start time and command line are the recorded ones, so that a reused process id
-// never hits a stranger. A backend that dies, or has a full disk, before it knows the id leaves a note without one: then it is the
+// never hits another program. A backend that dies, or has a full disk, before it knows the id leaves a note without one: then it is the
 // process with exactly that command line in the same working directory.
 import { readFileSync, readlinkSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { pollUntil } from "../../common/loop.ts";

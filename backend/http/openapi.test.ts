@@ -2,7 +2,7 @@ import type { FastifyInstance } from "fastify";
 import { beforeAll, expect, test } from "vitest";
 import { addRoutesToApi } from "../alerting/mount.ts";
 import { createRuleRoutes } from "../alerting/routes.ts";
-import { registerEnrolmentRoutes } from "../tenants/enrolment/routes.ts";
+import { registerEnrolmentRoutes } from "../tenants/routes.ts";
 import { createLog } from "../operations/log.ts";
 import { registerMetricsRoutes } from "../query/prometheus/routes.ts";
 import { closeRoutes, createApp } from "./app.ts";

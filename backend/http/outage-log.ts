@@ -1,7 +1,10 @@
-// Logs an outage that requests run into as a few lines instead of one line per failed request: at its beginning (with the cause), every
-// 30 s while it lasts, and when no request has failed for that long. Invariant: every failed request is counted.
+// Logging of requests. `OutageLog` logs an outage that requests run into as a few lines instead of one per failed request: at its beginning
+// (with the cause), every 30 s while it lasts, and when no request has failed for that long; every failed request is counted. `RequestLog`
+// adds the id of the request to its lines; it creates the child logger on first use, because pino serialises its bindings and most requests
+// log nothing.
 import { Outage } from "../../common/outage.ts";
 import type { Log } from "../operations/log.ts";
+import type { FastifyBaseLogger } from "fastify";
 
 const INTERVAL_MS = 30_000;
 
@@ -65,4 +68,56 @@ export class OutageLog implements Disposable {
 function describeCause(error: unknown): string {
   const { message, cause } = error instanceof Error ? error : new Error(String(error));
   return cause instanceof Error ? `${message}: ${cause.message}` : message;
+}
+
+type ChildArguments = Parameters<FastifyBaseLogger["child"]>;
+type LogArguments = [object, string?];
+
+export class RequestLog {
+  readonly #log: FastifyBaseLogger;
+  readonly #childArguments: ChildArguments;
+  #child: FastifyBaseLogger | undefined;
+
+  constructor(log: FastifyBaseLogger, ...childArguments: ChildArguments) {
+    this.#log = log;
+    this.#childArguments = childArguments;
+  }
+
+  get level(): string {
+    return this.#own().level;
+  }
+
+  fatal(...line: LogArguments): void {
+    this.#own().fatal(...line);
+  }
+
+  error(...line: LogArguments): void {
+    this.#own().error(...line);
+  }
+
+  warn(...line: LogArguments): void {
+    this.#own().warn(...line);
+  }
+
+  info(...line: LogArguments): void {
+    this.#own().info(...line);
+  }
+
+  debug(...line: LogArguments): void {
+    this.#own().debug(...line);
+  }
+
+  trace(...line: LogArguments): void {
+    this.#own().trace(...line);
+  }
+
+  silent(): void {}
+
+  child(...childArguments: ChildArguments): FastifyBaseLogger {
+    return this.#own().child(...childArguments);
+  }
+
+  #own(): FastifyBaseLogger {
+    return (this.#child ??= this.#log.child(...this.#childArguments));
+  }
 }

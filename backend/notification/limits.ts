@@ -14,11 +14,9 @@ export const MAX_RECIPIENTS = 20;
 /** Channels of an organisation. */
 export const MAX_CHANNELS_PER_ORG = 100;
 
-// channels/email-text.ts
+// channels/email.ts
 /** Characters of an e-mail's subject. */
 export const MAX_EMAIL_SUBJECT_LENGTH = 200;
-
-// channels/email.ts
 /** Response of the mail server. */
 export const MAX_SMTP_RESPONSE_BYTES = 64 * 1024;
 
@@ -33,8 +31,6 @@ export const MAX_MESSAGE_TEXT_LENGTH = 8000;
 export const MAX_TEMPLATE_PLACEHOLDERS = 100;
 /** Characters of a value in a rendered template. */
 export const MAX_TEMPLATE_VALUE_LENGTH = 300;
-
-// channels/message-text.ts
 /** Characters of a label or annotation in a message. */
 export const MAX_MESSAGE_VALUE_LENGTH = 300;
 
@@ -50,7 +46,7 @@ export const MAX_DEDUP_KEY_LENGTH = 255;
 /** PagerDuty's own limit. */
 export const MAX_SUMMARY_LENGTH = 1024;
 
-// channels/resolve-host.ts
+// channels/permitted-addresses.ts
 /** Addresses of a receiver that are tried in turn. */
 export const MAX_TRIED_ADDRESSES = 8;
 /** Addresses of a receiver that are checked: a tenant's name server may return thousands. */
@@ -78,17 +74,15 @@ export const MAX_ERROR_LENGTH = 500;
 /** Deliveries of an organisation that are kept. */
 export const MAX_DELIVERIES_PER_ORG = 10_000;
 
-// intake/alerts-endpoint.ts
-/** More than the alerts of one rule in vmalert, escaped as JSON. */
-export const MAX_POSTED_ALERTS_BYTES = 32 * 1024 * 1024;
-/** Requests with alerts that wait to be stored. */
-export const MAX_WAITING_POSTS = 1000;
-
-// intake/evaluated.ts
+// intake/evaluations.ts
 /** Groups in one request by name; if there are more, all are requested. */
 export const MAX_NAMED_GROUPS = 50;
 
 // intake/intake-listener.ts
+/** More than the alerts of one rule in vmalert, escaped as JSON. */
+export const MAX_POSTED_ALERTS_BYTES = 32 * 1024 * 1024;
+/** Requests with alerts that wait to be stored. */
+export const MAX_WAITING_POSTS = 1000;
 /** The evaluator vmalert evaluates rules of many organisations concurrently. */
 export const MAX_INTAKE_CONNECTIONS = 512;
 
@@ -112,12 +106,6 @@ export const MAX_ALERT_ANNOTATIONS = 32;
 /** Characters of an annotation. */
 export const MAX_ALERT_ANNOTATION_LENGTH = 2048;
 
-// model/compose.ts
-/** Alerts that one message lists. */
-export const MAX_ALERTS_PER_MESSAGE = 100;
-/** Text of one message. */
-export const MAX_MESSAGE_BYTES = 64 * 1024;
-
 // model/matchers.ts
 /** Matchers of a route or a silence. */
 export const MAX_MATCHERS = 20;
@@ -127,6 +115,12 @@ export const MAX_MATCHER_LENGTH = 1000;
 export const MAX_EXPRESSION_STEPS = 12;
 /** Characters, classes and groups of all expressions, each as often as it is repeated: RE2JS compiles so many in about 10 ms. */
 export const MAX_EXPRESSION_PARTS = 2000;
+
+// model/message.ts
+/** Alerts that one message lists. */
+export const MAX_ALERTS_PER_MESSAGE = 100;
+/** Text of one message. */
+export const MAX_MESSAGE_BYTES = 64 * 1024;
 
 // model/organisation-rows.ts
 /** Expressions in routes and active silences: each is evaluated for every alert. */
@@ -156,12 +150,10 @@ export const MAX_GROUP_LABELS = 20;
 /** Text of one route. */
 export const MAX_ROUTE_BYTES = 8 * 1024;
 
-// routing/silence-body.ts
+// routing/silences.ts
 /** Text of one silence. */
 export const MAX_SILENCE_BYTES = 4096;
 /** Duration of a silence. */
 export const MAX_SILENCE_MS = 366 * 86_400_000;
-
-// routing/silence-store.ts
 /** Silences of an organisation; the same number of ended ones is kept. */
 export const MAX_SILENCES_PER_ORG = 500;

@@ -97,7 +97,7 @@ describeOnEachStore((store) => {
     await eventually(`${count} messages`, async () => sent.length >= count);
     return sent;
   };
-  /** Time passes; whoever polls finds out. */
+  /** Moves the clock forward; pollers notice it. */
   const pass = (ms: number): void => {
     nowMs += ms;
     notification?.wake();
@@ -118,7 +118,7 @@ describeOnEachStore((store) => {
   };
   const hosts = ({ alerts }: Message): string[] => alerts.map(({ labels, status }) => `${labels["host"]} ${status}`).sort();
 
-  test("alerts fire, are told together, silenced, told again when the silence ends, and told once when they are over", async () => {
+  test("alerts fire, are notified as a group, silenced, notified again when the silence ends, and resolved once", async () => {
     const org = await notifiedOrg(database.tables());
     await start();
     expect(await post([fires(org, "a")])).toBe(200);
@@ -256,7 +256,7 @@ describeOnEachStore((store) => {
     await eventually("both are noted", async () => (await both()) === "delivered 2,delivered 1");
   });
 
-  test("after an hour it is given up and what still fires is told anew; a refusal for good is not tried again", async () => {
+  test("after an hour delivery is given up and alerts that still fire are notified again; a permanent refusal is not retried", async () => {
     const org = await notifiedOrg(database.tables(), { waitSeconds: 0 });
     answer = async () => ({ delivered: false, retry: true, error: "no answer" });
     await start();
@@ -309,7 +309,7 @@ describeOnEachStore((store) => {
     expect(second && hosts(second)).toEqual(["a resolved"]);
   });
 
-  test("after the machine stood still nothing is told as over, before telemetry had time to come again", async () => {
+  test("after the machine was suspended no alert is resolved before telemetry had time to arrive again", async () => {
     const org = await notifiedOrg(database.tables(), { waitSeconds: 0, intervalSeconds: 0 });
     await start();
     await eventually("the evaluator is seen", async () => notification?.isEvaluatorUp);
@@ -368,7 +368,7 @@ describeOnEachStore((store) => {
     expect(second?.status).toBe("resolved");
   });
 
-  test("a channel that asks for it is told that alerting lives, once each time, and not while nothing is evaluated", async () => {
+  test("a channel with a heartbeat gets it once per interval, and not while nothing is evaluated", async () => {
     await notifiedOrg(database.tables(), { heartbeatSeconds: 3600 });
     await start();
     expect(await messages(1)).toMatchObject([{ purpose: "heartbeat", alerts: [], groupKey: "heartbeat" }]);

@@ -3,17 +3,16 @@
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Log } from "../operations/log.ts";
-import { alertsHandler, type AlertsHandler } from "./intake/alerts-endpoint.ts";
+import { alertsHandler, type AlertsHandler } from "./intake/intake-listener.ts";
 import { ChannelsInUse } from "./model/channels-in-use.ts";
-import { freeClaims, type ChannelRow } from "./delivery/delivery-store.ts";
+import { type ChannelRow, freeClaims } from "./delivery/delivery-store.ts";
 import { Dispatcher } from "./routing/dispatcher.ts";
-import type { Evaluator } from "./intake/evaluated.ts";
+import { type Evaluator, CompletedEvaluations } from "./intake/evaluations.ts";
 import { EvaluatorWatch } from "./intake/evaluator-watch.ts";
-import { AcknowledgedEvaluations } from "./intake/acknowledged-evaluations.ts";
-import { makeHeartbeats, type HeartbeatOptions } from "./delivery/heartbeats.ts";
-import { Intake, type DropReason } from "./intake/intake.ts";
+import { type HeartbeatOptions, makeHeartbeats } from "./delivery/heartbeats.ts";
+import { type DropReason, Intake } from "./intake/intake.ts";
 import type { OpenChannel, Send } from "./model/message.ts";
-import { Outbox, type AttemptResult, type OutboxTiming } from "./delivery/outbox.ts";
+import { type AttemptResult, Outbox, type OutboxTiming } from "./delivery/outbox.ts";
 import { forgetOld } from "./delivery/retention.ts";
 import type { NotificationDb } from "./model/table.ts";
 
@@ -76,11 +75,11 @@ export async function startNotification(options: NotificationOptions): Promise<N
     if (refused > 0) counts.refusedGroups(refused);
     if (messages > 0) outbox.wake();
   };
-  const evaluations = new AcknowledgedEvaluations(evaluator, nowMs);
+  const completed = new CompletedEvaluations(evaluator, nowMs);
   const dispatcher: Dispatcher = started.use(
     new Dispatcher({
       ...common,
-      evaluatedUntil: async (orgId, ruleIds) => (watch.isSettled ? await evaluations.of(orgId, ruleIds) : undefined),
+      completedUntil: async (orgId, ruleIds) => (watch.isSettled ? await completed.read(orgId, ruleIds) : undefined),
       intervalMs: options.intervalMs,
       externalUrl,
       planned,

@@ -69,7 +69,7 @@ test("alive is not ready: when no engine answers, only /readyz is 503", async ()
   ]);
 });
 
-test("an engine that is away is told once, however often it is asked for, and that it has recovered", async () => {
+test("an unavailable engine is logged once, however often it is probed, and once more when it has recovered", async () => {
   const lines: string[] = [];
   const log = createLog("info", "test", { write: (line) => void lines.push(line) });
   let isAway = true;
@@ -136,7 +136,7 @@ test("a busy port is one sentence naming the setting", async () => {
   other.close();
 });
 
-test("whoever holds connections keeps no probe out, and no more than so many are open", async () => {
+test("a client that holds connections does not keep probes out, and open connections are limited", async () => {
   await using health = await healthWith();
   const open = new Set<ReturnType<typeof connect>>();
   for (let index = 0; index < 300; index += 1) {

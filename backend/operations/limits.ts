@@ -1,10 +1,10 @@
 // What bounds backend/operations/. docs/reference/limits.md is made from this file: each limit has one sentence, and its unit is in its name.
 
-// backup/held.ts
+// backup/snapshot-protocol.ts
 /** A line of the protocol between a backup and the running backend. */
 export const MAX_LINE_BYTES = 16 * 1024;
 
-// backup/hold-server.ts
+// backup/snapshot-server.ts
 /** A snapshot takes disk space, because merged and expired parts cannot be freed. */
 export const MAX_SNAPSHOT_MS = 12 * 60 * 60_000;
 /** Backup processes that connect at one time. */

@@ -6,7 +6,7 @@ export type Signal = "metrics" | "logs" | "traces";
 
 const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** What is read at each scrape, without its prefix, and what it tells. Here rather than where it is counted, for docs/reference. */
+/** Metrics that are read at each scrape: name without prefix → help text. They are listed here so that docs/reference can be generated. */
 export const READ_AT_SCRAPE = {
   ingest_held_bytes: "Bytes of ingest bodies held in memory.",
   ingest_requests_in_flight: "Ingest requests being read or stored.",
@@ -124,7 +124,7 @@ function killedJobsCounter(registers: Registry[]): OwnMetrics["sandboxJobKilled"
 function alertingCounters(registers: Registry[]): Pick<OwnMetrics, "logsCounted" | "notified" | "notificationDropped"> {
   const counts = new Counter({
     name: "atherops_log_rule_counts_total",
-    help: "Counts of log records for alert rules, by how they ended: counted, failed (told in the rule's status).",
+    help: "Counts of log records for alert rules, by how they ended: counted, failed (reported in the rule's status).",
     labelNames: ["result"],
     registers,
   });

@@ -4,7 +4,7 @@
 /** Lifetime of a read token. */
 export const MAX_READ_TOKEN_TTL_MS = 365 * 86_400_000;
 
-// accounts/row-limit.ts
+// accounts/orgs.ts
 /** Rows of each kind per organisation; a list of this length has a few megabytes. */
 export const MAX_ROWS_PER_ORG = 5000;
 

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { fstatSync, openSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Told } from "../../backend/start-channel.ts";
+import type { ParentMessage } from "../../backend/start-channel.ts";
 import { StartError } from "./listeners.ts";
 
 const ROOT = dirname(dirname(import.meta.dirname));
@@ -63,7 +63,7 @@ export class Program implements AsyncDisposable {
     if (!this.#stopping.aborted) throw this.#ended();
   }
 
-  send(message: Told): void {
+  send(message: ParentMessage): void {
     if (this.#child.connected) this.#child.send(message);
   }
 

@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { newName } from "../../backend/operations/backup/backup-series.ts";
+import { newName } from "../../backend/operations/backup/backup-schedule.ts";
 import { backendPlace, type BackendPlace, startBackend } from "../fixtures/backend-process.ts";
 import { call, eventually, temporaryFolder } from "../fixtures/processes.ts";
 

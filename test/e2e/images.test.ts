@@ -21,8 +21,8 @@ async function within(image: string, command: string): Promise<string> {
 }
 
 test.each([
-  [`atherops-backend:${version}`, 800],
-  [`atherops-backend:${version}-lean`, 250],
+  [`atherops-backend:${version}`, 720],
+  [`atherops-backend:${version}-lean`, 200],
   [`atherops-agent:${version}`, 160],
 ])(
   "%s has at most %i MiB of files except the collector, authorities for TLS, no program that makes its caller another user",

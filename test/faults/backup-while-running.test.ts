@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, describe, expect, test } from "vitest";
 import { HOST_HEARTBEAT_PATH } from "../../common/protocol/enrolment.ts";
 import { sign } from "../../common/protocol/signature.ts";
-import { askForHold } from "../../backend/operations/backup/hold-client.ts";
+import { requestSnapshot } from "../../backend/operations/backup/snapshot-client.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { backendPlace, type BackendPlace, startBackend, type Tenant } from "../fixtures/backend-process.ts";
 import { call, eventually, signedPost, TestProcess } from "../fixtures/processes.ts";
@@ -159,7 +159,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
 
   test("is refused while another is under way, and is made when that is over", async () => {
     {
-      await using _other = await askForHold(backend.dataDir);
+      await using _other = await requestSnapshot(backend.dataDir);
       expect(held()).toContain("backup-hold");
       const refused = await run(backend.place, ["backup", join(out, "refused")]);
       expect([refused.code, refused.output]).toEqual([2, expect.stringMatching(/^atherops-backend: a backup is under way since 2.*Z\n$/)]);
@@ -190,7 +190,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
   });
 
   test("ends with a sentence, and nothing left, when the backend is killed; the next start removes what was held", async () => {
-    const hold = await askForHold(backend.dataDir);
+    const hold = await requestSnapshot(backend.dataDir);
     expect(held().length).toBeGreaterThan(4);
     await backend.end("SIGKILL");
     await eventually("the loss is reported", async () => hold?.lost.aborted);
@@ -202,7 +202,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
   });
 
   test("of a backend that was killed while it was held, cold: without what was held", async () => {
-    await askForHold(backend.dataDir);
+    await requestSnapshot(backend.dataDir);
     await backend.end("SIGKILL");
     expect((await run(backend.place, ["backup", join(out, "cold")])).code).toBe(0);
     expect(held()).toEqual([]);

@@ -105,7 +105,7 @@ test("while the collector has still to come, one link logs in, and the agent fol
   expect(page.url()).toBe(`${origin}/#/overview`);
   await using other = await openPage(browser, origin, {}, REFUSED);
   await other.page.goto(link);
-  await other.page.getByText("This link logs no one in: ").waitFor();
+  await other.page.getByText("This link did not log in: ").waitFor();
   await other.page.getByLabel("Password").waitFor();
   expect(other.page.url()).not.toContain(code);
 

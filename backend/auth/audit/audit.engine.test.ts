@@ -3,17 +3,16 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import {
   accountsApp,
-  directKey,
-  makeOrg,
-  registerCluster,
   type AccountsApp,
   type Clock,
+  directKey,
+  makeOrg,
   type Org,
+  registerCluster,
 } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { createLog } from "../../operations/log.ts";
-import type { AuditTables } from "./table.ts";
-import { AuditTrail } from "./trail.ts";
+import { type AuditTables, AuditTrail } from "./trail.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -7,7 +7,7 @@ import { ApiError } from "../../errors.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursorTime, readCursor } from "../../http/list-page.ts";
 import { listResponse, TIME_SCHEMA, UUID_SCHEMA, parseUuid } from "../../http/schemas.ts";
 import { addRoute, type RouteDeclaration } from "../../http/route.ts";
-import type { AuditTable, AuditTables } from "./table.ts";
+import type { AuditTable, AuditTables } from "./trail.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 export interface AuditRoutesOptions {

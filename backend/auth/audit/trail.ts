@@ -1,16 +1,34 @@
-// Writes entries of the audit log in batches. Invariant: pending entries are limited in number and bytes. Entries of unauthenticated clients
-// (failed logins) are limited per organisation: beyond the rate only their number is stored, so an attack on one organisation cannot hide an
-// attack on another. Entries that are not stored are still in the log of the process.
+// Writes entries of the audit log in batches, and declares its table, where entries expire but are never changed. Invariant: pending
+// entries are limited in number and bytes. Entries of unauthenticated clients (failed logins) are limited per organisation: beyond the rate
+// only their number is stored, so an attack on one organisation cannot hide an attack on another. Entries that are not stored are still in
+// the log of the process.
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Insertable, type Kysely, sql } from "kysely";
+import { type ColumnType, type Insertable, type Kysely, sql } from "kysely";
 import { Outage } from "../../../common/outage.ts";
 import type { AuditEntry } from "../audit-log.ts";
-import { writeRows } from "../../engines/relational/write-rows.ts";
+import { writeRows } from "../../engines/relational/bulk-rows.ts";
 import { Batcher } from "../../engines/batcher.ts";
 import type { Log } from "../../operations/log.ts";
 import { MAX_AUDIT_ENTRIES_PER_ORG, MAX_SUBJECT_BYTES, MAX_WAITING_AUDIT_ENTRIES } from "../limits.ts";
-import type { AuditTable, AuditTables } from "./table.ts";
+
+export interface AuditTable {
+  id: string;
+  org_id: string | null;
+  at: Date;
+  action: string;
+  actor: string | null;
+  actor_id: string | null;
+  actor_org_id: string | null;
+  address: string;
+  request_id: string;
+  /** JSON text. */
+  subject: ColumnType<Record<string, unknown>, string, never>;
+}
+
+export interface AuditTables {
+  audit_log: AuditTable;
+}
 
 export const RETENTION_MS = 90 * 86_400_000;
 const ROWS = 200;

@@ -1,6 +1,7 @@
-// Authenticates requests by ingest tokens: bearer tokens of programs that cannot sign. Invariant: the token's row alone decides the
-// organisation, the identity and the signals; a request is refused before its body is read, and a removed token within 5 seconds by every
-// replica.
+// Authenticates requests by ingest tokens of programs that cannot sign: a bearer token, the password of Basic auth with any user name, or
+// X-API-Key. Invariant: the token's row alone decides the organisation, the identity and the signals; a request is refused before its body
+// is read, and a removed token within 5 seconds by every replica. A request with two different tokens is refused, so that a proxy and the
+// backend cannot disagree about its sender.
 //
 // To add another protocol that takes ingest tokens:
 // 1. `access: ingestTokens.access("metrics")` on its route (http/route.ts), so that `senderOf(request)` of request-identity.ts is the sender.
@@ -16,10 +17,10 @@ import type { RouteGuard } from "../../http/route.ts";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import type { Sender } from "../request-identity.ts";
-import { type CredentialHeaders, readIngestToken } from "./credential.ts";
 import {
   findChangedIngestTokens,
   findIngestTokens,
+  INGEST_TOKEN,
   type IngestTokenDb,
   ingestTokenHash,
   type IngestTokenRow,
@@ -163,4 +164,29 @@ function toCached(row: IngestTokenRow): CachedToken {
 
 function refused(message: string): ApiError {
   return new ApiError("invalid_token", message);
+}
+
+/** A token has 46 characters; the rest is for the user name of Basic auth. */
+const MAX_AUTHORIZATION_LENGTH = 2048;
+
+export interface CredentialHeaders {
+  readonly authorization?: string | undefined;
+  readonly "x-api-key"?: string | string[] | undefined;
+}
+
+/** Undefined if there is no token, several, or one of another form. */
+export function readIngestToken(headers: CredentialHeaders): string | undefined {
+  const { authorization, "x-api-key": apiKey } = headers;
+  const tokens = new Set([...(authorization === undefined ? [] : [fromAuthorization(authorization)]), ...[apiKey ?? []].flat()]);
+  const [token] = tokens;
+  return tokens.size === 1 && token !== undefined && INGEST_TOKEN.test(token) ? token : undefined;
+}
+
+function fromAuthorization(authorization: string): string | undefined {
+  if (authorization.length > MAX_AUTHORIZATION_LENGTH) return undefined;
+  const [, scheme = "", credential = ""] = /^(Bearer|Basic) +(\S+)$/i.exec(authorization) ?? [];
+  if (scheme.toLowerCase() !== "basic") return credential;
+  const pair = Buffer.from(credential, "base64").toString("utf8");
+  const colon = pair.indexOf(":");
+  return colon < 0 ? undefined : pair.slice(colon + 1);
 }

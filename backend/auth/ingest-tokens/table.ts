@@ -2,7 +2,7 @@
 // are stored, so a copy of the database contains no token that can be used.
 import { createHash, randomBytes } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
-import { changedRows, type Watched } from "../../engines/relational/changed-rows.ts";
+import { changedRows, type Watched } from "../../engines/relational/bulk-rows.ts";
 import type { KeyKind } from "../request-identity.ts";
 
 /** One secret of a token. */

@@ -1,24 +1,32 @@
 // Sessions of browsers: a signed cookie and a row. Invariant: the cookie is accepted only with a header that other sites cannot make a browser
 // send. A session ends after 12 hours without a request, 7 days after the login, and within 5 s if it is ended, its user is removed, or the
 // user gets a lower role or another password.
-import { randomUUID, type KeyObject } from "node:crypto";
+import { type KeyObject, randomUUID } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type JWTPayload, SignJWT } from "jose";
 import type { DatabaseOutage } from "../database-outage.ts";
-import { MAX_SESSIONS_PER_USER, MAX_SESSION_AGE_S } from "../limits.ts";
+import { MAX_SESSION_AGE_S, MAX_SESSIONS_PER_USER } from "../limits.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import { RANK, type Role, type SessionUser } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
 import { parseUuid } from "../../http/schemas.ts";
-import type { Sessions } from "./session.ts";
-import { ALGORITHM, parseClaims, isCurrentlyValid, isSigned, ISSUER, type SigningSecrets, verifyingSecrets } from "./signed-token.ts";
+import {
+  ALGORITHM,
+  isCurrentlyValid,
+  isSigned,
+  ISSUER,
+  parseClaims,
+  type Sessions,
+  type SigningSecrets,
+  verifyingSecrets,
+} from "./session.ts";
 import {
   type AccountDb,
   type AccountTables,
   type BrowserSessionRow,
-  findChangedBrowserSessions,
   findBrowserSessions,
+  findChangedBrowserSessions,
   type UserRow,
 } from "./table.ts";
 import type { Kysely } from "kysely";

@@ -1,17 +1,35 @@
-// Login by e-mail and password: POST /api/auth/login returns a session JWT, POST /api/auth/session sets the cookie of a browser. Invariant: an
-// unknown user and a wrong password get the same answer after the same work, and attempts of others never block a login (login-backoff.ts,
-// password.ts).
+// The routes of sessions: POST /api/auth/login returns a session JWT for an e-mail and password, POST /api/auth/session sets the cookie of a
+// browser, GET and DELETE /api/auth/session show and end the session of this browser. Invariant: an unknown user and a wrong password get the
+// same response after the same work, and attempts of others never block a login (login-backoff.ts, password.ts).
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
 import type { Log } from "../../operations/log.ts";
 import { audit } from "../audit-log.ts";
-import { NO_CONTENT, FORBIDDEN_CHARACTERS } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { FORBIDDEN_CHARACTERS, NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { addRoute, type RouteGuard } from "../../http/route.ts";
 import { MAX_PROXIES } from "../limits.ts";
 import { LoginBackoff } from "./login-backoff.ts";
-import { decoyHash, passwordMatches } from "./password.ts";
-import type { AccountDeps } from "./deps.ts";
-import { findUserByEmail, isFirstOperator, NO_PASSWORD, normalEmail, type UserRow } from "./table.ts";
+import { decoyHash, type HashQueue, passwordMatches } from "./password.ts";
+import { type AccountDb, type AccountTables, findUserByEmail, isFirstOperator, NO_PASSWORD, normalEmail, type UserRow } from "./table.ts";
+import type { BrowserSession, BrowserSessions } from "./browser-session.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import type { Kysely } from "kysely";
+import type { Guards } from "../request-identity.ts";
+import type { ReadTokens } from "./read-token.ts";
+import type { Sessions } from "./session.ts";
+
+export interface AccountDeps {
+  db: Kysely<AccountTables>;
+  sessions: Sessions;
+  browserSessions: BrowserSessions;
+  readTokens: Pick<ReadTokens, "issue" | "forget">;
+  guards: Pick<Guards, "user">;
+  hashQueue: HashQueue;
+  /** Unix milliseconds. */
+  now?: () => number;
+  /** Rows per page of a list. */
+  pageRows?: number;
+}
 
 const BODY_LIMIT_BYTES = 8 * 1024;
 
@@ -134,4 +152,66 @@ export function createProxyWarning(log: Pick<Log, "warn">): (request: ProxiedReq
       "login with X-Forwarded-For from an untrusted address, ignoring the header: if it is your ingress or load balancer, set TRUSTED_PROXIES (in the chart: trustedProxies), or all its clients count as one address and can delay each other's logins",
     );
   };
+}
+
+const common = { tag: "accounts" } as const;
+
+export const SESSION_SCHEMA = objectSchema({
+  email: { type: "string" },
+  role: { type: "string", enum: ["viewer", "admin", "operator"] },
+  org: objectSchema({ id: UUID_SCHEMA, name: { type: "string" } }),
+  expires_at: TIME_SCHEMA,
+});
+
+const schemas = {
+  get: {
+    ...common,
+    summary: "The session of this browser",
+    description: "`expires_at` is when the session ends if there are no more requests: after 12 hours, at most 7 days after the login.",
+    response: { 200: SESSION_SCHEMA },
+  },
+  end: { ...common, summary: "Log this browser out; all replicas refuse the session within 5 seconds", response: NO_CONTENT },
+};
+
+export function registerBrowserSessions(app: FastifyInstance, { db, guards, browserSessions }: AccountDeps): void {
+  const sessions = new WeakMap<FastifyRequest, BrowserSession>();
+  const onRequest = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    void reply.header("cache-control", "no-store");
+    const session = await browserSessions.find(request, reply);
+    if (!session) throw new ApiError("invalid_token", "no browser session: log in, and send the cookie and X-Requested-With: atherops");
+    request.user = session.user;
+    sessions.set(request, session);
+  };
+  const browser: RouteGuard = { security: ["browser"], onRequest };
+
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/auth/session",
+    access: browser,
+    ...schemas.get,
+    handler: async (request) => {
+      return await describeSession(db, sessions.get(request) as BrowserSession);
+    },
+  });
+
+  addRoute(app, guards, {
+    method: "DELETE",
+    path: "/api/auth/session",
+    access: browser,
+    ...schemas.end,
+    handler: async (request, reply) => {
+      await browserSessions.end(request, reply, sessions.get(request) as BrowserSession);
+      audit(request, "logout", {});
+      return await reply.code(204).send();
+    },
+  });
+}
+
+export async function describeSession(db: AccountDb, { user, expiresAt }: BrowserSession) {
+  const { name } = await tenantDatabase(db, user.orgId)
+    .selectFrom("orgs")
+    .select("name")
+    .where("id", "=", user.orgId)
+    .executeTakeFirstOrThrow();
+  return { email: user.email, role: user.role, org: { id: user.orgId, name }, expires_at: expiresAt.toISOString() };
 }

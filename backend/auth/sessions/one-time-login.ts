@@ -9,7 +9,7 @@ import { addRoute } from "../../http/route.ts";
 import { isLoopback } from "../../../common/host-names.ts";
 import { audit } from "../audit-log.ts";
 import { ApiError } from "../../errors.ts";
-import type { AccountDeps } from "./deps.ts";
+import type { AccountDeps } from "./login.ts";
 import { findFirstOperator } from "./table.ts";
 
 const VALID_FOR_MS = 10 * 60_000;

@@ -9,7 +9,7 @@ import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import type { ReadToken } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUuid } from "../../http/schemas.ts";
-import { ALGORITHM, parseClaims, isCurrentlyValid, isSigned, ISSUER, type SigningSecrets, verifyingSecrets } from "./signed-token.ts";
+import { ALGORITHM, parseClaims, isCurrentlyValid, isSigned, ISSUER, type SigningSecrets, verifyingSecrets } from "./session.ts";
 import { type AccountDb, findChangedReadTokens, findReadTokens, type ReadTokenRow } from "./table.ts";
 
 const AUDIENCE = "atherops-read";

@@ -1,16 +1,56 @@
-// Session JWTs: issued at login, verified on every request of a user. Invariant: algorithm, issuer and audience are fixed. The claims contain
-// the user; the current role comes from the database through auth/lookup-cache.ts, so every replica refuses a deleted or demoted user within
-// 5 seconds.
-import type { KeyObject } from "node:crypto";
-import { type JWTPayload, SignJWT } from "jose";
+// Session JWTs: issued at login, verified on every request of a user; and the functions that sign and verify tokens, which read tokens
+// share. Invariants: algorithm, issuer and audience are fixed. The claims contain the user; the current role comes from the database
+// through auth/lookup-cache.ts, so every replica refuses a deleted or demoted user within 5 seconds. Signatures are verified synchronously:
+// jose would use the thread pool that also decompresses bodies and hashes passwords, so a client that keeps the pool busy would delay every
+// reader.
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
+import { decodeJwt, decodeProtectedHeader, type JWTPayload, SignJWT } from "jose";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { MAX_CACHED_USERS } from "../limits.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUuid } from "../../http/schemas.ts";
 import type { SessionUser } from "../request-identity.ts";
-import { ALGORITHM, parseClaims, isCurrentlyValid, isSigned, ISSUER, type SigningSecrets, verifyingSecrets } from "./signed-token.ts";
 import { type AccountDb, findChangedUsers, findUsers, type UserRow } from "./table.ts";
+
+export const ALGORITHM = "HS256";
+export const ISSUER = "atherops";
+
+export interface SigningSecrets {
+  jwtSecret: Buffer;
+  /** Still accepted, but not used for new tokens. */
+  jwtPreviousSecret?: Buffer | undefined;
+}
+
+/** The secret for new tokens, then those that are only accepted. */
+export function verifyingSecrets({ jwtSecret, jwtPreviousSecret }: SigningSecrets): [KeyObject, ...KeyObject[]] {
+  return [createSecretKey(jwtSecret), ...(jwtPreviousSecret ? [createSecretKey(jwtPreviousSecret)] : [])];
+}
+
+/** The unverified claims of a JWT with this algorithm; undefined for any other text. */
+export function parseClaims(token: string): JWTPayload | undefined {
+  try {
+    const { alg, crit } = decodeProtectedHeader(token);
+    return alg === ALGORITHM && crit === undefined ? decodeJwt(token) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether the third part is the HMAC-SHA256 of the first two under one of these secrets; the header is not trusted. */
+export function isSigned(token: string, secrets: readonly KeyObject[]): boolean {
+  const at = token.lastIndexOf(".");
+  const signature = Buffer.from(token.slice(at + 1), "base64url");
+  return secrets.some((secret) => {
+    const expected = createHmac("sha256", secret).update(token.slice(0, at)).digest();
+    return signature.length === expected.length && timingSafeEqual(signature, expected);
+  });
+}
+
+/** Whether verified claims have our issuer and have not expired. */
+export function isCurrentlyValid({ iss, exp }: JWTPayload, nowMs: number): boolean {
+  return iss === ISSUER && typeof exp === "number" && exp > Math.floor(nowMs / 1000);
+}
 
 const AUDIENCE = "atherops-api";
 

@@ -5,15 +5,7 @@ import { createHash, type KeyObject, randomBytes } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { SignJWT } from "jose";
 import { MAX_ENDED_ATTEMPTS } from "../limits.ts";
-import {
-  ALGORITHM,
-  parseClaims,
-  isCurrentlyValid,
-  isSigned,
-  ISSUER,
-  type SigningSecrets,
-  verifyingSecrets,
-} from "../sessions/signed-token.ts";
+import { ALGORITHM, parseClaims, isCurrentlyValid, isSigned, ISSUER, type SigningSecrets, verifyingSecrets } from "../sessions/session.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
 
 const AUDIENCE = "atherops-oidc";
@@ -75,7 +67,7 @@ export class Attempts {
     setCookie(request, reply, { name: COOKIE, value: "", sameSite: "Lax", maxAgeS: 0 });
     const claims = isSigned(cookie, this.#secrets) ? parseClaims(cookie) : undefined;
     if (claims?.aud !== AUDIENCE || !isCurrentlyValid(claims, this.#now())) return undefined;
-    const { state, nonce, verifier, returnTo, cli } = claims as unknown as Attempt;
+    const { state, nonce, verifier, returnTo, cli } = claims as typeof claims & Attempt;
     if (this.#ended.has(state)) return "used";
     this.#rememberEnd(state, claims.exp ?? 0);
     return { state, nonce, verifier, returnTo, cli };

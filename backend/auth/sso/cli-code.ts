@@ -2,26 +2,26 @@
 // browser is redirected to the loopback port of the command line with a code, which the command line exchanges for a session. Invariant: a
 // login creates at most one session, and no code without the confirmation. A code is valid for one minute and only with the verifier whose
 // hash the login began with, so a stolen code is useless. It is refused if the user changed in the meantime.
-import { randomBytes, randomUUID, type KeyObject } from "node:crypto";
+import { type KeyObject, randomBytes, randomUUID } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type JWTPayload, SignJWT } from "jose";
 import type { Kysely } from "kysely";
 import { insertBrowserSession } from "../sessions/browser-session.ts";
-import type { Sessions } from "../sessions/session.ts";
 import {
   ALGORITHM,
-  parseClaims,
   isCurrentlyValid,
   isSigned,
   ISSUER,
+  parseClaims,
+  type Sessions,
   type SigningSecrets,
   verifyingSecrets,
-} from "../sessions/signed-token.ts";
+} from "../sessions/session.ts";
 import type { AccountTables, UserRow } from "../sessions/table.ts";
 import type { SessionUser } from "../request-identity.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
 import { parseUuid } from "../../http/schemas.ts";
-import { type CliReturn, challengeOf } from "./attempt.ts";
+import { challengeOf, type CliReturn } from "./attempt.ts";
 
 const AUDIENCE = "atherops-cli";
 const TTL_S = 60;

@@ -4,9 +4,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import type { BrowserSessions } from "../sessions/browser-session.ts";
-import { SESSION_SCHEMA, describeSession } from "../sessions/browser-session-routes.ts";
-import type { Sessions } from "../sessions/session.ts";
-import type { SigningSecrets } from "../sessions/signed-token.ts";
+import { describeSession, SESSION_SCHEMA } from "../sessions/login.ts";
+import type { Sessions, SigningSecrets } from "../sessions/session.ts";
 import type { AccountTables } from "../sessions/table.ts";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
 import { audit } from "../audit-log.ts";
@@ -20,7 +19,7 @@ import { Attempts, type CliReturn, type LoginTarget, parseReturnPath } from "./a
 import { CliCodes } from "./cli-code.ts";
 import { formAction, GRANT_PATH, pageHeaders, renderConfirmation, sendLoginError, START_AGAIN } from "./pages.ts";
 import type { Provider, ProviderOptions } from "./provider.ts";
-import { findGrant, type ProviderIdentity, signIn, type SignedIn } from "./sign-in.ts";
+import { findGrant, type ProviderIdentity, type SignedIn, signIn } from "./sign-in.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 export interface SsoRoutesOptions {

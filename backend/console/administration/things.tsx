@@ -27,7 +27,7 @@ export interface Making {
   readonly fields: readonly Field[];
   /** The request's body, where it is not what was typed. */
   readonly bodyOf?: (typed: Readonly<Record<string, string>>) => unknown;
-  /** What the answer tells once: under this name, shown with this label. */
+  /** The field of the response that is returned only once, and the label that it is shown with. */
   readonly secret?: { readonly name: string; readonly label: string; readonly more?: (secret: string) => ComponentChildren };
 }
 

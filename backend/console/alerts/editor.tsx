@@ -1,4 +1,4 @@
-// The editor of a rule: judged by the backend while one types, with what it would have seen in the last day.
+// The editor of a rule. The backend validates the expression while the user types, and a chart shows its values of the last day.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
@@ -56,7 +56,7 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
             Expression
             <PromqlField label="Expression" value={rule.expr} onChange={(text) => (expr.value = text)} />
           </div>
-          <Judgement expr={expr.value} />
+          <Validation expr={expr.value} />
         </>
       )}
       <Choices rule={rule} />
@@ -181,26 +181,26 @@ function typedRule(form: HTMLFormElement, expr: string): Rule {
   };
 }
 
-type Verdict = ApiResponses["POST /alerting/rules/validate"];
+type ValidationResult = ApiResponses["POST /alerting/rules/validate"];
 
-/** What the backend says of the expression half a second after the last key. */
-function Judgement({ expr }: { expr: string }) {
+/** Validates the expression half a second after the last key. */
+function Validation({ expr }: { expr: string }) {
   const settled = useSignal(expr);
   useEffect(() => {
     const timer = setTimeout(() => (settled.value = expr), PAUSE_MS);
     return () => clearTimeout(timer);
   }, [expr]);
   const asked = settled.value.trim();
-  const verdict = useLoaded(asked === "" ? undefined : `validate ${asked}`, async (signal) => {
+  const result = useLoaded(asked === "" ? undefined : `validate ${asked}`, async (signal) => {
     const body: Rule = { name: "preview", expr: asked, severity: "info" };
-    return await call<Verdict>(`${RULES}/validate`, { method: "POST", body, signal });
+    return await call<ValidationResult>(`${RULES}/validate`, { method: "POST", body, signal });
   });
   if (asked === "") return null;
-  const found = verdict.value.value;
+  const found = result.value.value;
   return (
     <>
       <p role="status" class={found?.valid === false ? "problem" : "quiet"}>
-        {verdict.error.value ??
+        {result.error.value ??
           (found?.valid === false ? found.message : found ? `Valid. It matches ${found.matching_series ?? 0} series now.` : "…")}
       </p>
       {found?.valid && <Preview expr={asked} />}

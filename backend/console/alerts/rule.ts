@@ -13,7 +13,7 @@ export interface LogCondition {
 export interface Rule {
   readonly id?: string;
   readonly name: string;
-  /** Of a rule over log records: its condition in words. */
+  /** PromQL; of a rule over log records, its condition as a text. */
   readonly expr: string;
   /** Of a rule over log records. */
   readonly logs?: LogCondition;
@@ -42,7 +42,7 @@ export function pairsWritten(pairs: Readonly<Record<string, string>> = {}): stri
     .join("\n");
 }
 
-/** Throws an Error with words for whoever types. */
+/** Throws an Error whose message is shown to the user. */
 export function pairsRead(text: string): Record<string, string> {
   return Object.fromEntries(
     linesRead(text).map((line) => {

@@ -1,4 +1,4 @@
-// Alerts: rules, what fires, and who is told: each a view of its own, which the address names.
+// Alerts: rules, firing alerts, and who is notified. Each is a view of its own, which the address names.
 import { Channels } from "../notification/channels.tsx";
 import { Deliveries } from "../notification/deliveries.tsx";
 import { Firing } from "../notification/firing.tsx";

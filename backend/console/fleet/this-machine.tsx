@@ -1,4 +1,4 @@
-// Of a product that `npm start` runs: what the agent of this machine still waits for.
+// With `npm start`: what the agent of this machine still waits for.
 import { useLoaded } from "../state/loaded.ts";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
@@ -10,7 +10,7 @@ export function ThisMachine({ onReady }: { onReady: () => void }) {
   return useSettings().value.value?.isLocalStart ? <WaitsFor onReady={onReady} /> : null;
 }
 
-interface Told {
+interface StartState {
   readonly waits_for: string | null;
 }
 
@@ -18,9 +18,9 @@ function WaitsFor({ onReady }: { onReady: () => void }) {
   const found = useLoaded(
     "start",
     async (signal) => {
-      const told = await call<Told>("/console/start.json", { signal });
-      if (found.value.peek()?.waits_for && !told.waits_for) onReady();
-      return told;
+      const state = await call<StartState>("/console/start.json", { signal });
+      if (found.value.peek()?.waits_for && !state.waits_for) onReady();
+      return state;
     },
     { everyMs: EVERY_MS },
   );

@@ -14,7 +14,7 @@ const MORE_TIMES = 4;
 /** Who wants more looks at the list of that time. */
 const MOST_ROWS = 1000;
 const PAGE_ROWS = 500;
-/** Of a moment with more records than this, some are not told. */
+/** If more records than this have the same time, some are not shown. */
 const MOST_PAGES = 8;
 /** How far is looked, farther where nothing more is near. */
 const REACHES = [

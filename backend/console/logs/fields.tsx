@@ -12,7 +12,7 @@ import { type Question, queryProblem } from "./rows.ts";
 const SHOWN_VALUES = 10;
 
 export interface FieldsProps {
-  /** What tells one request from another. */
+  /** The key of the request: another key sends another request. */
   readonly asked: string;
   readonly question: Question;
   readonly columns: readonly string[];

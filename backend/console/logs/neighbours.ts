@@ -1,6 +1,6 @@
-// The neighbours of a record: what its stream, or its whole host, wrote just before and just after it. Invariant: of records of one moment,
-// each is on one side only, in the order in which the backend pages through them; which of several that are alike was meant cannot be
-// told, and does not matter.
+// The neighbours of a record: what its stream, or its whole host, wrote just before and just after it. Invariant: each record with the same
+// timestamp is on one side only, in the order in which the backend pages through them. Identical records cannot be distinguished, so it does
+// not matter which of them was chosen.
 import type { LogRow } from "./rows.ts";
 
 export type Side = "before" | "after";
@@ -11,7 +11,7 @@ export const SCOPES: readonly (readonly [Scope, string])[] = [
   ["host", "of its host"],
 ];
 
-/** Labels that tell one stream of a sender from another, as the agent and OpenTelemetry's SDKs give them. */
+/** Labels that identify one stream of a sender, as the agent and OpenTelemetry's SDKs set them. */
 const STREAM_LABELS = [
   "log.file.path",
   "log.file.name",

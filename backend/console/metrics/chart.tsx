@@ -1,11 +1,12 @@
 // A chart of series over time (uPlot). Dragging over it shows that stretch alone.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
+import { shortNumber } from "../parts/text.ts";
 import { clock, day, moment, showRange, utc } from "../state/time.ts";
 
 export interface Series {
   readonly name: string;
-  /** What tells it from the others of a chart. */
+  /** What distinguishes it from the other series of a chart. */
   readonly short: string;
   /** Unix seconds → value. */
   readonly points: readonly (readonly [number, number])[];
@@ -61,7 +62,7 @@ function options(
     cursor: { drag: { setScale: false, x: true, y: false } },
     axes: [
       { ...axis, values: (_plot, splits) => splits.map(timeOf(fromS, toS)) },
-      { ...axis, size: 70, values: (_plot, splits) => splits.map(short) },
+      { ...axis, size: 70, values: (_plot, splits) => splits.map(shortNumber) },
     ],
     series: [
       { value: (_plot, at) => (at === null ? "–" : moment(at * 1000)) },
@@ -133,17 +134,4 @@ function timeOf(fromS: number, toS: number): (atS: number) => string {
     if (toS - fromS <= 900) return time;
     return toS - fromS <= 86_400 ? time.slice(0, 5) : `${day(at).slice(5)} ${time.slice(0, 5)}`;
   };
-}
-
-const UNITS = [
-  [1e12, "T"],
-  [1e9, "G"],
-  [1e6, "M"],
-  [1e3, "k"],
-] as const;
-
-/** `1.2M`, `0.0034`. */
-export function short(value: number): string {
-  for (const [size, unit] of UNITS) if (Math.abs(value) >= size) return `${Number((value / size).toPrecision(4))}${unit}`;
-  return String(Number(value.toPrecision(5)));
 }

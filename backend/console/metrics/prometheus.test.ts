@@ -15,7 +15,7 @@ test.each([
     [{ __name__: "memory", state: "used" }, { __name__: "load" }],
     ['memory{state="used"}', "load"],
   ],
-  // Only one has the label: the other is told by all that it has.
+  // Only one has the label, so the other is named by all of its labels.
   [
     [
       { __name__: "x", a: "1" },

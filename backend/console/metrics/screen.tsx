@@ -5,11 +5,11 @@ import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { useLoaded, type Loaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { currentRange } from "../state/time.ts";
-import { Chart, short, type Series } from "./chart.tsx";
+import { Chart, type Series } from "./chart.tsx";
 import { queryInstant, queryRange, seriesName, type Instant } from "./prometheus.ts";
 import { PromqlField } from "./promql-field.tsx";
 import { Problem, Status, Table } from "../parts/common.tsx";
-import { visible } from "../parts/text.ts";
+import { shortNumber, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 
 const MOST_DRAWN = 50;
@@ -116,9 +116,9 @@ function Last({ series }: { series: readonly Series[] }) {
             <td>
               <bdi>{visible(name)}</bdi>
             </td>
-            <td class="number">{short(values.at(-1) ?? Number.NaN)}</td>
-            <td class="number">{short(values.reduce((a, b) => Math.min(a, b), Infinity))}</td>
-            <td class="number">{short(values.reduce((a, b) => Math.max(a, b), -Infinity))}</td>
+            <td class="number">{shortNumber(values.at(-1) ?? Number.NaN)}</td>
+            <td class="number">{shortNumber(values.reduce((a, b) => Math.min(a, b), Infinity))}</td>
+            <td class="number">{shortNumber(values.reduce((a, b) => Math.max(a, b), -Infinity))}</td>
           </tr>
         );
       })}
@@ -142,7 +142,7 @@ function Cardinality() {
   );
 }
 
-/** Beside the limit where there is one; the backend counts them only then. */
+/** The active series next to their limit. The backend counts them only if there is a limit. */
 function ActiveSeries() {
   const found = useLoaded("active series", async (signal) => {
     const limits = await call<{ active_series: number }>("/api/limits", { signal });

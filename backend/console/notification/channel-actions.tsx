@@ -1,9 +1,9 @@
-// What can be done with a channel beside changing it: a test, a new signing secret, its end.
+// What can be done with a channel besides changing it: send a test, make a new signing secret, remove it.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { Removal } from "../parts/removal.tsx";
 import { moment } from "../state/time.ts";
-import { type Channel, CHANNELS } from "./channel.ts";
+import { type Channel, CHANNELS } from "./resources.ts";
 import { Dialog, Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call, wordsOf } from "../state/api.ts";
@@ -36,23 +36,23 @@ export function ChannelActions({ channel, onSecret, onRemoved }: ChannelActionsP
       {asked.value === "secret" && <NewSecret id={channel.id} onSecret={onSecret} onClose={close} />}
       {asked.value === "removal" && (
         <Removal title="Remove this channel?" path={`${CHANNELS}/${channel.id}`} onClose={close} onRemoved={onRemoved}>
-          <bdi>{visible(channel.name)}</bdi> is told of nothing more. This cannot be undone.
+          <bdi>{visible(channel.name)}</bdi> gets no more notifications. This cannot be undone.
         </Removal>
       )}
     </>
   );
 }
 
-type Verdict = ApiResponses["POST /alerting/channels/{id}/test"];
+type TestResult = ApiResponses["POST /alerting/channels/{id}/test"];
 
-/** The way that alerts go, and what the receiver said. */
+/** Sends a message through the same path as alerts, and shows the receiver's response. */
 function Test({ id }: { id: string }) {
-  const verdict = useSignal<Verdict | undefined>(undefined);
+  const result = useSignal<TestResult | undefined>(undefined);
   const { send, isBusy, error } = useSending(async () => {
-    verdict.value = undefined;
-    verdict.value = await call<Verdict>(`${CHANNELS}/${id}/test`, { method: "POST" });
+    result.value = undefined;
+    result.value = await call<TestResult>(`${CHANNELS}/${id}/test`, { method: "POST" });
   });
-  const { delivered, status, error: reason } = verdict.value ?? {};
+  const { delivered, status, error: reason } = result.value ?? {};
   return (
     <section aria-label="Test" class="test">
       <button type="button" onClick={() => void send()}>

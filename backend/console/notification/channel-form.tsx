@@ -2,7 +2,7 @@
 // each time, because what is left out is gone.
 import { SavingForm } from "../parts/saving-form.tsx";
 import { choose } from "../state/route.ts";
-import { type Channel, type ChannelKind, CHANNELS, KINDS, type OwnWords } from "./channel.ts";
+import { type Channel, type ChannelKind, CHANNELS, KINDS, type OwnWords } from "./resources.ts";
 import { call } from "../state/api.ts";
 import { typedIn } from "../state/sending.ts";
 

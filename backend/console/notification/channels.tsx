@@ -4,11 +4,20 @@ import { Side } from "../parts/side.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, go, route } from "../state/route.ts";
 import { ago } from "../state/time.ts";
-import { type Channel, channelsNow, kindName, kindOf, targetOf } from "./channel.ts";
+import {
+  type Channel,
+  channelsNow,
+  DELIVERIES,
+  type Delivery,
+  kindName,
+  kindOf,
+  type NotificationRoute,
+  ROUTES,
+  targetOf,
+} from "./resources.ts";
 import { ChannelActions } from "./channel-actions.tsx";
 import { ChannelForm } from "./channel-form.tsx";
-import { DELIVERIES, type Delivery, DeliveryError, DeliveryState } from "./delivery.tsx";
-import { ROUTES, type Route } from "./route.ts";
+import { DeliveryError, DeliveryState } from "./deliveries.tsx";
 import { Command, Status, Table } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
@@ -66,7 +75,7 @@ export function Channels() {
 function Nothing() {
   return (
     <>
-      <p>There are no channels: of alerts nobody is told.</p>
+      <p>There are no channels, so no one is notified of alerts.</p>
       <p>
         {mayWrite.value
           ? "Add one, send a test, and lead alerts to it by a route."
@@ -134,7 +143,7 @@ function ChannelSide({ channel, secret, onMade, onChanged }: ChannelSideProps) {
       {secret !== undefined && (
         <>
           <Command label="The signing secret, shown this once" text={secret} />
-          <p class="quiet">The receiver tells by it that a message is ours, with any library of Standard Webhooks.</p>
+          <p class="quiet">The receiver verifies messages with it, using any library of Standard Webhooks.</p>
         </>
       )}
       <ChannelForm channel={channel} kind={channel?.kind ?? kindOf(route.value.query.get("kind"))} onSaved={saved} />
@@ -149,11 +158,11 @@ function ChannelSide({ channel, secret, onMade, onChanged }: ChannelSideProps) {
   );
 }
 
-/** The newest of all messages, one page, tell what became of the last to each channel. */
+/** The last delivery to each channel is taken from the first page of all deliveries, newest first. */
 async function channelsShown(signal: AbortSignal): Promise<Shown> {
   const [channels, routes, deliveries] = await Promise.all([
     channelsNow(signal),
-    call<Route[]>(ROUTES, { signal }),
+    call<NotificationRoute[]>(ROUTES, { signal }),
     call<Delivery[]>(DELIVERIES, { signal }),
   ]);
   const last = new Map(deliveries.toReversed().map((delivery) => [delivery.channel_id, delivery]));

@@ -1,15 +1,16 @@
-// Deliveries: what was sent to whom in the last 30 days, newest first, and what became of it.
+// Deliveries of the last 30 days, newest first: which message went to which channel, and whether it was delivered.
 import { useSignal } from "@preact/signals";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { moment } from "../state/time.ts";
-import { channelsNow } from "./channel.ts";
-import { DELIVERIES, type Delivery, DeliveryError, DeliveryState, STATES } from "./delivery.tsx";
+import { channelsNow, DELIVERIES, type Delivery } from "./resources.ts";
 import { Status, Table } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call, wholeList } from "../state/api.ts";
 
 const EVERY_MS = 10_000;
+const STATES = ["delivered", "pending", "failed"] as const;
+const COLOUR = { delivered: "is-good", pending: "is-warn", failed: "is-error" } as const;
 
 interface Shown {
   readonly rows: readonly Delivery[];
@@ -146,4 +147,18 @@ async function deliveriesShown(asked: string, pages: number, signal: AbortSignal
     call<Named[]>("/alerting/rules", { signal }),
   ]);
   return { ...list, channels: named(channels), rules: named(rules) };
+}
+
+export function DeliveryState({ of: { status } }: { of: Pick<Delivery, "status"> }) {
+  return <span class={`level ${COLOUR[status]}`}>{status}</span>;
+}
+
+/** Why the last attempt failed; nothing if it succeeded. */
+export function DeliveryError({ of: { error } }: { of: Pick<Delivery, "error"> }) {
+  if (!error) return null;
+  return (
+    <span class="problem">
+      <bdi>{visible(error)}</bdi>
+    </span>
+  );
 }

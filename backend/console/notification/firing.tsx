@@ -4,7 +4,7 @@ import type { ApiResponses } from "../../client/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { ago } from "../state/time.ts";
-import { type Channel, channelsNow } from "./channel.ts";
+import { type Channel, channelsNow } from "./resources.ts";
 import { labelsKey, matchersOf, matchersWritten } from "./matcher.ts";
 import { STANDING_ALERTS, type StandingAlert } from "./matchers.tsx";
 import { Foreign, Problem, Status, Table } from "../parts/common.tsx";
@@ -87,7 +87,7 @@ function AlertRow({ alert, standing, atMs }: { alert: Alert; standing: StandingA
       </th>
       <td class="moment">{ago(alert.activeAt, atMs)}</td>
       <td>
-        <Told alert={alert} standing={standing} />
+        <NotifiedChannels alert={alert} standing={standing} />
       </td>
       <td>
         <ul class="matchers">
@@ -104,7 +104,7 @@ function AlertRow({ alert, standing, atMs }: { alert: Alert; standing: StandingA
   );
 }
 
-function Told({ alert, standing }: { alert: Alert; standing: StandingAlert | undefined }) {
+function NotifiedChannels({ alert, standing }: { alert: Alert; standing: StandingAlert | undefined }) {
   if (!standing) return <span class="quiet">{alert.state === "pending" ? "when it fires" : "–"}</span>;
   const [silencedBy] = standing.status.silencedBy;
   if (silencedBy !== undefined)

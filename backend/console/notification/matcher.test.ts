@@ -11,7 +11,7 @@ test.each([
   expect(matchersRead(`\n${text}\n`)).toEqual([matcher]);
 });
 
-test.each(["critical", "=a", "1a=b", 'a="b', 'a="b"c"'])("%s is refused in words", (text) => {
+test.each(["critical", "=a", "1a=b", 'a="b', 'a="b"c"'])("%s is rejected with a message that contains it", (text) => {
   expect(() => matchersRead(text)).toThrow(text);
 });
 

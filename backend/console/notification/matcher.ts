@@ -16,7 +16,7 @@ const MOST_MATCHERS = 20;
 const BEGIN = /^\s*([a-zA-Z_]\w*)\s*(=~|!=|!~|=)/;
 const QUOTED = /^"((?:[^"\\]|\\[^])*)"$/;
 
-/** Throws an Error with words for whoever types. */
+/** Throws an Error whose message is shown to the user. */
 export function matchersRead(text: string): Matcher[] {
   return text
     .split("\n")

@@ -1,34 +1,35 @@
 // What is typed of a route. Invariant: of the default one neither matchers nor a place; what is wrong is the backend's to say.
 import { SavingForm } from "../parts/saving-form.tsx";
-import type { Channel } from "./channel.ts";
 import { matchersRead, matchersWritten, matcherWritten } from "./matcher.ts";
 import { MatchersField } from "./matchers.tsx";
-import { type NewRoute, ROUTES, type Route } from "./route.ts";
+import { type Channel, type NewRoute, type NotificationRoute, ROUTES } from "./resources.ts";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { typedIn } from "../state/sending.ts";
 
 export interface RouteFormProps {
   /** Without an id: a new one. */
-  readonly route: NewRoute & Partial<Route>;
+  readonly route: NewRoute & Partial<NotificationRoute>;
   /** In their order, without the default one. */
-  readonly others: readonly Route[];
+  readonly others: readonly NotificationRoute[];
   readonly channels: readonly Channel[];
-  readonly onSaved: (route: Route) => void;
+  readonly onSaved: (route: NotificationRoute) => void;
 }
 
 export function RouteForm({ route, others, channels, onSaved }: RouteFormProps) {
   const save = async (form: HTMLFormElement): Promise<void> => {
     const body = typedRoute(form, route.is_default);
     onSaved(
-      route.id ? await call<Route>(`${ROUTES}/${route.id}`, { method: "PUT", body }) : await call<Route>(ROUTES, { method: "POST", body }),
+      route.id
+        ? await call<NotificationRoute>(`${ROUTES}/${route.id}`, { method: "PUT", body })
+        : await call<NotificationRoute>(ROUTES, { method: "POST", body }),
     );
   };
   return (
     <SavingForm label={route.id ? "Save" : "Add"} saved="Saved." save={save} takesFocus={!route.id}>
       {!route.is_default && <MatchersField written={matchersWritten(route.matchers)} none="every alert" />}
       <fieldset>
-        <legend>Channels that are told</legend>
+        <legend>Channels to notify</legend>
         {channels.length === 0 && <p class="quiet">There are none yet.</p>}
         {channels.map(({ id, name, enabled }) => (
           <label class="check" key={id}>
@@ -39,7 +40,7 @@ export function RouteForm({ route, others, channels, onSaved }: RouteFormProps) 
         ))}
       </fieldset>
       <label>
-        Told together: alerts with the same values of these labels; ... is all of them
+        Group by: alerts with the same values of these labels share a message; ... is all labels
         <input name="group_by" autoComplete="off" spellcheck={false} defaultValue={route.group_by.join(", ")} />
       </label>
       <div class="row">
@@ -84,7 +85,7 @@ function Place({ route, others }: Pick<RouteFormProps, "route" | "others">) {
   );
 }
 
-/** Throws an Error with words for whoever types. */
+/** Throws an Error whose message is shown to the user. */
 function typedRoute(form: HTMLFormElement, isDefault: boolean): object {
   const text = typedIn(form);
   return {

@@ -5,10 +5,9 @@ import { Removal } from "../parts/removal.tsx";
 import { Side } from "../parts/side.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, go, route as place } from "../state/route.ts";
-import { type Channel, channelsNow } from "./channel.ts";
 import { Matchers } from "./matchers.tsx";
 import { RouteForm } from "./route-form.tsx";
-import { NEW_ROUTE, type NewRoute, ROUTES, type Route } from "./route.ts";
+import { type Channel, channelsNow, NEW_ROUTE, type NewRoute, type NotificationRoute, ROUTES } from "./resources.ts";
 import { Status, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
@@ -17,18 +16,18 @@ import { mayWrite } from "../state/session.ts";
 const EVERY_MS = 10_000;
 
 interface Shown {
-  readonly routes: readonly Route[];
+  readonly routes: readonly NotificationRoute[];
   readonly channels: readonly Channel[];
 }
 
 export function Routes() {
   const found = useLoaded("routes", routesShown, { everyMs: EVERY_MS });
-  const made = useSignal<Route | undefined>(undefined);
+  const made = useSignal<NotificationRoute | undefined>(undefined);
   const { routes = [], channels = [] } = found.value.value ?? {};
   const id = place.value.query.get("route");
   const chosen = id === "new" ? NEW_ROUTE : [...routes, made.value].find((route) => route?.id === id);
   const isOpen = mayWrite.value && found.value.value !== undefined && chosen !== undefined;
-  const saved = (route: Route): void => {
+  const saved = (route: NotificationRoute): void => {
     made.value = route;
     found.reload();
     go(address("alerts", { view: "routes", route: route.id }));
@@ -55,20 +54,20 @@ export function Routes() {
   );
 }
 
-function nothing(routes: readonly Route[], channels: readonly Channel[]) {
+function nothing(routes: readonly NotificationRoute[], channels: readonly Channel[]) {
   if (channels.length === 0)
     return (
       <p>
         There is nothing to lead alerts to: first <a href={address("alerts", { view: "channels" })}>there must be a channel</a>.
       </p>
     );
-  return routes.every((route) => route.channel_ids.length === 0) && <p>No route leads to a channel: of alerts nobody is told.</p>;
+  return routes.every((route) => route.channel_ids.length === 0) && <p>No route leads to a channel, so no one is notified of alerts.</p>;
 }
 
 function RouteTable({ routes, channels, chosen }: Shown & { chosen: string | null }) {
   const names = new Map(channels.map(({ id, name, enabled }) => [id, enabled ? name : `${name} (off)`]));
   return (
-    <Table title="Routes, in their order" heads={["asked", "alerts with", "go to", "told together by", "waits", "repeats"]}>
+    <Table title="Routes, in their order" heads={["asked", "alerts with", "go to", "grouped by", "waits", "repeats"]}>
       {routes.map((route, at) => (
         <tr key={route.id} class={route.id === chosen ? "is-chosen" : ""}>
           <td>{at + 1}.</td>
@@ -76,7 +75,7 @@ function RouteTable({ routes, channels, chosen }: Shown & { chosen: string | nul
             <Taken route={route} />
           </th>
           <td>
-            {route.channel_ids.length === 0 && <span class="is-warn">nobody</span>}
+            {route.channel_ids.length === 0 && <span class="is-warn">no one</span>}
             <bdi>{visible(route.channel_ids.map((id) => names.get(id) ?? id).join(", "))}</bdi>
             {route.continue && <span class="quiet"> and on to the next routes</span>}
           </td>
@@ -91,7 +90,7 @@ function RouteTable({ routes, channels, chosen }: Shown & { chosen: string | nul
   );
 }
 
-function Taken({ route }: { route: Route }) {
+function Taken({ route }: { route: NotificationRoute }) {
   const words = route.is_default ? (
     "what no other route takes"
   ) : route.matchers.length === 0 ? (
@@ -108,8 +107,8 @@ function togetherBy(labels: readonly string[]): string {
 }
 
 interface RouteSideProps extends Shown {
-  readonly route: NewRoute & Partial<Route>;
-  readonly onSaved: (route: Route) => void;
+  readonly route: NewRoute & Partial<NotificationRoute>;
+  readonly onSaved: (route: NotificationRoute) => void;
   readonly onChanged: () => void;
 }
 
@@ -145,6 +144,6 @@ function RouteSide({ route, routes, channels, onSaved, onChanged }: RouteSidePro
 }
 
 async function routesShown(signal: AbortSignal): Promise<Shown> {
-  const [routes, channels] = await Promise.all([call<Route[]>(ROUTES, { signal }), channelsNow(signal)]);
+  const [routes, channels] = await Promise.all([call<NotificationRoute[]>(ROUTES, { signal }), channelsNow(signal)]);
   return { routes, channels };
 }

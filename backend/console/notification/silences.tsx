@@ -134,7 +134,7 @@ function SilenceSide({ silence, onSaved, onChanged }: SilenceSideProps) {
           onClose={() => (isEnding.value = false)}
           onRemoved={() => (go(address("alerts", kept())), onChanged())}
         >
-          Of what fires and was hidden by it, channels are told.
+          Channels are notified of the firing alerts that it muted.
         </Removal>
       )}
     </Side>

@@ -1,7 +1,7 @@
-// What the overview shows, of requests that other screens make too. Invariant: one request that fails fails the whole, so no figure is a zero
-// that nobody counted.
+// What the overview shows, from requests that other screens make too. Invariant: if one request fails, the whole read fails, so a figure of
+// zero was really counted.
 import { allMembers, type Member } from "../fleet/members.ts";
-import { channelsNow } from "../notification/channel.ts";
+import { channelsNow } from "../notification/resources.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { call } from "../state/api.ts";
 

@@ -2,7 +2,7 @@
 // figure is a link to what it counts.
 import type { ComponentChildren } from "preact";
 import { Status, Table } from "../parts/common.tsx";
-import { counted, visible } from "../parts/text.ts";
+import { bytesText, counted, visible } from "../parts/text.ts";
 import { useRefresh } from "../parts/time-picker.tsx";
 import { isOld, isSilent } from "../fleet/members.ts";
 import { ThisMachine } from "../fleet/this-machine.tsx";
@@ -203,12 +203,4 @@ function WorstServices() {
       </Status>
     </article>
   );
-}
-
-const UNITS = ["B", "kB", "MB", "GB", "TB"] as const;
-
-/** `112.7 MB`. */
-export function bytesText(bytes: number): string {
-  const power = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
-  return `${Number((bytes / 1000 ** power).toPrecision(4)).toLocaleString("en")} ${UNITS[power]}`;
 }

@@ -10,9 +10,9 @@ export interface SavingFormProps {
   readonly label: string;
   /** What is said when it is saved. */
   readonly saved: string;
-  /** Throws words for whoever types. */
+  /** Throws an Error whose message is shown to the user. */
   readonly save: (form: HTMLFormElement) => Promise<void>;
-  /** Whoever asked for this form types at once. */
+  /** Focus the first field, for a form that the user has just opened. */
   readonly takesFocus?: boolean;
   readonly children: ComponentChildren;
 }

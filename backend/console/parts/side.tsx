@@ -1,5 +1,5 @@
-// The panel beside a list, with one of its things. Invariant: the keys follow it: into the panel when it opens, back to where they were
-// when it closes.
+// The panel next to a list, with the details of one row. Invariant: keyboard focus moves into the panel when it opens, and back to where it
+// was when the panel closes.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { visible } from "./text.ts";

@@ -1,4 +1,4 @@
-// A small line without axes: how a figure went. What it shows is also in words next to it.
+// A small line chart without axes. Text next to it says the same, for readers who do not see it.
 const [WIDTH, HEIGHT] = [100, 24];
 
 export interface SparklineProps {

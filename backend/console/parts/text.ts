@@ -1,12 +1,13 @@
-// Text as the console prints it. Invariant: text of a sender shows every character, and turns no text around it.
+// Text and numbers as the console prints them. Invariant: every character of a sender's text is visible, and none changes the direction of the
+// text around it.
 
 /** Control characters except tab and line feed, and characters that change the direction of text. */
-// oxlint-disable-next-line no-control-regex -- it is what is looked for
+// oxlint-disable-next-line no-control-regex -- the expression looks for control characters
 export const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
 
 /** Such as `1 host` or `2,300 spans`. */
-export function counted(count: number, thing: string): string {
-  return `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
+export function counted(count: number, noun: string): string {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** Control and direction characters as `\x1b` or `\u202e`; tabs and line breaks stay. */
@@ -15,4 +16,25 @@ export function visible(text: string): string {
     const code = char.charCodeAt(0);
     return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16)}`;
   });
+}
+
+const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB"] as const;
+
+/** `112.7 MB`. */
+export function bytesText(bytes: number): string {
+  const power = Math.min(BYTE_UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
+  return `${Number((bytes / 1000 ** power).toPrecision(4)).toLocaleString("en")} ${BYTE_UNITS[power]}`;
+}
+
+const NUMBER_UNITS = [
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+] as const;
+
+/** `1.2M`, `0.0034`. */
+export function shortNumber(value: number): string {
+  for (const [size, unit] of NUMBER_UNITS) if (Math.abs(value) >= size) return `${Number((value / size).toPrecision(4))}${unit}`;
+  return String(Number(value.toPrecision(5)));
 }

@@ -1,4 +1,4 @@
-// A session that ended in the middle of work: calls wait here until somebody has logged in again.
+// A session that ended in the middle of work: calls wait here until the user has logged in again.
 import { signal } from "@preact/signals";
 
 /** A call was refused, and waits for a login. */
@@ -7,14 +7,14 @@ export const hasEnded = signal(false);
 let waiting: (() => void)[] = [];
 let logins = 0;
 
-/** To be noted before a call is made: how often somebody has logged in. */
+/** The number of logins so far; read it before a call is made. */
 export function loginsSoFar(): number {
   return logins;
 }
 
 /**
- * Resolves after the next login; rejects when the call itself is given up. `before`: as noted before the call. A refusal that comes when
- * somebody has logged in meanwhile is of the session before, and asks nobody again.
+ * Resolves after the next login; rejects when the call itself is aborted. `before`: `loginsSoFar()` before the call. If a login happened
+ * since then, the refusal belongs to the earlier session and needs no other login.
  */
 export async function loggedInAgain(before: number, abort?: AbortSignal): Promise<void> {
   if (before !== logins) return;

@@ -1,21 +1,11 @@
-// Keys of the whole console: `/` to the query line, `g` and a letter to a screen, `?` for help. Invariant: no key is taken from a field
-// that somebody types into, nor one that is held with Ctrl, Alt or Meta.
+// Keys of the whole console: `/` to the query line, `g` and a letter to a screen, `?` for help. Invariant: keys typed into a field, and keys
+// pressed with Ctrl, Alt or Meta, are left alone.
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
 import { address, go } from "./route.ts";
+import { SCREENS } from "./screens.ts";
 
 export const isHelpOpen = signal(false);
-
-export const SCREEN_KEYS: Record<string, string> = {
-  o: "overview",
-  v: "services",
-  f: "fleet",
-  l: "logs",
-  t: "traces",
-  m: "metrics",
-  a: "alerts",
-  s: "settings",
-};
 
 type Handler = (event: KeyboardEvent) => void;
 const own = new Map<string, Handler>();
@@ -45,9 +35,9 @@ export function stepKeys(list: { count: () => number; at: () => number; choose: 
 export function listenToKeys(): void {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented || isTyping(event)) return;
-    const screen = afterG ? SCREEN_KEYS[event.key] : undefined;
+    const screen = afterG ? SCREENS.find(({ key }) => key === event.key) : undefined;
     afterG = event.key === "g" && !afterG;
-    if (screen) go(address(screen));
+    if (screen) go(address(screen.name));
     else if (event.key === "?") isHelpOpen.value = true;
     else if (event.key === "/") focusQuery();
     else if (!afterG && own.has(event.key)) own.get(event.key)?.(event);

@@ -12,7 +12,7 @@ export interface Loaded<T> {
   readonly reload: () => void;
 }
 
-/** `question`: what tells one question from another; undefined: nothing to ask. `everyMs`: asked again as long as the page is seen. */
+/** `question`: the key of the request; undefined sends none. `everyMs`: the request is repeated while the page is visible. */
 export function useLoaded<T>(
   question: string | undefined,
   ask: (signal: AbortSignal) => Promise<T>,

@@ -1,5 +1,5 @@
-// Something that is sent when somebody asks for it. Invariants: while it is under way it is not sent again; a refusal becomes words, which
-// the next try takes away.
+// A request that the user starts, such as saving a form. Invariants: it is not sent again while it runs; a refusal becomes a message, which
+// the next try clears.
 import { useSignal } from "@preact/signals";
 import { wordsOf } from "./api.ts";
 
@@ -10,7 +10,7 @@ export interface Sending<A extends unknown[]> {
   readonly error: string | undefined;
 }
 
-/** `work` throws words for whoever asked. */
+/** `work` throws an Error whose message is shown to the user. */
 export function useSending<A extends unknown[]>(work: (...args: A) => Promise<void>): Sending<A> {
   const error = useSignal<string | undefined>(undefined);
   const isBusy = useSignal(false);

@@ -9,7 +9,7 @@ import { ApiFailure, call, wordsOf } from "./api.ts";
 
 export type SessionUser = ApiResponses["GET /api/auth/session"];
 
-/** undefined: not known yet; null: nobody. */
+/** undefined: not known yet; null: no user. */
 export const user = signal<SessionUser | null | undefined>(undefined);
 /** Why who is logged in could not be found out. */
 export const problem = signal<string | undefined>(undefined);
@@ -34,7 +34,7 @@ export async function findSession(): Promise<void> {
   }
 }
 
-/** Throws ApiFailure, whose words are for whoever types. */
+/** Throws ApiFailure, whose message is shown to the user. */
 export async function logIn(email: string, password: string): Promise<void> {
   await call("/api/auth/session", { method: "POST", body: { email, password } });
   const found = await call<SessionUser>("/api/auth/session");
@@ -52,11 +52,11 @@ export async function logInByLink(code: string): Promise<void> {
   go(address("overview"), { replace: true });
   try {
     await call("/api/auth/session/code", { method: "POST", body: { code } });
-    // What is on the screen was asked by somebody else, or by nobody.
+    // The screen shows the data of another session.
     if (user.peek()) location.reload();
     refusedLink.value = undefined;
   } catch (error) {
-    refusedLink.value = error instanceof ApiFailure && error.status === 404 ? NO_LINKS : `This link logs no one in: ${wordsOf(error)}.`;
+    refusedLink.value = error instanceof ApiFailure && error.status === 404 ? NO_LINKS : `This link did not log in: ${wordsOf(error)}.`;
   }
   await findSession();
 }

@@ -7,7 +7,7 @@ import { durationMs } from "./typed-range.ts";
 export interface Range {
   readonly fromMs: number;
   readonly toMs: number;
-  /** The duration back from now; undefined when the range stands still. */
+  /** The duration back from now; undefined if the range is fixed. */
   readonly last: string | undefined;
 }
 
@@ -38,8 +38,8 @@ export function showRange(fromMs: number, toMs: number): void {
 }
 
 /** The stretch of something that began then and took that long, and some time on either side, for an address. */
-export function around(startMs: number, tookMs: number, besideMs = 60_000): { from: string; to: string } {
-  return { from: new Date(startMs - besideMs).toISOString(), to: new Date(startMs + tookMs + besideMs).toISOString() };
+export function around(startMs: number, tookMs: number, marginMs = 60_000): { from: string; to: string } {
+  return { from: new Date(startMs - marginMs).toISOString(), to: new Date(startMs + tookMs + marginMs).toISOString() };
 }
 
 /** Makes the middle half as long, or twice as long. */

@@ -10,8 +10,8 @@ export function durationMs(text: string): number | undefined {
 const TIME_UNITS: Readonly<Record<string, string>> = { second: "s", sec: "s", minute: "m", min: "m", hour: "h", day: "d", week: "w" };
 
 /**
- * The range that somebody types: `30m`, `last 2 hours`, `today`, `yesterday`, `14:00`, `2026-11-25`, or two of these with `to` between them.
- * As parameters of the address; undefined if it is none of these.
+ * Parses the range that the user types: `30m`, `last 2 hours`, `today`, `yesterday`, `14:00`, `2026-11-25`, or two of these with `to` between
+ * them. Returns parameters of the address; undefined if it is none of these.
  */
 export function typedRange(text: string, nowMs: number, isUtc: boolean): { from: string; to: string | undefined } | undefined {
   const typed = text

@@ -7,7 +7,7 @@ import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, go, route } from "../state/route.ts";
-import { readAttributes } from "./attribute-filter.ts";
+import { searchParameters } from "./search.ts";
 import { around, currentRange, moment, rangeQuery, span } from "../state/time.ts";
 import { Problem } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
@@ -160,7 +160,7 @@ function useFoundTraces(question: string, query: URLSearchParams, isSlowestFirst
     const limit = ["limit", String(PAGE_ROWS)] as const;
     const ask = async (): Promise<Page<Found[]>> => {
       const order: [string, string][] = isSlowestFirst ? [["order", "duration"]] : [];
-      const asked = [...parametersOf(query), ...order, ...rangeQuery(currentRange()), limit];
+      const asked = [...searchParameters(query), ...order, ...rangeQuery(currentRange()), limit];
       return await page<Found[]>("/query/traces/search", { query: asked, signal: abort.signal });
     };
     void load(ask, [], abort.signal);
@@ -171,21 +171,6 @@ function useFoundTraces(question: string, query: URLSearchParams, isSlowestFirst
     if (at && !isBusy.peek()) void load(async () => await page<Found[]>(at), rows.peek() ?? []);
   };
   return { rows: rows.value, error: error.value, isBusy: isBusy.value, more };
-}
-
-function parametersOf(query: URLSearchParams): [string, string][] {
-  const named = (parameter: string, name: string): [string, string][] => {
-    const value = query.get(name);
-    return value ? [[parameter, value]] : [];
-  };
-  return [
-    ...named("service", "service"),
-    ...named("operation", "operation"),
-    ...named("min_duration_ms", "min"),
-    ...named("max_duration_ms", "max"),
-    ...named("error", "error"),
-    ...readAttributes(query.get("attributes") ?? "").map((comparison): [string, string] => ["where", comparison]),
-  ];
 }
 
 function FoundTraces({ rows, isBusy, more }: FoundPages) {
@@ -226,7 +211,7 @@ function FoundTrace({ found, longest, isChosen }: { found: Found; longest: numbe
       <div role="gridcell">{found.errors > 0 && <span class="level is-error">{counted(found.errors, "error")}</span>}</div>
       <div role="gridcell" class="duration">
         <span>{span(found.duration_ms)}</span>
-        <meter min={0} max={longest} value={found.duration_ms} aria-label="duration beside the longest" />
+        <meter min={0} max={longest} value={found.duration_ms} aria-label="duration relative to the longest" />
       </div>
     </div>
   );

@@ -1,7 +1,7 @@
 // One span whole.
 import type { ComponentChildren } from "preact";
 import { FieldText } from "../logs/message.tsx";
-import { writtenAttribute } from "./attribute-filter.ts";
+import { writtenAttribute } from "./search.ts";
 import { address, route } from "../state/route.ts";
 import { around, moment, span as duration } from "../state/time.ts";
 import type { Node, Tree } from "../../client/trace-tree.ts";
@@ -97,13 +97,13 @@ interface PairsProps {
 }
 
 function Pairs({ title, pairs, isSearchable = false }: PairsProps) {
-  const told = pairs.filter(([, value]) => value !== "");
-  if (told.length === 0) return null;
+  const shown = pairs.filter(([, value]) => value !== "");
+  if (shown.length === 0) return null;
   return (
     <table class="fields">
       {title && <caption>{title}</caption>}
       <tbody>
-        {told.map(([name, value]) => (
+        {shown.map(([name, value]) => (
           <tr key={name}>
             <th scope="row">
               <Foreign text={name} />

@@ -1,4 +1,4 @@
-// One trace: its spans as a waterfall, a span whole beside it.
+// One trace: its spans as a waterfall, next to it the details of one span.
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { stepKeys, useKeys } from "../state/keys.ts";

@@ -97,7 +97,7 @@ function Row({ node, tree, colour, isChosen, isCollapsed, onChoose, onToggle }: 
       </div>
       <div role="gridcell" class="span-time">
         <span class={`span-bar colour-${colour} ${isCritical ? "is-critical" : ""}`} style={{ left: `${left}%`, width: `${width}%` }} />
-        <span class="span-ms" style={besideBar(left, width)}>
+        <span class="span-ms" style={labelPosition(left, width)}>
           {duration(span.DurationMs)}
         </span>
       </div>
@@ -105,8 +105,8 @@ function Row({ node, tree, colour, isChosen, isCollapsed, onChoose, onToggle }: 
   );
 }
 
-/** Behind the bar, where there is no room before it, where there is none within it. */
-function besideBar(left: number, width: number): Record<string, string> {
+/** The duration is written to the right of the bar, else to its left, else inside it, wherever there is space. */
+function labelPosition(left: number, width: number): Record<string, string> {
   if (left + width < 80) return { left: `${left + width}%` };
   return left > 20 ? { right: `${100 - left}%` } : { right: `${Math.max(0, 100 - left - width)}%`, color: "var(--page)" };
 }

@@ -1,5 +1,5 @@
-// Ends a statement in the engine when nobody waits for it any more. Invariant: the statement's turn is given back only when the engine
-// has let go of it, so that abandoned work never adds up.
+// Cancels a statement in the engine when its client has left. Invariant: its slot is free only after the engine has ended it, so abandoned
+// statements never pile up.
 import { pause } from "../../../common/loop.ts";
 
 const FIRST_PAUSE_MS = 20;

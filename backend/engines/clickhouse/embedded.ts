@@ -24,7 +24,7 @@ const DEFAULT_THREADS = 4;
  * How many inserts and tenants' queries run at once: each holds a thread of libuv's pool until it is done, and pings, files, names and
  * passwords need threads of the same pool.
  */
-function lanesFor(threads: number): { inserts: number; reads: number } {
+function connectionsFor(threads: number): { inserts: number; reads: number } {
   const inserts = threads >= 8 ? 2 : 1;
   return { inserts, reads: Math.min(4, Math.max(1, threads - inserts - 2)) };
 }
@@ -35,15 +35,15 @@ type ClientConnection = NonNullable<NonNullable<Parameters<typeof createClient>[
 const READ_THREADS = Math.max(1, Math.floor(availableParallelism() / 2));
 
 /**
- * jemalloc, which the engine brings, gives back what was freed after so long; by itself after 5 s, and it is told of the time by what it
- * is asked for: under a thousand small requests a second it kept some 100 MB that merges had needed. The operator's own go before.
+ * How long jemalloc, the engine's allocator, keeps freed memory. Its default is 5 s, and it only checks the time when it is used: under a thousand
+ * small requests a second it kept some 100 MB that merges had freed. A value that the operator sets takes precedence.
  */
 const ALLOCATOR = "dirty_decay_ms:200,muzzy_decay_ms:0";
 
 /** Required here, not imported above: a backend with an external engine runs without chDB being installed, as in the lean image. */
 function installedEngine() {
   const require = createRequire(import.meta.url);
-  // oxlint-disable-next-line node/no-process-env -- the library reads it when it is loaded; there is no other way to tell it
+  // oxlint-disable-next-line node/no-process-env -- the library reads it when it is loaded; there is no other way to set it
   process.env["JE_MALLOC_CONF"] ??= ALLOCATOR;
   return orNotInstalled(() => {
     const { createChdbConnection } = require("chdb/connection") as typeof import("chdb/connection");
@@ -82,13 +82,13 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, l
   // chDB's declarations are CommonJS, the client's are not: the same interface, told apart by the compiler.
   const connect = (): ClientConnection => createChdbConnection({ path: dataDir }) as unknown as ClientConnection;
   const connected = (): ClickHouseClient => createClient({ connection: connect() });
-  const lanes = lanesFor(threads);
-  const inserts = new Pool(Array.from({ length: lanes.inserts }, connected));
-  const reads = new Pool(Array.from({ length: lanes.reads }, connected));
+  const connections = connectionsFor(threads);
+  const inserts = new Pool(Array.from({ length: connections.inserts }, connected));
+  const reads = new Pool(Array.from({ length: connections.reads }, connected));
   // Pings and cancellations: a few milliseconds each.
   const control = new Pool([connected()]);
   return {
-    reads: lanes.reads,
+    reads: connections.reads,
     query: (statement) =>
       inserts.run(async (client) => (await client.query({ query: statement + QUERY_SETTINGS, format: "JSONEachRow" })).json()),
     read: (statement, limits, signal) =>

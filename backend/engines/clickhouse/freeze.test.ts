@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { freezeTables, isDefinition } from "./freeze.ts";
 
-it("has in each table what was answered before the moment that it tells of it, also while another table was frozen", async () => {
+it("has in each table the rows acknowledged before the returned time, also while another table was frozen", async () => {
   const frozen: Record<string, readonly string[]> = {};
   let committed: readonly string[] = [];
   const answered = ["before"];
@@ -21,7 +21,7 @@ it("has in each table what was answered before the moment that it tells of it, a
   expect(frozen).toEqual({ spans: ["before"], logs: ["before", "while spans was frozen"] });
 });
 
-it("leaves out what comes into the tables yet, and takes along what was set aside, which comes into none", () => {
+it("leaves out journaled rows, which are in the tables, and includes dead letters, which are not", () => {
   using folder = temporaryFolder();
   const paths = [
     "journal",

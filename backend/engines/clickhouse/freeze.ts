@@ -1,17 +1,17 @@
-// One moment of the embedded engine's tables, kept by hard links while inserts and merges go on (`ALTER TABLE … FREEZE`). The embedded
-// engine refuses `BACKUP … TO File` and `TO Disk`: both need a server's configuration, which it has none of. Invariant: what is frozen is a
-// folder of the file system and nothing else; with the tables' definitions it is a folder that the engine opens.
+// A snapshot of the embedded engine's tables, made of hard links while inserts and merges go on (`ALTER TABLE … FREEZE`). The embedded engine
+// rejects `BACKUP … TO File` and `TO Disk`, because both need a server's configuration. Invariant: a snapshot is only a folder; together with the
+// definitions of the tables it is a folder that the engine opens.
 import { existsSync, lstatSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { ClickHouse } from "./client.ts";
 import { sql, Sql } from "./sql.ts";
 
-/** Of letters that the engine takes for a folder's name as they are. */
+/** Characters that the engine does not escape in the name of a folder. */
 const NAME = /^backup_\w{1,64}$/;
 /** In a table's folder, and in no other. */
 const TABLE_MARK = "format_version.txt";
-/** Blocks that are being stored, what was answered and comes into the tables yet, what is frozen, and what a query has put aside. */
+/** Blocks of running inserts, journaled rows (the snapshot has them in the tables), snapshots, and temporary files of queries. */
 const TRANSIENT = /^(?:(?:inserts|shadow|tmp)(?:\/|$)|journal\/\w+\/\d+\.journal$)/;
 const PART = /^(?<partition>\w+?)_(?<first>\d+)_(?<last>\d+)_(?<level>\d+)(?:_\d+)?$/;
 
@@ -57,7 +57,7 @@ export async function removeFrozen(engineFolder: string): Promise<void> {
   for (const name of names) await rm(join(folder, name), { recursive: true, force: true });
 }
 
-/** Rows of a table as the parts in the folder tell, without the engine. Undefined: there is no such table. */
+/** The number of rows of a table, read from its parts without the engine. Undefined if the table does not exist. */
 export function countRows(engineFolder: string, table: string): number | undefined {
   const folder = join(engineFolder, "data", "default", table);
   if (!existsSync(folder)) return undefined;

@@ -65,7 +65,7 @@ it("leaves empty what they do not have", () => {
   expect(rows?.streamLengths).toEqual([...streamLengths.slice(0, 6), 2, 2, 16, 8, 8, 0, 0, ...streamLengths.slice(6)]);
 });
 
-it("has nothing where nobody knows their columns, one is of another type, or one is missing by which rows are found", () => {
+it("returns nothing if the columns are unknown, one has another type, or a column of the sort key is missing", () => {
   const theirs = [...SENDER, LABELS];
   expect(convertEntry(folderWith([...SENDER, MESSAGE]), [...SENDER, LABELS], entry([LABELS]))).toBeUndefined();
   expect(convertEntry(folderWith(theirs), [...SENDER, ["labels", "String"]], entry([LABELS]))).toBeUndefined();

@@ -34,7 +34,7 @@ async function leave(dataDir: string, table: string, counts: readonly number[]):
   };
 }
 
-it("tells at a start with a server how many answered rows lie in the embedded engine's journal, where, and what to do", async () => {
+it("logs at a start with a server how many acknowledged rows the embedded engine's journal has, where, and what to do", async () => {
   const dataDir = dataDirOf();
   const commits = [await leave(dataDir, "logs", [10, 20]), await leave(dataDir, "spans", [3])];
   const files = await readdir(join(dataDir, "journal"), { recursive: true });
@@ -47,7 +47,7 @@ it("tells at a start with a server how many answered rows lie in the embedded en
   expect(await saidAt(dataDir)).toEqual([]);
 });
 
-it("says nothing where there was no embedded engine, and of a write that nobody was answered for", async () => {
+it("logs nothing if there was no embedded engine, or only an unacknowledged write", async () => {
   const dataDir = dataDirOf();
   expect(await saidAt(dataDir)).toEqual([]);
   const folder = join(dataDir, "journal", "logs");

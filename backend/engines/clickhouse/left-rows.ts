@@ -1,5 +1,5 @@
 // Acknowledged rows in the journal of an embedded engine that a ClickHouse server has replaced: nothing else reads that journal any more.
-// Invariant: the files stay unchanged. Only the embedded engine can tell which rows its tables already have, so they are not sent to the
+// Invariant: the files stay unchanged. Only the embedded engine knows which rows its tables already have, so they are not sent to the
 // server.
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";

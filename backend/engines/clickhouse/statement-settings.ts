@@ -36,7 +36,7 @@ export function killStatement(comment: string): string {
 
 /**
  * `async_insert` off: the answer comes after the commit. One block per statement: within a partition all rows are committed or none,
- * which the deduplication of retries stands on. The callers cut statements well below these limits.
+ * which the deduplication of retries relies on. The callers keep statements well below these limits.
  */
 export function insertSettings(insert: Insert): Record<string, string | number> {
   return {

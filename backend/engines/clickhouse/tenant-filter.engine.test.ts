@@ -64,7 +64,7 @@ describe.each(["embedded", "http"] as const)("%s", (way) => {
     for (const org of askers) {
       const lines = await clients[way].read(org, {}, (ask) => ask(new Sql(`SELECT groupUniqArray(toString(org)) AS orgs FROM (${text})`)));
       const { orgs } = JSON.parse(lines.toString()) as { orgs: string[] };
-      // '1' is the service of all spans, and '' stands for the row that an outer join did not find.
+      // '1' is the service of all spans, and '' is the missing row of an outer join.
       expect(orgs.filter((value) => value !== "1" && value !== "")).toEqual([org]);
     }
   });

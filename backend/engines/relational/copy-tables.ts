@@ -58,7 +58,7 @@ export async function firstWithRows(store: Tables, tables: readonly Table[]): Pr
   return undefined;
 }
 
-/** Inserts every row of `from` into `to`. Throws an error that names the table; whoever calls holds a transaction on `to`. */
+/** Inserts every row of `from` into `to`, in the caller's transaction on `to`. Throws an error that names the table. */
 export async function copyRows(from: Tables, to: Tables, tables: readonly Table[], progress?: Progress): Promise<void> {
   for (const table of tables) {
     let copied = 0;

@@ -113,7 +113,7 @@ function columnsOf({ name, columns }: TableMetadata): string[] {
   });
 }
 
-test("the embedded store keeps what it was told across a close and a new start", async () => {
+test("the embedded store keeps its rows across a close and a new start", async () => {
   const dataDir = mkdtempSync(join(tmpdir(), "atherops-sqlite-"));
   const first = await openDatabase({ dataDir, log });
   await sql`CREATE TABLE kept AS SELECT 1 AS id`.execute(first.tables());

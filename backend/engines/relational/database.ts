@@ -1,9 +1,10 @@
-// Opens the relational store: SQLite under DATA_DIR when no URL is set, else PostgreSQL through a connection pool; one code path
-// for both. Invariant: it knows no domain's tables, and a store that cannot be reached is always ApiError `storage_unavailable`, so
-// that no route has to tell a lost connection from a wrong statement.
+// Opens the relational store: PostgreSQL through a connection pool if a URL is set, else SQLite under DATA_DIR; one code path for both.
+// Invariant: it has no knowledge of tables, and an unreachable store always becomes ApiError `storage_unavailable`, so that no route has to
+// distinguish a lost connection from a wrong statement.
+import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { Kysely, type Dialect } from "kysely";
+import { type Dialect, Kysely, sql, type Transaction } from "kysely";
 import type { Log } from "../../operations/log.ts";
 import type { PoolOptions } from "../postgres/dialect.ts";
 import { SqliteThreadDialect } from "../sqlite/dialect.ts";
@@ -54,4 +55,14 @@ function databaseOf(engine: Database["engine"], dialect: Dialect, opened?: Async
       await opened?.[Symbol.asyncDispose]();
     },
   };
+}
+
+/**
+ * Waits for the advisory lock `name`, for work that one replica does at a time. The lock ends with the transaction, so a killed replica never
+ * keeps it. SQLite runs one transaction at a time anyway.
+ */
+export async function advisoryLock<T>({ engine }: { readonly engine: string }, trx: Transaction<T>, name: string): Promise<void> {
+  if (engine === "sqlite") return;
+  const id = createHash("sha256").update(`atherops:${name}`).digest().readBigInt64BE(0);
+  await sql`SELECT pg_advisory_xact_lock(${id.toString()}::bigint)`.execute(trx);
 }

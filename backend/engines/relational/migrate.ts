@@ -6,7 +6,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { sql, type Kysely } from "kysely";
-import { advisoryLock } from "./lock.ts";
+import { advisoryLock } from "./database.ts";
 
 const FOLDER = fileURLToPath(new URL("./migrations/", import.meta.url));
 

@@ -1,13 +1,13 @@
-// Tells "the database cannot be reached" and "it has too much to do" from every other failure of a statement, for all statements in one
-// place. Invariant: failures of the connection become `storage_unavailable` (502), what took or waited too long `unavailable` (503), both
-// with Retry-After; errors of a statement pass unchanged.
+// Distinguishes an unreachable and an overloaded database from every other failure of a statement, for all statements in one place. Invariant:
+// a failed connection becomes `storage_unavailable` (502), a statement that took or waited too long `unavailable` (503), both with Retry-After;
+// errors of the statement itself pass unchanged.
 import type { AbortableOperationOptions, CompiledQuery, DatabaseConnection, Dialect, Driver, Kysely, QueryResult } from "kysely";
 import { ApiError } from "../../errors.ts";
 
 const RETRY_AFTER_S = 2;
 /**
- * SQLSTATE classes and codes of a server that is away, starting or stopping, or has no room, memory or connection left: whoever tries
- * again later is right (PostgreSQL documentation, appendix A).
+ * SQLSTATE classes and codes of a server that is unreachable, starting or stopping, or has no disk space, memory or connection left, so that a
+ * later retry may succeed (PostgreSQL documentation, appendix A).
  */
 const AWAY_SQLSTATE = /^(08...|53...|57P0[123]|58030)$/;
 const AWAY_ERRNO = new Set([

@@ -2,18 +2,17 @@
 // than for a connection of PostgreSQL; a statement that PostgreSQL takes is taken here, row locks apart, which one connection needs not.
 import {
   CompiledQuery,
-  SqliteAdapter,
-  SqliteIntrospector,
-  SqliteQueryCompiler,
   type DatabaseConnection,
   type Dialect,
   type Driver,
   type Kysely,
   type QueryResult,
   type SelectModifierNode,
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
 } from "kysely";
-import { NO_TURN, SqliteFailure } from "./failure.ts";
-import type { Life, StoreThread } from "./store-thread.ts";
+import { type Life, NO_TURN, SqliteFailure, type StoreThread } from "./store-thread.ts";
 
 const TURN_TIMEOUT_MS = 5_000;
 
@@ -111,7 +110,7 @@ class ThreadConnection implements DatabaseConnection {
     return "rows" in result ? { rows: result.rows as R[] } : { rows: [], numAffectedRows: result.changes };
   }
 
-  /** What could not be rolled back ends with its thread: nobody else's statement may become part of it. */
+  /** Ends the thread, and with it a transaction that could not be rolled back: no other statement may become part of it. */
   abandon(): void {
     this.#life.end("a transaction could not be rolled back");
   }
@@ -122,7 +121,7 @@ class ThreadConnection implements DatabaseConnection {
   }
 }
 
-/** One at a time, in order; whoever waited too long is refused. */
+/** A queue in order of arrival, one transaction at a time. A caller that waits too long gets an error. */
 class Turns {
   readonly #timeoutMs: number;
   readonly #waiting = new Set<() => void>();

@@ -1,16 +1,15 @@
-// Opens the embedded relational store, `accounts.sqlite` in DATA_DIR. Invariant: the file belongs to its user alone (0600; SQLite gives
-// its log and its shared memory the same mode), and its name is on the disk before anything is in it.
-import { closeSync, existsSync, openSync, readdirSync } from "node:fs";
+// Opens the embedded relational store, `accounts.sqlite` in DATA_DIR, and creates it under a draft name for `move`. Invariant: only its user can
+// access the file (0600; SQLite creates `-wal` and `-shm` with the same mode), and its name is on the disk before its first row.
+import { closeSync, existsSync, openSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { syncFolder, makeFolder } from "../../../common/files.ts";
+import { makeFolder, renameDurably, syncFile, syncFolder } from "../../../common/files.ts";
 import type { Log } from "../../operations/log.ts";
 import { StartError } from "../../startup-error.ts";
-import { SqliteFailure } from "./failure.ts";
-import { StoreThread } from "./store-thread.ts";
+import { SqliteFailure, StoreThread } from "./store-thread.ts";
 
-/** Beside it, while the backend runs: `-wal` and `-shm`. */
+/** While the backend runs, there are also files with the suffixes `-wal` and `-shm`. */
 export const ACCOUNTS_FILE = "accounts.sqlite";
-/** Beside it, from the end of the first start: whoever finds it knows that accounts that are missing were there. */
+/** Written at the end of the first start: if it exists without accounts.sqlite, the accounts were lost. */
 export const ACCOUNTS_MADE = "accounts.made";
 
 /** Throws StartError for a file that is no database, is damaged, or cannot be opened. */
@@ -28,10 +27,10 @@ export async function openSqlite(file: string, log: Log): Promise<StoreThread> {
   }
 }
 
-/** What a start makes only when the accounts have their file. */
+/** Files and folders that a start creates only after accounts.sqlite. */
 const LATER = [ACCOUNTS_MADE, "clickhouse", "metrics", "metrics-journal", join("secrets", "admin-password")];
 
-/** Throws StartError where there must have been accounts before: new ones would know no agent's key and own no log line. */
+/** Throws StartError if the folder must have had accounts before: new accounts would know no agent's key and own no log line. */
 export function requireNewFolder(dataDir: string): void {
   const trace = LATER.find((name) => holdsSomething(join(dataDir, name)));
   if (trace === undefined) return;
@@ -52,4 +51,19 @@ function makeFile(file: string): void {
   makeFolder(dirname(file), 0o700);
   closeSync(openSync(file, "wx", 0o600));
   syncFolder(dirname(file));
+}
+
+/**
+ * Creates a store under a draft name: `fill` creates and closes it, then it gets the name `file`. So `file` is complete and on the disk, or does
+ * not exist; the next attempt removes what an interrupted one left. Returns the result of `fill`.
+ */
+export async function underDraftName<T>(file: string, fill: (draft: string) => Promise<T>): Promise<T> {
+  // SQLite would write the log of another store into this one.
+  if (existsSync(`${file}-wal`)) throw new Error(`${file}-wal is the log of another store of this name: put it where that store is`);
+  const draft = `${file}.moving`;
+  for (const ending of ["", "-wal", "-shm"]) rmSync(`${draft}${ending}`, { force: true });
+  const result = await fill(draft);
+  syncFile(draft);
+  renameDurably(draft, file);
+  return result;
 }

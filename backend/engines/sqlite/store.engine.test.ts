@@ -117,7 +117,7 @@ describe("a statement", () => {
     expect(await all()).toEqual([{ id: 1, text: "x", at: new Date(0) }]);
   });
 
-  test("that fails tells the engine's words and none of its values", async () => {
+  test("that fails reports the engine's message and none of its values", async () => {
     await using store = await Store.open();
     const secret = "$argon2id$v=19$c2VjcmV0";
     const insert = () => store.db.insertInto("kept").values({ id: 1, text: secret }).execute();

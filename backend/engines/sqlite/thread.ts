@@ -2,7 +2,7 @@
 // that was answered is on the disk (WAL with synchronous = FULL), and no answer, an error's neither, holds a value that was bound.
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
-import { freeHeapAfterStart } from "../free-heap.ts";
+import { freeHeapAfterStart } from "../heap.ts";
 import { MAX_PREPARED_STATEMENTS, MAX_RESULT_ROWS, MAX_WAL_BYTES } from "../limits.ts";
 
 export interface Statement {
@@ -32,7 +32,7 @@ const BUSY_TIMEOUT_MS = 5_000;
 /** After any other statement the tables may be others. */
 const KEEPS_TABLES = /^\s*(select|insert|update|delete|begin|commit|rollback)\b/i;
 
-/** By the type that a migration declares for the column; SQLite keeps the name as it stands there. */
+/** By the type that the migration declares for the column; SQLite keeps its name as it was written. */
 const READERS: Record<string, Read> = {
   timestamptz: (value) => new Date(String(value)),
   boolean: (value) => value !== 0,
@@ -46,7 +46,7 @@ function open(file: string): DatabaseSync {
   const mode = database.prepare("PRAGMA journal_mode = WAL").get()?.["journal_mode"];
   if (mode !== "wal") throw new Error(`its file system has no shared memory or no locks (journal_mode is ${String(mode)})`);
   database.exec(`PRAGMA synchronous = FULL; PRAGMA journal_size_limit = ${MAX_WAL_BYTES}; PRAGMA temp_store = MEMORY`);
-  // Reads the header: a file that is no database is told now.
+  // Reads the header, so that a file that is not a database fails here.
   database.prepare("SELECT count(*) FROM sqlite_schema").get();
   return database;
 }
@@ -114,7 +114,7 @@ try {
     try {
       answer = run(database, message);
     } catch (error) {
-      // What has failed once would tell the same failure again at its next use (sqlite3_reset).
+      // A statement that failed would report the same failure again at its next use (sqlite3_reset).
       prepared.delete(message.sql);
       answer = { id: message.id, ...failureOf(error) };
     }

@@ -1,14 +1,17 @@
-// The embedded metrics engine: a supervised victoria-metrics on a free loopback port, its data under DATA_DIR/metrics. Invariant: the
-// port stays the same across restarts of the child, so that its clients need not know of them.
+// The embedded metrics engine: a supervised victoria-metrics on a free loopback port, its data under DATA_DIR/metrics. After each start the
+// journal is replayed until the engine has accepted everything. Invariants: the port stays the same across restarts of the child, so that
+// clients need not notice them; the replay retries with growing pauses, because an engine that starts on a full disk refuses writes at
+// first; one replay runs at a time.
 import { createServer } from "node:net";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../../operations/log.ts";
-import { superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
-import { engineLogin, type EngineLogin } from "../engine-login.ts";
+import { type ChildTiming, type EngineChild, superviseChild } from "../child.ts";
+import { engineLogin, type EngineLogin, loginOf } from "../engine-http.ts";
 import { WriteJournal } from "./journal.ts";
-import { Replay } from "./replay.ts";
 import { countSeries, createSnapshot } from "./snapshot.ts";
+import { Loop } from "../../../common/loop.ts";
+import { Outage } from "../../../common/outage.ts";
 
 export interface EmbeddedVictoriaMetricsOptions {
   /** Program paths or names, as `settings.victoriaMetricsPath`. */
@@ -39,7 +42,7 @@ export interface EmbeddedVictoriaMetrics extends AsyncDisposable {
    * One moment of it, kept by hard links: the journal in `journalFolder`, the samples in a snapshot of the engine. Every write that was
    * acknowledged before the call is in one of them. Rejects while the engine is down.
    */
-  hold(journalFolder: string): Promise<{ readonly snapshot: string; readonly series: number | undefined }>;
+  snapshot(journalFolder: string): Promise<{ readonly snapshot: string; readonly series: number | undefined }>;
 }
 
 const PORT_ATTEMPTS = 3;
@@ -67,7 +70,7 @@ export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptio
         await journal.append(path, body);
       },
     },
-    async hold(journalFolder) {
+    async snapshot(journalFolder) {
       if (!child.running) throw new Error("victoria-metrics is not running");
       // Before: what leaves the journal from now on, the engine has had for long enough to have it in its snapshot.
       await journal.linkInto(journalFolder);
@@ -161,4 +164,69 @@ export async function freeLoopbackPort(): Promise<number> {
   await new Promise<void>((resolve) => server.close(() => resolve()));
   if (address === null || typeof address === "string") throw new Error("no loopback port could be had");
   return address.port;
+}
+
+const FIRST_PAUSE_MS = 1000;
+const MAX_PAUSE_MS = 30_000;
+const REMIND_MS = 300_000;
+/** Above the engine's own queue of one minute for inserts. */
+const TIMEOUT_MS = 75_000;
+
+export class Replay implements AsyncDisposable {
+  readonly #journal: WriteJournal;
+  readonly #log: Log;
+  readonly #firstPauseMs: number;
+  readonly #outage: Outage;
+  #url = "";
+  #loop: Loop | undefined;
+
+  constructor(journal: WriteJournal, log: Log, firstPauseMs = FIRST_PAUSE_MS) {
+    this.#journal = journal;
+    this.#log = log;
+    this.#firstPauseMs = firstPauseMs;
+    this.#outage = new Outage({
+      began: (err) => log.error({ event: "metrics_journal.replay_failed", err }, "replay of the metrics journal failed, retrying"),
+      reminded: (err, facts) =>
+        log.error({ event: "metrics_journal.replay_failed", err, ...facts }, "replay of the metrics journal still fails, retrying"),
+      ended: ({ failures, seconds }) =>
+        log.info({ event: "metrics_journal.replay_recovered", failures, seconds }, "recovered: replay of the metrics journal works again"),
+      remindEveryMs: REMIND_MS,
+    });
+  }
+
+  /** Starts at once. The first call resolves after the first attempt, even if the engine did not accept everything. */
+  async engineIsUp(url: string): Promise<void> {
+    this.#url = url;
+    if (this.#loop) return this.#loop.wake();
+    const { promise: tried, resolve } = Promise.withResolvers<void>();
+    this.#loop = new Loop({
+      step: (signal) => this.#step(signal).finally(resolve),
+      failed: (error) => this.#outage.failed(error),
+      backoffMs: [this.#firstPauseMs, MAX_PAUSE_MS],
+    });
+    await Promise.race([tried, this.#loop.done]);
+  }
+
+  /** Stops; writes that are pending replay stay in the journal. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#loop?.[Symbol.asyncDispose]();
+  }
+
+  /** Waits for the next start of the engine, unless another replay is pending already. */
+  async #step(signal: AbortSignal): Promise<number | undefined> {
+    if (!this.#journal.isReplayPending) return undefined;
+    const writes = await this.#journal.replay((path, body) => this.#send(path, body, signal));
+    this.#outage.recovered();
+    if (writes > 0) this.#log.info({ event: "metrics_journal.replayed", writes }, "metrics journal replayed");
+    return this.#journal.isReplayPending ? 0 : undefined;
+  }
+
+  async #send(path: string, body: NonSharedBuffer, stopping: AbortSignal): Promise<void> {
+    const signal = AbortSignal.any([stopping, AbortSignal.timeout(TIMEOUT_MS)]);
+    const { url, headers } = loginOf(this.#url);
+    const answer = await fetch(url + path, { method: "POST", body, headers, signal });
+    await answer.body?.cancel();
+    // 400: the engine refused this content the first time, too, so the write was never acknowledged.
+    if (answer.status >= 300 && answer.status !== 400) throw new Error(`the engine answered ${answer.status}`);
+  }
 }

@@ -1,8 +1,7 @@
-// Keeps expressions away that would end the engine. Before it evaluates operators, the engine prints what it has read and reads that
-// again; where its own print is no expression, it panics, and every tenant's metrics are away until it is back (metricsql v0.87,
-// optimizer.go, Clone). Such prints come from words of the language that stand as names, strings beside operators, unusual names and
-// braces. It panics as well where a moment overflows. Invariant: what passes prints as an expression and stays near our time, because all
-// of that is refused; there is another way to write each of it.
+// Rejects expressions that would crash VictoriaMetrics. Before it evaluates operators, the engine prints the parsed expression and parses it
+// again; if its own output is invalid, it panics, and no tenant has metrics until it restarts (metricsql v0.87, optimizer.go, Clone). Causes are
+// keywords used as names, strings next to operators, unusual names and braces; a time that overflows panics too. Invariant: an accepted
+// expression prints as a valid one and has times near ours. Every rejected expression can be written in another form.
 import { expressionDurationMs } from "../../../common/duration.ts";
 import { MAX_DURATION_MS, MAX_SELECTOR_BYTES } from "../limits.ts";
 import { ExpressionError, tokenize, type Token } from "./expression-tokens.ts";
@@ -86,7 +85,7 @@ class Guard {
       this.#closed = closed;
       this.#at += 1;
     }
-    if (this.#aggregation !== undefined && this.#operator !== undefined) throw onlyMatched(this.#aggregation, ` beside ${this.#operator}`);
+    if (this.#aggregation !== undefined && this.#operator !== undefined) throw onlyMatched(this.#aggregation, ` next to ${this.#operator}`);
   }
 
   /** Looks at one token; answers what it closed. */
@@ -135,7 +134,7 @@ class Guard {
     return open === "(" && COUNT.test(limit ?? "") && comma === "," && COUNT.test(offset ?? "") && end === ",";
   }
 
-  /** Whether a word of the language stands where it has its meaning, so that the engine never takes it for a name. */
+  /** Whether a keyword is in a position where it is a keyword, so that the engine never reads it as a name. */
   #isInPlace(word: string): boolean {
     const [before, after] = [this.#word(-1), this.#word(1)];
     if (OPERATORS.has(word)) return this.#endsOperand();
@@ -160,7 +159,7 @@ class Guard {
     return before.kind === "number" || before.text === "}" || before.text === "]";
   }
 
-  /** A string is an argument, whole, or a label in quotes: beside an operator the engine takes the name after it for a template. */
+  /** A string must be a whole argument or a quoted label: next to an operator, the engine reads the name after it as a template. */
   #string(inside: Open | undefined): void {
     const [before, after] = [this.#word(-1)?.text, this.#word(1)?.text];
     if (inside === "labels" || inside === "matching") plainName(this.#token(0));
@@ -214,7 +213,7 @@ class Guard {
     return name !== "__name__" ? "label" : operator === "=" ? "name" : "names";
   }
 
-  /** A metric's name that stands in quotes, and will not in print. */
+  /** A metric's name that is quoted here, but not when the engine prints the expression. */
   #metric(name: string): void {
     const word = name.toLowerCase();
     if (WORDS.has(word) || NUMBERS.has(word)) throw onlyMatched(name, "");

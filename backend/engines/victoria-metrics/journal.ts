@@ -3,7 +3,8 @@
 // Invariants: a write whose `append` has resolved is kept until the engine has run for KEEP_MS after it or after its replay; what a crashed
 // engine may have lost is never removed before it is replayed; replaying a write twice is harmless, because its timestamps are fixed and
 // the engine removes duplicates.
-import { AppendLog, type AppendLogOptions, type Segment, type SegmentContent } from "../append-log/append-log.ts";
+import type { Log } from "../../operations/log.ts";
+import { AppendLog, type AppendLogOptions, readSegments, type Segment, type SegmentContent } from "../append-log/append-log.ts";
 import type { LogRecord } from "../append-log/record.ts";
 import { MAX_JOURNAL_BYTES } from "../limits.ts";
 
@@ -133,4 +134,32 @@ async function sendAll(records: readonly LogRecord[], resend: Resend): Promise<n
   const sent = await Promise.allSettled(Array.from({ length: REPLAYS_AT_ONCE }, send));
   for (const outcome of sent) if (outcome.status === "rejected") throw outcome.reason;
   return count;
+}
+
+const LEFT_WRITES_ADVICE =
+  "start once without METRICS_WRITE_URL and METRICS_QUERY_URL, which replays them, stop in order, then carry its samples over (docs/from-one-to-many.md, Metrics)";
+
+/**
+ * Logs a warning if an embedded engine that was replaced by an external one left acknowledged writes in its journal. The files stay unchanged,
+ * because the embedded engine may not have all of these writes. Never rejects.
+ */
+export async function reportLeftWrites(folder: string, log: Log): Promise<void> {
+  try {
+    const left = { writes: 0, bytes: 0 };
+    for await (const { bytes, records } of readSegments(folder)) {
+      left.writes += records.length;
+      left.bytes += bytes;
+    }
+    if (left.writes > 0)
+      log.warn(
+        { event: "journal.writes_left", folder, ...left },
+        `the journal of the embedded engine contains acknowledged metrics; ${LEFT_WRITES_ADVICE}`,
+      );
+  } catch (err) {
+    // Safe: the files are unchanged, and the operator knows where to look.
+    log.warn(
+      { event: "journal.writes_left_unknown", folder, err },
+      `the journal of the embedded engine cannot be read and may contain acknowledged metrics; ${LEFT_WRITES_ADVICE}`,
+    );
+  }
 }

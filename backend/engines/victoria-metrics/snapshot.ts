@@ -3,7 +3,7 @@
 import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { loginOf } from "../engine-login.ts";
+import { loginOf } from "../engine-http.ts";
 
 const NAME = /^\d{14}-[0-9A-F]{1,16}$/;
 /** It writes what it has in memory first. */
@@ -23,7 +23,7 @@ export async function countSeries(engineUrl: string): Promise<number | undefined
     const count = answer.data?.[0];
     return typeof count === "number" ? count : undefined;
   } catch {
-    // Safe: it is told to people only.
+    // Safe: the count is only shown to operators.
     return undefined;
   }
 }
@@ -55,7 +55,7 @@ async function ask(engineUrl: string, path: string, timeoutMs: number): Promise<
   return await answer.json();
 }
 
-/** Samples as the parts in the engine's folder tell, without the engine. Undefined: there is no such folder. */
+/** The number of samples, read from the parts in the engine's folder without the engine. Undefined if the folder does not exist. */
 export function countSamples(engineFolder: string): number | undefined {
   const data = join(engineFolder, "data");
   if (!existsSync(data)) return undefined;

@@ -1,8 +1,8 @@
-// Talks to a vmalert over HTTP, embedded or not: what it has loaded and how that stands, and "load again". Invariant: read-only but
-// for the reload; a vmalert that cannot be reached or answers nonsense is an EvaluatorError. Knows no domain.
+// A client of vmalert's HTTP API, embedded or not: the state of its loaded rules, and a reload. Invariant: everything else is read-only; an
+// unreachable vmalert and an invalid response are an EvaluatorError.
 import { Pool } from "../http-pool.ts";
 import { MAX_VMALERT_ANSWER_BYTES } from "../limits.ts";
-import { statusOf } from "../status-of.ts";
+import { statusOf } from "../engine-http.ts";
 
 /** A rule as vmalert has it loaded (`/api/v1/rules`); only what is used here. */
 export interface LoadedRule {

@@ -1,18 +1,17 @@
-// Asks vmalert itself whether it would take a rule: `vmalert -dryRun`, with an empty environment. Invariant: a verdict is about one
-// group alone, each in a file of its own; groups that wait at the same time share a run, in which vmalert names every file that it
-// refuses, and the others are run once more without those: one bad group costs those who wait with it one more run, however many there
-// are. Asked before a rule is stored, because one rule that vmalert refuses stops all rules of all tenants.
+// Validates a rule with `vmalert -dryRun`, in an empty environment, before it is stored: one rule that vmalert rejects would stop the rules of all
+// tenants. Groups that wait at the same time share a run, each in a file of its own. vmalert names every file that it rejects, and the other
+// groups run once more without those. Invariant: the result of a group does not depend on the groups that share its run.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { MAX_RULES_PER_DRY_RUN } from "../limits.ts";
-import { findProgram } from "../program.ts";
+import { findProgram } from "../child.ts";
 import { renderGroup, renderRuleFile, type RuleGroup } from "./rule-file.ts";
 import { listItem, literal } from "./rule-folder.ts";
 
-/** vmalert's reason to refuse the group, without the names of files; undefined when it takes it. */
-export type Verdict = string | undefined;
+/** Why vmalert rejects the group, without the names of files; undefined if the group is valid. */
+export type Rejection = string | undefined;
 
 export interface DryRunOptions {
   /** Program paths or names, as `settings.vmalertPath`. */
@@ -25,7 +24,7 @@ export interface DryRunOptions {
 interface Waiting {
   readonly text: string;
   readonly signal: AbortSignal | undefined;
-  readonly resolve: (verdict: Verdict) => void;
+  readonly resolve: (rejection: Rejection) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -44,7 +43,7 @@ export class DryRun {
   }
 
   /** Rejects when vmalert itself cannot be run, and with the signal's reason when that aborts before the run. */
-  check(group: RuleGroup, signal?: AbortSignal): Promise<Verdict> {
+  check(group: RuleGroup, signal?: AbortSignal): Promise<Rejection> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ text: renderRuleFile([renderGroup(group)]), signal, resolve, reject });
       this.#startRun();
@@ -54,40 +53,40 @@ export class DryRun {
   #startRun(): void {
     if (this.#running >= this.#concurrency || this.#waiting.length === 0) return;
     this.#running += 1;
-    void this.#judge(this.#waiting.splice(0, MAX_RULES_PER_DRY_RUN)).finally(() => {
+    void this.#checkBatch(this.#waiting.splice(0, MAX_RULES_PER_DRY_RUN)).finally(() => {
       this.#running -= 1;
       this.#startRun();
     });
   }
 
-  async #judge(batch: readonly Waiting[]): Promise<void> {
+  async #checkBatch(batch: readonly Waiting[]): Promise<void> {
     for (const { signal, reject } of batch) if (signal?.aborted) reject(signal.reason);
-    const asked = batch.filter(({ signal }) => !signal?.aborted);
+    const pending = batch.filter(({ signal }) => !signal?.aborted);
     try {
-      const verdicts = await this.#verdicts(asked.map(({ text }) => text));
-      for (const [at, one] of asked.entries()) one.resolve(verdicts[at]);
+      const rejections = await this.#rejectionsOf(pending.map(({ text }) => text));
+      for (const [at, group] of pending.entries()) group.resolve(rejections[at]);
     } catch (error) {
-      for (const one of asked) one.reject(error);
+      for (const group of pending) group.reject(error);
     }
   }
 
-  async #verdicts(texts: readonly string[]): Promise<readonly Verdict[]> {
+  async #rejectionsOf(texts: readonly string[]): Promise<readonly Rejection[]> {
     if (texts.length === 0) return [];
     const refused = await this.#run(texts);
     if (refused === undefined) return await this.#oneByOne(texts);
     const rest = texts.filter((_, at) => !refused.has(at));
-    const others = refused.size === 0 ? [] : await this.#verdicts(rest);
+    const others = refused.size === 0 ? [] : await this.#rejectionsOf(rest);
     let next = 0;
     return texts.map((_, at) => refused.get(at) ?? others[next++]);
   }
 
-  async #oneByOne(texts: readonly string[]): Promise<readonly Verdict[]> {
-    const verdicts: Verdict[] = [];
-    for (const text of texts) verdicts.push((await this.#run([text]))?.get(0));
-    return verdicts;
+  async #oneByOne(texts: readonly string[]): Promise<readonly Rejection[]> {
+    const rejections: Rejection[] = [];
+    for (const text of texts) rejections.push((await this.#run([text]))?.get(0));
+    return rejections;
   }
 
-  /** The place in the list of each group that vmalert refuses, and why; undefined when it refuses some without saying which. */
+  /** Index in `files` → why vmalert rejects it; undefined if vmalert rejects some without naming them. */
   async #run(files: readonly string[]): Promise<ReadonlyMap<number, string> | undefined> {
     const folder = await mkdtemp(join(tmpdir(), "atherops-dry-run-"));
     try {
@@ -110,7 +109,7 @@ export class DryRun {
   }
 }
 
-/** vmalert's reasons by file. They are told apart by the folder's name, which nobody who writes a rule knows. */
+/** vmalert's reasons by file. They are separated by the folder's name, which is random, so that no rule can fake one. */
 function reasonsOf(output: string, folder: string, files: number): ReadonlyMap<number, string> | undefined {
   const fatal = output.split("\n").findLast((line) => line.includes('"fatal"') || line.includes('"panic"'));
   const message = fatal ? messageOf(fatal) : output.slice(-500);

@@ -5,9 +5,8 @@ import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { execa } from "execa";
 import type { Log } from "../../operations/log.ts";
-import { superviseChild, type ChildTiming, type EngineChild } from "../child.ts";
-import { engineLogin, loginOf } from "../engine-login.ts";
-import { findProgram } from "../program.ts";
+import { type ChildTiming, type EngineChild, findProgram, superviseChild } from "../child.ts";
+import { engineLogin, loginOf } from "../engine-http.ts";
 import { listItem, literal, replaceFile, RuleFolder } from "./rule-folder.ts";
 
 export interface EvaluatorOptions {
@@ -122,7 +121,7 @@ async function notifierFlags(folder: string, urls: readonly string[]): Promise<s
   return [`-notifier.config=${file}`];
 }
 
-/** A target with scheme and path is taken as it stands. */
+/** A target with scheme and path is used unchanged. */
 function notifierTarget(urlWithLogin: string): object {
   const { protocol, host, pathname, username, password } = new URL(urlWithLogin);
   return {

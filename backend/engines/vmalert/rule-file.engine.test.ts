@@ -85,9 +85,9 @@ test("vmalert takes every character that a rule may hold", async () => {
   expect(await dryRun.check({ ...group(), rules })).toBeUndefined();
 });
 
-test("vmalert's verdicts: taken, or its reason without file names; those who wait together do not share a verdict", async () => {
+test("vmalert accepts a group, or rejects it with a reason without file names; groups in one run have separate results", async () => {
   const dryRun = new DryRun({ candidates: [await toolPath("vmalert")] });
-  const verdicts = await Promise.all([
+  const rejections = await Promise.all([
     dryRun.check(group()),
     dryRun.check(group({ expr: "up ==" })),
     dryRun.check(group({ alert: 'odd %{HOME} "\\ \u2028😀' })),
@@ -95,7 +95,7 @@ test("vmalert's verdicts: taken, or its reason without file names; those who wai
     dryRun.check(group({ alert: "" })),
     dryRun.check(group()),
   ]);
-  expect(verdicts).toEqual([
+  expect(rejections).toEqual([
     undefined,
     expect.stringMatching(/^bad MetricsQL expr/),
     undefined,
@@ -103,10 +103,10 @@ test("vmalert's verdicts: taken, or its reason without file names; those who wai
     expect.stringMatching(/`alert` must be set/),
     undefined,
   ]);
-  expect(verdicts.join(" ")).not.toContain("rules.yml");
+  expect(rejections.join(" ")).not.toContain("rules.yml");
 });
 
-test("bad groups cost those who wait with them one more run, and what nobody waits for any more is not run", async () => {
+test("invalid groups cost the others in their run one more run, and a group whose client has left is not run", async () => {
   using folder = temporaryFolder();
   const runs = join(folder.path, "runs");
   const program = join(folder.path, "vmalert");
@@ -117,11 +117,11 @@ test("bad groups cost those who wait with them one more run, and what nobody wai
   const left = AbortSignal.abort(new Error("the client has left"));
   const spoof = `x\ninvalid group "org" in file "${folder.path}/1.yml": y`;
   const drafts = Array.from({ length: 12 }, (_, at) => group(at % 3 === 0 ? { expr: "up ==", alert: spoof } : {}));
-  const verdicts = Promise.all(drafts.map(async (draft) => await dryRun.check(draft)));
+  const rejections = Promise.all(drafts.map(async (draft) => await dryRun.check(draft)));
   const abandoned = Promise.all(drafts.map(async (draft) => await dryRun.check(draft, left).catch((error: Error) => error.message)));
   expect([await first, new Set(await abandoned)]).toEqual([undefined, new Set(["the client has left"])]);
   const bad = expect.stringMatching(/^bad MetricsQL expr/);
-  expect(await verdicts).toEqual(drafts.map((_, at) => (at % 3 === 0 ? bad : undefined)));
+  expect(await rejections).toEqual(drafts.map((_, at) => (at % 3 === 0 ? bad : undefined)));
   expect(readFileSync(runs, "utf8").trim().split(/\s+/)).toEqual(["1", "12", "8"]);
 });
 

@@ -156,7 +156,7 @@ test("a store that cannot be reached is 502 with Retry-After; a body it refuses 
   await expect(away.check()).rejects.toThrow("ECONNREFUSED");
 });
 
-/** Which organisations' bodies have reached a store that answers when it is told to. */
+/** A store that answers only when the test decides, with the organisations whose bodies have reached it. */
 function heldStore() {
   const writes: string[] = [];
   const ends: (() => void)[] = [];
@@ -184,7 +184,7 @@ function bodyOf(bytes: number): Buffer {
   return Buffer.from(line.repeat(Math.ceil(bytes / line.length)));
 }
 
-test("huge bodies of one organisation wait for each other, and nobody else's for them", async () => {
+test("huge bodies of one organisation wait for each other, and bodies of other organisations do not wait for them", async () => {
   const { writes, answer, send } = heldStore();
   const huge = () => bodyOf(4.5 * 1024 * 1024);
   const flood = [send("red", huge()), send("red", huge()), send("red", huge())];

@@ -1,11 +1,11 @@
-// Stores one body of exposition text under the identity of the key that signed it. Invariant: either every line of the body was
-// judged good and the whole body went to the engine, or nothing of it did. Large bodies take turns, by organisation: together they would
-// hold the event loop and every place of the engine's for many seconds. So few of them are under way that others find a place, and enough
-// that the engine has one to take while the next is judged.
+// Stores one body of exposition text under the identity of the key that signed it. Invariant: the body is written to the engine as a whole if
+// every line is valid, and otherwise not at all. Large bodies pass a fair queue between organisations, because together they would block the
+// event loop and all insert slots of the engine for many seconds. The queue is short enough that small bodies find a slot, and long enough
+// that the engine writes one body while the next is validated.
 import { ApiError } from "../../errors.ts";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
 import type { IngestSignal } from "../ingest-handler.ts";
-import { checkExposition, ExpositionError, type ExpositionLimits, type ExpositionVerdict } from "./exposition.ts";
+import { type ExpositionCounts, ExpositionError, type ExpositionLimits, validateExposition } from "./exposition.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";
 
@@ -15,13 +15,13 @@ export interface MetricsIngestOptions {
   readonly activeSeries?: Pick<ActiveSeries, "admit">;
 }
 
-/** Judging and writing a body above this takes the engine and this process some hundredth of a second. */
+/** Validating and writing a larger body takes about 10 ms of this process and of the engine. */
 const LARGE_BYTES = 1024 * 1024;
-/** And above this a tenth to a good part of a second. */
+/** A body above this takes 100 ms or more. */
 const HUGE_BYTES = 4 * 1024 * 1024;
 /**
- * On two cores the engine runs four inserts at once, and what comes meanwhile waits for the first that ends: some hundredths of a second.
- * What waits here is bounded in bytes by the budget for bodies as well. The two are apart, so that no huge body waits for many large ones.
+ * On two cores the engine runs four inserts at once, and further ones wait some 10 ms for the first that ends. The budget for bodies also limits
+ * the bytes that wait here. There are two queues, so that a huge body does not wait for many large ones.
  */
 const LARGE_QUEUE = { running: 4, perOrg: 3, waitingPerOrg: 256 };
 const HUGE_QUEUE = { running: 2, perOrg: 1, waitingPerOrg: 256 };
@@ -41,11 +41,11 @@ export function createExpositionIngest(store: MetricsStore, { retentionMs, activ
   const hugeQueue = new FairQueue(HUGE_QUEUE);
   const ingest: IngestSignal = async (key, body, { receivedAt }) => {
     const now = receivedAt.getTime();
-    const verdict = await judge(body, { ...LABEL_LIMITS, oldestMs: now - retentionMs, newestMs: now + FUTURE_MS });
-    if (verdict.accepted === 0) return verdict;
+    const counts = await validate(body, { ...LABEL_LIMITS, oldestMs: now - retentionMs, newestMs: now + FUTURE_MS });
+    if (counts.accepted === 0) return counts;
     const active = await activeSeries?.admit(key, body);
     await store.write(key, body, now);
-    return active === undefined ? verdict : { ...verdict, activeSeries: active };
+    return active === undefined ? counts : { ...counts, activeSeries: active };
   };
   return async function ingestMetrics(key, body, context) {
     if (body.byteLength <= LARGE_BYTES) return await ingest(key, body, context);
@@ -60,9 +60,9 @@ export function createExpositionIngest(store: MetricsStore, { retentionMs, activ
   };
 }
 
-async function judge(body: Buffer, limits: ExpositionLimits): Promise<ExpositionVerdict> {
+async function validate(body: Buffer, limits: ExpositionLimits): Promise<ExpositionCounts> {
   try {
-    return await checkExposition(body, limits);
+    return await validateExposition(body, limits);
   } catch (error) {
     if (!(error instanceof ExpositionError)) throw error;
     throw new ApiError("invalid_payload", `not Prometheus exposition text, nothing was stored: ${error.message}`, { cause: error });

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { startTestEngine, type TestEngine } from "../../../test/fixtures/metrics-engine.ts";
-import { checkExposition, ExpositionError, type ExpositionLimits } from "./exposition.ts";
+import { validateExposition, ExpositionError, type ExpositionLimits } from "./exposition.ts";
 
 const NOW = Date.now();
 const DAY = 86_400_000;
@@ -13,10 +13,10 @@ const LIMITS: ExpositionLimits = {
   newestMs: NOW + 2 * DAY,
 };
 
-async function judge(text: string | Buffer) {
+async function validate(text: string | Buffer) {
   const body = Buffer.from(text);
   try {
-    return { ...(await checkExposition(body, LIMITS)), body: body.toString() };
+    return { ...(await validateExposition(body, LIMITS)), body: body.toString() };
   } catch (error) {
     if (!(error instanceof ExpositionError)) throw error;
     return { line: error.line, reason: error.message };
@@ -50,7 +50,7 @@ describe("what is exposition text", () => {
     'up{a="żółw 🐢"} 1',
   ])("%s is one sample", async (line) => {
     const kept = line.endsWith("NaN") ? { accepted: 0, dropped: { not_a_number: 1 } } : { accepted: 1, dropped: {} };
-    for (const body of [line, `${line}\n`, `${line}\r\n`]) expect(await judge(body)).toMatchObject(kept);
+    for (const body of [line, `${line}\n`, `${line}\r\n`]) expect(await validate(body)).toMatchObject(kept);
   });
 
   test.each([
@@ -85,33 +85,33 @@ describe("what is exposition text", () => {
     "up 1\r",
     "<html>",
   ])("%j is not", async (line) => {
-    expect(await judge(`fine 1\n${line === "up 1\r" ? "up 1\r\r" : line}\nfine 2\n`)).toMatchObject({ line: 2 });
+    expect(await validate(`fine 1\n${line === "up 1\r" ? "up 1\r\r" : line}\nfine 2\n`)).toMatchObject({ line: 2 });
   });
 
   test("comments, HELP, TYPE, EOF and empty lines are no samples, but count as lines", async () => {
-    expect(await judge("# HELP up x\n# TYPE up gauge\n\n  # any\r\nup 1\n\r\n# EOF\n")).toMatchObject({ accepted: 1 });
-    expect(await judge("# HELP up x\n\n\r\nbad\n")).toMatchObject({ line: 4, reason: "line 4: the value is missing" });
-    expect(await judge("")).toMatchObject({ accepted: 0 });
+    expect(await validate("# HELP up x\n# TYPE up gauge\n\n  # any\r\nup 1\n\r\n# EOF\n")).toMatchObject({ accepted: 1 });
+    expect(await validate("# HELP up x\n\n\r\nbad\n")).toMatchObject({ line: 4, reason: "line 4: the value is missing" });
+    expect(await validate("")).toMatchObject({ accepted: 0 });
   });
 
   test("a line that is not UTF-8 is named", async () => {
     const bad = Buffer.concat([Buffer.from('up 1\nup{a="'), Buffer.from([0xc3, 0x28]), Buffer.from('"} 1\n')]);
-    expect(await judge(bad)).toEqual({ line: 2, reason: "line 2: not UTF-8" });
+    expect(await validate(bad)).toEqual({ line: 2, reason: "line 2: not UTF-8" });
   });
 
   test("a line above the engine's limit is refused", async () => {
-    expect(await judge(`up 1\nup{a="${"x".repeat(300_000)}"} 1\n`)).toMatchObject({ line: 2 });
+    expect(await validate(`up 1\nup{a="${"x".repeat(300_000)}"} 1\n`)).toMatchObject({ line: 2 });
   });
 
   test("exemplars and a plus sign are blanked in place, so that the engine reads the sample", async () => {
-    const { body } = (await judge('c_total 5 # {trace_id="x"} 1\nup{a="b"} +7 +1700000000000 # {b="c"} 1\n')) as { body: string };
+    const { body } = (await validate('c_total 5 # {trace_id="x"} 1\nup{a="b"} +7 +1700000000000 # {b="c"} 1\n')) as { body: string };
     expect(body.replaceAll(/ +/g, " ")).toBe('c_total 5 \nup{a="b"} 7 1700000000000 \n');
     expect(body).toHaveLength('c_total 5 # {trace_id="x"} 1\nup{a="b"} +7 +1700000000000 # {b="c"} 1\n'.length);
   });
 
-  test("large bodies are judged in slices and the line number stays right", async () => {
+  test("large bodies are validated in slices and the line number stays right", async () => {
     const line = 'http_requests_total{method="GET",handler="/api/v1/things",instance="10.0.0.1:8080"} 1027 1700000000000\n';
-    expect(await judge(`${line.repeat(60_000)}bad line\n`)).toMatchObject({ line: 60_001 });
+    expect(await validate(`${line.repeat(60_000)}bad line\n`)).toMatchObject({ line: 60_001 });
   });
 });
 
@@ -174,7 +174,7 @@ function isStricter(line: string, reason: string): boolean {
   return line.includes("#");
 }
 
-describe("against the engine's own verdict", () => {
+describe("compared with the engine itself", () => {
   let engine: TestEngine;
   beforeAll(async () => {
     engine = await startTestEngine();
@@ -206,11 +206,11 @@ describe("against the engine's own verdict", () => {
     const dropped: Record<string, number> = {};
     const bodies: string[] = [];
     for (const line of lines) {
-      const verdict = await judge(line);
-      if (!("accepted" in verdict)) continue;
-      accepted += verdict.accepted;
-      for (const [reason, count] of Object.entries(verdict.dropped)) dropped[reason] = (dropped[reason] ?? 0) + count;
-      bodies.push(verdict.body);
+      const result = await validate(line);
+      if (!("accepted" in result)) continue;
+      accepted += result.accepted;
+      for (const [reason, count] of Object.entries(result.dropped)) dropped[reason] = (dropped[reason] ?? 0) + count;
+      bodies.push(result.body);
     }
     expect(accepted).toBeGreaterThan(1000);
     await post(bodies.join("\n"));
@@ -238,8 +238,8 @@ describe("against the engine's own verdict", () => {
   test("every line that is refused is invalid to the engine too, save where this reading is stricter on purpose", async () => {
     const refused: string[] = [];
     for (const line of fc.sample(fc.oneof(mutated, soup), { numRuns: 6000, seed: 11 })) {
-      const verdict = await judge(line);
-      if (verdict.reason !== undefined && !isStricter(line, verdict.reason)) refused.push(line);
+      const result = await validate(line);
+      if (result.reason !== undefined && !isStricter(line, result.reason)) refused.push(line);
     }
     expect(refused.length).toBeGreaterThan(200);
     const before = await invalid();
@@ -249,7 +249,7 @@ describe("against the engine's own verdict", () => {
 
   test("every line of the valid generator passes", async () => {
     for (const line of fc.sample(validLine, { numRuns: 2000, seed: 3 })) {
-      expect([line, await judge(line)]).toMatchObject([line, { dropped: {} }]);
+      expect([line, await validate(line)]).toMatchObject([line, { dropped: {} }]);
     }
   });
 });

@@ -1,12 +1,12 @@
-// Judges Prometheus exposition text in one pass over its bytes, without making strings. Invariant: a body that passes is stored by
-// VictoriaMetrics line by line as it stands, save the samples counted in `dropped`, which the engine drops without a word.
+// Validates Prometheus exposition text in one pass over its bytes, without allocating strings. Invariant: VictoriaMetrics stores every line of
+// a valid body, except the samples counted in `dropped`, which the engine drops silently.
 //
 // The grammar is the text format (names without quotes are ASCII, quoted names any UTF-8), plus OpenMetrics' exemplars, `# EOF` and
 // seconds. Three spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a
 // number, a comment or exemplar after the value (which the engine would search for labels), and a time of 0.
 //
-// Lines in their usual spelling are passed over by a kernel, many at once (plain-lines.ts); every other line is read here. One file,
-// because the reader of a line is one: its functions share the place in the body.
+// A WebAssembly kernel skips lines in their usual spelling, many per call (plain-lines.ts); every other line is parsed here. The parser is one
+// file because its functions share the offset in the body.
 import { isUtf8 } from "node:buffer";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { MAX_LINE_BYTES } from "../limits.ts";
@@ -23,7 +23,7 @@ export type DropReason =
   | "time_zero"
   | "too_far_ahead";
 
-export interface ExpositionVerdict {
+export interface ExpositionCounts {
   /** Samples that will be stored. */
   readonly accepted: number;
   readonly dropped: Readonly<Partial<Record<DropReason, number>>>;
@@ -39,7 +39,7 @@ export class ExpositionError extends Error {
   }
 }
 
-/** After this many bytes other requests get their turn. */
+/** After this many bytes the event loop serves other requests. */
 const SLICE_BYTES = 512 * 1024;
 
 const NEWLINE = 10;
@@ -63,16 +63,16 @@ const NAME = nameTable();
 
 /**
  * Throws ExpositionError for the first bad line; the body may have been corrected in place up to there. Without `kernel` each line is read
- * here, to the same verdict.
+ * here, with the same result.
  */
-export async function checkExposition(
+export async function validateExposition(
   body: Buffer,
   limits: ExpositionLimits,
   kernel: PlainLines | "none" | undefined = plainLines(),
-): Promise<ExpositionVerdict> {
+): Promise<ExpositionCounts> {
   const pass = new Pass(body, limits, kernel === "none" ? undefined : kernel);
   while (!pass.advance(SLICE_BYTES)) await nextTurn();
-  return pass.verdict();
+  return pass.counts();
 }
 
 class Pass {
@@ -99,11 +99,11 @@ class Pass {
     this.#kernel = this.#utf8 ? kernel : undefined;
   }
 
-  verdict(): ExpositionVerdict {
+  counts(): ExpositionCounts {
     return { accepted: this.#samples - this.#droppedSamples, dropped: this.#dropped };
   }
 
-  /** Judges lines until `budget` bytes are used. True at the end of the body. */
+  /** Validates lines until `budget` bytes are used. True at the end of the body. */
   advance(budget: number): boolean {
     const { length } = this.#bytes;
     const from = this.#at;
@@ -112,7 +112,7 @@ class Pass {
     while (this.#at < length) {
       if (this.#at >= stop) return false;
       if (this.#at < end) this.#passPlainLines(from);
-      if (this.#at < Math.min(length, stop)) this.#judgeNextLine();
+      if (this.#at < Math.min(length, stop)) this.#validateNextLine();
     }
     return true;
   }
@@ -132,7 +132,7 @@ class Pass {
     this.#samples += kernel.samples;
   }
 
-  #judgeNextLine(): void {
+  #validateNextLine(): void {
     const bytes = this.#bytes;
     this.#line += 1;
     const found = bytes.indexOf(NEWLINE, this.#at);
@@ -140,11 +140,11 @@ class Pass {
     if (lineEnd - this.#at > MAX_LINE_BYTES) this.#fail(`longer than ${MAX_LINE_BYTES} bytes`);
     if (!this.#utf8 && !isUtf8(bytes.subarray(this.#at, lineEnd))) this.#fail("not UTF-8");
     this.#end = lineEnd > this.#at && bytes[lineEnd - 1] === RETURN ? lineEnd - 1 : lineEnd;
-    this.#judgeLine();
+    this.#validateLine();
     this.#at = lineEnd + 1;
   }
 
-  #judgeLine(): void {
+  #validateLine(): void {
     const bytes = this.#bytes;
     const end = this.#end;
     const start = this.#skipBlanks(this.#at);
@@ -165,11 +165,11 @@ class Pass {
     }
     if (at < end && bytes[at] === OPEN) at = this.#skipLabels(at + 1);
     if (!this.#named) this.#fail("the metric name is missing");
-    this.#judgeSample(at);
+    this.#validateSample(at);
   }
 
   /** Value, optional time, optional comment. */
-  #judgeSample(from: number): void {
+  #validateSample(from: number): void {
     const bytes = this.#bytes;
     let at = this.#skipBlanks(from);
     if (at === this.#end || bytes[at] === HASH) this.#fail("the value is missing");
@@ -284,13 +284,13 @@ class Pass {
     return this.#fail("a quote is not closed");
   }
 
-  /** The length of what `"…"` stands for. */
+  /** The length of the text between the quotes of `"…"`, without escapes. */
   #unquotedBytes(from: number, to: number): number {
     const bytes = to - from - 2;
     return bytes > this.#limits.maxNameBytes ? bytes - this.#escapes(from + 1, to - 1) : bytes;
   }
 
-  /** How many bytes `\\`, `\"` and `\n` lose when read; every other backslash stands for itself. */
+  /** How many bytes `\\`, `\"` and `\n` lose when unescaped; every other backslash is a character of the text. */
   #escapes(from: number, to: number): number {
     const bytes = this.#bytes;
     let lost = 0;

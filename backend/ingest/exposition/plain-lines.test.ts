@@ -1,11 +1,11 @@
 /* oxlint-disable vitest/no-conditional-expect -- of two readings, either both refuse or both pass */
-// Exposition text with the kernel and without: the same verdict, the same first bad line, the same corrections, whatever the text. Texts
-// are made at random from a seed that a failure names; KERNEL_DOCUMENTS=300000 runs as many, KERNEL_SEED=n begins elsewhere. What the
-// readings say of a line: exposition.engine.test.ts, against the engine itself.
+// Exposition text with and without the kernel: the same result, the same first invalid line, the same corrections, for any text. Texts are
+// generated from a seed that a failure reports; KERNEL_DOCUMENTS=300000 runs as many, KERNEL_SEED=n uses another seed. Whether the result is
+// right is tested in exposition.engine.test.ts, against the engine itself.
 import { readFileSync } from "node:fs";
 import { beforeAll, expect, it } from "vitest";
 import { damaged, Random } from "../otlp/random-documents.fixture.ts";
-import { checkExposition, ExpositionError, type ExpositionLimits } from "./exposition.ts";
+import { validateExposition, ExpositionError, type ExpositionLimits } from "./exposition.ts";
 import { PlainLines, PLAIN_LINES_FILE } from "./plain-lines.ts";
 import { NOW, text } from "./random-lines.fixture.ts";
 
@@ -30,10 +30,10 @@ plain_line 0 ${NOW - 1}
 let kernel: PlainLines;
 beforeAll(() => void (kernel = new PlainLines(readFileSync(PLAIN_LINES_FILE))));
 
-async function judged(body: Buffer, limits: ExpositionLimits, by: PlainLines | "none") {
+async function validated(body: Buffer, limits: ExpositionLimits, by: PlainLines | "none") {
   const copy = Buffer.from(body);
   try {
-    return { verdict: await checkExposition(copy, limits, by), body: copy };
+    return { counts: await validateExposition(copy, limits, by), body: copy };
   } catch (error) {
     if (!(error instanceof ExpositionError)) throw error;
     return { line: error.line, reason: error.message };
@@ -42,14 +42,14 @@ async function judged(body: Buffer, limits: ExpositionLimits, by: PlainLines | "
 
 /** Whether the text is exposition text. Fails when the readings differ. */
 async function compare(body: Buffer, what: string, limits = LIMITS): Promise<boolean> {
-  const [fast, words] = [await judged(body, limits, kernel), await judged(body, limits, "none")];
-  const told = (): string => `${what}: ${JSON.stringify(body.toString().slice(0, 3000))}`;
-  if (!fast.verdict || !words.verdict) {
-    expect(fast, told()).toEqual(words);
+  const [fast, slow] = [await validated(body, limits, kernel), await validated(body, limits, "none")];
+  const description = (): string => `${what}: ${JSON.stringify(body.toString().slice(0, 3000))}`;
+  if (!fast.counts || !slow.counts) {
+    expect(fast, description()).toEqual(slow);
     return false;
   }
-  expect(fast.verdict, told()).toEqual(words.verdict);
-  expect(Buffer.compare(fast.body, words.body), told()).toBe(0);
+  expect(fast.counts, description()).toEqual(slow.counts);
+  expect(Buffer.compare(fast.body, slow.body), description()).toBe(0);
   return true;
 }
 
@@ -71,7 +71,7 @@ it("lines as programs write them are passed by the kernel, samples, comments and
   expect([kernel.lines, kernel.samples]).toEqual([5, 3]);
 });
 
-it("texts made at random, odd and damaged, have the same verdict", { timeout: 3_600_000 }, async () => {
+it("texts made at random, odd and damaged, have the same result", { timeout: 3_600_000 }, async () => {
   const counts = { lines: 0, left: 0 };
   for (let index = 0; index < DOCUMENTS; index += 1) {
     const random = new Random(SEED * 1_000_003 + index);
@@ -93,7 +93,7 @@ it("texts made at random, odd and damaged, have the same verdict", { timeout: 3_
   expect(counts.left).toBe(0);
 });
 
-it("a text cut off at any byte, or with any byte replaced, has the same verdict", { timeout: 300_000 }, async () => {
+it("a text cut off at any byte, or with any byte replaced, has the same result", { timeout: 300_000 }, async () => {
   const whole = Buffer.from(WHOLE);
   let good = 0;
   for (let at = 0; at <= whole.length; at += 1) {
@@ -125,7 +125,7 @@ it("what lay in the kernel's memory before changes nothing, and nothing is read 
   }
 });
 
-it("bytes of any kind have the same verdict", async () => {
+it("bytes of any kind have the same result", async () => {
   const random = new Random(SEED);
   let good = 0;
   for (let index = 0; index < DOCUMENTS / 2; index += 1) {
@@ -136,7 +136,7 @@ it("bytes of any kind have the same verdict", async () => {
   expect(good).toBeLessThan(DOCUMENTS / 10);
 });
 
-it("a text of many slices has the same verdict, also with lines that are longer than a slice", { timeout: 300_000 }, async () => {
+it("a text of many slices has the same result, also with lines that are longer than a slice", { timeout: 300_000 }, async () => {
   const line = `http_requests_total{method="GET",handler="/api/v1/things",instance="10.0.0.1:8080"} 1027 ${NOW}\n`;
   const long = (bytes: number) => `up{a="${"x".repeat(bytes)}"} 1\n`;
   const digits = `up ${"0".repeat(256 * 1024)} 1\n`;

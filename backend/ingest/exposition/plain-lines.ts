@@ -1,6 +1,6 @@
-// The fast way through exposition text: a kernel in WebAssembly (backend/ingest/exposition/kernel) passes over lines in their usual spelling, many at
-// a call, and stops at the first other one, which exposition.ts judges. Invariants: it passes nothing that exposition.ts would refuse, drop
-// or correct; its memory is bounded. One kernel a thread, one text at a time.
+// The fast path for exposition text: a WebAssembly kernel (backend/ingest/exposition/kernel) skips lines in their usual spelling, many per call,
+// and stops at the first other one, which exposition.ts validates. Invariants: it skips no line that exposition.ts would reject, drop or correct;
+// its memory is bounded. There is one kernel per thread, for one text at a time.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { growTo, LazyKernel, startKernel, webAssembly, type WasmMemory } from "../../../common/web-assembly.ts";

@@ -4,8 +4,8 @@ import type { Selectable } from "kysely";
 import { MAX_ACTIVE_ALERTS_BYTES } from "../limits.ts";
 import { compileMatchers, type Labels } from "../model/matchers.ts";
 import type { StoredRoute } from "../routing/route-body.ts";
-import { routerOf } from "../routing/routing-tree.ts";
-import type { StoredSilence } from "../routing/silence-body.ts";
+import { routerOf } from "../routing/plan.ts";
+import type { StoredSilence } from "../routing/silences.ts";
 import type { AlertsTable, NotificationDb } from "../model/table.ts";
 import { TimeSlices } from "../model/time-slices.ts";
 

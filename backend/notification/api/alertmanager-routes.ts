@@ -12,15 +12,12 @@ import { bindHandlers, type Route, type RouteDeclaration } from "../../http/rout
 import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import packageFile from "../../package.json" with { type: "json" };
 import { MAX_ACTIVE_ALERTS_BYTES } from "../limits.ts";
-import { ALERTMANAGER_ERRORS } from "./alertmanager-errors.ts";
-import { configurationOf, NO_RECEIVER } from "./alertmanager-configuration.ts";
-import { readFilters, readFlag, readReceiver } from "./alertmanager-parameters.ts";
+import { ALERTMANAGER_ERRORS, configurationOf, NO_RECEIVER, readFilters, readFlag, readReceiver } from "./alertmanager-format.ts";
 import { compileMatchers, type Labels } from "../model/matchers.ts";
 import type { RouteTable } from "../routing/route-store.ts";
-import { groupLabels } from "../routing/routing-tree.ts";
-import { stateOf } from "../routing/silence-body.ts";
-import type { SilenceTable } from "../routing/silence-store.ts";
-import { type Standing, standingAlerts, type StandingAlert } from "./active-alerts.ts";
+import { groupLabels } from "../routing/plan.ts";
+import { type SilenceTable, stateOf } from "../routing/silences.ts";
+import { type Standing, type StandingAlert, standingAlerts } from "./active-alerts.ts";
 import type { NotificationTables } from "../model/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 

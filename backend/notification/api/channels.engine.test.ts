@@ -1,4 +1,4 @@
-// Channels over both stores and a real receiver: who may do what, what is kept of a secret, and what a test of a channel tells.
+// Channels over both stores and a real receiver: who may do what, what is stored of a secret, and what a test of a channel returns.
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:https";
 import { once } from "node:events";
@@ -240,7 +240,7 @@ describeOnEachStore((store) => {
     expect(foreign.json().message).toContain("is no user of your organisation");
   });
 
-  test("own words are kept with a channel and told to viewers, and those that name what there is not are refused", async () => {
+  test("own templates are stored with a channel and returned to viewers, and templates with unknown names are rejected", async () => {
     const settings = { url: "https://hooks.slack.com/services/T/B/x", title: "{{ labels.team }}: {{ count }}", text: "{{ status }}" };
     const { id, name } = await made({ name: randomUUID(), kind: "slack", settings });
     const { title, text } = settings;
@@ -263,7 +263,7 @@ describeOnEachStore((store) => {
     expect(changed.json()).toMatchObject({ error: "invalid_field", message: expect.stringMatching(/^kind: is webhook/) });
   });
 
-  test("a test tells what the receiver did, also where it answers 500, redirects to metadata, or nobody listens; ten a minute", async () => {
+  test("a test returns the receiver's response, also if it answers 500, redirects to metadata, or does not listen; ten a minute", async () => {
     const { id } = await made();
     answer = 500;
     expect(await tested(id)).toEqual({ delivered: false, status: 500, error: "the receiver answers 500" });

@@ -34,7 +34,7 @@ describeOnEachStore((store) => {
   let red: Org;
   const ruleId = randomUUID();
   const sent: Message[] = [];
-  /** It stands still: what is remembered for some seconds is remembered for good. */
+  /** The clock does not move, so what is cached for some seconds never expires. */
   const clock = { ms: Date.parse("2026-11-22T10:00:00Z") };
 
   beforeAll(async () => {
@@ -100,12 +100,12 @@ describeOnEachStore((store) => {
     const { id } = await call("POST", "/channels", channel(true));
     await call("POST", "/routes", { matchers: [], channel_ids: [id], group_by: ["..."], group_wait: "0s" });
     await fire("first");
-    await eventually("it is told of what fires from now on", async () => hosts().includes("first"));
+    await eventually("it is notified of alerts that fire from now on", async () => hosts().includes("first"));
 
     await call("PUT", `/channels/${id}`, channel(false));
     await call("PUT", `/channels/${id}`, channel(true));
     await fire("second");
-    await eventually("it is told again", async () => hosts().includes("second"));
+    await eventually("it is notified again", async () => hosts().includes("second"));
     expect(hosts()).toContain("before");
   });
 });

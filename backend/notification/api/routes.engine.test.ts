@@ -81,7 +81,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
   }
 
   describe("routes", () => {
-    test("begin with the default one, which tells nobody, has no matchers and stays", async () => {
+    test("begin with the default one, which has no channels and no matchers, and stays", async () => {
       await emptied(red);
       const [first, ...more] = await routes();
       expect(more).toEqual([]);
@@ -210,7 +210,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
   describe("silences", () => {
     test("are made by who asks, listed in Alertmanager's shape, and ended", async () => {
       await emptied(red);
-      const made = await call("POST", "/silences", silenceOf("Down", { createdBy: "somebody else", startsAt: at(-600) }));
+      const made = await call("POST", "/silences", silenceOf("Down", { createdBy: "another user", startsAt: at(-600) }));
       const whole = {
         ...silenceOf("Down"),
         id: made.json.id,
@@ -283,7 +283,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
     });
   });
 
-  test("deliveries are told newest first, in pages, by status and channel, and without the message", async () => {
+  test("deliveries are returned newest first, in pages, by status and channel, and without the message", async () => {
     await Promise.all([emptied(red), emptied(blue)]);
     const [one, other] = [randomUUID(), randomUUID()];
     const statuses = ["pending", "failed", "delivered", "delivered", "delivered"] as const;
@@ -318,9 +318,9 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
   });
 
   describe("Alertmanager's API", () => {
-    type Told = { labels: Record<string, string>; status: { state: string; silencedBy: string[] }; receivers: { name: string }[] };
+    type ReturnedAlert = { labels: Record<string, string>; status: { state: string; silencedBy: string[] }; receivers: { name: string }[] };
     const names = async (query = "", bearer?: string) =>
-      ((await call("GET", `${V2}/alerts${query}`, undefined, bearer)).json as Told[]).map(({ labels }) => labels["alertname"]);
+      ((await call("GET", `${V2}/alerts${query}`, undefined, bearer)).json as ReturnedAlert[]).map(({ labels }) => labels["alertname"]);
     let silence: string;
 
     beforeAll(async () => {
@@ -338,7 +338,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       silence = (await call("POST", "/silences", silenceOf("Full"))).json.id;
     });
 
-    test("tells the alerts that fire, who is told of them, and what silences them", async () => {
+    test("returns the alerts that fire, their receivers, and the silences that mute them", async () => {
       expect((await call("GET", `${V2}/alerts`)).json).toMatchObject([
         { fingerprint: "1", status: { state: "active", silencedBy: [] }, receivers: [{ name: "pager" }, { name: "mail" }] },
         { fingerprint: "2", annotations: { summary: "2" }, startsAt: at(0), endsAt: at(3600), receivers: [{ name: "mail" }] },
@@ -402,8 +402,8 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       expect(found.json()).toEqual([{ name: "mail" }, { name: "pager" }]);
     });
 
-    test("tells groups as receivers are told of them", async () => {
-      const groups = (await call("GET", `${V2}/alerts/groups`)).json as { labels: object; receiver: object; alerts: Told[] }[];
+    test("returns groups as receivers get them", async () => {
+      const groups = (await call("GET", `${V2}/alerts/groups`)).json as { labels: object; receiver: object; alerts: ReturnedAlert[] }[];
       expect(groups.map(({ labels, receiver, alerts }) => [receiver, labels, alerts.map((one) => one.labels["alertname"])])).toEqual([
         [{ name: "pager" }, { team: "a" }, ["Down", "Full"]],
         [{ name: "mail" }, { team: "a" }, ["Down", "Full"]],
@@ -412,7 +412,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       expect((await call("GET", `${V2}/alerts/groups?receiver=pager`)).json).toMatchObject([{ receiver: { name: "pager" } }]);
     });
 
-    test("answers no more than 4 MiB, however many are told of an alert and in however many groups, and says so", async () => {
+    test("returns at most 4 MiB, however many receivers and groups an alert has, and reports that it was cut", async () => {
       const many = await makeOrg(backend, randomUUID());
       const ids: string[] = [];
       for (let n = 0; n < 20; n += 1) ids.push(await channel(many, String(n).padEnd(200, "x")));
@@ -433,7 +433,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       expect([...new Set(seventh.map(({ receiver }) => receiver.name))]).toEqual(["7".padEnd(200, "x")]);
     });
 
-    test("tells channels that are on as receivers, and the routes as configuration", async () => {
+    test("returns enabled channels as receivers, and the routes as configuration", async () => {
       expect((await call("GET", `${V2}/receivers`)).json).toEqual([{ name: "mail" }, { name: "pager" }]);
       const { config, cluster } = (await call("GET", `${V2}/status`)).json;
       expect(cluster).toEqual({ status: "disabled", peers: [] });

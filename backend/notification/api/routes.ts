@@ -1,15 +1,140 @@
 // The HTTP routes of notification, except those for channels: notification routes, silences, deliveries, and Alertmanager's API.
-import type { Kysely } from "kysely";
+import { type Kysely, sql } from "kysely";
 import type { ResponseBudget } from "../../http/response-budget.ts";
-import type { Route, RouteDeclaration } from "../../http/route.ts";
+import { bindHandlers, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { ALERTMANAGER_ROUTES, createAlertmanagerRoutes } from "./alertmanager-routes.ts";
 import { CHANNEL_ROUTES } from "./channel-routes.ts";
-import { createDeliveryRoutes, DELIVERY_ROUTES } from "./delivery-routes.ts";
-import { createNotificationRouteRoutes, NOTIFICATION_ROUTE_ROUTES } from "./route-routes.ts";
 import { RouteTable } from "../routing/route-store.ts";
 import { createSilenceRoutes, SILENCE_ROUTES } from "./silence-routes.ts";
-import { SilenceTable } from "../routing/silence-store.ts";
+import { SilenceTable } from "../routing/silences.ts";
 import type { NotificationTables } from "../model/table.ts";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { audit } from "../../auth/audit-log.ts";
+import { callerOf } from "../../auth/request-identity.ts";
+import { listResponse, NO_CONTENT, OPTIONAL_TIME_SCHEMA, parseUuid, readId, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { checkedRoute, ROUTE_BODY_SCHEMA, ROUTE_SCHEMA, type RouteBody, routeObject } from "../routing/route-body.ts";
+import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, readCursorTime } from "../../http/list-page.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+interface Query {
+  readonly cursor?: string;
+  readonly status?: "pending" | "delivered" | "failed";
+  readonly channel_id?: string;
+}
+
+const STATUS = { type: "string", enum: ["pending", "delivered", "failed"] };
+const DELIVERY_SCHEMA = {
+  id: { ...UUID_SCHEMA, description: "the `webhook-id`, the same over all attempts" },
+  channel_id: UUID_SCHEMA,
+  rule_ids: { type: "array", items: UUID_SCHEMA },
+  status: STATUS,
+  attempts: { type: "integer", minimum: 0 },
+  http_status: { type: ["integer", "null"] },
+  error: { type: ["string", "null"], description: "why the last attempt failed" },
+  created_at: TIME_SCHEMA,
+  delivered_at: OPTIONAL_TIME_SCHEMA,
+};
+export const DELIVERY_ROUTES = {
+  list: {
+    method: "GET",
+    path: "/deliveries",
+    access: "viewer",
+    tag: "alerting",
+    summary: "Messages of the last 30 days, newest first, in pages of 500; the header Link points to the next page",
+    query: {
+      type: "object",
+      properties: { ...CURSOR_QUERY.properties, status: STATUS, channel_id: { ...UUID_SCHEMA, description: "only of this channel" } },
+    },
+    documented: { response: listResponse(DELIVERY_SCHEMA) },
+  },
+} as const satisfies Record<string, RouteDeclaration>;
+
+export function createDeliveryRoutes(db: Kysely<NotificationTables>, pageRows: number = PAGE_ROWS): Route[] {
+  const list = async (request: FastifyRequest<{ Querystring: Query }>, reply: FastifyReply) => {
+    const { orgId } = callerOf(request);
+    const { status } = request.query;
+    const channelId = request.query.channel_id === undefined ? undefined : parseUuid(request.query.channel_id);
+    const [at, id] = readCursor(request, 2) ?? [];
+    const rows = await tenantDatabase(db, orgId)
+      .selectFrom("deliveries")
+      .select(["id", "channel_id", "rule_ids", "status", "attempts", "http_status", "error", "created_at", "delivered_at"])
+      .where("org_id", "=", orgId)
+      .$if(status !== undefined, (query) => query.where("status", "=", status as "pending"))
+      .$if(channelId !== undefined, (query) => query.where("channel_id", "=", channelId ?? ""))
+      .$if(at !== undefined && id !== undefined, (query) =>
+        query.where(sql<boolean>`(created_at, id) < (${readCursorTime(at ?? "")}, ${id ?? ""})`),
+      )
+      .orderBy("created_at", "desc")
+      .orderBy("id", "desc")
+      .limit(pageRows + 1)
+      .execute();
+    const page = cutPage([request, reply], rows, pageRows, (row) => [row.created_at.toISOString(), row.id], {
+      status,
+      channel_id: channelId,
+    });
+    return page.map((row) => ({ ...row, created_at: row.created_at.toISOString(), delivered_at: row.delivered_at?.toISOString() ?? null }));
+  };
+  return bindHandlers(DELIVERY_ROUTES, { list });
+}
+
+export const NOTIFICATION_ROUTE_ROUTES = {
+  list: {
+    method: "GET",
+    path: "/routes",
+    access: "viewer",
+    tag: "alerting",
+    summary: "All routes in the order in which they are evaluated, the default route last",
+    documented: { response: { 200: { type: "array", items: ROUTE_SCHEMA } } },
+  },
+  create: {
+    method: "POST",
+    path: "/routes",
+    access: "admin",
+    tag: "alerting",
+    summary: "Creates a route",
+    body: ROUTE_BODY_SCHEMA,
+    documented: { response: { 201: ROUTE_SCHEMA } },
+  },
+  replace: {
+    method: "PUT",
+    path: "/routes/:id",
+    access: "admin",
+    tag: "alerting",
+    summary: "Replaces a route in full; of the default route everything but its matchers",
+    body: ROUTE_BODY_SCHEMA,
+    documented: { response: { 200: ROUTE_SCHEMA } },
+  },
+  remove: {
+    method: "DELETE",
+    path: "/routes/:id",
+    access: "admin",
+    tag: "alerting",
+    summary: "Deletes a route",
+    documented: { response: NO_CONTENT },
+  },
+} as const satisfies Record<string, RouteDeclaration>;
+
+export function createNotificationRouteRoutes(table: RouteTable): Route[] {
+  return bindHandlers(NOTIFICATION_ROUTE_ROUTES, {
+    list: async (request: FastifyRequest) => (await table.list(callerOf(request).orgId)).map(routeObject),
+    create: async (request: FastifyRequest<{ Body: RouteBody }>, reply: FastifyReply) => {
+      const route = await table.create(callerOf(request).orgId, checkedRoute(request.body));
+      audit(request, "route.create", { route_id: route.id });
+      return await reply.code(201).send(routeObject(route));
+    },
+    replace: async (request: FastifyRequest<{ Body: RouteBody }>) => {
+      const route = await table.replace(callerOf(request).orgId, readId(request, "route"), checkedRoute(request.body));
+      audit(request, "route.update", { route_id: route.id });
+      return routeObject(route);
+    },
+    remove: async (request: FastifyRequest, reply: FastifyReply) => {
+      const id = readId(request, "route");
+      await table.delete(callerOf(request).orgId, id);
+      audit(request, "route.delete", { route_id: id });
+      return await reply.code(204).send();
+    },
+  });
+}
 
 export interface NotificationRoutesOptions {
   readonly db: Kysely<NotificationTables>;

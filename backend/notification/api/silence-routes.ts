@@ -4,9 +4,8 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, readerOf } from "../../auth/request-identity.ts";
 import { bindHandlers, type Route, type RouteDeclaration } from "../../http/route.ts";
-import { readId, notFound, NO_CONTENT, objectSchema, UUID_SCHEMA, parseUuid } from "../../http/schemas.ts";
-import { ALERTMANAGER_ERRORS } from "./alertmanager-errors.ts";
-import { readFilters } from "./alertmanager-parameters.ts";
+import { NO_CONTENT, notFound, objectSchema, parseUuid, readId, UUID_SCHEMA } from "../../http/schemas.ts";
+import { ALERTMANAGER_ERRORS, readFilters } from "./alertmanager-format.ts";
 import type { Matcher } from "../model/matchers.ts";
 import {
   checkedSilence,
@@ -14,9 +13,9 @@ import {
   SILENCE_SCHEMA,
   type SilenceBody,
   silenceObject,
+  type SilenceTable,
   type StoredSilence,
-} from "../routing/silence-body.ts";
-import type { SilenceTable } from "../routing/silence-store.ts";
+} from "../routing/silences.ts";
 
 const V2 = "/alertmanager/api/v2";
 const FILTER = {

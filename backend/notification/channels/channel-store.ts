@@ -9,7 +9,7 @@ import { notFound } from "../../http/schemas.ts";
 import { MAX_CHANNELS_PER_ORG } from "../limits.ts";
 import { type CheckedChannel, invalid } from "./channel-settings.ts";
 import type { Channel, OpenChannel } from "../model/message.ts";
-import { newSigningSecret } from "./webhook-signature.ts";
+import { newSigningSecret } from "./webhook.ts";
 import { type ChannelsTable, markDue, type NotificationTables } from "../model/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
@@ -160,7 +160,7 @@ export class ChannelStore {
       return await tenantDatabase(this.#db, orgId)
         .transaction()
         .execute(async (trx) => {
-          const orgs = trx as unknown as Transaction<{ orgs: { id: string } }>;
+          const orgs = trx.$extendTables<{ orgs: { id: string } }>();
           await orgs.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
           const changed = await change(trx);
           await markDue(trx, orgId, new Date(this.#now()));

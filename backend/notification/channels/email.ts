@@ -1,14 +1,59 @@
-// E-mail, by the operator's one SMTP server. Invariants: it goes only to users of the organisation and to domains that the operator lists,
-// asked again at each attempt; an address is one address, whatever it contains; what the server says stays with the operator, its code
-// apart; a password never travels unencrypted. The mailer is loaded by the first message.
+// Sends messages as plain-text e-mails through the operator's SMTP server. Invariants: mail goes only to users of the organisation and to
+// domains that the operator lists, checked at each attempt; an address is a single address, whatever it contains; only the code of the
+// server's response is shown to users; a password is never sent unencrypted; the text has no markup. The mailer is loaded by the first
+// message.
 import { readFileSync } from "node:fs";
 import { getCACertificates } from "node:tls";
 import { bareHost, isLoopback } from "../../../common/host-names.ts";
 import type { Log } from "../../operations/log.ts";
-import { MAX_SMTP_RESPONSE_BYTES } from "../limits.ts";
-import { emailText } from "./email-text.ts";
-import type { OwnWords } from "./message-template.ts";
+import { MAX_EMAIL_SUBJECT_LENGTH, MAX_SMTP_RESPONSE_BYTES } from "../limits.ts";
+import { leftOut, linesOf, linkTo, oneLine, type OwnWords, ruleOf, SHOWN_ALERTS, SHOWN_LABELS, titleOf } from "./message-template.ts";
 import type { Message, Outcome } from "../model/message.ts";
+import { createHash } from "node:crypto";
+
+export interface EmailText {
+  readonly subject: string;
+  readonly text: string;
+  /** Stay the same over attempts, and over the messages of a group: mail programs show those together. */
+  readonly messageId: string;
+  readonly references: string;
+}
+
+/** `domain`: of the sender's address; `words`: the channel's own. */
+export function emailText(message: Message, domain: string, words: OwnWords = {}): EmailText {
+  const said = words.text === undefined ? commonWords(message) : [words.text];
+  const parts = [...said, `Sent by the channel "${oneLine(message.receiver, 200)}" of ${oneLine(message.org.name, 200)}.`];
+  const thread = createHash("sha256").update(`${message.org.id}|${message.groupKey}`).digest("hex").slice(0, 32);
+  return {
+    subject: words.title === undefined ? titleOf(message) : oneLine(words.title, MAX_EMAIL_SUBJECT_LENGTH),
+    text: `${parts.join("\n\n")}\n`,
+    messageId: `<${message.id}@${domain}>`,
+    references: `<${thread}@${domain}>`,
+  };
+}
+
+function commonWords(message: Message): string[] {
+  const link = linkTo(message, ruleOf(message));
+  const rest = leftOut(message);
+  const alerts = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
+    const { summary, labels, description } = linesOf(alert, message);
+    const since = oneLine(alert.startsAt, 40);
+    const until = alert.endsAt === undefined ? "" : `\n  until ${oneLine(alert.endsAt, 40)}`;
+    return [`${alert.status}: ${summary}`, labels && `  ${labels}`, description && `  ${description}`, `  since ${since}${until}`]
+      .filter(Boolean)
+      .join("\n");
+  });
+  const common = Object.entries(message.commonLabels)
+    .slice(0, SHOWN_LABELS)
+    .map(([name, value]) => `  ${oneLine(name, 200)}: ${oneLine(value, 300)}`);
+  return [
+    titleOf(message, 500),
+    ...alerts,
+    ...(rest ? [rest] : []),
+    ...(common.length > 0 ? [`labels of all:\n${common.join("\n")}`] : []),
+    ...(link ? [link] : []),
+  ];
+}
 
 export interface EmailOptions {
   /** `smtp://` or `smtps://`, with user and password where the server wants them. A secret. */

@@ -1,11 +1,11 @@
 // What becomes of a message in each kind of channel: what its people and programs read, and what no value of a label can do there.
 import { describe, expect, test } from "vitest";
-import { emailText } from "./email-text.ts";
+import { emailText } from "./email.ts";
 import { alertOf, HOSTILE, messageOf } from "../model/message.fixture.ts";
-import { oneLine, titleOf } from "./message-text.ts";
+import { oneLine, titleOf } from "./message-template.ts";
 import { pagerDutyEvent } from "./pagerduty.ts";
 import { slackBody } from "./slack.ts";
-import { webhookBody } from "./webhook-body.ts";
+import { webhookBody } from "./webhook.ts";
 
 const hostileLabels = { alertname: HOSTILE, severity: HOSTILE, team: HOSTILE };
 const hostile = messageOf({
@@ -48,7 +48,7 @@ describe("a title", () => {
 });
 
 describe("a webhook", () => {
-  test("has Alertmanager's version 4, field by field, and ours beside it", () => {
+  test("has Alertmanager's version 4, field by field, and our own fields next to it", () => {
     const message = messageOf({ alerts: [alertOf(), ...resolved.alerts], truncatedAlerts: 3 });
     const rule = "11111111-1111-4111-8111-111111111111";
     const alert = { labels: alertOf().labels, annotations: alertOf().annotations, startsAt: "2026-11-22T10:00:00.000Z" };
@@ -71,7 +71,7 @@ describe("a webhook", () => {
     });
   });
 
-  test("carries values as they are, and no link where nobody said where the console is", () => {
+  test("contains values unchanged, and no link if the URL of the console is unknown", () => {
     const read = JSON.parse(webhookBody({ ...hostile, externalUrl: "" }));
     expect([read.alerts[0].labels.team, read.alerts[0].generatorURL, read.atherops.url]).toEqual([HOSTILE, "", null]);
   });
@@ -146,7 +146,7 @@ describe("PagerDuty", () => {
 });
 
 describe("an e-mail", () => {
-  test("tells alerts, labels and the link, and goes into one thread with those of its group", () => {
+  test("contains alerts, labels and the link, and belongs to the thread of its group", () => {
     const message = messageOf();
     const { subject, text, messageId, references } = emailText(message, "example.com");
     expect(subject).toBe("[FIRING:1] HighLoad");

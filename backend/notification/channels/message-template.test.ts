@@ -1,7 +1,7 @@
 // Words of an organisation's own: what they may name, what becomes of values, and what they can cost.
 import { describe, expect, test } from "vitest";
 import { MAX_MESSAGE_TEXT_LENGTH, MAX_TEXT_TEMPLATE_LENGTH } from "../limits.ts";
-import { emailText } from "./email-text.ts";
+import { emailText } from "./email.ts";
 import { alertOf, HOSTILE, messageOf } from "../model/message.fixture.ts";
 import { ownWords, whyNoTemplate } from "./message-template.ts";
 import { pagerDutyEvent } from "./pagerduty.ts";
@@ -85,7 +85,7 @@ test("what is made has a bound, however many alerts and places there are", () =>
   expect(text("{{#alerts}}{{ labels.instance }} {{/alerts}}", many)?.split(" ")).toHaveLength(10);
 });
 
-test("a heartbeat has the words that all have; a test tells that it is one", () => {
+test("a heartbeat has the standard text; a test message says that it is a test", () => {
   const settings = { title: "{{ labels.alertname }} of {{ organisation }}", text: "{{ status }}" };
   expect(ownWords(settings, messageOf({ purpose: "heartbeat", alerts: [] }))).toEqual({});
   expect(ownWords(settings, messageOf({ purpose: "test" }))).toEqual({ title: "[TEST] HighLoad of Blue", text: "firing" });

@@ -1,10 +1,72 @@
-// Words of an organisation's own for a channel: a title and a text with places for values, `{{ labels.team }}`, and a part that is repeated
-// for each alert, `{{#alerts}} … {{/alerts}}`. Invariants: a template is data, never code: it names what there is, and nothing else; a
-// value is one line of bounded length, whatever is in it, and is never read as a template again; what is made has a bound.
-// No library of templates: those that there are find values by any path of an object, include others, call what they find, and have no bound.
-import { MAX_MESSAGE_TEXT_LENGTH, MAX_TEMPLATE_PLACEHOLDERS, MAX_TEMPLATE_VALUE_LENGTH } from "../limits.ts";
-import { linkTo, oneLine, ruleOf, SHOWN_ALERTS, titleOf } from "./message-text.ts";
+// The texts of a message: the default ones, which each kind of channel escapes in its own way, and an organisation's own templates with
+// placeholders, `{{ labels.team }}`, and a part repeated for each alert, `{{#alerts}} … {{/alerts}}`. Invariants: a value becomes one line
+// without control characters, of limited length, and is never parsed as a template; a character is never cut in half; a template is data
+// and can only name existing fields; the result is limited. Template libraries were rejected: they read any path of an object, include
+// other templates, call functions, and have no limits.
+import { MAX_MESSAGE_TEXT_LENGTH, MAX_MESSAGE_VALUE_LENGTH, MAX_TEMPLATE_PLACEHOLDERS, MAX_TEMPLATE_VALUE_LENGTH } from "../limits.ts";
 import type { Message, MessageAlert } from "../model/message.ts";
+
+/** Of all that people are shown; who wants everything takes the webhook. */
+export const SHOWN_ALERTS = 10;
+export const SHOWN_LABELS = 40;
+/** Characters that receivers do not show, or that change the text around them: controls, and characters that change the direction. */
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+/g;
+
+/** One line of at most `most` characters. */
+export function oneLine(text: string, most: number): string {
+  const line = text.replace(UNPRINTABLE, " ").toWellFormed().trim();
+  if (line.length <= most) return line;
+  const cut = line.slice(0, most - 1);
+  return `${cut.isWellFormed() ? cut : cut.slice(0, -1)}…`;
+}
+
+/** As `[FIRING:2] HighLoad (team=web)`; at most `most` characters. */
+export function titleOf(message: Message, most = 200): string {
+  const { purpose, status, alerts, truncatedAlerts, groupLabels, commonLabels, org, receiver } = message;
+  if (purpose === "heartbeat") return oneLine(`[ALIVE] Alerting of ${org.name} is alive`, most);
+  const firing = alerts.filter((alert) => alert.status === "firing").length + truncatedAlerts;
+  const head = purpose === "test" ? "[TEST]" : status === "firing" ? `[FIRING:${firing}]` : "[RESOLVED]";
+  const name = commonLabels["alertname"] ?? groupLabels["alertname"] ?? `Alerts of ${org.name}`;
+  const others = Object.entries(groupLabels).filter(([label]) => label !== "alertname" && label !== "rule_id");
+  const labels = others.length === 0 ? "" : ` (${others.map(([label, value]) => `${label}=${value}`).join(", ")})`;
+  return oneLine(`${head} ${purpose === "test" ? `Test of the channel ${receiver}` : name}${labels}`, most);
+}
+
+/** What is said of one alert: its own sentence, else its name; then labels that not all others have too. */
+export function linesOf(alert: MessageAlert, { commonLabels }: Message): { summary: string; labels: string; description: string } {
+  const { labels, annotations } = alert;
+  const own = Object.entries(labels).filter(([label, value]) => label !== "alertname" && commonLabels[label] !== value);
+  return {
+    summary: oneLine(annotations["summary"] ?? labels["alertname"] ?? "alert", MAX_MESSAGE_VALUE_LENGTH),
+    labels: oneLine(own.map(([label, value]) => `${label}=${value}`).join(", "), MAX_MESSAGE_VALUE_LENGTH),
+    description: oneLine(annotations["description"] ?? "", MAX_MESSAGE_VALUE_LENGTH),
+  };
+}
+
+/** The sentence below a message that shows not all. */
+export function leftOut({ alerts, truncatedAlerts }: Message): string | undefined {
+  const more = Math.max(0, alerts.length - SHOWN_ALERTS) + truncatedAlerts;
+  return more > 0 ? `and ${more} more` : undefined;
+}
+
+/** The address in the console; undefined if the address of the console is not configured. */
+export function linkTo({ externalUrl }: Pick<Message, "externalUrl">, ruleId?: string): string | undefined {
+  if (externalUrl === "") return undefined;
+  return `${externalUrl.replace(/\/+$/, "")}/#/alerts${ruleId === undefined ? "" : `?rule=${encodeURIComponent(ruleId)}`}`;
+}
+
+/** The rule of all alerts of the message, where it is one. */
+export function ruleOf({ alerts }: Message): string | undefined {
+  const rules = new Set(alerts.map(({ ruleId }) => ruleId));
+  return rules.size === 1 ? [...rules][0] : undefined;
+}
+
+/** The highest of its firing alerts, else of all. */
+export function severityOf({ alerts }: Message): "critical" | "warning" | "info" {
+  const firing = alerts.filter(({ status }) => status === "firing");
+  const severities = new Set((firing.length > 0 ? firing : alerts).map(({ labels }) => labels["severity"]));
+  return severities.has("critical") ? "critical" : severities.has("warning") ? "warning" : "info";
+}
 
 const CUT = "…";
 
@@ -26,8 +88,8 @@ type Part = string | { readonly name: string } | { readonly each: readonly Part[
 const OF_MESSAGE = ["status", "count", "title", "organisation", "channel", "url"];
 const OF_ALERT = ["status", "starts_at", "ends_at"];
 const NAMED = /^(?:labels|annotations)\.[a-zA-Z_][a-zA-Z0-9_]*$/;
-/** Controls but for tab and line feed, and what turns the direction of writing round: of the template itself, too. */
-const UNFIT = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/;
+/** Controls except tab and line feed, and characters that change the direction of text; a template must not contain them. */
+const NOT_ALLOWED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/;
 
 /** Why it cannot be a template of a title or a text; undefined where it can. */
 export function whyNoTemplate(template: string, place: "title" | "text"): string | undefined {
@@ -50,7 +112,7 @@ export function ownWords({ title, text }: Readonly<Record<string, unknown>>, mes
 
 /** Its parts, or why there are none. */
 function parts(template: string, place: "title" | "text"): readonly Part[] | string {
-  if (UNFIT.test(template) || !template.isWellFormed()) return "holds a character that is no text";
+  if (NOT_ALLOWED.test(template) || !template.isWellFormed()) return "holds a character that is no text";
   const pieces = template.split(/\{\{([^{}]*)\}\}/);
   if (pieces.length > 2 * MAX_TEMPLATE_PLACEHOLDERS) return `has more than ${MAX_TEMPLATE_PLACEHOLDERS} places in {{ }}`;
   const all: Part[] = [];

@@ -12,7 +12,7 @@ import { type Authority, authority, outgoingProxy } from "../../../agent/upstrea
 import { MAX_RECEIVER_ANSWER_BYTES } from "../limits.ts";
 import { nameServer } from "./name-server.fixture.ts";
 import { Outgoing, type OutgoingOptions, PostFailed } from "./outgoing.ts";
-import { lookUp } from "./resolve-host.ts";
+import { lookUp } from "./permitted-addresses.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-outgoing-test-"));
 const open: (() => unknown)[] = [];
@@ -48,7 +48,7 @@ async function receiver(address: string, answer: RequestListener, port = 0) {
   server.on("connection", () => (seen.connections += 1));
   server.on("tlsClientError", () => undefined);
   server.listen(port, address);
-  await once(server, "listening"); // Rejects with `EADDRINUSE` where the port is somebody's.
+  await once(server, "listening"); // Rejects with `EADDRINUSE` if another process has the port.
   open.push(() => (server.closeAllConnections(), new Promise((done) => server.close(done))));
   seen.port = (server.address() as AddressInfo).port;
   return seen;
@@ -83,7 +83,7 @@ async function failure(posting: Promise<unknown>): Promise<PostFailed> {
   return error as PostFailed;
 }
 
-test("a post reaches the receiver whose certificate is of the name, at the address that was judged", async () => {
+test("a post reaches the receiver whose certificate matches the name, at the address that was validated", async () => {
   const there = await receiver("127.0.0.2", (_request, response) => response.end("thank you"));
   const answer = await post(outgoing(), `https://backend.test:${there.port}/hook?a=b`, { "x-one": "1" });
   expect(answer).toEqual({ status: 200, text: "", retryAfterMs: undefined });
@@ -97,7 +97,7 @@ test("each post has a connection of its own", async () => {
   expect(there.connections).toBe(3);
 });
 
-test("a certificate that nobody we trust has signed ends it before anything is said", async () => {
+test("a certificate that no trusted authority has signed ends the request before anything is sent", async () => {
   const there = await receiver("127.0.0.2", (_request, response) => response.end());
   const { message, retry } = await failure(post(outgoing({ caFile: undefined }), `https://backend.test:${there.port}/`));
   expect([message, retry]).toEqual(["no answer: UNABLE_TO_VERIFY_LEAF_SIGNATURE", true]);
@@ -108,7 +108,7 @@ test("a name that leads to a forbidden address is refused without a connection, 
   leads = [["127.0.0.1"]];
   const there = await receiver("127.0.0.1", (_request, response) => response.end());
   const forbidden = await failure(post(outgoing(), `https://backend.test:${there.port}/`));
-  const unknown = await failure(post(outgoing(), `https://nobody.test:${there.port}/`));
+  const unknown = await failure(post(outgoing(), `https://none.test:${there.port}/`));
   expect(forbidden.message).toBe("the host has no address that notifications may be sent to");
   expect([unknown.message, unknown.retry]).toEqual([forbidden.message, forbidden.retry]);
   expect([names.asked.includes("backend.test"), there.connections]).toEqual([true, 0]);
@@ -193,7 +193,7 @@ test("Retry-After is read in both forms, and an hour is the most", async () => {
   expect(read[2]).toBeLessThanOrEqual(90_000);
 });
 
-test("through an outgoing proxy, the tunnel is asked for to the address that was judged, and forbidden ones are not asked for", async () => {
+test("through an outgoing proxy, the tunnel is requested to the address that was validated, and never to a forbidden one", async () => {
   const there = await receiver("127.0.0.1", (_request, response) => response.end());
   const proxy = await outgoingProxy(there.port);
   open.push(proxy.close);

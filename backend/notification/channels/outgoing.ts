@@ -6,12 +6,11 @@ import { readFileSync } from "node:fs";
 import { isIP, type LookupFunction } from "node:net";
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
 import { callbackify } from "node:util";
-import { bareHost, isLoopback, isExempt } from "../../../common/host-names.ts";
-import { Pool } from "../../engines/http-pool.ts";
+import { bareHost, isExempt, isLoopback } from "../../../common/host-names.ts";
+import { loadProxyAgent, Pool, proxyPool } from "../../engines/http-pool.ts";
 import type { Log } from "../../operations/log.ts";
 import { MAX_RECEIVER_ANSWER_BYTES, MAX_RETRY_AFTER_MS } from "../limits.ts";
-import { PermittedAddresses } from "./permitted-addresses.ts";
-import { type HostAddress, HostRefused, type Lookup, permittedAddressesOf } from "./resolve-host.ts";
+import { type HostAddress, HostRefused, type Lookup, PermittedAddresses, permittedAddressesOf } from "./permitted-addresses.ts";
 
 export interface OutgoingOptions {
   /** `settings.notifyAllowedNetworks` */
@@ -122,7 +121,7 @@ export class Outgoing {
 
   /** The tunnel leads to the validated address, because a proxy that resolves the name again might find another one. */
   async #wayThrough(uri: string, url: URL, signal: AbortSignal): Promise<Way> {
-    const { ProxyAgent, proxyPool } = await import("../../engines/outgoing-proxy.ts");
+    const ProxyAgent = await loadProxyAgent();
     const host = WELL_KNOWN.has(url.hostname) ? url.hostname : written(await this.#addressesOf(url.hostname, signal));
     const isNamed = isIP(bareHost(url.hostname)) === 0;
     const secureContext = this.#trusted();

@@ -2,8 +2,18 @@
 // the incident that it began; a heartbeat is sent as a change event, which pages no one.
 import { createHash } from "node:crypto";
 import { MAX_DEDUP_KEY_LENGTH, MAX_SUMMARY_LENGTH } from "../limits.ts";
-import { leftOut, linesOf, linkTo, oneLine, ruleOf, severityOf, SHOWN_ALERTS, SHOWN_LABELS, titleOf } from "./message-text.ts";
-import type { OwnWords } from "./message-template.ts";
+import {
+  leftOut,
+  linesOf,
+  linkTo,
+  oneLine,
+  type OwnWords,
+  ruleOf,
+  severityOf,
+  SHOWN_ALERTS,
+  SHOWN_LABELS,
+  titleOf,
+} from "./message-template.ts";
 import type { Message } from "../model/message.ts";
 
 export type PagerDutyRegion = "us" | "eu";

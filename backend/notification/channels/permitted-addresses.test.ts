@@ -61,7 +61,7 @@ test("IPv4 addresses of the internet are reached through NAT64 as well", () => {
   }
 });
 
-test("networks that the operator lists are permitted, in both spellings of IPv4, and nothing beside them", () => {
+test("networks that the operator lists are permitted, in both spellings of IPv4, and nothing next to them", () => {
   const some = new PermittedAddresses(["10.1.0.0/16", "127.0.0.1", "fd12::/16"], () => []);
   for (const address of ["10.1.2.3", "::ffff:10.1.2.3", "64:ff9b::10.1.2.3", "127.0.0.1", "fd12::1", "1.1.1.1"])
     expect([address, some.permits(address)]).toEqual([address, true]);

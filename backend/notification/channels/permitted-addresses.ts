@@ -1,8 +1,12 @@
-// Which addresses a notification may be sent to. A tenant names the receiver, and this process runs inside the operator's network.
-// Invariant: an address is refused unless it is global unicast, or in a network that the operator lists; what cannot be read is refused.
+// Resolves the host of a receiver and decides which addresses a notification may be sent to: a tenant names the receiver, and this process
+// runs inside the operator's network. Invariants: an address is refused unless it is global unicast or in a network that the operator
+// lists; unknown hosts and forbidden addresses cause the same error, so that users cannot learn the names of the operator's network. Only
+// the log distinguishes them.
 import { type BlockList, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
-import { networkList, networksContain } from "../../../common/host-names.ts";
+import { Resolver } from "node:dns/promises";
+import { bareHost, networkList, networksContain } from "../../../common/host-names.ts";
+import { MAX_CHECKED_ADDRESSES, MAX_TRIED_ADDRESSES } from "../limits.ts";
 
 /** Of IANA's special-purpose registries what is not global, and multicast. */
 const REFUSED_IPV4 = [
@@ -66,4 +70,57 @@ function lastAsIpv4(address: string): string {
 
 function ownAddresses(): string[] {
   return Object.values(networkInterfaces()).flatMap((of) => (of ?? []).map(({ address }) => address.replace(/%.*/, "")));
+}
+
+export interface HostAddress {
+  readonly address: string;
+  readonly family: 4 | 6;
+}
+
+/** Of a name, all addresses. `getaddrinfo` would hold a thread of the pool that statements run on, for as long as a tenant's server likes. */
+export type Lookup = (hostname: string, signal: AbortSignal) => Promise<readonly string[]>;
+
+/** The name leads nowhere, or nowhere that is permitted. */
+export class HostRefused extends Error {
+  override readonly name = "HostRefused";
+  /** Where a name led, for the operator's log alone. */
+  readonly found: readonly string[];
+  constructor(found: readonly string[]) {
+    super("the host has no address that notifications may be sent to");
+    this.found = found;
+  }
+}
+
+const NO_SUCH_NAME = new Set(["ENOTFOUND", "ENODATA"]);
+
+/** Throws HostRefused, and the error of a resolver that cannot answer. */
+export async function permittedAddressesOf(
+  hostname: string,
+  { permitted, lookup = lookUp, signal }: { permitted: PermittedAddresses; lookup?: Lookup | undefined; signal: AbortSignal },
+): Promise<readonly [HostAddress, ...HostAddress[]]> {
+  const host = bareHost(hostname);
+  const found = isIP(host) === 0 ? (await lookup(host, signal)).slice(0, MAX_CHECKED_ADDRESSES) : [host];
+  const [first, ...rest] = found
+    .filter((address) => permitted.permits(address))
+    .slice(0, MAX_TRIED_ADDRESSES)
+    .map((address): HostAddress => ({ address, family: isIP(address) === 6 ? 6 : 4 }));
+  if (!first) throw new HostRefused(found);
+  return [first, ...rest];
+}
+
+/** Asks the servers of resolv.conf. Files of hosts and search domains are the operator's, and not asked. */
+export async function lookUp(hostname: string, signal: AbortSignal, servers?: readonly string[]): Promise<string[]> {
+  const resolver = new Resolver({ timeout: 2000, tries: 2 });
+  if (servers) resolver.setServers(servers);
+  const cancel = () => resolver.cancel();
+  signal.addEventListener("abort", cancel, { once: true });
+  try {
+    const answers = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
+    const found = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
+    const failed = answers.find((answer) => answer.status === "rejected" && !NO_SUCH_NAME.has(answer.reason?.code));
+    if (found.length === 0 && failed?.status === "rejected") throw failed.reason;
+    return found;
+  } finally {
+    signal.removeEventListener("abort", cancel);
+  }
 }

@@ -15,7 +15,7 @@ import { HOSTILE, messageOf } from "../model/message.fixture.ts";
 import type { ChannelKind, OpenChannel } from "../model/message.ts";
 import { Outgoing } from "./outgoing.ts";
 import { createSend } from "./send.ts";
-import { newSigningSecret } from "./webhook-signature.ts";
+import { newSigningSecret } from "./webhook.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-send-test-"));
 const open: (() => unknown)[] = [];
@@ -92,7 +92,7 @@ describe("a webhook", () => {
     expect(JSON.stringify(got)).not.toContain("own page");
   });
 
-  test("to an address that is not permitted fails for good, one that nobody answers at is tried again", async () => {
+  test("to an address that is not permitted fails permanently, to one without a listener is retried", async () => {
     const { seen, port } = await receiver();
     const closed = sender({ outgoing: new Outgoing({ allowedNetworks: [] }) });
     expect(await closed(channel("webhook", { url: `https://127.0.0.1:${port}/` }, newSigningSecret()), messageOf(), alive)).toEqual({
@@ -171,7 +171,7 @@ describe("an e-mail", () => {
 
   const to = (...addresses: string[]): OpenChannel => channel("email", { to: addresses }, "");
 
-  test("reaches users and listed domains as text over TLS with the operator's login, and nobody else", async () => {
+  test("reaches users and listed domains as text over TLS with the operator's login, and no one else", async () => {
     const { mails, port } = await mailServer();
     const send = mailer(`smtp://someone:p%40ss%2Fword@localhost:${port}`);
     const message = messageOf();
@@ -223,7 +223,7 @@ describe("an e-mail", () => {
     );
   });
 
-  test("to nobody who may be written to fails for good; two addresses in one are none", async () => {
+  test("without a permitted recipient fails permanently; two addresses in one entry are invalid", async () => {
     const { mails, port } = await mailServer();
     const send = mailer(`smtp://localhost:${port}`);
     const odd = [
@@ -251,7 +251,7 @@ describe("an e-mail", () => {
     expect(await mailer(`smtp://localhost:${port}`)(to("one@blue.example"), messageOf(), alive)).toEqual({ delivered: false, ...outcome });
   });
 
-  test("is tried again where the login is refused, where nobody listens, and where the server hangs", async () => {
+  test("is retried if the login is refused, if no server listens, and if the server hangs", async () => {
     const { port } = await mailServer();
     const wrong = await mailer(`smtp://someone:wrong@localhost:${port}`)(to("one@blue.example"), messageOf(), alive);
     expect(wrong).toEqual({ delivered: false, retry: true, error: "the mail server refuses the login of SMTP_URL" });
@@ -262,7 +262,7 @@ describe("an e-mail", () => {
     expect(given).toMatchObject({ delivered: false, retry: true });
   });
 
-  test("sends no password to a server that takes no TLS, and trusts no authority that nobody named", async () => {
+  test("sends no password to a server without TLS, and trusts no authority that is not configured", async () => {
     const logins: unknown[] = [];
     const { port } = await mailServer({
       hideSTARTTLS: true,
@@ -276,7 +276,7 @@ describe("an e-mail", () => {
     expect([got.delivered, tls.mails]).toEqual([false, []]);
   });
 
-  test("is refused in words where the operator has no SMTP server", async () => {
+  test("is refused with the reason if the operator has no SMTP server", async () => {
     expect(await sender()(to("one@blue.example"), messageOf(), alive)).toMatchObject({
       retry: false,
       error: expect.stringContaining("SMTP_URL"),

@@ -2,13 +2,11 @@
 // receiver did and whether a later attempt can succeed, and holds nothing of the operator's; secrets are in what is sent, nowhere else.
 import type { Email } from "./email.ts";
 import type { OpenChannel, Outcome, Send } from "../model/message.ts";
-import { oneLine } from "./message-text.ts";
+import { oneLine, ownWords } from "./message-template.ts";
 import { type Outgoing, type PostAnswer, PostFailed } from "./outgoing.ts";
-import { ownWords } from "./message-template.ts";
 import { pagerDutyEvent } from "./pagerduty.ts";
-import { signatureHeaders } from "./webhook-signature.ts";
+import { signatureHeaders, webhookBody } from "./webhook.ts";
 import { slackBody } from "./slack.ts";
-import { webhookBody } from "./webhook-body.ts";
 
 export interface SendOptions {
   readonly outgoing: Outgoing;

@@ -1,8 +1,7 @@
 // A message for a Slack incoming webhook, and for what takes the same form (Mattermost, Rocket.Chat). Invariant: nothing in a label or an
 // annotation becomes markup: no link, no mention of a person or a channel, no bold text; and Slack fetches no address that a value names.
 import { MAX_SLACK_TEXT_LENGTH, MAX_SLACK_TITLE_LENGTH } from "../limits.ts";
-import { leftOut, linesOf, linkTo, oneLine, ruleOf, severityOf, SHOWN_ALERTS, titleOf } from "./message-text.ts";
-import type { OwnWords } from "./message-template.ts";
+import { leftOut, linesOf, linkTo, oneLine, type OwnWords, ruleOf, severityOf, SHOWN_ALERTS, titleOf } from "./message-template.ts";
 import type { Message } from "../model/message.ts";
 
 const COLOURS = { critical: "#d40e0d", warning: "#e8a317", info: "#3b82f6" } as const;

@@ -2,7 +2,7 @@
 // evaluator works and, if the organisation has rules, has evaluated them recently; each is sent once, however many replicas there are.
 import { randomUUID } from "node:crypto";
 import type { Transaction } from "kysely";
-import { composeMessage } from "../model/compose.ts";
+import { composeMessage } from "../model/message.ts";
 import type { NotificationDb, NotificationTables } from "../model/table.ts";
 
 export interface HeartbeatOptions {
@@ -35,7 +35,7 @@ export async function makeHeartbeats(options: HeartbeatOptions): Promise<number>
 }
 
 async function dueChannels(db: NotificationDb, now: Date): Promise<Due[]> {
-  const tables = db as unknown as Transaction<NotificationTables & { orgs: { id: string; name: string } }>;
+  const tables = db.$extendTables<{ orgs: { id: string; name: string } }>();
   const rows = await tables
     .selectFrom("channels")
     .innerJoin("orgs", "orgs.id", "channels.org_id")

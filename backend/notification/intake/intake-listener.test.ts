@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
-import { alertsHandler } from "./alerts-endpoint.ts";
-import { startIntakeListener, type IntakeListener } from "./intake-listener.ts";
+import { alertsHandler, type IntakeListener, startIntakeListener } from "./intake-listener.ts";
 
 let listener: IntakeListener;
 let failures: unknown[];
@@ -32,7 +31,7 @@ function serve(take: (body: Buffer) => Promise<void>): void {
 
 const remember = async (body: Buffer): Promise<void> => void taken.push(body.toString());
 
-test("alerts are taken with the password of this start alone, and until somebody takes them it is 503", async () => {
+test("alerts are accepted with the password of this start only, and the status is 503 until a receiver is registered", async () => {
   expect(await post()).toBe(503);
   serve(remember);
   expect(await post()).toBe(200);
@@ -44,7 +43,7 @@ test("alerts are taken with the password of this start alone, and until somebody
   expect(new URL(other.url).password).not.toBe(new URL(listener.url).password);
 });
 
-test("what cannot be kept is told to the evaluator, which says it again", async () => {
+test("if alerts cannot be stored, the evaluator gets an error and sends them again", async () => {
   serve(async () => {
     throw new ApiError("storage_unavailable", "the database is away");
   });

@@ -1,13 +1,18 @@
-// Where the embedded evaluator posts alerts: a loopback listener of its own, with a password that is made anew at each start. Invariant: it
-// listens before the evaluator starts, which has to know the port; until alerts are accepted it answers 503.
+// Receives the alerts that the embedded evaluator posts (`POST /api/v2/alerts`, as to Alertmanager): a listener on loopback with a password
+// that is generated at each start. Invariants: it listens before the evaluator starts, which needs the port, and answers 503 until it has a
+// handler; bodies are limited, and few are in memory at once; 200 means that the alerts are in the database. After any other status nothing
+// is lost, because the evaluator posts everything again at its next evaluation.
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { createServer } from "../../../common/http.ts";
 import { keepNewestConnections } from "../../admission/newest-connections.ts";
 import { cannotListen } from "../../startup-error.ts";
-import { MAX_INTAKE_CONNECTIONS } from "../limits.ts";
-import type { AlertsHandler } from "./alerts-endpoint.ts";
+import { MAX_INTAKE_CONNECTIONS, MAX_POSTED_ALERTS_BYTES, MAX_WAITING_POSTS } from "../limits.ts";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
+import { ApiError } from "../../errors.ts";
+import type { Intake } from "./intake.ts";
 
 export interface IntakeListener extends AsyncDisposable {
   /** With user and password, for the evaluator. */
@@ -55,4 +60,53 @@ export async function startIntakeListener(): Promise<IntakeListener> {
 /** Of equal length, so that they can be compared in constant time. */
 function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
+}
+
+export type AlertsHandler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+
+export interface AlertsEndpointOptions {
+  readonly intake: Pick<Intake, "take">;
+  /** Something of it may not be in the database. */
+  readonly missed: () => void;
+  /** Why the evaluator was not answered 200. */
+  readonly failed: (error: unknown) => void;
+  readonly succeeded: () => void;
+}
+
+const AT_ONCE = 2;
+
+export function alertsHandler({ intake, missed, failed, succeeded }: AlertsEndpointOptions): AlertsHandler {
+  const turns = new FairQueue({ running: AT_ONCE, perOrg: AT_ONCE, waitingPerOrg: MAX_WAITING_POSTS });
+  return async (request, response) => {
+    const gone = new AbortController();
+    response.once("close", () => gone.abort());
+    try {
+      await turns.run("evaluator", gone.signal, async () => await intake.take(await bodyOf(request)));
+      answer(response, 200, "{}");
+      succeeded();
+    } catch (error) {
+      request.resume();
+      // One that is refused says nothing of the others'.
+      if (!(error instanceof ApiError) || error.status >= 500) missed();
+      if (gone.signal.aborted) return;
+      const status = error instanceof ApiError ? error.status : error instanceof QueueFullError ? 503 : 500;
+      answer(response, status, JSON.stringify({ error: error instanceof ApiError ? error.message : "the alerts could not be kept" }));
+      failed(error);
+    }
+  };
+}
+
+async function bodyOf(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > MAX_POSTED_ALERTS_BYTES) throw new ApiError("body_too_large", `at most ${MAX_POSTED_ALERTS_BYTES} bytes of alerts at once`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function answer(response: ServerResponse, status: number, body: string): void {
+  if (!response.headersSent) response.writeHead(status, { "content-type": "application/json" }).end(`${body}\n`);
 }

@@ -116,7 +116,7 @@ function lastOfEach(alerts: readonly PostedAlert[]): PostedAlert[] {
 }
 
 async function rulesAmong(db: NotificationDb, orgId: string, ids: ReadonlySet<string>): Promise<ReadonlySet<string>> {
-  const rules = db as unknown as Transaction<AlertingTables>;
+  const rules = db.$extendTables<Pick<AlertingTables, "rules">>();
   const rows = await rules
     .selectFrom("rules")
     .select("id")

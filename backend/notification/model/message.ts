@@ -1,5 +1,8 @@
-// What the parts of notification hand to each other: alerts, channels, the message for one channel, and what became of it. Invariant: a
-// message is whole in itself and JSON-safe, because it waits in the database; a secret is in an OpenChannel alone, which is never kept.
+// The types that the parts of notification exchange: alerts, channels, the message for one channel, and its outcome; and the function that
+// composes the message about a group. Invariants: a message is complete and JSON-safe, because it waits in the database; a secret is only
+// in an OpenChannel, which is never stored. A message is limited in alerts and bytes; it counts the alerts that do not fit, and firing ones
+// come first.
+import { MAX_ALERTS_PER_MESSAGE, MAX_MESSAGE_BYTES } from "../limits.ts";
 
 export type ChannelKind = "webhook" | "slack" | "pagerduty" | "email";
 
@@ -81,3 +84,54 @@ export type Outcome =
 
 /** Sends a message once, within its own time-out, until `signal` aborts. Never throws for what a receiver does. */
 export type Send = (channel: OpenChannel, message: Message, signal: AbortSignal) => Promise<Outcome>;
+
+export interface MessageParts {
+  readonly id: string;
+  readonly purpose: Message["purpose"];
+  readonly org: Message["org"];
+  readonly channel: Pick<Channel, "id" | "name">;
+  readonly groupKey: string;
+  readonly groupLabels: Message["groupLabels"];
+  /** With annotations where the message has room for them. */
+  readonly firing: readonly Alert[];
+  readonly resolved: readonly Alert[];
+  readonly externalUrl: string;
+}
+
+export function composeMessage(parts: MessageParts): Message {
+  const { firing, resolved, channel } = parts;
+  const alerts: MessageAlert[] = [];
+  let bytes = 0;
+  for (const alert of [...firing, ...resolved]) {
+    const one = messageAlert(alert);
+    bytes += Buffer.byteLength(JSON.stringify(one));
+    if (alerts.length === MAX_ALERTS_PER_MESSAGE || (bytes > MAX_MESSAGE_BYTES && alerts.length > 0)) break;
+    alerts.push(one);
+  }
+  return {
+    id: parts.id,
+    purpose: parts.purpose,
+    org: parts.org,
+    channelId: channel.id,
+    receiver: channel.name,
+    groupKey: parts.groupKey,
+    groupLabels: parts.groupLabels,
+    commonLabels: commonOf(alerts.map(({ labels }) => labels)),
+    commonAnnotations: commonOf(alerts.map(({ annotations }) => annotations)),
+    status: firing.length > 0 ? "firing" : "resolved",
+    alerts,
+    truncatedAlerts: firing.length + resolved.length - alerts.length,
+    externalUrl: parts.externalUrl,
+  };
+}
+
+function messageAlert({ fingerprint, ruleId, labels, annotations, startsAt, endsAt, status }: Alert): MessageAlert {
+  const times = { startsAt: startsAt.toISOString(), ...(endsAt && { endsAt: endsAt.toISOString() }) };
+  return { fingerprint, ruleId, labels, annotations, ...times, status };
+}
+
+type Texts = Readonly<Record<string, string>>;
+
+function commonOf([first = {}, ...others]: readonly Texts[]): Texts {
+  return Object.fromEntries(Object.entries(first).filter(([name, text]) => others.every((other) => other[name] === text)));
+}

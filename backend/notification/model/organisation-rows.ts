@@ -17,7 +17,7 @@ export async function changeOf<T>(
   return await tenantDatabase(db, orgId)
     .transaction()
     .execute(async (trx) => {
-      const accounts = trx as unknown as Transaction<AccountTables>;
+      const accounts = trx.$extendTables<Pick<AccountTables, "orgs">>();
       await accounts.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
       const result = await change(trx);
       await markDue(trx, orgId, now);

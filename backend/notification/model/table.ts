@@ -1,6 +1,6 @@
 // Channels, routes, silences, alerts and messages in the database. Invariant: every statement names the organisation, or works on rows that
 // carry it; JSON goes in as text and comes out read.
-import type { ColumnType, Kysely, Transaction } from "kysely";
+import type { ColumnType, Kysely } from "kysely";
 import type { Matcher, RouteMatcher } from "./matchers.ts";
 import type { ChannelKind, Message } from "./message.ts";
 
@@ -116,7 +116,7 @@ export interface NotificationTables {
   notification_turns: NotificationTurnsTable;
 }
 
-export type NotificationDb = Kysely<NotificationTables> | Transaction<NotificationTables>;
+export type NotificationDb = Kysely<NotificationTables>;
 
 /**
  * Has the organisation's alerts looked at `at`, or before that. Goes into the same transaction as any change of channels, routes or

@@ -15,21 +15,21 @@ const sent = (firing: NotifiedAlerts, seconds: number, nextSeconds = seconds + 1
   nextAt: at(nextSeconds),
 });
 
-test("the first alert waits for others, and an alert that has long fired is told at once", () => {
+test("the first alert waits for others, and an alert that has fired for long is notified at once", () => {
   expect(groupTurn(undefined, [alert("a", at(0))], times, at(0))).toEqual({ state: { firing: {}, lastSentAt: null, nextAt: at(30) } });
   const { send } = groupTurn(undefined, [alert("a", at(-600)), alert("b", at(0))], times, at(0));
   expect(send?.firing.map(({ fingerprint }) => fingerprint)).toEqual(["a", "b"]);
   expect(send?.notified).toEqual({ firing: { a: "notified", b: "notified" }, lastSentAt: at(0), nextAt: at(14_400) });
 });
 
-test("what comes while the first waits is told with it, at the time of the first", () => {
+test("alerts that arrive while the first waits are notified with it, at the time of the first", () => {
   const { state } = groupTurn(undefined, [alert("a", at(0))], times, at(0));
   const both = [alert("a", at(0)), alert("b", at(20))];
   expect(groupTurn(state, both, times, at(20)).send).toBeUndefined();
   expect(groupTurn(state, both, times, at(30)).send?.firing).toHaveLength(2);
 });
 
-test("a change of a group that was told waits for its interval, and is not put off by further changes", () => {
+test("a change of a notified group waits for its interval, and further changes do not postpone it", () => {
   let state: GroupState | undefined = sent({ a: "notified" }, 0);
   ({ state } = groupTurn(state, [alert("a", at(0)), alert("b", at(10))], times, at(10)));
   expect(state?.nextAt).toEqual(at(300));
@@ -45,7 +45,7 @@ test("nothing is said again before it is time to repeat it", () => {
   expect(groupTurn(state, [alert("a", at(0))], times, at(14_400)).send?.firing).toHaveLength(1);
 });
 
-test("an end is told once, with those that still fire", () => {
+test("a resolved alert is notified once, with those that still fire", () => {
   const alerts = [alert("a", at(0), { status: "resolved" }), alert("b", at(0))];
   const due = groupTurn(sent({ a: "notified", b: "notified" }, 0, 300), alerts, times, at(400));
   expect(due.send?.resolved.map(({ fingerprint }) => fingerprint)).toEqual(["a"]);
@@ -53,7 +53,7 @@ test("an end is told once, with those that still fire", () => {
   expect(groupTurn(due.send?.notified, alerts, times, at(1000)).send).toBeUndefined();
 });
 
-test("an alert that began and ended within the wait is never told", () => {
+test("an alert that began and ended within the wait is never notified", () => {
   const { state } = groupTurn(undefined, [alert("a", at(0))], times, at(0));
   expect(groupTurn(state, [alert("a", at(0), { status: "resolved" })], times, at(30))).toEqual({ state: undefined });
 });
@@ -68,7 +68,7 @@ test("an alert that comes back soon after its end waits for the interval of its 
   expect(groupTurn(notified, [], times, at(600)).state).toBeUndefined();
 });
 
-test("a silence hides what fires; when it is over what still fires is told again", () => {
+test("a silence mutes firing alerts; when it ends, alerts that still fire are notified again", () => {
   const silenced = [alert("a", at(0), { silenced: true })];
   const covered = groupTurn(sent({ a: "notified" }, 0), silenced, times, at(60));
   expect([covered.send, covered.state?.firing]).toEqual([undefined, { a: "silenced" }]);
@@ -78,7 +78,7 @@ test("a silence hides what fires; when it is over what still fires is told again
   expect(groupTurn(state, [alert("a", at(0))], times, at(1030)).send?.firing).toHaveLength(1);
 });
 
-test("the end of what was told is told, also under a silence, and the end of what was never told is not", () => {
+test("the end of a notified alert is notified, also under a silence, and the end of one that was never notified is not", () => {
   const over = [alert("a", at(0), { status: "resolved", silenced: true }), alert("b", at(0), { status: "resolved", silenced: true })];
   const { send } = groupTurn(sent({ a: "silenced" }, 0, 300), over, times, at(400));
   expect(send?.resolved.map(({ fingerprint }) => fingerprint)).toEqual(["a"]);

@@ -4,17 +4,27 @@
 import { randomUUID } from "node:crypto";
 import { sql, type Transaction } from "kysely";
 import { MAX_ALERTS_PER_MESSAGE } from "../limits.ts";
-import { readAlerts, readAnnotations, rulesWithExpired, type KeptAlert } from "./alert-rows.ts";
-import { composeMessage } from "../model/compose.ts";
-import { deleteStates, keyOf, readPending, readRoutes, readStates, upsertStates } from "./group-rows.ts";
-import type { EvaluatedUntil } from "../intake/acknowledged-evaluations.ts";
-import { plan, stateKey, type Plan, type GroupMessage } from "./plan.ts";
+import {
+  deleteStates,
+  type KeptAlert,
+  keyOf,
+  readAlerts,
+  readAnnotations,
+  readPending,
+  readRoutes,
+  readStates,
+  rulesWithExpired,
+  upsertStates,
+} from "./rows.ts";
+import { composeMessage } from "../model/message.ts";
+import type { CompletedUntil } from "../intake/evaluations.ts";
+import { type GroupMessage, plan, type Plan, stateKey } from "./plan.ts";
 import type { NotificationDb, NotificationTables } from "../model/table.ts";
 
 export interface TurnOptions {
   readonly db: NotificationDb;
   /** Undefined: not known, so no alert is over without a word. */
-  readonly evaluatedUntil: (orgId: string, ruleIds: readonly string[]) => Promise<EvaluatedUntil | undefined>;
+  readonly completedUntil: (orgId: string, ruleIds: readonly string[]) => Promise<CompletedUntil | undefined>;
   /** Between evaluations of a rule. */
   readonly intervalMs: number;
   readonly externalUrl: string;
@@ -100,8 +110,8 @@ async function planPass(options: TurnOptions, orgId: string, channels: ReadonlyM
   // First of all: what settles a message may change the state of its group.
   const pending = await readPending(db, orgId);
   const expired = await rulesWithExpired(db, orgId, now);
-  const evaluatedUntil = expired.length > 0 ? await options.evaluatedUntil(orgId, expired) : undefined;
-  const alerts = await readAlerts(db, orgId, { now, evaluatedUntil });
+  const completedUntil = expired.length > 0 ? await options.completedUntil(orgId, expired) : undefined;
+  const alerts = await readAlerts(db, orgId, { now, completedUntil });
   const silences = await db.selectFrom("silences").selectAll().where("org_id", "=", orgId).where("ends_at", ">", now).execute();
   const states = await readStates(db, orgId);
   const planned = await plan({
@@ -118,7 +128,7 @@ async function planPass(options: TurnOptions, orgId: string, channels: ReadonlyM
   const boundaries = silences.flatMap((one) => [one.starts_at, one.ends_at]).filter((at) => at > now);
   const expiries = alerts.filter(({ status }) => status === "firing").map(({ expiresAt }) => expiresAt);
   // An expiry in the past waits for an evaluator that works, or for its next evaluation.
-  const recheckMs = evaluatedUntil ? Math.min(Math.max(options.intervalMs, LEAST_RECHECK_MS), TURN_LOCK_MS) : TURN_LOCK_MS;
+  const recheckMs = completedUntil ? Math.min(Math.max(options.intervalMs, LEAST_RECHECK_MS), TURN_LOCK_MS) : TURN_LOCK_MS;
   const later = expiries.map((at) => (at > now ? at : new Date(now.getTime() + recheckMs)));
   const nextMs = [planned.nextAt, ...(alerts.length > 0 ? [...boundaries, ...later] : [])].reduce(
     (least, at) => Math.min(least, at?.getTime() ?? least),
@@ -257,7 +267,7 @@ async function messageRow(db: NotificationDb, { content, org, channels, now, ext
 }
 
 async function orgOf(db: NotificationDb, orgId: string): Promise<{ readonly name: string }> {
-  const orgs = db as unknown as Transaction<{ orgs: { id: string; name: string } }>;
+  const orgs = db.$extendTables<{ orgs: { id: string; name: string } }>();
   return await orgs.selectFrom("orgs").select("name").where("id", "=", orgId).executeTakeFirstOrThrow();
 }
 

@@ -49,7 +49,7 @@ test("of alerts that many routes take for many channels so many are planned as m
   expect(messages.every(({ firing }) => firing.length <= 1000)).toBe(true);
 });
 
-test("all alerts that an organisation may have are told to twenty", async () => {
+test("all alerts that an organisation may have are notified to twenty channels", async () => {
   const { messages, refused } = await plan(input({ alerts: 10_000, routes: 1, channels: 20 }));
   expect([refused, messages.map(({ firing }) => firing.length)]).toEqual([0, Array.from({ length: 20 }, () => 10_000)]);
 });

@@ -1,12 +1,62 @@
-// Plans the messages about an organisation's alerts: alerts → routes → groups → channels. Invariant: pure but for turns that it gives
-// to others; a channel hears of a group in order, nothing new while a message about it is on its way; groups and messages have their
-// bounds, and what does not fit waits for the next pass.
-import { MAX_GROUPS_PER_ORG, MAX_GROUP_MEMBERS_PER_ORG, MAX_MESSAGES_PER_PASS, MAX_PENDING_PER_CHANNEL } from "../limits.ts";
-import { groupTurn, type GroupState, type GroupTimes } from "./group-state.ts";
-import { compileMatchers, type Matcher } from "../model/matchers.ts";
+// Plans the messages about an organisation's alerts: alerts → routes → groups → channels. Routes are evaluated in order; the first that
+// matches an alert ends the search unless it says `continue`, and the default route takes the rest. Invariants: pure, except that it yields
+// to the event loop; a channel gets the messages of a group in order, one at a time; groups and messages are limited, and what exceeds the
+// limit waits for the next pass.
+import { MAX_GROUP_MEMBERS_PER_ORG, MAX_GROUPS_PER_ORG, MAX_MESSAGES_PER_PASS, MAX_PENDING_PER_CHANNEL } from "../limits.ts";
+import { type GroupState, type GroupTimes, groupTurn } from "./group-state.ts";
+import { compileMatchers, type Labels, type Matcher, matcherOf, type RouteMatcher } from "../model/matchers.ts";
 import type { Alert } from "../model/message.ts";
-import { groupKey, groupLabels, routerOf, type Route } from "./routing-tree.ts";
 import { TimeSlices } from "../model/time-slices.ts";
+import { createHash } from "node:crypto";
+
+export interface Route {
+  readonly id: string;
+  readonly matchers: readonly RouteMatcher[];
+  readonly channelIds: readonly string[];
+  /** Names of labels; `...`: all. */
+  readonly groupBy: readonly string[];
+  readonly waitMs: number;
+  readonly intervalMs: number;
+  readonly repeatMs: number;
+  readonly continues: boolean;
+  readonly isDefault: boolean;
+}
+
+/** `routes` in their order. */
+export async function routerOf<R extends Pick<Route, "matchers" | "continues" | "isDefault">>(
+  routes: readonly R[],
+  slices: TimeSlices,
+): Promise<(labels: Labels) => readonly R[]> {
+  const special = await slices.map(
+    routes.filter(({ isDefault }) => !isDefault),
+    (route) => ({ route, takes: compileMatchers(route.matchers.map(matcherOf)) }),
+  );
+  const rest = routes.filter(({ isDefault }) => isDefault);
+  return (labels) => {
+    const taken: R[] = [];
+    for (const { route, takes } of special) {
+      if (!takes(labels)) continue;
+      taken.push(route);
+      if (!route.continues) break;
+    }
+    return taken.length > 0 ? taken : rest;
+  };
+}
+
+const ALL_LABELS = "...";
+
+export function groupLabels({ groupBy }: Pick<Route, "groupBy">, labels: Labels): Labels {
+  const names = groupBy.includes(ALL_LABELS) ? Object.keys(labels) : groupBy.filter((name) => Object.hasOwn(labels, name));
+  return Object.fromEntries(names.toSorted().map((name) => [name, labels[name] ?? ""]));
+}
+
+/** `labels`: as groupLabels gives them. */
+export function groupKey(labels: Labels): string {
+  return createHash("sha256")
+    .update(JSON.stringify(Object.entries(labels)))
+    .digest("hex")
+    .slice(0, 32);
+}
 
 export interface PlanInput<A extends Alert> {
   readonly alerts: readonly A[];

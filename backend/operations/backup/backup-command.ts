@@ -1,5 +1,5 @@
-// `atherops-backend backup` and `restore` as commands: what the operator names, sees and does next. Invariant: what is copied and checked
-// is loaded only when one of them runs; whatever stands above is loaded at each start of the backend.
+// The commands `atherops-backend backup` and `restore`: arguments and help. Invariant: the code that copies and verifies is imported only when
+// a command runs, because the imports of this file are loaded at each start of the backend.
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { readSettings, SettingsError } from "../../settings.ts";
@@ -16,7 +16,7 @@ Examples:
 installation a folder of its own. The backend does the same by itself with BACKUP_EVERY.`;
 
 const RESTORE_HELP = `
-Stop the backend first, or name another DATA_DIR. docs/backup.md tells what to do about keys and hosts that are younger than the backup.
+Stop the backend first, or name another DATA_DIR. docs/backup.md explains what to do about keys and hosts that are newer than the backup.
 
 Example:
   DATA_DIR=/var/lib/atherops atherops-backend restore /backup/atherops-2026-11-21`;
@@ -26,7 +26,7 @@ interface Options {
   readonly keep?: string;
 }
 
-/** Adds both. They answer on stderr what was done and what is not part of it. */
+/** Adds both commands. They print on stderr what was done, and what the backup does not contain. */
 export function addBackupCommands(program: Command, read: typeof readSettings = readSettings): void {
   program
     .command("backup [folder]")
@@ -42,7 +42,7 @@ export function addBackupCommands(program: Command, read: typeof readSettings = 
     });
   program
     .command("restore <folder>")
-    .description("check a backup and copy it into DATA_DIR, which must be empty or missing; tell what it brought back")
+    .description("check a backup and copy it into DATA_DIR, which must be empty or missing; print what was restored")
     .addHelpText("after", RESTORE_HELP)
     .action(async (folder: string) => {
       const { settings, secrets } = read();
@@ -51,6 +51,7 @@ export function addBackupCommands(program: Command, read: typeof readSettings = 
     });
 }
 
+/** Either the backup's own folder, or the folder in which a new one is made. */
 export type BackupPlace = { readonly folder: string } | { readonly into: string; readonly keep: number | undefined };
 
 function placeOf(folder: string | undefined, { into, keep }: Options): BackupPlace {

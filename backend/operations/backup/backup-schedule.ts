@@ -1,12 +1,18 @@
-// BACKUP_EVERY: the running backend starts its own backup command whenever the newest backup is old enough. Invariants: it is a process of
-// its own, so that copying takes neither this one's memory nor its threads; one at a time; it ends with the backend; a failure is said,
-// counted by the age of the newest backup, and tried again.
+// Backups of one installation in one folder, named by their time, and BACKUP_EVERY: the running backend starts its own backup command when
+// the newest backup is old enough. Invariants: an old backup is removed only after a newer one is complete; it is renamed before it is
+// deleted, so a half-deleted backup never looks complete; only folders with such a name are counted or removed. The scheduled command is a
+// process of its own, so that copying does not use this one's memory and threads; one runs at a time; it ends with the backend; a failure
+// is logged and retried.
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../log.ts";
-import { newestMs } from "./backup-series.ts";
+import { existsSync, readdirSync } from "node:fs";
+import { rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { folderSynced } from "../../../common/files.ts";
+import { MANIFEST } from "./manifest.ts";
 
 const run = promisify(execFile);
 const FIRST_BACKOFF_MS = 60_000;
@@ -49,4 +55,53 @@ export function scheduleBackups(
 function wordsOf(error: unknown): string {
   const { stderr = "", message } = error as Error & { stderr?: string };
   return stderr.trim().split("\n").at(-1) || message;
+}
+
+const NAME = /^atherops-(\d{4}-\d{2}-\d{2})T(\d{2})(\d{2})(\d{2})Z$/;
+const CUT_OFF = /^\.atherops-\d{4}-\d{2}-\d{2}T\d{6}Z\.(?:partial|removed)$/;
+
+/** `atherops-2026-11-22T071500Z`. */
+export function newName(now: Date): string {
+  return `atherops-${now.toISOString().replace(/\.\d+/, "").replaceAll(":", "")}`;
+}
+
+/** Names of the complete backups, the oldest first; none if the folder cannot be read. */
+export function finished(into: string): string[] {
+  return namesIn(into)
+    .filter((name) => NAME.test(name) && existsSync(join(into, name, MANIFEST)))
+    .sort();
+}
+
+function namesIn(into: string): string[] {
+  try {
+    return readdirSync(into);
+  } catch {
+    // Safe: the backup that is written there next fails with the reason.
+    return [];
+  }
+}
+
+/** When the newest backup began, in Unix milliseconds; undefined if there is none. */
+export function newestMs(into: string): number | undefined {
+  const [, day, hours, minutes, seconds] = NAME.exec(finished(into).at(-1) ?? "") ?? [];
+  return day === undefined ? undefined : Date.parse(`${day}T${hours}:${minutes}:${seconds}Z`);
+}
+
+/** Keeps the backup `made`, even if a wrong clock named it, and the newest `keep - 1` others. Returns the names of the removed ones. */
+export async function prune(into: string, keep: number, made: string): Promise<string[]> {
+  const others = finished(into).filter((name) => name !== made);
+  const removed = others.slice(0, Math.max(0, others.length - (keep - 1)));
+  for (const name of removed) {
+    const gone = join(into, `.${name}.removed`);
+    await rename(join(into, name), gone);
+    await folderSynced(into);
+    await rm(gone, { recursive: true, force: true });
+  }
+  return removed;
+}
+
+/** Removes the partial backups of killed commands. Call it only while no other backup of this installation runs. */
+export async function removeCutOff(into: string): Promise<void> {
+  const names = namesIn(into).filter((name) => CUT_OFF.test(name));
+  for (const name of names) await rm(join(into, name), { recursive: true, force: true });
 }

@@ -6,7 +6,7 @@ import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { accountsApp, directKey } from "../../../test/fixtures/accounts-app.ts";
 import { CuttableDisk, whyNoCuts } from "../../../test/fixtures/power-cut.ts";
 import { backup } from "./backup.ts";
-import { newestMs, newName, prune, removeCutOff } from "./backup-series.ts";
+import { newestMs, newName, prune, removeCutOff } from "./backup-schedule.ts";
 import { lockDataDir } from "./lock.ts";
 import { restore } from "./restore.ts";
 import { openDatabase } from "../../engines/relational/database.ts";
@@ -161,7 +161,7 @@ describe("a disk without room", () => {
   });
 
   test.skipIf(noDisk !== undefined)(
-    `of its own${noDisk === undefined ? "" : ` (${noDisk})`}: told in advance, and nothing left when it fills up meanwhile`,
+    `of its own${noDisk === undefined ? "" : ` (${noDisk})`}: reported before the copy, and nothing is left if the disk fills up meanwhile`,
     async () => {
       const { settings, secrets } = largeDataDir();
       await using disk = new CuttableDisk(join(folder, "disk"), 20);
@@ -183,7 +183,7 @@ test("of backups that are named by the time the newest are kept, and what is cut
   for (const name of names) await backup(settings, secrets, join(into, name));
   mkdirSync(join(into, "atherops-2026-11-23T060000Z"));
   mkdirSync(join(into, ".atherops-2026-11-23T060000Z.partial", "data"), { recursive: true });
-  mkdirSync(join(into, "somebody's"));
+  mkdirSync(join(into, "other"));
   await expect(restore(installation("second").settings, into)).rejects.toThrow(
     `name one, such as the newest, ${join(into, names[2] ?? "")}`,
   );
@@ -192,6 +192,6 @@ test("of backups that are named by the time the newest are kept, and what is cut
   expect(await prune(into, 2, names[0] ?? "")).toEqual([names[1]]);
   expect(await prune(into, 1, names[2] ?? "")).toEqual([names[0]]);
   await removeCutOff(into);
-  expect(readdirSync(into).sort()).toEqual([names[2], "atherops-2026-11-23T060000Z", "somebody's"]);
+  expect(readdirSync(into).sort()).toEqual([names[2], "atherops-2026-11-23T060000Z", "other"]);
   expect(newName(new Date("2026-11-22T06:00:00.123Z"))).toBe(names[2]);
 });

@@ -1,7 +1,7 @@
-// `atherops-backend backup` of an embedded installation: a checked copy of DATA_DIR, of a stopped backend or of one that runs. Invariants: a
-// backup that has its final name is complete and on the disk; what failed or was cut off has none. Of a backend that runs, the telemetry is
-// of a moment before that of the accounts, and the accounts of one before the secrets: what a row needs is copied after the row. What is
-// outside (PostgreSQL, ClickHouse, VictoriaMetrics) is backed up there: docs/backup.md.
+// `atherops-backend backup` of an embedded installation: a verified copy of DATA_DIR, while the backend runs or is stopped. Invariants: a
+// folder with its final name is a complete backup and on the disk. If the backend runs, telemetry is copied first, then accounts, then
+// secrets, so the backup contains everything that its rows refer to. Engines outside (PostgreSQL, ClickHouse, VictoriaMetrics) are backed up
+// there: docs/backup.md.
 import { existsSync } from "node:fs";
 import { lstat, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
@@ -14,47 +14,46 @@ import { snapshotFolder } from "../../engines/victoria-metrics/snapshot.ts";
 import { SettingsError, type Secrets, type Settings } from "../../settings.ts";
 import { StartError } from "../../startup-error.ts";
 import { copyPieces, type Entries, freeBytes, type Piece, sharesBlocks, type Size, sizeOf } from "./copy-tree.ts";
-import { type Held, HELD_JOURNAL, HOLD_FOLDER, type Outside, removeLeftovers } from "./held.ts";
-import { askForHold, type Hold } from "./hold-client.ts";
+import { type BackupSnapshot, type Outside, outsideOf, removeLeftovers, SNAPSHOT_FOLDER, SNAPSHOT_JOURNAL } from "./snapshot-protocol.ts";
+import { requestSnapshot, type OpenSnapshot } from "./snapshot-client.ts";
 import { lockDataDir } from "./lock.ts";
 import { totalOf, writeManifest } from "./manifest.ts";
-import { sizeText } from "./size-text.ts";
-import { outsideOf } from "./outside.ts";
+import { sizeText } from "./contents.ts";
 
 const ORPHAN_GRACE_MS = 10_000;
-/** What belongs to a running process and not to the data; a killed one leaves `accounts.sqlite-wal`, which is data, and its index. */
+/** Files of a running process that are not data. `accounts.sqlite-wal`, which a killed process leaves, is data. */
 const TRANSIENT = /^(compiled|lock|lock-journal|lock\.holder|backup\.sock|backup-hold|.*\.pid|.*-shm|\.restoring)$/;
 
-/** Whether what has this name in a DATA_DIR is part of the installation. */
+/** Whether the file or folder of this name in DATA_DIR is part of the installation's data. */
 export function isData(name: string): boolean {
   return !TRANSIENT.test(name);
 }
 
 export interface BackupOptions {
   readonly signal?: AbortSignal;
-  /** Told in advance. */
+  /** Called before anything is copied. */
   readonly onSize?: (size: Size, freeBytes: number) => void;
-  /** Called once no other backup of this DATA_DIR can be under way. */
+  /** Called when no other backup of this DATA_DIR can run. */
   readonly onAlone?: () => Promise<void>;
   readonly freeBytes?: typeof freeBytes;
 }
 
 export interface Backup extends Size {
   readonly folder: string;
-  /** Of a backend that runs: store → when. */
+  /** If the backend ran: store → time of its snapshot. */
   readonly moments: Readonly<Record<string, string>> | undefined;
   readonly outside: Outside;
 }
 
-/** What is copied, and what is said of it. */
+/** What is copied, and its description for the manifest. */
 interface Source {
   readonly pieces: readonly Piece[];
-  /** Copied first, by SQLite. */
+  /** The path of accounts.sqlite if the backend runs: SQLite copies it, before all pieces. */
   readonly accounts?: string;
   readonly moments?: Readonly<Record<string, string>>;
   readonly series?: number | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Throws where something may have gone while it was copied. */
+  /** Throws if the snapshot may have been released while it was copied. */
   readonly check?: () => void;
 }
 
@@ -62,10 +61,11 @@ interface Source {
 export async function backup(settings: Settings, secrets: Secrets, folder: string, options: BackupOptions = {}): Promise<Backup> {
   const { dataDir } = settings;
   if (!existsSync(dataDir)) throw new SettingsError(`DATA_DIR ${dataDir} does not exist: set it to the backend's`);
-  if (await isThere(folder)) throw new SettingsError(`${folder} exists: name a new folder`);
+  if (await exists(folder)) throw new SettingsError(`${folder} exists: name a new folder`);
   if (`${resolve(folder)}/`.startsWith(`${dataDir}/`)) throw new SettingsError(`${folder} is inside DATA_DIR: name a folder elsewhere`);
-  await using hold = await askForHold(dataDir);
-  if (hold) return { ...(await write(folder, await heldSource(dataDir, hold, options.signal), options)), outside: hold.held.outside };
+  await using open = await requestSnapshot(dataDir);
+  if (open)
+    return { ...(await write(folder, await snapshotSource(dataDir, open, options.signal), options)), outside: open.snapshot.outside };
   const outside = outsideOf(settings, secrets);
   if (outside.engines.length === 3)
     throw new SettingsError("every engine is outside: there is nothing in DATA_DIR to back up; see docs/backup.md");
@@ -76,21 +76,20 @@ export async function backup(settings: Settings, secrets: Secrets, folder: strin
   return { ...(await write(folder, { pieces, signal: options.signal }, options)), outside };
 }
 
-/** A killed backend's engines may still write. */
+/** Engines of a killed backend may still write. */
 async function endEngines(dataDir: string): Promise<void> {
   const pidFiles = (await readdir(dataDir)).filter((name) => name.endsWith(".pid"));
   for (const name of pidFiles) await endOrphan(join(dataDir, name), ORPHAN_GRACE_MS);
 }
 
-async function heldSource(dataDir: string, hold: Hold, stop: AbortSignal | undefined): Promise<Source> {
-  const { held } = hold;
-  const signal = stop ? AbortSignal.any([hold.lost, stop]) : hold.lost;
-  const mark = join(dataDir, HOLD_FOLDER, held.mark);
+async function snapshotSource(dataDir: string, { snapshot, lost }: OpenSnapshot, stop: AbortSignal | undefined): Promise<Source> {
+  const signal = stop ? AbortSignal.any([lost, stop]) : lost;
+  const mark = join(dataDir, SNAPSHOT_FOLDER, snapshot.mark);
   return {
-    pieces: [...heldPieces(dataDir, held), ...(await otherPieces(dataDir, held))],
-    ...(held.hasAccounts && { accounts: join(dataDir, ACCOUNTS_FILE) }),
-    moments: held.moments,
-    series: held.series,
+    pieces: [...enginePieces(dataDir, snapshot), ...(await remainingPieces(dataDir, snapshot))],
+    ...(snapshot.hasAccounts && { accounts: join(dataDir, ACCOUNTS_FILE) }),
+    moments: snapshot.moments,
+    series: snapshot.series,
     signal,
     check: () => {
       if (!existsSync(mark)) throw new StartError("the backend let go before all was copied: nothing is left of this backup; repeat it");
@@ -98,8 +97,8 @@ async function heldSource(dataDir: string, hold: Hold, stop: AbortSignal | undef
   };
 }
 
-/** Where logs and spans were never stored, there is no table at that moment, whatever has come since. */
-function heldPieces(dataDir: string, { frozen, snapshot, moments }: Held): Piece[] {
+/** If no logs and spans were stored before the snapshot, the tables are not part of it, even if they exist now. */
+function enginePieces(dataDir: string, { frozen, snapshot, moments }: BackupSnapshot): Piece[] {
   const [clickhouse, metrics] = [join(dataDir, "clickhouse"), join(dataDir, "metrics")];
   const tables: Piece[] = [
     { from: clickhouse, to: "clickhouse", isWanted: (path) => isDefinition(clickhouse, path) },
@@ -107,19 +106,19 @@ function heldPieces(dataDir: string, { frozen, snapshot, moments }: Held): Piece
   ];
   const samples: Piece[] = [
     { from: snapshot === undefined ? "" : snapshotFolder(metrics, snapshot), to: "metrics", followWithin: metrics },
-    { from: join(dataDir, HOLD_FOLDER, HELD_JOURNAL), to: "metrics-journal" },
+    { from: join(dataDir, SNAPSHOT_FOLDER, SNAPSHOT_JOURNAL), to: "metrics-journal" },
   ];
   return [...(frozen === undefined || moments["logs"] === undefined ? [] : tables), ...(snapshot === undefined ? [] : samples)];
 }
 
-/** All that no running engine writes, the secrets among it. They come last: they are never changed, and older than what needs them. */
-async function otherPieces(dataDir: string, { frozen, snapshot, hasAccounts }: Held): Promise<Piece[]> {
-  const held = [
+/** Everything that no running engine writes, such as secrets. They are copied last: they never change, and are older than the data that needs them. */
+async function remainingPieces(dataDir: string, { frozen, snapshot, hasAccounts }: BackupSnapshot): Promise<Piece[]> {
+  const inSnapshot = [
     ...(frozen === undefined ? [] : ["clickhouse"]),
     ...(snapshot === undefined ? [] : ["metrics", "metrics-journal"]),
     ...(hasAccounts ? ["", "-wal"].map((ending) => `${ACCOUNTS_FILE}${ending}`) : []),
   ];
-  const names = (await readdir(dataDir)).filter((name) => isData(name) && !held.includes(name));
+  const names = (await readdir(dataDir)).filter((name) => isData(name) && !inSnapshot.includes(name));
   return names.sort().map((name) => ({ from: join(dataDir, name), to: name, isOptional: true }));
 }
 
@@ -129,22 +128,22 @@ async function write(folder: string, source: Source, options: BackupOptions): Pr
     await options.onAlone?.();
     await rm(draft, { recursive: true, force: true });
     await mkdir(draft, { recursive: true, mode: 0o700 });
-    await requireRoom(draft, source, options);
+    await requireFreeSpace(draft, source, options);
     const createdAt = new Date().toISOString();
     const { entries, moments } = await fill(draft, source);
     source.signal?.throwIfAborted();
     source.check?.();
-    const told = { ...(moments && { moments }), ...(source.series !== undefined && { series: source.series }) };
-    await writeManifest(draft, { created_at: createdAt, entries, ...told });
+    const details = { ...(moments && { moments }), ...(source.series !== undefined && { series: source.series }) };
+    await writeManifest(draft, { created_at: createdAt, entries, ...details });
     await folderSynced(draft);
     await rename(draft, folder);
     await folderSynced(dirname(folder));
     return { folder, moments, ...totalOf(entries) };
   } catch (error) {
     await rm(draft, { recursive: true, force: true }).catch(() => undefined);
-    // What is missing is so because the backend let go.
+    // If the backend released the snapshot, that is the reason for any missing file.
     source.signal?.throwIfAborted();
-    throw inWords(error, folder);
+    throw explained(error, folder);
   }
 }
 
@@ -160,7 +159,7 @@ async function fill(draft: string, source: Source): Promise<{ entries: Entries; 
   return { entries, moments: { ...moments, accounts: accountsAt } };
 }
 
-async function requireRoom(
+async function requireFreeSpace(
   draft: string,
   { pieces, accounts }: Source,
   { onSize, freeBytes: ask = freeBytes }: BackupOptions,
@@ -177,13 +176,14 @@ async function requireRoom(
   );
 }
 
-function inWords(error: unknown, folder: string): unknown {
+/** A StartError if the operator can fix the cause, such as a full disk. */
+function explained(error: unknown, folder: string): unknown {
   const { code, message } = error as NodeJS.ErrnoException;
   if (!["ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "ENOTDIR", "EEXIST", "EIO", "ENAMETOOLONG"].includes(String(code))) return error;
   return new StartError(`${folder} cannot be written (${message}): nothing is left of this backup`, { cause: error });
 }
 
-async function isThere(path: string): Promise<boolean> {
+async function exists(path: string): Promise<boolean> {
   return await lstat(path).then(
     () => true,
     () => false,

@@ -1,5 +1,6 @@
-// Copies folders, files and symbolic links as they are, and tells what was written. Invariant: what it has answered for is on the disk,
-// names included, and was read back; memory does not grow with what is copied, its list of names apart.
+// Copies files, folders and symbolic links into a backup, or back out of it, and returns each with its size and SHA-256. A backup is made of
+// pieces: files or folders of DATA_DIR, each with its place in the copy. Invariant: when `copyPieces` returns, every file and every name is on
+// the disk, and the hashes were read back from there; memory grows only with the list of names.
 import { createHash } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import { chmod, copyFile, lstat, mkdir, open, readdir, readlink, realpath, rm, statfs, symlink, utimes } from "node:fs/promises";
@@ -10,21 +11,21 @@ const BUFFER_BYTES = 1024 * 1024;
 
 export type Entry = { folder: true; mode: number } | { link: string } | { bytes: number; sha256: string; mode: number };
 
-/** Relative path → what it is. */
+/** Path in the copy → the folder, link or file there. */
 export type Entries = Record<string, Entry>;
 
-/** A file or a folder, and where it goes. */
+/** A file or folder to copy. */
 export interface Piece {
   readonly from: string;
-  /** Relative; empty: the target itself. */
+  /** Its path in the copy; empty for the copy's root. */
   readonly to: string;
-  /** Of a folder: paths relative to it. What is not wanted is not looked into. */
+  /** Filters the contents of a folder by their path in it. A folder that is not wanted is skipped with all that it contains. */
   readonly isWanted?: (path: string) => boolean;
-  /** Links within this folder are copied as what they lead to; without it, as links. */
+  /** Symbolic links are followed, and must lead into this folder; without it, the links themselves are copied. */
   readonly followWithin?: string;
-  /** `from` need not be there. */
+  /** `from` may be missing. */
   readonly isOptional?: boolean;
-  /** Of a file; default its own. */
+  /** The mode of the copied file; by default that of the original. */
   readonly mode?: number;
 }
 
@@ -33,13 +34,15 @@ export interface Size {
   readonly bytes: number;
 }
 
-interface Found {
+/** One step of a walk through a piece. */
+interface WalkedFile {
   readonly source: string;
+  /** In the copy. */
   readonly path: string;
   readonly stat: Stats;
 }
 
-/** What `copyPieces` would copy. */
+/** The number and size of the files that `copyPieces` would copy. */
 export async function sizeOf(pieces: readonly Piece[]): Promise<Size> {
   let [files, bytes] = [0, 0];
   for (const piece of pieces)
@@ -51,11 +54,11 @@ export async function sizeOf(pieces: readonly Piece[]): Promise<Size> {
   return { files, bytes };
 }
 
-/** Copies into `target`, which it makes. What goes while it is copied is left out. */
+/** Copies into `target`, and creates that folder. A file that is deleted meanwhile is left out. */
 export async function copyPieces(pieces: readonly Piece[], target: string, signal?: AbortSignal): Promise<Entries> {
   const entries: Entries = {};
   const folders = new Map<string, number>();
-  // One for all files: those of a stream each would be more than all else that this process has.
+  // One buffer for all files: a stream for each file would need more memory than the rest of this process.
   const buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
   await mkdir(target, { recursive: true });
   for (const piece of pieces)
@@ -70,10 +73,10 @@ export async function copyPieces(pieces: readonly Piece[], target: string, signa
         continue;
       }
       await mkdir(dirname(to), { recursive: true });
-      const entry = await unlessGone(() => copyOne(found, to, { mode: piece.mode ?? stat.mode & 0o777, buffer }));
+      const entry = await unlessDeleted(() => copyFileOrLink(found, to, { mode: piece.mode ?? stat.mode & 0o777, buffer }));
       if (entry) entries[path] = entry;
     }
-  // Last, and from below: one that cannot be written could not be filled.
+  // Modes are set last, the innermost folders first: a read-only folder could not be filled.
   for (const [path, mode] of [...folders].toReversed()) {
     await folderSynced(join(target, path));
     await chmod(join(target, path), mode);
@@ -102,38 +105,43 @@ async function firstFile(pieces: readonly Piece[]): Promise<string | undefined> 
   return undefined;
 }
 
-/** What this user may still write where `folder` is. */
+/** Bytes that this user may still write to the file system of `folder`. */
 export async function freeBytes(folder: string): Promise<number> {
   const { bavail, bsize } = await statfs(folder);
   return bavail * bsize;
 }
 
-async function* walk(piece: Piece): AsyncGenerator<Found> {
+async function* walk(piece: Piece): AsyncGenerator<WalkedFile> {
   if (!piece.isOptional) await lstat(piece.from);
-  yield* below(piece, piece.from, "");
+  yield* walkBelow(piece, piece.from, "");
 }
 
-async function* below(piece: Piece, source: string, path: string): AsyncGenerator<Found> {
-  const found = await unlessGone(() => lstat(source));
+/** `path`: relative to the piece. */
+async function* walkBelow(piece: Piece, source: string, path: string): AsyncGenerator<WalkedFile> {
+  const found = await unlessDeleted(() => lstat(source));
   if (!found) return;
   if (found.isSymbolicLink() && piece.followWithin !== undefined) {
     const real = await realpath(source);
     const root = await realpath(piece.followWithin);
     if (!real.startsWith(root + sep)) throw new Error(`${source} leads out of ${root}`);
-    yield* below(piece, real, path);
+    yield* walkBelow(piece, real, path);
     return;
   }
   const to = [piece.to, path].filter(Boolean).join("/");
   if (found.isFile() || found.isDirectory() || found.isSymbolicLink()) yield { source, path: to, stat: found };
   if (!found.isDirectory()) return;
-  const names = (await unlessGone(() => readdir(source))) ?? [];
+  const names = (await unlessDeleted(() => readdir(source))) ?? [];
   for (const name of names.sort()) {
     const inPiece = path === "" ? name : `${path}/${name}`;
-    if (piece.isWanted?.(inPiece) ?? true) yield* below(piece, join(source, name), inPiece);
+    if (piece.isWanted?.(inPiece) ?? true) yield* walkBelow(piece, join(source, name), inPiece);
   }
 }
 
-async function copyOne({ source, stat }: Found, target: string, { mode, buffer }: { mode: number; buffer: Buffer }): Promise<Entry> {
+async function copyFileOrLink(
+  { source, stat }: WalkedFile,
+  target: string,
+  { mode, buffer }: { mode: number; buffer: Buffer },
+): Promise<Entry> {
   if (stat.isSymbolicLink()) {
     const link = await readlink(source);
     await symlink(link, target);
@@ -142,10 +150,11 @@ async function copyOne({ source, stat }: Found, target: string, { mode, buffer }
   await copyFile(source, target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
   await chmod(target, mode);
   await utimes(target, stat.atime, stat.mtime);
-  return { ...(await syncedHash(target, buffer)), mode };
+  return { ...(await syncAndHash(target, buffer)), mode };
 }
 
-async function syncedHash(path: string, buffer: Buffer): Promise<{ bytes: number; sha256: string }> {
+/** Syncs the file, and hashes what is read back. */
+async function syncAndHash(path: string, buffer: Buffer): Promise<{ bytes: number; sha256: string }> {
   const hash = createHash("sha256");
   await using handle = await open(path, "r");
   let bytes = 0;
@@ -159,9 +168,10 @@ async function syncedHash(path: string, buffer: Buffer): Promise<{ bytes: number
   return { bytes, sha256: hash.digest("hex") };
 }
 
-async function unlessGone<T>(look: () => Promise<T>): Promise<T | undefined> {
+/** Undefined if the file does not exist (any more). */
+async function unlessDeleted<T>(read: () => Promise<T>): Promise<T | undefined> {
   try {
-    return await look();
+    return await read();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { StartError } from "../../startup-error.ts";
-import { DataDirInUseError, lockDataDir } from "./lock.ts";
+import { DataDirInUseError, StartError } from "../../startup-error.ts";
+import { lockDataDir } from "./lock.ts";
 
-/** Asks for the lock as a user that owns nothing here (root may write everywhere); answers what it was told. */
+/** Asks for the lock as a user that owns nothing here (root may write everywhere); returns the error message. */
 function lockedAsAnother(dir: string): string {
   const module = JSON.stringify(new URL("./lock.ts", import.meta.url).href);
   const script = `

@@ -1,18 +1,13 @@
-// Lets one process at a time use a DATA_DIR: chDB refuses obscurely when two do, and an agent's key is known to one of them alone. Invariant: the lock is the
-// kernel's (an exclusive SQLite transaction), so it ends with its process however that dies, is never stale, and holds across containers
-// that share a volume.
+// Lets one process at a time use a DATA_DIR: two would have different accounts, and chDB fails with an unclear error. Invariant: the lock
+// belongs to the kernel (an exclusive SQLite transaction), so it ends with its process, is never stale, and works across containers that
+// share a volume.
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { makeFolder } from "../../../common/files.ts";
-import { StartError } from "../../startup-error.ts";
-
-/** Another process uses the directory; the message says which and what to do. */
-export class DataDirInUseError extends Error {
-  override readonly name = "DataDirInUseError";
-}
+import { DataDirInUseError, StartError } from "../../startup-error.ts";
 
 /**
  * Takes the lock of `dir`, making the folder (mode 0700) when it is missing. Throws DataDirInUseError when it is taken, StartError when

@@ -1,4 +1,5 @@
-// What a backup says of itself, `manifest.json`. Invariant: a backup that has one is complete; what it lists is compared entry by entry.
+// The manifest of a backup, `manifest.json`: every file with its size and hash. Invariant: a backup with a manifest is complete, and a restore
+// compares every entry.
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { SettingsError } from "../../settings.ts";
@@ -11,13 +12,13 @@ export interface Manifest {
   readonly format: number;
   readonly created_at: string;
   readonly entries: Entries;
-  /** Of one that was taken while the backend ran: store → RFC 3339, what was answered before is in it. */
+  /** If the backend ran: store → RFC 3339 time. What was acknowledged before that time is in the backup. */
   readonly moments?: Readonly<Record<string, string>>;
-  /** That the metrics engine knew then. */
+  /** The number of series in the metrics engine at that time. */
   readonly series?: number;
 }
 
-/** On the disk when it resolves. */
+/** Resolves when the file is on the disk. */
 export async function writeManifest(folder: string, content: Omit<Manifest, "format">): Promise<void> {
   await writeFile(join(folder, MANIFEST), JSON.stringify({ format: FORMAT, ...content }), { mode: 0o600, flush: true });
 }
@@ -31,19 +32,19 @@ export async function readManifest(folder: string): Promise<Manifest> {
     const manifest = JSON.parse(text) as Manifest;
     if (manifest.format === FORMAT && typeof manifest.entries === "object") return manifest;
   } catch {
-    // Told below, like an unknown format.
+    // Reported below, like an unknown format.
   }
   throw new SettingsError(`${join(folder, MANIFEST)} cannot be read by this version`);
 }
 
-/** Throws SettingsError with the name of one that differs. */
-export function checkSame(expected: Entries, found: Entries): void {
+/** Throws SettingsError with the path of the first entry that differs. */
+export function requireSameEntries(expected: Entries, found: Entries): void {
   const paths = new Set([...Object.keys(expected), ...Object.keys(found)]);
   for (const path of paths) {
-    const [one, other] = [expected[path], found[path]];
-    if (one && other && JSON.stringify(one) === JSON.stringify(other)) continue;
-    const what = other === undefined ? "is missing" : one === undefined ? "was not part of it" : "is not as it was written";
-    throw new SettingsError(`this backup is damaged: ${path} ${what}; nothing was restored`);
+    const [before, now] = [expected[path], found[path]];
+    if (before && now && JSON.stringify(before) === JSON.stringify(now)) continue;
+    const difference = now === undefined ? "is missing" : before === undefined ? "was not part of it" : "is not as it was written";
+    throw new SettingsError(`this backup is damaged: ${path} ${difference}; nothing was restored`);
   }
 }
 

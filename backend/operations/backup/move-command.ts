@@ -1,13 +1,13 @@
-// `atherops-backend move`: what the operator names, sees and does next. Invariant: the URL, which may hold a password, is taken from the
-// environment or a file, and is never an argument, which every user of the machine can read.
+// The command `atherops-backend move`: arguments, help and progress. Invariant: the URL may contain a password, so it comes from the
+// environment or a file and is never an argument, which every user of the machine can read.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { readAccountPlaces, SettingsError } from "../../settings.ts";
 
 const VARIABLE = "DATABASE_URL";
-/** Of one table, between two lines of progress. */
-const ROWS_A_LINE = 10_000;
+/** A line of progress is printed for every so many rows of a table. */
+const ROWS_PER_LINE = 10_000;
 
 const HELP = `
 The embedded accounts are DATA_DIR/accounts.sqlite. --to and --from take the name of the variable that holds the URL, ${VARIABLE}, never the
@@ -20,14 +20,14 @@ Examples:
   DATA_DIR=/var/lib/atherops DATABASE_URL_FILE=/etc/atherops/database-url atherops-backend move --to DATABASE_URL
   DATA_DIR=/var/lib/atherops DATABASE_URL_FILE=/etc/atherops/database-url atherops-backend move --from DATABASE_URL
 
-Logs, spans and metrics stay where they are; docs/from-one-to-many.md tells how they follow.`;
+Logs, spans and metrics stay where they are; docs/from-one-to-many.md explains how to move them.`;
 
 interface Options {
   readonly to?: string;
   readonly from?: string;
 }
 
-/** Adds the command. It answers on stderr what it does, what was moved, and what to do next. */
+/** Adds the command. It prints on stderr what it does, what was moved, and what to do next. */
 export function addMoveCommand(program: Command): void {
   program
     .command("move")
@@ -38,15 +38,15 @@ export function addMoveCommand(program: Command): void {
     .action(async (options: Options) => {
       const direction = directionOf(options);
       const places = readAccountPlaces();
-      // Only now: whatever stands above is loaded at each start of the backend.
+      // Imported only here: the imports at the top are loaded at each start of the backend.
       const { createLog } = await import("../log.ts");
       const { moveFromPostgres, moveToPostgres, placeOf } = await import("./move.ts");
       const [file, database] = [join(places.dataDir, "accounts.sqlite"), placeOf(places.databaseUrl)];
       console.error(direction === "to" ? `moving the accounts of ${file} to ${database}` : `moving the accounts of ${database} to ${file}`);
       const run = direction === "to" ? moveToPostgres : moveFromPostgres;
-      const { rows, tables, wasThere } = await run({ ...places, log: createLog("warn"), progress: lines() });
+      const { rows, tables, wasMoved } = await run({ ...places, log: createLog("warn"), progress: printProgress() });
       console.error(
-        wasThere
+        wasMoved
           ? `all ${rows} rows of ${tables} tables are there already, the same: nothing was written`
           : `${rows} rows of ${tables} tables moved, each read back and compared`,
       );
@@ -65,13 +65,13 @@ function directionOf({ to, from }: Options): "to" | "from" {
   throw new SettingsError(`move: --${option} takes the name of the variable that holds the URL, ${VARIABLE}`);
 }
 
-/** Tells of tables that take long. */
-function lines(): (step: "copied" | "compared", table: string, rows: number) => void {
-  let told = 0;
+/** Prints progress of tables that take long. */
+function printProgress(): (step: "copied" | "compared", table: string, rows: number) => void {
+  let printed = 0;
   return (step, table, rows) => {
-    const reached = Math.floor(rows / ROWS_A_LINE);
-    if (reached > told) console.error(`${table}: ${rows} rows ${step}`);
-    told = reached;
+    const reached = Math.floor(rows / ROWS_PER_LINE);
+    if (reached > printed) console.error(`${table}: ${rows} rows ${step}`);
+    printed = reached;
   };
 }
 

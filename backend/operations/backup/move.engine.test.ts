@@ -171,7 +171,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
       expect(await rowsOf({ url })).toEqual(expected);
     });
 
-    test.each(["api_keys", "rules"])("on the way back, as it reads %s: no accounts.sqlite, and the next one is whole", async (table) => {
+    test.each(["api_keys", "rules"])("while it moves back and reads %s: no accounts.sqlite, and the next one is whole", async (table) => {
       await move(to);
       rmSync(join(dataDir, "accounts.sqlite"));
       await killedAt(from, table, "ACCESS EXCLUSIVE");
@@ -239,7 +239,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
       expect(readdirSync(dataDir).filter((name) => name === "accounts.sqlite")).toEqual([]);
     });
 
-    test("without a server, with a wrong password, or without a database, and no password is told", async () => {
+    test("without a server, with a wrong password, or without a database, and no password is printed", async () => {
       const nowhere = "postgres://someone:hunter2@127.0.0.1:1/accounts";
       expect(await refused(to, { DATABASE_URL: nowhere })).toContain("the database accounts at 127.0.0.1:1 cannot be reached");
       await guardWithPasswords(url);
@@ -262,7 +262,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
     });
   });
 
-  test("a table that takes long tells how far it is, and the log of another store is never taken along", async () => {
+  test("a table that takes long reports its progress, and the log of another store is never taken along", async () => {
     {
       using store = new DatabaseSync(join(dataDir, "accounts.sqlite"));
       store.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)

@@ -1,5 +1,5 @@
-// Moves the accounts between the embedded store and PostgreSQL. Invariants: the side that they come from keeps every row; the other holds
-// all of them, each read back and compared, or none, wherever the move is cut off; no message holds a part of the URL but its place.
+// Moves the accounts between the embedded store and PostgreSQL. Invariants: the source keeps every row; the target has all of them, each read
+// back and compared, or none, wherever the move is interrupted; messages contain the host and database of the URL, and nothing else of it.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { sql, type Transaction } from "kysely";
@@ -15,14 +15,12 @@ import {
   type Tables,
 } from "../../engines/relational/copy-tables.ts";
 import { APPLICATION_NAME } from "../../engines/postgres/dialect.ts";
-import { openAccountsFile, openDatabase, type Database } from "../../engines/relational/database.ts";
-import { advisoryLock } from "../../engines/relational/lock.ts";
+import { advisoryLock, type Database, openAccountsFile, openDatabase } from "../../engines/relational/database.ts";
 import { migrate } from "../../engines/relational/migrate.ts";
-import { underDraftName } from "../../engines/sqlite/draft.ts";
-import { ACCOUNTS_FILE } from "../../engines/sqlite/open.ts";
+import { ACCOUNTS_FILE, underDraftName } from "../../engines/sqlite/open.ts";
 import type { Log } from "../log.ts";
 import { StartError } from "../../startup-error.ts";
-import { DataDirInUseError, lockDataDir } from "./lock.ts";
+import { lockDataDir } from "./lock.ts";
 
 export interface Move {
   readonly dataDir: string;
@@ -35,8 +33,8 @@ export interface Move {
 export interface Moved {
   readonly rows: number;
   readonly tables: number;
-  /** An earlier move had come to its end: nothing was written. */
-  readonly wasThere: boolean;
+  /** An earlier move had already finished, so nothing was written. */
+  readonly wasMoved: boolean;
 }
 
 /** From `accounts.sqlite` to PostgreSQL, in one transaction. Throws StartError or DataDirInUseError, with nothing changed there. */
@@ -45,7 +43,7 @@ export async function moveToPostgres(move: Move): Promise<Moved> {
   const file = join(dataDir, ACCOUNTS_FILE);
   if (!existsSync(file)) throw new StartError(`DATA_DIR: ${dataDir} has no ${ACCOUNTS_FILE}: set DATA_DIR to the backend's`);
   await using _lock = await lockDataDir(dataDir);
-  return await inWords(move, async () => {
+  return await explainFailures(move, async () => {
     await using from = await upToDate(await openDatabase({ dataDir, log }));
     await using to = await openPostgres(move);
     const tables = await tablesInOrder(from.tables());
@@ -61,7 +59,7 @@ export async function moveToPostgres(move: Move): Promise<Moved> {
       const meanwhile = await earlierMove(from.tables(), trx, tables, tables, refusal);
       if (meanwhile) return meanwhile;
       await copyRows(from.tables(), trx, tables, progress);
-      return { rows: await compareRows(from.tables(), trx, tables, progress), tables: tables.length, wasThere: false };
+      return { rows: await compareRows(from.tables(), trx, tables, progress), tables: tables.length, wasMoved: false };
     });
   });
 }
@@ -71,7 +69,7 @@ export async function moveFromPostgres(move: Move): Promise<Moved> {
   const { dataDir, databaseUrl, log, progress } = move;
   await using _lock = await lockDataDir(dataDir);
   const file = join(dataDir, ACCOUNTS_FILE);
-  return await inWords(move, async () => {
+  return await explainFailures(move, async () => {
     await using database = await openPostgres(move);
     await requireNoBackend(database.tables(), databaseUrl);
     await upToDate(database);
@@ -88,13 +86,13 @@ export async function moveFromPostgres(move: Move): Promise<Moved> {
         const tables = await tablesInOrder(to.tables());
         await requireAccounts(from, tables, `DATABASE_URL: ${placeOf(databaseUrl)}`);
         await inTransaction(to, (trx) => copyRows(from, trx, tables, progress));
-        return { rows: await compareRows(from, to.tables(), tables, progress), tables: tables.length, wasThere: false };
+        return { rows: await compareRows(from, to.tables(), tables, progress), tables: tables.length, wasMoved: false };
       });
     });
   });
 }
 
-/** Where PostgreSQL is, without who may enter. */
+/** The database and its host, without user and password. */
 export function placeOf(databaseUrl: string): string {
   const { host = "", pathname = "" } = URL.parse(databaseUrl) ?? {};
   return `the database ${pathname.slice(1) || "of the user's name"} at ${host || "a local socket"}`;
@@ -109,7 +107,7 @@ async function upToDate(database: Database): Promise<Database> {
   return database;
 }
 
-/** Of a store that is read: all of it as it is at one moment, whatever is written meanwhile. */
+/** Reads all tables as of one time, whatever is written meanwhile. */
 async function atOneMoment<T>(database: Database, run: (trx: Transaction<AnyTables>) => Promise<T>): Promise<T> {
   return await database.tables<AnyTables>().transaction().setIsolationLevel("repeatable read").execute(run);
 }
@@ -122,7 +120,10 @@ async function requireAccounts(store: Tables, tables: readonly Table[], what: st
   if ((await firstWithRows(store, tables)) === undefined) throw new StartError(`${what} holds no accounts: there is nothing to move`);
 }
 
-/** Undefined where `to` is empty; what it holds where that is the same. `present`: those of its tables that are there. */
+/**
+ * The result of an earlier move that had finished: `to` has the same rows. Undefined if `to` is empty; throws `refusal` if it has other rows.
+ * `present`: the tables that exist in `to`.
+ */
 async function earlierMove(
   from: Tables,
   to: Tables,
@@ -132,7 +133,7 @@ async function earlierMove(
 ): Promise<Moved | undefined> {
   if ((await firstWithRows(to, present)) === undefined) return undefined;
   try {
-    return { rows: await compareRows(from, to, tables), tables: tables.length, wasThere: true };
+    return { rows: await compareRows(from, to, tables), tables: tables.length, wasMoved: true };
   } catch (error) {
     if (error instanceof RowsDiffer) throw new StartError(refusal, { cause: error });
     throw error;
@@ -156,12 +157,12 @@ async function requireNoBackend(database: Tables, databaseUrl: string): Promise<
     throw new StartError(`DATABASE_URL: ${placeOf(databaseUrl)} is used by a running backend: stop all replicas first`);
 }
 
-/** What an operator has to know of a failure, in one sentence. */
-async function inWords({ databaseUrl }: Move, run: () => Promise<Moved>): Promise<Moved> {
+/** Turns a failure into one sentence for the operator. */
+async function explainFailures({ databaseUrl }: Move, run: () => Promise<Moved>): Promise<Moved> {
   try {
     return await run();
   } catch (error) {
-    if (error instanceof StartError || error instanceof DataDirInUseError) throw error;
+    if (error instanceof StartError) throw error;
     throw new StartError(
       `${sentenceOf(error, placeOf(databaseUrl))}; the other side has all or nothing of it, and the same command may be repeated`,
       {
@@ -180,7 +181,7 @@ function sentenceOf(error: unknown, place: string): string {
   return `the accounts cannot be moved to or from ${place} (${message})`;
 }
 
-/** The error and what it comes from, the deepest last. */
+/** The error and its causes, the deepest last. */
 function reasonsOf(error: unknown): NodeJS.ErrnoException[] {
   if (!(error instanceof Error)) return [];
   const below = error instanceof AggregateError ? error.errors.at(0) : error.cause;

@@ -1,5 +1,5 @@
-// `atherops-backend restore`: a backup becomes a DATA_DIR. Invariant: one that its manifest does not confirm, file by file, never does;
-// DATA_DIR is empty before, and either whole or empty after.
+// `atherops-backend restore`: copies a backup into an empty DATA_DIR. Invariant: every file must match the manifest; afterwards DATA_DIR has
+// either the whole backup or nothing.
 import { existsSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -7,20 +7,19 @@ import { folderSynced } from "../../../common/files.ts";
 import { SettingsError, type Settings } from "../../settings.ts";
 import { StartError } from "../../startup-error.ts";
 import { isData } from "./backup.ts";
-import { finished } from "./backup-series.ts";
+import { finished } from "./backup-schedule.ts";
 import { copyPieces, freeBytes, sharesBlocks } from "./copy-tree.ts";
 import { lockDataDir } from "./lock.ts";
-import { checkSame, type Manifest, readManifest, totalOf } from "./manifest.ts";
-import { broughtBack } from "./brought-back.ts";
-import { sizeText } from "./size-text.ts";
+import { requireSameEntries, type Manifest, readManifest, totalOf } from "./manifest.ts";
+import { describeContents, sizeText } from "./contents.ts";
 
 export interface Restored {
   readonly files: number;
   readonly bytes: number;
   readonly createdAt: string;
-  /** What it holds, one line for each store. */
+  /** What was restored, one line for each store. */
   readonly lines: readonly string[];
-  /** Since when nothing of the accounts is known. */
+  /** The accounts are as of this time. */
   readonly accountsAt: string;
 }
 
@@ -47,14 +46,19 @@ export async function restore(
     throw new StartError(
       `there is no room in DATA_DIR ${dataDir}: this backup takes ${sizeText(total.bytes)}, and ${sizeText(free)} are free`,
     );
-  const lines = await filled(draft, manifest, pieces, dataDir);
+  const lines = await copyVerified(draft, manifest, pieces, dataDir);
   return { ...total, createdAt: manifest.created_at, lines, accountsAt: manifest.moments?.["accounts"] ?? manifest.created_at };
 }
 
-async function filled(draft: string, manifest: Manifest, pieces: Parameters<typeof copyPieces>[0], dataDir: string): Promise<string[]> {
+async function copyVerified(
+  draft: string,
+  manifest: Manifest,
+  pieces: Parameters<typeof copyPieces>[0],
+  dataDir: string,
+): Promise<string[]> {
   try {
-    checkSame(manifest.entries, await copyPieces(pieces, draft));
-    const lines = broughtBack(draft, manifest);
+    requireSameEntries(manifest.entries, await copyPieces(pieces, draft));
+    const lines = describeContents(draft, manifest);
     for (const name of await readdir(draft)) await rename(join(draft, name), join(dataDir, name));
     return lines;
   } catch (error) {

@@ -1,17 +1,17 @@
-// Runs `backup` and `restore`, and tells the operator what they did. Invariant: SIGINT and SIGTERM end a backup with nothing left behind.
+// Runs `backup` and `restore`, and prints what they did. Invariant: SIGINT and SIGTERM end a backup and leave no files behind.
 import { constants, setPriority } from "node:os";
 import { basename, join } from "node:path";
 import type { Secrets, Settings } from "../../settings.ts";
 import { StartError } from "../../startup-error.ts";
 import { type Backup, backup } from "./backup.ts";
 import type { BackupPlace } from "./backup-command.ts";
-import { newName, prune, removeCutOff } from "./backup-series.ts";
-import { outsideLines, outsideOf } from "./outside.ts";
+import { newName, prune, removeCutOff } from "./backup-schedule.ts";
+import { outsideLines, outsideOf } from "./snapshot-protocol.ts";
 import { restore } from "./restore.ts";
-import { countText, sizeText } from "./size-text.ts";
+import { countText, sizeText } from "./contents.ts";
 
 export async function runBackup(settings: Settings, secrets: Secrets, place: BackupPlace): Promise<void> {
-  // Whoever is served by this machine goes before.
+  // Requests to this machine take precedence.
   setPriority(constants.priority.PRIORITY_LOW);
   const stop = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const)
@@ -20,13 +20,13 @@ export async function runBackup(settings: Settings, secrets: Secrets, place: Bac
   const made = await backup(settings, secrets, folder, {
     signal: stop.signal,
     onSize: ({ files, bytes }, free) =>
-      tell(`copying ${countText(files, "file")}, ${sizeText(bytes)}, to ${folder}; ${sizeText(free)} are free there`),
+      print(`copying ${countText(files, "file")}, ${sizeText(bytes)}, to ${folder}; ${sizeText(free)} are free there`),
     ...("into" in place && { onAlone: () => removeCutOff(place.into) }),
   });
-  for (const line of backupLines(made)) tell(line);
+  for (const line of backupLines(made)) print(line);
   if (!("into" in place) || place.keep === undefined) return;
   const removed = await prune(place.into, place.keep, basename(folder));
-  if (removed.length > 0) tell(`removed ${removed.join(", ")}: the newest ${place.keep} are kept`);
+  if (removed.length > 0) print(`removed ${removed.join(", ")}: the newest ${place.keep} are kept`);
 }
 
 function backupLines({ folder, files, bytes, moments, outside }: Backup): string[] {
@@ -37,7 +37,7 @@ function backupLines({ folder, files, bytes, moments, outside }: Backup): string
   ];
 }
 
-/** The stores that people know; the engine has tables of its own. */
+/** Names the stores that operators know; the snapshot lists the engine's own tables too. */
 function momentsText(moments: Readonly<Record<string, string>>): string {
   const named = ["metrics", "logs", "spans", "accounts"].filter((store) => moments[store] !== undefined);
   return named.map((store) => `${store} ${moments[store]}`).join(", ");
@@ -45,17 +45,17 @@ function momentsText(moments: Readonly<Record<string, string>>): string {
 
 export async function runRestore(settings: Settings, secrets: Secrets, folder: string): Promise<void> {
   const { files, bytes, createdAt, lines, accountsAt } = await restore(settings, folder);
-  tell(
+  print(
     `${countText(files, "file")}, ${sizeText(bytes)} of ${createdAt} restored into ${settings.dataDir}: start it with \`atherops-backend serve\``,
   );
-  for (const line of lines) tell(line);
+  for (const line of lines) print(line);
   if (lines.some((line) => line.startsWith("accounts")))
-    tell(
+    print(
       `who enrolled, or got a new key, after ${accountsAt} is unknown to it: give each such agent a new install token; keys that were removed since are in force again (docs/backup.md, "After a restore")`,
     );
-  for (const line of outsideLines(outsideOf(settings, secrets))) tell(line);
+  for (const line of outsideLines(outsideOf(settings, secrets))) print(line);
 }
 
-function tell(line: string): void {
+function print(line: string): void {
   console.error(line);
 }

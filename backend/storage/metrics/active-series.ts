@@ -1,6 +1,6 @@
-// How many series of an organisation had a sample lately, as this replica sees them, and the limit of that. Invariant: a body whose series are
-// all known passes whatever the limit is; one that would take the organisation over it is refused as a whole. Only organisations with a limit
-// are counted, in 8 KiB each; lately is within the last 30 to 60 minutes.
+// Counts the active series of an organisation, which had a sample in the last 30 to 60 minutes, as this replica sees them, and enforces their
+// limit. Invariant: a body with only known series passes, whatever the limit is; a body that would exceed the limit is rejected as a whole. Only
+// organisations with a limit are counted, in 8 KiB each.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { SigningKey } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
@@ -10,7 +10,7 @@ import { Ranks, rankOf, registerOf, REGISTERS } from "./series-sketch.ts";
 
 const PERIOD_MS = 30 * 60_000;
 const RETRY_AFTER_S = 60;
-/** After this many bytes other requests get their turn. */
+/** After this many bytes the event loop serves other requests. */
 const SLICE_BYTES = 256 * 1024;
 
 export interface ActiveSeriesOptions {
@@ -33,7 +33,7 @@ export class ActiveSeries {
     this.#key = key;
   }
 
-  /** How many there are with those of a judged body; undefined: they are not counted. Throws ApiError over_quota. */
+  /** The number of active series including those of a validated body; undefined if they are not counted. Throws ApiError over_quota. */
   async admit({ orgId, hostId }: Pick<SigningKey, "orgId" | "hostId">, body: Buffer): Promise<number | undefined> {
     const limit = this.#limitOf(orgId);
     if (limit === 0) {

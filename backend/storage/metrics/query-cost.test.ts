@@ -60,7 +60,7 @@ test("an escaped name of a function, which could be any, is refused", () => {
   expect(codeOf("a\\-b[5m] + rate(a\\-b[5m])")).toBe("taken");
 });
 
-test("a window that cannot be judged is refused", () => expect(codeOf("max_over_time(rand(1)[soon:1s])")).toBe("invalid_parameter"));
+test("a window of unknown length is refused", () => expect(codeOf("max_over_time(rand(1)[soon:1s])")).toBe("invalid_parameter"));
 
 test.each(['"', "'", "`", "[", "(", "\\'", "a[", '"\\'])("16 KiB of %j are read in no time", (text) => {
   const before = performance.now();
@@ -68,7 +68,7 @@ test.each(['"', "'", "`", "[", "(", "\\'", "a[", '"\\'])("16 KiB of %j are read 
   expect(performance.now() - before).toBeLessThan(2000);
 });
 
-test("what is judged is what the engine is told: start, end and step", () => {
+test("the estimate uses the same start, end and step as the engine", () => {
   const params = new URLSearchParams({ start: "2026-11-22T00:00:00Z", end: "1795309200.5", step: "1m" });
   expect(evaluationOf("query_range", params)).toEqual({ points: 61, stepMs: 60_000 });
   expect(Object.fromEntries(params)).toEqual({ start: "1795305600", end: "1795309200.5", step: "60000ms" });

@@ -1,6 +1,6 @@
-// What a PromQL query costs the engine whatever data there is, told from its text. Invariant: one pass over the text, and no query gets
-// through that keeps the engine busy for long without any data: the engine looks at no timeout while it computes a subquery, and expands
-// templates before it looks at anything.
+// Estimates from the text of a PromQL query what it costs the engine, whatever data there is. Invariant: the text is read in one pass, and a
+// query that would keep the engine busy for long without any data is rejected: the engine ignores its timeout while it computes a subquery, and
+// expands templates before any check.
 import { expressionDurationMs } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
 import { MAX_DOUBLING, MAX_METRIC_QUERY_BYTES, MAX_METRIC_QUERY_DEPTH, MAX_SUBQUERY_VALUES } from "../limits.ts";
@@ -10,7 +10,7 @@ const DOUBLING = /^(?:ru|ttf)$/i;
 /** Makes a series of each value, so that memory grows with the square of the points: 29,000 points of rand() are 7 GB. */
 const SPREADING = /^count_values(?:_over_time)?$/i;
 const OVER_TIME = /_over_time$/i;
-/** Tells series apart that come from nothing, so that one window is computed for each. */
+/** Adds labels to series that need no data, so that one window is computed for each. */
 const LABELLING = /^(?:alias|label_\w+)$/i;
 
 /** How often and how far apart an expression is evaluated. */
@@ -27,7 +27,7 @@ interface Window {
   readonly depth: number;
 }
 
-/** Throws ApiError query_too_expensive, or invalid_parameter for what cannot be judged. */
+/** Throws ApiError query_too_expensive, or invalid_parameter if the cost cannot be estimated. */
 export function refuseCostly(expression: string, evaluation: Evaluation): void {
   if (Buffer.byteLength(expression) > MAX_METRIC_QUERY_BYTES)
     throw tooExpensive(`the expression is longer than ${MAX_METRIC_QUERY_BYTES} bytes`);

@@ -1,6 +1,5 @@
-// A hash for each series of judged exposition text: HalfSipHash-1-3 of 32 bits, with a key that each process makes for itself, so that nobody
-// can look for series that count as one. Invariant: text that is the same series of a host has the same hash; two spellings of one series
-// may count twice.
+// A hash for each series of validated exposition text: HalfSipHash-1-3 of 32 bits, with a random key per process, so that no sender can search for
+// colliding series. Invariant: the same text of a series has the same hash; two spellings of one series may count twice.
 import { randomBytes } from "node:crypto";
 
 export interface HashKey {

@@ -158,13 +158,13 @@ test("an answer above 64 MiB is refused instead of being held", async () => {
   });
 });
 
-test("a query without a tenant is a fault of ours and reaches nobody", async () => {
+test("a query without a tenant is our own error and reaches no engine", async () => {
   await using cluster = await clusterAnswering(end(200));
   await expect(cluster.store.query("", "query", new URLSearchParams())).rejects.toThrow("without a tenant");
   expect(cluster.seen).toEqual([]);
 });
 
-/** An engine whose answers wait until they are let go; as slow as its slowest query, whoever has left. */
+/** An engine that answers only when the test decides, also if the client has left. */
 async function slowCluster(options: { answerMs?: number; queriesPerOrg?: number; stopping?: AbortSignal } = {}) {
   const waiting: ServerResponse[] = [];
   const server = createServer((_request, response) => void waiting.push(response));
@@ -186,7 +186,7 @@ async function slowCluster(options: { answerMs?: number; queriesPerOrg?: number;
   };
 }
 
-test("queries take turns below the engine's own number, and a turn lasts as long as the engine computes, whoever has left", async () => {
+test("fewer queries run than the engine's own limit, and a query occupies its slot while the engine computes, even if the client has left", async () => {
   await using engine = await slowCluster();
   const gone = new AbortController();
   const left = Array.from({ length: 66 }, () => engine.ask("loud", gone.signal).catch((error: unknown) => error));

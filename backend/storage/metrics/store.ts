@@ -3,7 +3,7 @@
 // nothing of a caller's own extra_label or extra_filters ever gets here; and tenants' queries leave the engine room for the evaluator. A
 // cluster that cannot read all of its vmstorage nodes refuses the query: half of the data is never answered as the whole.
 import { Pool } from "../../engines/http-pool.ts";
-import { statusOf } from "../../engines/status-of.ts";
+import { statusOf } from "../../engines/engine-http.ts";
 import { whyNotAsked } from "../../engines/victoria-metrics/expression-guard.ts";
 import { LogFullError } from "../../engines/append-log/append-log.ts";
 import { ApiError } from "../../errors.ts";
@@ -55,11 +55,11 @@ export interface VictoriaMetricsStoreOptions {
   readonly writeUrl: string;
   /** Base of `/api/v1/query`, e.g. `http://vm:8428` or `http://vmselect:8481/select/0/prometheus`. May hold user:password. */
   readonly queryUrl: string;
-  /** Of an embedded engine: written beside every write. */
+  /** The journal of an embedded engine: every write goes to both. */
   readonly journal?: { append(path: string, body: Buffer): Promise<void> };
   /** Queries of one organisation that run at once. */
   readonly queriesPerOrg?: number;
-  /** Aborts when the process is told to stop: queries that still wait are refused, and nobody waits for those that run. */
+  /** Aborts when the process is asked to stop: waiting queries are rejected, and the stop does not wait for running ones. */
   readonly stopping?: AbortSignal;
   /** After this a query is answered as too expensive. */
   readonly answerMs?: number;
@@ -67,7 +67,7 @@ export interface VictoriaMetricsStoreOptions {
 
 /** Above the engine's own limit of 30 s, which it forgets while it computes. */
 const ANSWER_MS = 40_000;
-/** As long as the engine may compute what nobody waits for any more. */
+/** The engine may go on for this long with a query whose client has left. */
 const QUERY_TIMEOUT_MS = 600_000;
 
 const PROBE_TIMEOUT_MS = 1000;

@@ -7,7 +7,7 @@ import { audit } from "../../auth/audit-log.ts";
 import { ID_PARAMS, NO_CONTENT, UUID_SCHEMA, parseUuid } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
-import type { AccountDeps } from "../../auth/sessions/deps.ts";
+import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { EMAIL_SCHEMA, findUserByEmail, insertUser, requireFreeEmail } from "../../auth/sessions/table.ts";
 import { requireOtherAdmins, lockOperators, describeUser, USER_SCHEMA } from "./users.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";

@@ -20,9 +20,9 @@ import {
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
-import type { AccountDeps } from "../../auth/sessions/deps.ts";
+import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { MAX_READ_TOKEN_TTL_MS } from "../limits.ts";
-import { requireCapacity } from "./row-limit.ts";
+import { requireCapacity } from "./orgs.ts";
 import type { AccountTables, ReadTokenRow } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 

@@ -1,14 +1,17 @@
-// GET and POST /api/orgs: operators list organisations, and create them with their first administrator.
+// GET and POST /api/orgs: operators list organisations, and create them with their first administrator. `requireCapacity` limits the rows
+// of an organisation (users, keys, tokens), which also limits the size of their lists; concurrent inserts cannot exceed the limit.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { sql } from "kysely";
+import { sql, type Transaction } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
-import { CURSOR_QUERY, type CursorQuery, cutPage, readCursorTime, readCursor } from "../../http/list-page.ts";
+import { CURSOR_QUERY, type CursorQuery, cutPage, readCursor, readCursorTime } from "../../http/list-page.ts";
 import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
-import type { AccountDeps } from "../../auth/sessions/deps.ts";
-import { EMAIL_SCHEMA, insertOrg, insertUser, requireFreeEmail, requireFreeName } from "../../auth/sessions/table.ts";
+import type { AccountDeps } from "../../auth/sessions/login.ts";
+import { type AccountTables, EMAIL_SCHEMA, insertOrg, insertUser, requireFreeEmail, requireFreeName } from "../../auth/sessions/table.ts";
 import { MAX_ROWS_PER_ORG } from "../limits.ts";
+import { ApiError } from "../../errors.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const org = {
   type: "object",
@@ -91,4 +94,18 @@ export function registerOrgRoutes(
       return await reply.code(201).send({ org_id: created.row.id, name, created_at: created.row.created_at.toISOString() });
     },
   });
+}
+
+/** A counting statement; PostgreSQL returns counts as text. */
+export interface CountQuery {
+  executeTakeFirst(): Promise<{ readonly count: number | string | bigint } | undefined>;
+}
+
+/** Locks the organisation until the transaction ends. Throws `limit_reached` if the limit is reached. */
+export async function requireCapacity<T>(trx: Transaction<T>, orgId: string, rows: string, countQuery: CountQuery): Promise<void> {
+  const accounts = tenantDatabase(trx as unknown as Transaction<AccountTables>, orgId);
+  await accounts.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
+  const counted = await countQuery.executeTakeFirst();
+  if (Number(counted?.count ?? 0) >= MAX_ROWS_PER_ORG)
+    throw new ApiError("limit_reached", `your organisation already has ${MAX_ROWS_PER_ORG} ${rows}, which is the limit: remove some first`);
 }

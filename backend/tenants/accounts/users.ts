@@ -8,8 +8,8 @@ import { audit } from "../../auth/audit-log.ts";
 import { readId, ID_PARAMS, notFound, NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
-import { type CountQuery, requireCapacity } from "./row-limit.ts";
-import type { AccountDeps } from "../../auth/sessions/deps.ts";
+import { type CountQuery, requireCapacity } from "./orgs.ts";
+import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { EMAIL_SCHEMA, insertUser, requireFreeEmail, type AccountDb, type AccountTables, type UserRow } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { durationWithin } from "../../../common/duration.ts";
 import { audit } from "../../auth/audit-log.ts";
-import { requireCapacity } from "../accounts/row-limit.ts";
+import { requireCapacity } from "../accounts/orgs.ts";
 import { ApiError } from "../../errors.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import {

@@ -1,8 +1,15 @@
 // The body of both heartbeats. It is informational, so its content cannot make an agent appear offline. Invariant: unknown fields are ignored,
 // long texts are truncated, and intervals are clamped; only wrong types are refused.
-import type { Heartbeat } from "../../../common/protocol/enrolment.ts";
-import { MAX_HEARTBEAT_INTERVAL_S, MAX_HEARTBEAT_TEXT_LENGTH } from "../limits.ts";
+import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, ORG_ID_HEADER } from "../../../common/protocol/enrolment.ts";
+import { MAX_HEARTBEAT_BYTES, MAX_HEARTBEAT_INTERVAL_S, MAX_HEARTBEAT_TEXT_LENGTH, MAX_INSTALLATION_LENGTH, MAX_NODES } from "../limits.ts";
 import type { CollectorReport } from "./table.ts";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { signerOf } from "../../auth/request-identity.ts";
+import { NO_CONTENT } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
+import { type ClusterBeat, writeClusterBeats } from "./cluster-beats.ts";
+import { HeartbeatBatcher } from "./heartbeat-batcher.ts";
+import type { EnrolmentDeps } from "./deps.ts";
 
 const DEFAULT_INTERVAL_S = 30;
 /** An agent is online while its last heartbeat is younger than this many intervals. */
@@ -48,4 +55,42 @@ export function isOnline(lastHeartbeat: Date | null, intervalS: number, now: num
 
 export function offlineAfterMs(intervalS: number): number {
   return ONLINE_INTERVALS * intervalS * 1000;
+}
+
+const schema = {
+  summary: "Heartbeat of a cluster's agent",
+  description: "The body is optional and informational.",
+  bodyIsOptional: true,
+  tag: "enrolment",
+  body: HEARTBEAT_SCHEMA,
+  response: NO_CONTENT,
+} as const;
+
+export function registerClusterHeartbeat(app: FastifyInstance, { db, guards, now, maxNodes = MAX_NODES }: EnrolmentDeps): void {
+  const beats = new HeartbeatBatcher<ClusterBeat>({ write: (some, orgId) => writeClusterBeats(db, orgId, some, maxNodes) });
+  addRoute(app, guards, {
+    method: "POST",
+    path: CLUSTER_HEARTBEAT_PATH,
+    access: { keys: ["cluster"] },
+    ...schema,
+    maxBodyBytes: MAX_HEARTBEAT_BYTES,
+    handler: async (request: FastifyRequest<{ Body: Heartbeat }>, reply: FastifyReply) => {
+      const { hostId: clusterId, orgId } = signerOf(request);
+      const beat = toBeat(clusterId, request.body, new Date(now()));
+      await beats.add(orgId, `${clusterId}/${beat.node ?? ""}`, beat);
+      return await reply.code(204).header(ORG_ID_HEADER, orgId).send();
+    },
+  });
+}
+
+function toBeat(clusterId: string, heartbeat: Heartbeat, at: Date): ClusterBeat {
+  return {
+    clusterId,
+    at,
+    intervalS: intervalOf(heartbeat),
+    installation: clipped(heartbeat.installation, MAX_INSTALLATION_LENGTH) || undefined,
+    node: clipped(heartbeat.node, 253) || undefined,
+    agentVersion: clipped(heartbeat.agent_version, 100) ?? null,
+    collector: JSON.stringify(collectorOf(heartbeat)),
+  };
 }

@@ -1,12 +1,11 @@
 // Statements of ingest token administration: insert, list, rotate, remove. Invariant: a token has one current secret; after a rotation the
 // one before it is valid until the end of the overlap, and older ones not at all.
-import type { Kysely, Transaction } from "kysely";
-import { sql } from "kysely";
+import { type Kysely, sql, type Transaction } from "kysely";
 import type { IngestTokenRow } from "../../auth/ingest-tokens/table.ts";
 import type { KeyKind } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { notFound } from "../../http/schemas.ts";
-import { requireCapacity } from "../accounts/row-limit.ts";
+import { requireCapacity } from "../accounts/orgs.ts";
 import type { EnrolmentTables } from "./table.ts";
 
 type Db = Kysely<EnrolmentTables>;

@@ -5,7 +5,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
 import { keyHash } from "../../../common/protocol/signature.ts";
 import type { KeyKind } from "../../auth/request-identity.ts";
-import { changedRows, type Watched } from "../../engines/relational/changed-rows.ts";
+import { changedRows, type Watched } from "../../engines/relational/bulk-rows.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
 

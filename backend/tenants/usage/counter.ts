@@ -3,9 +3,9 @@
 // organisations with a key.
 import { type Kysely, sql } from "kysely";
 import { Outage } from "../../../common/outage.ts";
-import { writeRows } from "../../engines/relational/write-rows.ts";
+import { writeRows } from "../../engines/relational/bulk-rows.ts";
 import type { Log } from "../../operations/log.ts";
-import type { UsageDayRow, UsageTables } from "./table.ts";
+import type { UsageDayRow, UsageTables } from "./limits.ts";
 
 export const RETENTION_DAYS = 366;
 const DAY_MS = 86_400_000;

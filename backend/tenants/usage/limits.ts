@@ -1,10 +1,34 @@
-// The ingest limits of each organisation: set by an operator, or the defaults of the settings. Invariant: reading a limit needs no statement and
-// no wait. One statement reads all limits every few seconds while they are used, so a change is in force everywhere within 5 s. While the
-// database is unreachable, the last known limits apply.
+// The ingest limits of each organisation: set by an operator, or the defaults of the settings. Invariant: reading a limit needs no
+// statement and no wait. One statement reads all limits every few seconds while they are used, so a change is in force everywhere within 5
+// s. While the database is unreachable, the last known limits apply. Numbers of the tables are integers in double columns, which SQLite and
+// PostgreSQL add in the same way.
 import type { Kysely } from "kysely";
 import type { QuotaLimits } from "../../ingest/quota.ts";
-import type { OrgLimitsRow, UsageTables } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+export interface OrgLimitsRow {
+  org_id: string;
+  /** null: the default of the settings; 0: unlimited. */
+  bytes_per_second: number | null;
+  records_per_second: number | null;
+  active_series: number | null;
+}
+
+export interface UsageDayRow {
+  org_id: string;
+  /** UTC, `2026-11-22`. */
+  day: string;
+  signal: "metrics" | "logs" | "traces";
+  bytes: number;
+  records: number;
+  /** The maximum of the day; null if they were not counted. */
+  active_series: number | null;
+}
+
+export interface UsageTables {
+  org_limits: OrgLimitsRow;
+  usage_days: UsageDayRow;
+}
 
 const REFRESH_MS = 3_000;
 

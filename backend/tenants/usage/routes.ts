@@ -9,8 +9,7 @@ import { ID_PARAMS, listResponse, objectSchema, parseUuid } from "../../http/sch
 import { addRoute } from "../../http/route.ts";
 import type { AccountTables } from "../../auth/sessions/table.ts";
 import { dayOf, RETENTION_DAYS } from "./counter.ts";
-import type { Limits, OrgLimits } from "./limits.ts";
-import type { UsageTables } from "./table.ts";
+import type { Limits, OrgLimits, UsageTables } from "./limits.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 export interface UsageRoutesOptions {

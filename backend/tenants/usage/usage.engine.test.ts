@@ -5,11 +5,11 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { sign } from "../../../common/protocol/signature.ts";
 import {
   accountsApp,
-  directKey,
-  makeOrg,
   type AccountsApp,
   type AccountsAppOptions,
   type Clock,
+  directKey,
+  makeOrg,
   type Org,
 } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
@@ -18,10 +18,9 @@ import { registerIngestRoutes } from "../../ingest/routes.ts";
 import { createLog } from "../../operations/log.ts";
 import { createOwnMetrics } from "../../operations/own-metrics.ts";
 import { UsageCounter } from "./counter.ts";
-import { OrgLimits } from "./limits.ts";
-import { registerUsageRoutes } from "./routes.ts";
-import type { UsageTables } from "./table.ts";
+import { OrgLimits, type UsageTables } from "./limits.ts";
 import { stub } from "../../../test/fixtures/stub.ts";
+import { registerUsageRoutes } from "./routes.ts";
 
 const DAY_MS = 86_400_000;
 

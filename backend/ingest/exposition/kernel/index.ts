@@ -1,11 +1,11 @@
-// Lines of exposition text in their usual spelling, judged where they lie: `name{label="value",…} 1.5 1700000000000`, comments, empty
-// lines. Invariants: a line that it takes is one that the full reading (backend/ingest/exposition/exposition.ts) takes as it stands, and it stops
-// at any other; a byte is read only where the text or its guard is, because a byte of the guard (0) ends whatever reads it.
+// Validates lines of exposition text in their usual spelling: `name{label="value",…} 1.5 1700000000000`, comments, empty lines. Invariants: it
+// accepts only lines that the full parser (backend/ingest/exposition/exposition.ts) accepts unchanged, and stops at any other; it reads only the
+// text and the guard bytes after it, because a guard byte (0) ends every loop.
 
 /** Zeros behind the text: more than any one step reads ahead. */
 const GUARD: u32 = 64;
 const TEXT: usize = (__heap_base + 63) & ~63;
-/** Longer lines are refused, in words. */
+/** Longer lines are left to the full parser, which rejects them with a message. */
 const MOST_LINE_BYTES: usize = 256 * 1024;
 /** Smaller times are seconds. */
 const FIRST_MILLISECOND: u64 = 2147483648;
@@ -22,7 +22,7 @@ const BACKSLASH: u8 = 92;
 const OPEN: u8 = 123;
 const CLOSE: u8 = 125;
 
-/** Of a byte's lower and upper half: both have a bit in common where the byte may stand in a name. */
+/** Indexed by a byte's lower and upper half: both have a bit in common if a name may contain the byte. */
 const LOWER_HALF: v128 = i8x16(13, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 2, 2, 2, 2, 6);
 const UPPER_HALF: v128 = i8x16(0, 0, 0, 1, 2, 4, 2, 8, 0, 0, 0, 0, 0, 0, 0, 0);
 
@@ -130,7 +130,7 @@ function labels(at: usize): usize {
   return load<u8>(at) == CLOSE && count <= maxLabels ? at + 1 : NOT_TAKEN;
 }
 
-/** The first byte from `at` on that stands in no name without quotes. */
+/** The first byte from `at` on that no name without quotes contains. */
 function nameEnd(at: usize): usize {
   while (true) {
     const block = v128.load(at);

@@ -1,0 +1,117 @@
+// The credentials of the admin client: the session file between two commands, and reading a password from a file, a pipe, or the keyboard
+// without echo. Invariants: the session file is readable by its owner only, and replaced as a whole; an unusable path is a Problem that
+// names it. A password is never a program argument and never printed; the echo is off before the prompt appears, because a program may type
+// at once.
+import { accessSync, constants, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { makeFolder } from "../../common/files.ts";
+import { Problem } from "./cli-error.ts";
+import { createInterface } from "node:readline/promises";
+import { Writable } from "node:stream";
+import { text } from "node:stream/consumers";
+
+export interface Session {
+  url: string;
+  email: string;
+  token: string;
+  /** It began by single sign-on. */
+  sso?: boolean;
+}
+
+/** Undefined where there is none, or where what is there is none: the next login replaces it. */
+export function readSession(file: string): Session | undefined {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    if (["ENOENT", "ENOTDIR"].includes(codeOf(error))) return undefined;
+    throw new Problem(`the session in ${file} cannot be read: ${codeOf(error)}; ${ELSEWHERE}`);
+  }
+  return sessionOf(text);
+}
+
+/** Throws where writeSession surely would: asked before a password is. */
+export function checkSessionPlace(file: string): void {
+  keeping(file, () => {
+    makeFolder(dirname(file), 0o700);
+    accessSync(dirname(file), constants.W_OK);
+  });
+}
+
+export function writeSession(file: string, session: Session): void {
+  const draft = `${file}.${process.pid}`;
+  keeping(file, () => {
+    makeFolder(dirname(file), 0o700);
+    writeFileSync(draft, `${JSON.stringify(session)}\n`, { mode: 0o600 });
+    renameSync(draft, file);
+  });
+}
+
+export function removeSession(file: string): void {
+  try {
+    rmSync(file, { force: true });
+  } catch (error) {
+    if (codeOf(error) !== "ENOTDIR") throw new Problem(`the session in ${file} cannot be removed: ${codeOf(error)}`);
+  }
+}
+
+const ELSEWHERE = "set XDG_CONFIG_HOME to a writable folder";
+
+function keeping(file: string, work: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    throw new Problem(`the session cannot be stored in ${file}: ${codeOf(error)}; ${ELSEWHERE}`);
+  }
+}
+
+function sessionOf(text: string): Session | undefined {
+  try {
+    const { url, email, token, sso } = JSON.parse(text) as Partial<Session>;
+    return typeof url === "string" && URL.canParse(url) && typeof email === "string" && typeof token === "string"
+      ? { url, email, token, ...(sso === true && { sso }) }
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? String(error);
+}
+
+export interface PasswordInput {
+  stdin: NodeJS.ReadStream;
+  stderr: NodeJS.WritableStream;
+}
+
+/** From `file`, else from a pipe's whole text, else asked for. One line end at its end is dropped. */
+export async function readPassword(prompt: string, { stdin, stderr }: PasswordInput, file?: string): Promise<string> {
+  const password = file ? fileText(file) : stdin.isTTY ? await asked(prompt, stdin, stderr) : await text(stdin);
+  const line = password.replace(/\r?\n$/, "");
+  if (line === "") throw new Problem("the password is empty: type it, pipe it in, or name a file in ATHEROPS_PASSWORD_FILE");
+  return line;
+}
+
+function fileText(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw new Problem(`the password file ${file} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
+  }
+}
+
+async function asked(prompt: string, stdin: NodeJS.ReadStream, stderr: NodeJS.WritableStream): Promise<string> {
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const terminal = createInterface({ input: stdin, output: silent, terminal: true });
+  stderr.write(prompt);
+  try {
+    return await terminal.question("");
+  } catch (error) {
+    if ((error as Error).name !== "AbortError") throw error;
+    throw new Problem("no password was typed, nothing was done");
+  } finally {
+    terminal.close();
+    stderr.write("\n");
+  }
+}

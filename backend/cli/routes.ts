@@ -1,0 +1,238 @@
+// `atherops routes`, and routes in the files of `atherops apply`: which alerts go to which channels. Invariants: on the command line, a
+// route is identified by its position in the list, or by its id. In a file, channels are named and matchers are text; the section is the
+// whole list in its order, and the default route, if it is listed, is the last.
+import type { Command } from "commander";
+import type { Existing, Kind, Thing } from "./alerting-file.ts";
+import { Problem, WrongUsage } from "./cli-error.ts";
+import { type Fields, matcherText, readMatcher, type RouteMatcher, typedMatcher } from "./alerting-fields.ts";
+import type { Console } from "./output.ts";
+import { durationMs } from "../../common/duration.ts";
+import { existingChannels } from "./channel-kind.ts";
+import type { Client } from "./client.ts";
+import type { Row } from "./table.ts";
+
+export const ROUTES = "/alerting/routes";
+const DEFAULT = "default";
+const DURATIONS = ["group_wait", "group_interval", "repeat_interval"];
+
+export const routeKind: Kind = {
+  section: "routes",
+  noun: "route",
+  whole: true,
+  stays: (name) => name === DEFAULT,
+  read: readRoute,
+  nameOf: (thing, at) => (thing["default"] === true ? DEFAULT : String(at + 1)),
+  list: existingRoutes,
+  create: async (client, thing) => {
+    if (thing["default"] === true) throw new Problem("the default route always exists and cannot be created");
+    await client.call("POST", ROUTES, { body: await bodyOf(client, thing) });
+    return undefined;
+  },
+  replace: async (client, id, thing) => void (await client.call("PUT", routePath(id), { body: await bodyOf(client, thing) })),
+  remove: async (client, id) => void (await client.call("DELETE", routePath(id))),
+  same: (field, one, other) => DURATIONS.includes(field) && isSameDuration(String(one), String(other)),
+  exported: ({ default: isDefault, ...thing }) => {
+    if (!isDefault) return thing;
+    const { matchers: _none, continue: _never, ...rest } = thing;
+    return { default: true, ...rest };
+  },
+};
+
+export function routePath(id: string): string {
+  return `${ROUTES}/${encodeURIComponent(id)}`;
+}
+
+/** In their order; each goes by its place, from 1, the default one `default`. */
+export async function existingRoutes(client: Client): Promise<Existing[]> {
+  const names = new Map((await existingChannels(client)).map(({ id, name }) => [id, name]));
+  const rows = await client.call<Row[]>("GET", ROUTES);
+  return rows.map((row, at) => ({
+    id: String(row["id"]),
+    name: row["is_default"] === true ? DEFAULT : String(at + 1),
+    thing: thingOf(row, names),
+  }));
+}
+
+/** As the API has it. Throws Problem for a channel that is not there. */
+export async function bodyOf(client: Client, thing: Thing): Promise<object> {
+  const { matchers, channels, default: _, ...rest } = thing;
+  const ids = new Map((await existingChannels(client)).map(({ id, name }) => [name, id]));
+  const channel_ids = (channels as string[]).map((name) => {
+    const id = ids.get(name);
+    if (id === undefined) throw new Problem(`there is no channel ${name} in your organisation: \`atherops channels\` lists them`);
+    return id;
+  });
+  return { ...rest, matchers: (matchers as string[]).map((text) => readMatcher(text, "matchers")), channel_ids };
+}
+
+function thingOf(row: Row, names: ReadonlyMap<string, string>): Thing {
+  return {
+    default: row["is_default"] === true,
+    matchers: (row["matchers"] as RouteMatcher[]).map(matcherText),
+    channels: (row["channel_ids"] as string[]).map((id) => names.get(id) ?? id),
+    group_by: row["group_by"],
+    group_wait: row["group_wait"],
+    group_interval: row["group_interval"],
+    repeat_interval: row["repeat_interval"],
+    continue: row["continue"],
+  };
+}
+
+function readRoute(fields: Fields): Thing {
+  const isDefault = fields.flag("default", false);
+  const matchers = fields.list("matchers").map((text) => matcherText(readMatcher(text, `${fields.where}.matchers`)));
+  if (isDefault && matchers.length > 0)
+    throw fields.problem("matchers", "the default route takes alerts that match no other route, and has no matchers");
+  return {
+    default: isDefault,
+    matchers,
+    channels: fields.list("channels"),
+    group_by: fields.has("group_by") ? fields.list("group_by") : ["alertname"],
+    group_wait: fields.text("group_wait", "30s"),
+    group_interval: fields.text("group_interval", "5m"),
+    repeat_interval: fields.text("repeat_interval", "4h"),
+    continue: fields.flag("continue", false),
+  };
+}
+
+function isSameDuration(one: string, other: string): boolean {
+  const ms = durationMs(one);
+  return ms !== undefined && ms === durationMs(other);
+}
+
+interface RouteOptions {
+  match?: string[];
+  channel?: string[];
+  groupBy?: string[];
+  wait?: string;
+  interval?: string;
+  repeat?: string;
+  continue?: boolean;
+  position?: string;
+}
+
+const COLUMNS = ["route", "matchers", "channels", "group_by", "group_wait", "group_interval", "repeat_interval", "continue", "id"];
+const NEW: Thing = {
+  default: false,
+  matchers: [],
+  channels: [],
+  group_by: ["alertname"],
+  group_wait: "30s",
+  group_interval: "5m",
+  repeat_interval: "4h",
+  continue: false,
+};
+
+const UPDATE_HELP = `
+--match, --channel and --group-by replace all previous values: --match '' matches every alert, --channel '' notifies no channel.
+
+Examples:
+  atherops routes update default --channel mail
+  atherops routes update 2 --position 1 --match team=shop`;
+
+export function addRouteCommands(program: Command, console: Console): void {
+  const routes = program
+    .command("routes")
+    .description("routes: which alerts go to which channels; the first that matches an alert takes it");
+  routes
+    .command("list", { isDefault: true })
+    .description("all routes in evaluation order, the default route last")
+    .action(async () => {
+      const all = await existingRoutes(console.client());
+      const rows = all.map(({ id, name, thing }) => ({ route: name, ...thing, id }));
+      const shown = rows.map((row) => ({ ...row, ...joined(row) }));
+      console.print(console.json ? rows : shown, COLUMNS);
+    });
+  withOptions(routes.command("add").description("add a route, before the default route or at a position"))
+    .option("--position <number>", "its position, from 1")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  atherops routes add --match severity=critical --channel on-call
+  atherops routes add --match team=shop --match 'env=~"prod|staging"' --channel shop-bot --group-by team --repeat 1d
+  atherops routes update default --channel mail          alerts that match no other route`,
+    )
+    .action(async (options: RouteOptions) => {
+      if (!options.match && !options.channel)
+        throw new WrongUsage("--match and --channel are missing: such a route would take every alert and notify no channel");
+      const client = console.client();
+      const body = await bodyOf(client, changed(NEW, options));
+      const made = await client.call<Record<string, unknown>>("POST", ROUTES, { body: { ...body, ...placeOf(options) } });
+      console.result(String(made["id"]), `route ${Number(made["position"]) + 1} added`, made);
+    });
+  withOptions(routes.command("update <route>").description("change the given options of a route (position, id, or `default`)"))
+    .option("--no-continue", "later routes are not evaluated")
+    .option("--position <number>", "move it to this position, from 1")
+    .addHelpText("after", UPDATE_HELP)
+    .action(async (route: string, options: RouteOptions) => {
+      if (Object.keys(options).length === 0) throw new WrongUsage("nothing to change: see `atherops routes update --help` for the options");
+      const client = console.client();
+      const { id, thing } = await found(console, route);
+      const given = options.match ? { ...options, match: options.match.filter(Boolean) } : options;
+      await client.call("PUT", routePath(id), { body: { ...(await bodyOf(client, changed(thing, given))), ...placeOf(options) } });
+      console.note(`route ${route} changed`);
+    });
+  routes
+    .command("remove <route>")
+    .description("remove a route (position or id)")
+    .action(async (route: string) => {
+      await console.client().call("DELETE", routePath((await found(console, route)).id));
+      console.note(`route ${route} removed`);
+    });
+}
+
+function withOptions(command: Command): Command {
+  return command
+    .option("--match <matcher>", "such as severity=critical; repeatable, all must match", several)
+    .option("--channel <names>", "a receiver (name or id); repeatable", some)
+    .option(
+      "--group-by <labels>",
+      "alerts with the same values of these labels share a message, such as alertname,team; ... is all labels; default alertname",
+      some,
+    )
+    .option("--wait <duration>", "how long the first message of a group waits for more alerts; default 30s")
+    .option("--interval <duration>", "minimum time until a change of a group is sent; default 5m")
+    .option("--repeat <duration>", "how often an unchanged firing group is sent again; default 4h")
+    .option("--continue", "later routes are evaluated too");
+}
+
+function several(value: string, all: string[] = []): string[] {
+  return [...all, value];
+}
+
+/** Repeatable, and several at once. */
+function some(value: string, all: string[] = []): string[] {
+  return [...all, ...value.split(",").filter(Boolean)];
+}
+
+function changed(thing: Thing, options: RouteOptions): Thing {
+  const given = {
+    matchers: options.match?.map((text) => typedMatcher(text, "--match")),
+    channels: options.channel,
+    group_by: options.groupBy,
+    group_wait: options.wait,
+    group_interval: options.interval,
+    repeat_interval: options.repeat,
+    continue: options.continue,
+  };
+  return { ...thing, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
+}
+
+function placeOf({ position }: RouteOptions): { position?: number } {
+  if (position === undefined) return {};
+  if (!/^[1-9]\d{0,3}$/.test(position)) throw new WrongUsage(`--position ${position}: must be a whole number from 1`);
+  return { position: Number(position) - 1 };
+}
+
+async function found(console: Console, route: string): Promise<Existing> {
+  const all = await existingRoutes(console.client());
+  const match = all.find(({ name }) => name === route) ?? all.find(({ id }) => id === route);
+  if (!match) throw new Problem(`there is no route ${route} in your organisation: \`atherops routes\` lists them`);
+  return match;
+}
+
+/** Lists as people write them. */
+function joined(row: Thing): Thing {
+  return Object.fromEntries(["matchers", "channels", "group_by"].map((name) => [name, (row[name] as string[]).join(", ")]));
+}

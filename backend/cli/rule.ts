@@ -1,0 +1,122 @@
+// Alert rules as `atherops apply` and `atherops rules` exchange them with the API, and the options of a rule over log records: `--logs '>
+// 20 in 5m' --where source=shop --by level`. Invariants: a rule in a file has the fields of the API and is identified by its name; an
+// option that is not given leaves its field unchanged; the backend validates the rule.
+import { durationMs } from "../../common/duration.ts";
+import { type Fields, isObject } from "./alerting-fields.ts";
+import type { Existing, Kind, Thing } from "./alerting-file.ts";
+import type { Client } from "./client.ts";
+import type { Row } from "./table.ts";
+import type { Command } from "commander";
+import { WrongUsage } from "./cli-error.ts";
+
+export const SEVERITIES = ["critical", "warning", "info"];
+export const RULES = "/alerting/rules";
+
+export const ruleKind: Kind = {
+  section: "rules",
+  noun: "rule",
+  read: readRule,
+  nameOf: ({ name }) => String(name),
+  list: existingRules,
+  try: async (client, thing) => (await tried(client, thing)).message,
+  create: async (client, body) => void (await client.call("POST", RULES, { body })),
+  replace: async (client, id, body) => void (await client.call("PUT", rulePath(id), { body })),
+  remove: async (client, id) => void (await client.call("DELETE", rulePath(id))),
+  same: (field, one, other) => field === "for" && isSameDuration(String(one), String(other)),
+};
+
+/** `5m` and `300s` are. */
+function isSameDuration(one: string, other: string): boolean {
+  const ms = durationMs(one);
+  return ms !== undefined && ms === durationMs(other);
+}
+
+export function rulePath(id: unknown): string {
+  return `${RULES}/${encodeURIComponent(String(id))}`;
+}
+
+/** What the backend says of a rule that is not stored; a field that is out of bounds throws Problem. */
+export async function tried(client: Client, body: Thing): Promise<{ valid: boolean; message?: string; matching_series?: number }> {
+  return await client.call("POST", `${RULES}/validate`, { body });
+}
+
+export async function existingRules(client: Client): Promise<Existing[]> {
+  const rows = await client.call<Row[]>("GET", RULES);
+  return rows.map(({ id, name, severity, expr, logs, for: hold, enabled, labels, annotations }) => ({
+    id: String(id),
+    name: String(name),
+    // Of a rule over log records `expr` says the same as `logs`, for people.
+    thing: { name, severity, ...(logs === undefined ? { expr } : { logs }), for: hold, enabled, labels, annotations },
+  }));
+}
+
+function readRule(fields: Fields): Thing {
+  return {
+    name: fields.text("name"),
+    severity: fields.oneOf("severity", SEVERITIES),
+    ...condition(fields),
+    for: fields.text("for", "0s"),
+    enabled: fields.flag("enabled", true),
+    labels: fields.texts("labels"),
+    annotations: fields.texts("annotations"),
+  };
+}
+
+/** Over metrics or over log records. */
+function condition(fields: Fields): Thing {
+  if (!fields.has("logs")) return { expr: fields.text("expr") };
+  if (fields.has("expr")) throw fields.problem("expr", "remove it, or remove logs");
+  const logs = fields.any("logs");
+  if (!isObject(logs)) throw fields.problem("logs", "must be a mapping of fields, such as `window: 5m`");
+  return { logs: { filter: {}, by: [], ...logs } };
+}
+
+export interface LogConditionOptions {
+  logs?: string;
+  where?: string[];
+  by?: string[];
+}
+
+const COMPARISON = /^\s*(>=|<=|==|!=|>|<)\s*(\d+)\s+in\s+(\S+)\s*$/;
+
+export function withLogOptions(command: Command): Command {
+  return command
+    .option("--logs <comparison>", "instead of --expr: the number of log records, such as '> 20 in 5m'")
+    .option("--where <filter=value>", "which records: a filter of /query/logs, such as source=shop or label.team=a; repeatable", several)
+    .option("--by <field>", "count separately by the values of a field: source, level, host_id, node or label.<key>; repeatable", several);
+}
+
+/** Undefined: nothing of it was given. `former`: the condition that is changed. */
+export function logsGiven({ logs, where, by }: LogConditionOptions, former?: unknown): Record<string, unknown> | undefined {
+  if (logs === undefined && where === undefined && by === undefined) return undefined;
+  const known = isObject(former) ? former : undefined;
+  if (logs === undefined && !known)
+    throw new WrongUsage("--logs: is missing, but --where or --by is given: add a comparison such as '> 20 in 5m'");
+  const [, operator, threshold, window] = COMPARISON.exec(logs ?? "") ?? [];
+  if (logs !== undefined && operator === undefined) throw new WrongUsage(`--logs ${logs}: write it as '> 20 in 5m'`);
+  // An empty one takes away what was there. Where nothing was, it is a variable of a shell that was not set.
+  const isGiven = (text: string): boolean => !known || text !== "";
+  return {
+    filter: {},
+    by: [],
+    ...known,
+    ...(where && { filter: filterOf(where.filter(isGiven)) }),
+    ...(by && { by: by.filter(isGiven) }),
+    ...(operator !== undefined && { window, operator, threshold: Number(threshold) }),
+  };
+}
+
+function filterOf(where: readonly string[]): Record<string, string | string[]> {
+  const filter = new Map<string, string[]>();
+  for (const pair of where) {
+    const at = pair.indexOf("=");
+    if (at < 1) throw new WrongUsage(`--where ${pair}: write it as filter=value`);
+    const name = pair.slice(0, at);
+    filter.set(name, [...(filter.get(name) ?? []), pair.slice(at + 1)]);
+  }
+  return Object.fromEntries([...filter].map(([name, values]) => [name, values.length === 1 ? (values[0] ?? "") : values]));
+}
+
+function several(value: string, all: string[] = []): string[] {
+  return [...all, value];
+}

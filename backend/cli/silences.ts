@@ -1,0 +1,118 @@
+// `atherops silences`, and silences in the files of `atherops apply`: they mute matching alerts for a limited time. Invariants: a silence
+// has a reason and an end; in files, matchers and comment identify a silence; one that has ended is never created again from an old file.
+import type { Command } from "commander";
+import { durationWithin } from "../../common/duration.ts";
+import { WrongUsage } from "./cli-error.ts";
+import { type Fields, fromAlertmanager, matcherText, readMatcher, toAlertmanager, typedMatcher } from "./alerting-fields.ts";
+import { addRemoval, type Console } from "./output.ts";
+import type { Row } from "./table.ts";
+import type { Existing, Kind, Thing } from "./alerting-file.ts";
+import type { Client } from "./client.ts";
+
+export const SILENCES = "/alerting/silences";
+
+export const silenceKind: Kind = {
+  section: "silences",
+  noun: "silence",
+  read: readSilence,
+  isOver: ({ ends_at: end }) => Date.parse(String(end)) <= Date.now(),
+  nameOf: ({ matchers, comment }) => `${(matchers as string[]).join(", ")} (${String(comment)})`,
+  list: existingSilences,
+  create: async (client, thing) => void (await client.call("POST", SILENCES, { body: silenceBody(thing) })),
+  replace: async (client, id, thing) => void (await client.call("POST", SILENCES, { body: { ...silenceBody(thing), id } })),
+  remove: async (client, id) => void (await client.call("DELETE", `${SILENCES}/${encodeURIComponent(id)}`)),
+  same: (field, one, other) => field.endsWith("s_at") && (typeof other !== "string" || Date.parse(String(one)) === Date.parse(other)),
+};
+
+/** Those that have not ended. */
+export async function existingSilences(client: Client): Promise<Existing[]> {
+  const rows = await client.call<(Row & { status: { state: string } })[]>("GET", SILENCES);
+  return rows
+    .filter(({ status }) => status.state !== "expired")
+    .map((row) => {
+      const matchers = matchersOf(row);
+      const thing = { matchers, starts_at: row["startsAt"], ends_at: row["endsAt"], comment: row["comment"] };
+      return { id: String(row["id"]), name: silenceKind.nameOf(thing, 0), thing };
+    });
+}
+
+export function matchersOf(row: Row): string[] {
+  return (row["matchers"] as Record<string, unknown>[]).map((one) => matcherText(fromAlertmanager(one))).sort();
+}
+
+export function silenceBody({ matchers, starts_at: startsAt, ends_at: endsAt, comment }: Thing): object {
+  const read = (matchers as string[]).map((text) => toAlertmanager(readMatcher(text, "matchers")));
+  return { matchers: read, ...(startsAt !== null && { startsAt }), endsAt, comment };
+}
+
+function readSilence(fields: Fields): Thing {
+  return {
+    matchers: fields
+      .list("matchers")
+      .map((text) => matcherText(readMatcher(text, `${fields.where}.matchers`)))
+      .sort(),
+    starts_at: fields.has("starts_at") ? timeOf(fields, "starts_at") : null,
+    ends_at: timeOf(fields, "ends_at"),
+    comment: fields.text("comment"),
+  };
+}
+
+function timeOf(fields: Fields, name: string): string {
+  const text = fields.text(name);
+  if (!/^\d{4}-\d\d-\d\dT/i.test(text) || Number.isNaN(Date.parse(text)))
+    throw fields.problem(name, "must be a time such as 2026-11-22T09:00:00Z");
+  return text;
+}
+
+const LONGEST_MS = 366 * 86_400_000;
+const COLUMNS = ["state", "matchers", "startsAt", "endsAt", "createdBy", "comment", "id"];
+
+interface SilenceOptions {
+  for: string;
+  start?: string;
+  comment: string;
+}
+
+export function addSilenceCommands(program: Command, console: Console): void {
+  const silences = program.command("silences").description("silences: mute matching alerts for a limited time");
+  silences
+    .command("list", { isDefault: true })
+    .description("active and pending silences")
+    .option("--all", "also silences that ended in the last five days")
+    .action(async ({ all }: { all?: boolean }) => {
+      const rows = await console.client().call<(Row & { status: { state: string } })[]>("GET", SILENCES);
+      const wanted = rows.filter(({ status }) => all || status.state !== "expired");
+      const shown = wanted.map((row) => ({ ...row, state: row.status.state, matchers: matchersOf(row).join(", ") }));
+      console.print(console.json ? wanted : shown, COLUMNS);
+    });
+  silences
+    .command("add <matchers...>")
+    .description("mute the alerts that match all matchers")
+    .requiredOption("--comment <text>", "why; others read it")
+    .option("--for <duration>", "how long, such as 30m, 2h or 7d", "2h")
+    .option("--start <time>", "RFC 3339; default now")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  atherops silences add alertname=HostMemoryLow instance=web-1 --for 4h --comment 'more memory comes today'
+  atherops silences add 'instance=~"db-.*"' --start 2026-12-01T04:00:00Z --for 2h --comment 'the database moves'`,
+    )
+    .action(async (texts: string[], options: SilenceOptions) => {
+      const matchers = texts.map((text) => typedMatcher(text, "matcher"));
+      const times = timesOf(options);
+      const made = await console
+        .client()
+        .call<Row>("POST", SILENCES, { body: silenceBody({ matchers, ...times, comment: options.comment }) });
+      console.result(String(made["id"]), `silenced until ${String(made["endsAt"])}: ${matchers.join(", ")}`, made);
+    });
+  addRemoval(silences, console, "end a silence now; its firing alerts are sent", (id) => `${SILENCES}/${id}`);
+}
+
+function timesOf({ for: text, start }: SilenceOptions): { starts_at: string | null; ends_at: string } {
+  const ms = durationWithin(text, { minMs: 1000, maxMs: LONGEST_MS });
+  if (ms === undefined) throw new WrongUsage(`--for ${text}: write it as 30m, 2h or 7d, a year at most`);
+  const startMs = start === undefined ? Date.now() : Date.parse(start);
+  if (Number.isNaN(startMs)) throw new WrongUsage(`--start ${start}: write it as 2026-12-01T04:00:00Z`);
+  return { starts_at: start === undefined ? null : new Date(startMs).toISOString(), ends_at: new Date(startMs + ms).toISOString() };
+}

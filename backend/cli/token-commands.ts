@@ -1,0 +1,128 @@
+// `atherops ingest-tokens`, tokens with which programs send telemetry, and `atherops read-tokens`, tokens that read for months, with what
+// to enter into Grafana. Invariant: a token is printed to stdout alone and is never an argument.
+import type { ApiResponses } from "../client/api.ts";
+import type { Command } from "commander";
+import { addRemoval, type Console } from "./output.ts";
+
+const INGEST_EXAMPLES = `
+The backend accepts ingest tokens if its operator set INGEST_TOKENS=true. Examples:
+  atherops ingest-tokens create ci --signals logs,traces --ttl 90d > token
+  atherops ingest-tokens create edge --network 10.20.0.0/16 --network 2001:db8::/32
+  atherops ingest-tokens create db-1 --host <id of a host>
+
+An OpenTelemetry SDK sends with it by two environment variables:
+  OTEL_EXPORTER_OTLP_ENDPOINT=<address of the backend>
+  OTEL_EXPORTER_OTLP_HEADERS="x-api-key=$(cat token)"`;
+
+interface CreateOptions {
+  readonly signals?: string;
+  readonly host?: string;
+  readonly cluster?: string;
+  readonly network: readonly string[];
+  readonly ttl?: string;
+}
+
+type Created = ApiResponses["POST /api/ingest-tokens"];
+
+export function addIngestTokenCommands(program: Command, console: Console): void {
+  const tokens = program.command("ingest-tokens").description("ingest tokens: for programs that send telemetry without an agent");
+  tokens
+    .command("list", { isDefault: true })
+    .description("tokens, what they may send, and when they were last used; a token itself is shown only when it is created")
+    .action(async () => {
+      const rows = await console.client().all("/api/ingest-tokens");
+      const shown = rows.map((row) => ({ ...row, signals: String(row["signals"]), networks: String(row["networks"]) }));
+      console.print(console.json ? rows : shown, [
+        "name",
+        "signals",
+        "networks",
+        "last_used_at",
+        "expires_at",
+        "previous_valid_until",
+        "id",
+      ]);
+    });
+  tokens
+    .command("create <name>")
+    .description("create a token; only the token goes to stdout; <name> becomes the `node` of everything it sends")
+    .option("--signals <list>", "what it may send: metrics, logs, traces, separated by commas; default all")
+    .option("--host <id>", "store its data as that of this host")
+    .option("--cluster <id>", "store its data as that of this cluster")
+    .option("--network <cidr>", "an address or CIDR from which it may be used; may be repeated", collect, [])
+    .option("--ttl <duration>", "lifetime, such as 12h, 90d or 1y; without it the token does not expire")
+    .addHelpText("after", INGEST_EXAMPLES)
+    .action(async (name: string, { signals, network: networks, ...rest }: CreateOptions) => {
+      const body = { name, networks, ...rest, ...(signals !== undefined && { signals: signals.split(",") }) };
+      const created = await console.client().call<Created>("POST", "/api/ingest-tokens", { body });
+      console.result(created.token, `ingest token ${name} (${created.id}) created, ${validity(created)}; it is not shown again`, {
+        ...created,
+      });
+    });
+  tokens
+    .command("rotate <id>")
+    .description("replace the secret of a token; the previous one is accepted until the overlap ends")
+    .option("--overlap <duration>", "how long the previous secret is accepted, such as 0 or 24h", "24h")
+    .option("--ttl <duration>", "lifetime of the new secret; default as long as the current one had")
+    .action(async (id: string, body: { overlap: string; ttl?: string }) => {
+      const path = `/api/ingest-tokens/${encodeURIComponent(id)}/rotate`;
+      const rotated = await console.client().call<ApiResponses["POST /api/ingest-tokens/{id}/rotate"]>("POST", path, { body });
+      const note = `ingest token ${rotated.name} rotated, ${validity(rotated)}; the previous secret is accepted until ${rotated.previous_valid_until}`;
+      console.result(rotated.token, note, { ...rotated });
+    });
+  addRemoval(tokens, console, "remove a token; refused everywhere within 5 seconds", (id) => `/api/ingest-tokens/${id}`);
+}
+
+function collect(value: string, values: readonly string[]): string[] {
+  return [...values, value];
+}
+
+function validity({ expires_at }: Created): string {
+  return expires_at === null ? "valid until it is removed" : `valid until ${expires_at}`;
+}
+
+const READ_EXAMPLES = `
+It reads metrics, logs, traces and alert rules of your organisation, and changes nothing. It goes on after the user who made it is
+removed; \`atherops read-tokens remove <id>\` ends it. Examples:
+  atherops read-tokens create grafana
+  atherops read-tokens create nightly-report --ttl 30d > read-token
+
+In Grafana: Connections, Add new data source, Prometheus. Enter there:
+  Prometheus server URL   <address of the backend>/query/prometheus
+  Authentication          Basic authentication; any user, and the token as the password
+In a shell, with the token in a file:
+  printf 'Authorization: Bearer %s' "$(cat read-token)" | curl -H @- '<address>/query/logs?limit=1'`;
+
+export function addReadTokenCommands(program: Command, console: Console): void {
+  const tokens = program.command("read-tokens").description("read tokens: read access for Grafana and programs, for months");
+  tokens
+    .command("list", { isDefault: true })
+    .description("tokens, who created them and when they expire; a token itself is shown only when it is created")
+    .action(async () =>
+      console.print(await console.client().all("/api/read-tokens"), ["name", "expires_at", "created_by", "created_at", "id"]),
+    );
+  tokens
+    .command("create <name>")
+    .description("create a token; it goes to stdout, and Grafana's data source settings to stderr")
+    .option("--ttl <duration>", "lifetime, such as 12h or 30d, at most 1y", "90d")
+    .addHelpText("after", READ_EXAMPLES)
+    .action(async (name: string, { ttl }: { ttl: string }) => {
+      const client = console.client();
+      const made = await client.call<{ id: string; token: string; expires_at: string }>("POST", "/api/read-tokens", {
+        body: { name, ttl },
+      });
+      console.result(made.token, toEnter(client.address, name, made), { ...made });
+    });
+  addRemoval(tokens, console, "remove a token; refused everywhere within 5 seconds", (id) => `/api/read-tokens/${id}`);
+}
+
+function toEnter(address: string, name: string, { id, expires_at }: { id: string; expires_at: string }): string {
+  return `read token ${name} (${id}) made, for reading until ${expires_at}; it is not shown again
+In Grafana: Connections, Add new data source. Enter there, with the address by which Grafana reaches the backend:
+  Prometheus server URL   ${address}/query/prometheus
+  Loki URL                ${address}/query/loki
+  Jaeger URL              ${address}/query/jaeger
+  Alertmanager URL        ${address}/alerting/alertmanager, implementation Prometheus
+  Authentication          Basic authentication
+  User                    any, such as atherops
+  Password                the token`;
+}

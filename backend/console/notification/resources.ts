@@ -1,0 +1,66 @@
+// Channels, routes and deliveries as the alerting API returns them: a route leads alerts to channels, and each message to a channel is a
+// delivery.
+import type { ApiBodies, ApiResponses } from "../../client/api.ts";
+import { call } from "../state/api.ts";
+
+export const CHANNELS = "/alerting/channels";
+
+export type ChannelKind = "webhook" | "slack" | "pagerduty" | "email";
+
+/** Replaces the standard title and text of messages; a webhook has no such setting. */
+export interface OwnWords {
+  readonly title?: string;
+  readonly text?: string;
+}
+
+/** With the settings of all kinds; secrets are never returned. */
+export type Channel = Omit<ApiResponses["POST /alerting/channels"], "settings"> & {
+  readonly settings: Omit<ApiBodies["POST /alerting/channels"]["settings"], "routing_key">;
+};
+
+export const KINDS: readonly (readonly [ChannelKind, string])[] = [
+  ["webhook", "Webhook"],
+  ["slack", "Slack"],
+  ["pagerduty", "PagerDuty"],
+  ["email", "E-mail"],
+];
+
+export function kindOf(text: string | null): ChannelKind {
+  return KINDS.find(([kind]) => kind === text)?.[0] ?? "webhook";
+}
+
+export function kindName(kind: ChannelKind): string {
+  return KINDS.find(([name]) => name === kind)?.[1] ?? kind;
+}
+
+/** Where its messages go, as far as the API returns it: a Slack URL is a secret. */
+export function targetOf({ kind, settings }: Channel): string {
+  if (kind === "email") return (settings.to ?? []).join(", ");
+  if (kind === "pagerduty") return settings.region === "eu" ? "events.eu.pagerduty.com" : "events.pagerduty.com";
+  return settings.url ?? "a channel of Slack";
+}
+
+export async function channelsNow(signal: AbortSignal): Promise<Channel[]> {
+  return await call<Channel[]>(CHANNELS, { signal });
+}
+
+export const ROUTES = "/alerting/routes";
+
+export type NotificationRoute = ApiResponses["GET /alerting/routes"][number];
+export type NewRoute = Omit<NotificationRoute, "id" | "position" | "created_at">;
+
+/** The defaults of the API. */
+export const NEW_ROUTE: NewRoute = {
+  matchers: [],
+  channel_ids: [],
+  group_by: ["alertname"],
+  group_wait: "30s",
+  group_interval: "5m",
+  repeat_interval: "4h",
+  continue: false,
+  is_default: false,
+};
+
+export const DELIVERIES = "/alerting/deliveries";
+
+export type Delivery = ApiResponses["GET /alerting/deliveries"][number];

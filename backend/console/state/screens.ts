@@ -1,0 +1,44 @@
+// The screens of the console: their names in the address, their titles, and the key that opens each after `g`. The navigation, the keys, the
+// help and the page title are made from this one table.
+import type { Route } from "./route.ts";
+
+export interface Screen {
+  /** The first part of the address, `#/logs`. */
+  readonly name: string;
+  readonly title: string;
+  /** A screen without a key is not in the navigation. */
+  readonly key?: string;
+  /** The screen of the navigation that it belongs to; itself by default. */
+  readonly parent?: string;
+  /** A link from the navigation keeps the time range, so that a reader finds the same minutes in another signal. */
+  readonly keepsRange?: boolean;
+}
+
+export const SCREENS: readonly Screen[] = [
+  { name: "overview", title: "Overview", key: "o" },
+  { name: "services", title: "Services", key: "v", keepsRange: true },
+  { name: "fleet", title: "Fleet", key: "f" },
+  { name: "add", title: "Add a cluster or host", parent: "fleet" },
+  { name: "logs", title: "Logs", key: "l", keepsRange: true },
+  { name: "traces", title: "Traces", key: "t", keepsRange: true },
+  { name: "metrics", title: "Metrics", key: "m", keepsRange: true },
+  { name: "alerts", title: "Alerts", key: "a" },
+  { name: "settings", title: "Settings", key: "s" },
+];
+
+/** Parameters that describe a screen best. */
+const IN_TITLE = ["q", "service", "operation", "attributes", "view", "part"] as const;
+const MAX_DETAILS_CHARS = 80;
+
+export function screenNamed(name: string): Screen | undefined {
+  return SCREENS.find((screen) => screen.name === name);
+}
+
+/** The title of the page, so that the tabs of a browser can be distinguished: `checkout · Traces · AtherOps`. */
+export function pageTitle({ screen, id, query }: Route): string {
+  const title = screenNamed(screen)?.title;
+  // An unknown screen may be a login link, whose code must not appear in a title.
+  if (title === undefined) return "AtherOps";
+  const details = [id ?? "", ...IN_TITLE.map((name) => query.get(name) ?? "")].filter(Boolean).join(" ").slice(0, MAX_DETAILS_CHARS);
+  return `${details ? `${details} · ` : ""}${title} · AtherOps`;
+}

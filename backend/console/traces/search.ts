@@ -1,0 +1,30 @@
+// What the trace search asks the backend for. The attribute field has comparisons such as `http.response.status_code>=500` or
+// `user="Ada Lovelace"`, separated by spaces; the backend parses each of them and rejects invalid ones.
+const COMPARISON = /[^\s"]*"[^"]*"|\S+/g;
+
+/** As GET /query/traces/search takes them in `where`. */
+export function readAttributes(text: string): string[] {
+  return [...text.matchAll(COMPARISON)].map(([comparison]) => comparison.replace(/"([^"]*)"$/, "$1"));
+}
+
+/** One equality as it is typed; undefined if it cannot be. */
+export function writtenAttribute(key: string, value: string): string | undefined {
+  if (!/^[^\s!<>="]+$/.test(key) || value.includes('"')) return undefined;
+  return `${key}=${/^\S+$/.test(value) ? value : `"${value}"`}`;
+}
+
+/** Parameters of GET /query/traces/search from those of the address. */
+export function searchParameters(query: URLSearchParams): [string, string][] {
+  const named = (parameter: string, name: string): [string, string][] => {
+    const value = query.get(name);
+    return value ? [[parameter, value]] : [];
+  };
+  return [
+    ...named("service", "service"),
+    ...named("operation", "operation"),
+    ...named("min_duration_ms", "min"),
+    ...named("max_duration_ms", "max"),
+    ...named("error", "error"),
+    ...readAttributes(query.get("attributes") ?? "").map((comparison): [string, string] => ["where", comparison]),
+  ];
+}

@@ -1,0 +1,109 @@
+// The formats of Alertmanager's API, for its routes: parameters of lists, errors as amtool and Grafana print them, and the routing tree as
+// Alertmanager's configuration.
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { ApiError } from "../../errors.ts";
+import { checkMatchers, compileMatchers, type Matcher, readMatcher, type RouteMatcher } from "../model/matchers.ts";
+import type { RouteDeclaration } from "../../http/route.ts";
+import { formatDuration } from "../../../common/duration.ts";
+import type { StoredRoute } from "../routing/route-body.ts";
+
+/** Of `filter`, which is repeatable. Throws ApiError invalid_parameter. */
+export function readFilters(request: FastifyRequest): Matcher[] {
+  const matchers = parametersOf(request).getAll("filter").map(filterOf);
+  asParameter("filter", () => checkMatchers(matchers, { anyAlert: true }));
+  return matchers;
+}
+
+/** `receiver`: an expression for the whole name of one. */
+export function readReceiver(request: FastifyRequest): (name: string) => boolean {
+  const value = parametersOf(request).get("receiver");
+  if (!value) return () => true;
+  const matchers = [{ name: "receiver", value, isRegex: true, isEqual: true }];
+  asParameter("receiver", () => checkMatchers(matchers, { anyAlert: true }));
+  const holds = compileMatchers(matchers);
+  return (receiver) => holds({ receiver });
+}
+
+/** As Go reads booleans; true where it is left out. */
+export function readFlag(request: FastifyRequest, name: string): boolean {
+  const value = parametersOf(request).get(name) ?? "true";
+  if (!/^(?:true|false|[01tf])$/i.test(value)) throw new ApiError("invalid_parameter", `${name}: must be true or false`);
+  return /^[1t]/i.test(value);
+}
+
+function filterOf(text: string): Matcher {
+  const matcher = readMatcher(text);
+  if (!matcher)
+    throw new ApiError("invalid_parameter", 'filter: must be a matcher such as alertname="Down" or severity=~"critical|warning"');
+  return matcher;
+}
+
+function asParameter(name: string, check: () => void): void {
+  try {
+    check();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    throw new ApiError("invalid_parameter", `${name}: ${error.message}`, { cause: error });
+  }
+}
+
+function parametersOf({ url }: FastifyRequest): URLSearchParams {
+  const at = url.indexOf("?");
+  return new URLSearchParams(at < 0 ? "" : url.slice(at + 1));
+}
+
+const STATUSES = [400, 404, 500];
+const TEXT = { type: "string", description: "the message alone, for who sends `Accept: application/json`, as amtool does" };
+
+export const ALERTMANAGER_ERRORS: RouteDeclaration["otherErrors"] = {
+  schemas: Object.fromEntries(STATUSES.map((status) => [status, TEXT])),
+  onSend: toAlertmanagerError,
+};
+
+async function toAlertmanagerError(request: FastifyRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
+  const isAsked = request.headers.accept?.trim().toLowerCase() === "application/json";
+  if (!isAsked || !STATUSES.includes(reply.statusCode) || typeof payload !== "string") return payload;
+  const { message } = JSON.parse(payload) as { message: string };
+  return JSON.stringify(message);
+}
+
+/** The receiver of alerts that no channel gets. */
+export const NO_RECEIVER = "none";
+
+/** As Alertmanager would be configured: a route there has one receiver, so that one of ours with several becomes as many. */
+export function configurationOf(routes: readonly StoredRoute[], channels: ReadonlyMap<string, string>): object {
+  const namesOf = ({ channelIds }: StoredRoute): string[] => {
+    const names = channelIds.flatMap((id) => channels.get(id) ?? []);
+    return names.length === 0 ? [NO_RECEIVER] : names;
+  };
+  const rest = routes.find(({ isDefault }) => isDefault);
+  const special = routes
+    .filter(({ isDefault }) => !isDefault)
+    .flatMap((route) =>
+      namesOf(route).map((receiver, at, all) => ({
+        receiver,
+        matchers: route.matchers.map(matcherText),
+        ...timesOf(route),
+        continue: route.continues || at < all.length - 1,
+      })),
+    );
+  // The root takes what no other takes, for one receiver: of several, they are routes below it.
+  const others = rest && namesOf(rest).length > 1 ? namesOf(rest).map((receiver) => ({ receiver, ...timesOf(rest), continue: true })) : [];
+  return {
+    route: { receiver: (rest && namesOf(rest)[0]) ?? NO_RECEIVER, ...(rest && timesOf(rest)), routes: [...special, ...others] },
+    receivers: [...channels.values(), NO_RECEIVER].map((name) => ({ name })),
+  };
+}
+
+function matcherText({ label, op, value }: RouteMatcher): string {
+  return `${label}${op}${JSON.stringify(value)}`;
+}
+
+function timesOf({ groupBy, waitS, intervalS, repeatS }: StoredRoute): object {
+  return {
+    group_by: groupBy,
+    group_wait: formatDuration(waitS * 1000),
+    group_interval: formatDuration(intervalS * 1000),
+    repeat_interval: formatDuration(repeatS * 1000),
+  };
+}

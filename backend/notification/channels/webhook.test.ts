@@ -1,0 +1,33 @@
+// What receivers verify with, a library of Standard Webhooks, takes what is signed here and nothing else.
+import { Webhook } from "standardwebhooks";
+import { expect, test } from "vitest";
+import { newSigningSecret, signatureHeaders } from "./webhook.ts";
+
+const body = JSON.stringify({ text: "ü" });
+const id = "0198b7a4-1111-7000-8000-000000000000";
+
+function signed(secrets: string[], atMs = Date.now()): Record<string, string> {
+  return signatureHeaders(body, { id, secrets, atMs });
+}
+
+test("a library of Standard Webhooks verifies a message, and neither a changed one, nor one of another secret, nor an old one", () => {
+  const secret = newSigningSecret();
+  expect(new Webhook(secret).verify(body, signed([secret]))).toEqual({ text: "ü" });
+  expect(() => new Webhook(secret).verify(`${body} `, signed([secret]))).toThrow(/signature/);
+  expect(() => new Webhook(newSigningSecret()).verify(body, signed([secret]))).toThrow(/signature/);
+  expect(() => new Webhook(secret).verify(body, { ...signed([secret]), "webhook-id": "another" })).toThrow(/signature/);
+  expect(() => new Webhook(secret).verify(body, signed([secret], Date.now() - 600_000))).toThrow(/timestamp/i);
+});
+
+test("while a secret rotates, receivers with the new one and with the one before both verify", () => {
+  const [now, before] = [newSigningSecret(), newSigningSecret()];
+  const headers = signed([now, before]);
+  expect(headers["webhook-signature"]).toMatch(/^v1,\S{44} v1,\S{44}$/);
+  for (const secret of [now, before]) expect(new Webhook(secret).verify(body, headers)).toEqual({ text: "ü" });
+  expect(() => new Webhook(before).verify(body, signed([now]))).toThrow(/signature/);
+});
+
+test("what is no signing secret signs nothing", () => {
+  for (const secret of ["", "whsec_", "whsec_c2hvcnQ=", "plain text", `whsec_${Buffer.alloc(65).toString("base64")}`])
+    expect(() => signed([secret])).toThrow("not a signing secret");
+});

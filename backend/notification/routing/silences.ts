@@ -1,0 +1,240 @@
+// The silences of organisations, in Alertmanager's format. Invariants: every statement names the organisation. A silence has a selective
+// matcher, an end and a comment; its author is the user of the request, never what the body contains. Of a silence that has been in force
+// only end and comment can change, so that users can read for some days what was silenced when, and by whom.
+import { randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import type { Kysely, Selectable, Transaction } from "kysely";
+import { ApiError } from "../../errors.ts";
+import { notFound, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { MAX_MATCHERS, MAX_SILENCE_BYTES, MAX_SILENCE_MS, MAX_SILENCES_PER_ORG } from "../limits.ts";
+import { changeOf, checkExpressions } from "../model/organisation-rows.ts";
+import type { NotificationDb, NotificationTables, SilencesTable } from "../model/table.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { checkMatchers, type Matcher } from "../model/matchers.ts";
+
+export interface SilenceBody {
+  readonly id?: string;
+  readonly matchers: readonly Matcher[];
+  readonly startsAt?: string;
+  readonly endsAt: string;
+  readonly comment: string;
+}
+
+export interface CheckedSilence {
+  readonly matchers: readonly Matcher[];
+  readonly startsAt: Date;
+  readonly endsAt: Date;
+  readonly comment: string;
+}
+
+export interface StoredSilence extends CheckedSilence {
+  readonly id: string;
+  readonly createdBy: string;
+  readonly updatedAt: Date;
+}
+
+export type SilenceState = "active" | "pending" | "expired";
+
+const UNFIT = /[\u0000\ud800-\udfff]/u;
+
+const MATCHER = {
+  type: "object",
+  required: ["name", "value"],
+  properties: {
+    name: { type: "string" },
+    value: { type: "string" },
+    isRegex: { type: "boolean", default: false },
+    isEqual: { type: "boolean", default: true, description: "false: the label must be another" },
+  },
+};
+const MATCHERS = { type: "array", minItems: 1, maxItems: MAX_MATCHERS, items: MATCHER };
+
+/** JSON schema of a body; like Alertmanager, it takes what else there is and leaves it alone. */
+export const SILENCE_BODY_SCHEMA = {
+  type: "object",
+  required: ["matchers", "endsAt", "comment"],
+  properties: {
+    id: { type: ["string", "null"], description: "of a silence that this one takes the place of" },
+    matchers: { ...MATCHERS, description: "all of them have to hold for an alert's labels" },
+    startsAt: { type: "string", maxLength: 50, description: "RFC 3339; default and earliest: now" },
+    endsAt: { type: "string", maxLength: 50, description: "RFC 3339; at most a year from now" },
+    createdBy: { type: "string", description: "not taken: it is who asks" },
+    comment: { type: "string", maxLength: 2000 },
+  },
+};
+
+export const SILENCE_SCHEMA = objectSchema({
+  id: UUID_SCHEMA,
+  status: objectSchema({ state: { type: "string", enum: ["active", "pending", "expired"] } }),
+  matchers: { ...MATCHERS, items: { ...MATCHER, required: Object.keys(MATCHER.properties) } },
+  startsAt: TIME_SCHEMA,
+  endsAt: TIME_SCHEMA,
+  createdBy: { type: "string" },
+  comment: { type: "string" },
+  updatedAt: TIME_SCHEMA,
+});
+
+/** Checks what a schema cannot say. Throws ApiError `invalid_field` naming the field. */
+export function checkedSilence(body: SilenceBody, nowMs: number): CheckedSilence {
+  const matchers = body.matchers.map(({ name, value, isRegex, isEqual }) => ({ name, value, isRegex, isEqual }));
+  checkMatchers(matchers, { anyAlert: false });
+  const bytes = Buffer.byteLength(JSON.stringify(matchers)) + Buffer.byteLength(body.comment);
+  if (bytes > MAX_SILENCE_BYTES)
+    throw invalid("silence", `its matchers and its comment are ${bytes} bytes, more than ${MAX_SILENCE_BYTES}`);
+  if (UNFIT.test(body.comment)) throw invalid("comment", "must be well-formed text without a NUL");
+  const startsMs = Math.max(nowMs, body.startsAt === undefined ? nowMs : momentMs("startsAt", body.startsAt));
+  const endsMs = momentMs("endsAt", body.endsAt);
+  if (endsMs <= nowMs) throw invalid("endsAt", "must not be in the past");
+  if (endsMs <= startsMs) throw invalid("endsAt", "must be after startsAt");
+  if (endsMs > nowMs + MAX_SILENCE_MS) throw invalid("endsAt", "must be within a year: disable the rule instead");
+  return { matchers, startsAt: new Date(startsMs), endsAt: new Date(endsMs), comment: body.comment };
+}
+
+export function stateOf({ startsAt, endsAt }: Pick<CheckedSilence, "startsAt" | "endsAt">, nowMs: number): SilenceState {
+  if (endsAt.getTime() <= nowMs) return "expired";
+  return startsAt.getTime() <= nowMs ? "active" : "pending";
+}
+
+export function silenceObject(silence: StoredSilence, nowMs: number): Record<string, unknown> {
+  const { id, matchers, startsAt, endsAt, createdBy, comment, updatedAt } = silence;
+  return {
+    id,
+    status: { state: stateOf(silence, nowMs) },
+    matchers,
+    startsAt: startsAt.toISOString(),
+    endsAt: endsAt.toISOString(),
+    createdBy,
+    comment,
+    updatedAt: updatedAt.toISOString(),
+  };
+}
+
+function momentMs(field: string, text: string): number {
+  const ms = /^\d{4}-\d\d-\d\dT/i.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(ms)) throw invalid(field, "must be an RFC 3339 time such as 2026-11-22T09:00:00Z");
+  return ms;
+}
+
+function invalid(field: string, reason: string): ApiError {
+  return new ApiError("invalid_field", `${field}: ${reason}`);
+}
+
+export class SilenceTable {
+  readonly #db: Kysely<NotificationTables>;
+  readonly #nowMs: () => number;
+
+  constructor(db: Kysely<NotificationTables>, nowMs: () => number = Date.now) {
+    this.#db = db;
+    this.#nowMs = nowMs;
+  }
+
+  /** Those in force first, the next to end before others; then those to come, then those that have ended, the last of them first. */
+  async list(orgId: string): Promise<StoredSilence[]> {
+    const silences = await silencesOf(tenantDatabase(this.#db, orgId), orgId);
+    const nowMs = this.#nowMs();
+    const rank = { active: 0, pending: 1, expired: 2 };
+    const timeOf = (silence: StoredSilence): number => {
+      const state = stateOf(silence, nowMs);
+      return state === "active" ? silence.endsAt.getTime() : state === "pending" ? silence.startsAt.getTime() : -silence.endsAt.getTime();
+    };
+    return silences.toSorted((a, b) => rank[stateOf(a, nowMs)] - rank[stateOf(b, nowMs)] || timeOf(a) - timeOf(b));
+  }
+
+  /** Undefined also for a silence of another organisation. */
+  async find(orgId: string, id: string): Promise<StoredSilence | undefined> {
+    return await find(tenantDatabase(this.#db, orgId), orgId, id);
+  }
+
+  /** Throws ApiError `limit_reached`. */
+  async create(orgId: string, createdBy: string, silence: CheckedSilence): Promise<StoredSilence> {
+    return await this.#change(orgId, async (trx, now) => await insert(trx, orgId, { ...silence, createdBy }, now));
+  }
+
+  /**
+   * Puts this one in the place of another, as Alertmanager does: the other is changed where only its end, its comment or a start to come
+   * differ; else it ends now, and a new one begins. Throws ApiError `not_found`, `limit_reached`.
+   */
+  async replace(orgId: string, id: string, createdBy: string, silence: CheckedSilence): Promise<StoredSilence> {
+    return await this.#change(orgId, async (trx, now) => {
+      const former = await find(trx, orgId, id);
+      if (!former) throw notFound("silence");
+      const state = stateOf(former, now.getTime());
+      if (state === "expired" || !isDeepStrictEqual(former.matchers, silence.matchers)) {
+        await end(trx, orgId, former, now);
+        return await insert(trx, orgId, { ...silence, createdBy }, now);
+      }
+      const { endsAt, comment } = silence;
+      const startsAt = state === "active" ? former.startsAt : silence.startsAt;
+      const row = { starts_at: startsAt, ends_at: endsAt, comment, updated_at: now };
+      await trx.updateTable("silences").set(row).where("org_id", "=", orgId).where("id", "=", id).execute();
+      return { ...former, startsAt, endsAt, comment, updatedAt: now };
+    });
+  }
+
+  /** Ends it now; one that has ended stays as it is. Throws ApiError `not_found`. */
+  async expire(orgId: string, id: string): Promise<void> {
+    await this.#change(orgId, async (trx, now) => {
+      const former = await find(trx, orgId, id);
+      if (!former) throw notFound("silence");
+      await end(trx, orgId, former, now);
+    });
+  }
+
+  async #change<T>(orgId: string, change: (trx: Transaction<NotificationTables>, now: Date) => Promise<T>): Promise<T> {
+    const now = new Date(this.#nowMs());
+    return await changeOf(this.#db, orgId, now, async (trx) => await change(trx, now));
+  }
+}
+
+async function silencesOf(db: NotificationDb, orgId: string): Promise<StoredSilence[]> {
+  const rows = await db.selectFrom("silences").selectAll().where("org_id", "=", orgId).orderBy("ends_at", "desc").orderBy("id").execute();
+  return rows.map(storedOf);
+}
+
+async function find(db: NotificationDb, orgId: string, id: string): Promise<StoredSilence | undefined> {
+  const row = await db.selectFrom("silences").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
+  return row && storedOf(row);
+}
+
+async function insert(
+  trx: Transaction<NotificationTables>,
+  orgId: string,
+  silence: CheckedSilence & { readonly createdBy: string },
+  now: Date,
+): Promise<StoredSilence> {
+  const all = await silencesOf(trx, orgId);
+  const ended = all.filter((one) => stateOf(one, now.getTime()) === "expired");
+  if (all.length - ended.length >= MAX_SILENCES_PER_ORG)
+    throw new ApiError(
+      "limit_reached",
+      `an organisation has at most ${MAX_SILENCES_PER_ORG} silences: end one first, or silence more with it`,
+    );
+  const old = ended.slice(MAX_SILENCES_PER_ORG - 1).map(({ id }) => id);
+  if (old.length > 0) await trx.deleteFrom("silences").where("org_id", "=", orgId).where("id", "in", old).execute();
+  const { matchers, startsAt, endsAt, comment, createdBy } = silence;
+  const id = randomUUID();
+  const times = { starts_at: startsAt, ends_at: endsAt, created_at: now, updated_at: now };
+  const row = { id, org_id: orgId, matchers: JSON.stringify(matchers), comment, created_by: createdBy, ...times };
+  await trx.insertInto("silences").values(row).execute();
+  await checkExpressions(trx, orgId, now, matchers);
+  return { ...silence, id, updatedAt: now };
+}
+
+async function end(trx: Transaction<NotificationTables>, orgId: string, silence: StoredSilence, now: Date): Promise<void> {
+  const state = stateOf(silence, now.getTime());
+  if (state === "expired") return;
+  const row = { ...(state === "pending" && { starts_at: now }), ends_at: now, updated_at: now };
+  await trx.updateTable("silences").set(row).where("org_id", "=", orgId).where("id", "=", silence.id).execute();
+}
+
+function storedOf(row: Selectable<SilencesTable>): StoredSilence {
+  return {
+    id: row.id,
+    matchers: row.matchers,
+    startsAt: row.starts_at,
+    endsAt: row.ends_at,
+    createdBy: row.created_by,
+    comment: row.comment,
+    updatedAt: row.updated_at,
+  };
+}

@@ -1,0 +1,58 @@
+// The backup command's side of the snapshot protocol: asks the running backend for a snapshot of its engines. Invariant: the snapshot exists
+// while the connection is open; `lost` aborts when it ends.
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { StartError } from "../../startup-error.ts";
+import { type SnapshotResponse, firstLine, type BackupSnapshot, REQUEST, socketIn } from "./snapshot-protocol.ts";
+
+/** The engines flush their memory first. */
+const RESPONSE_TIMEOUT_MS = 180_000;
+/** The backend releases the snapshot by itself, too. */
+const RELEASE_TIMEOUT_MS = 30_000;
+
+/** A snapshot that the backend keeps for this process. Disposing resolves when the backend has released it. */
+export interface OpenSnapshot extends AsyncDisposable {
+  readonly snapshot: BackupSnapshot;
+  /** Aborts when the backend releases the snapshot before it is asked to. */
+  readonly lost: AbortSignal;
+}
+
+/** Undefined if no backend runs here. Throws StartError if the backend refuses. */
+export async function requestSnapshot(dataDir: string): Promise<OpenSnapshot | undefined> {
+  const socket = await connected(dataDir);
+  if (!socket) return undefined;
+  const lost = new AbortController();
+  socket.once("close", () => lost.abort(new StartError("the backend has stopped, or let go: nothing is left of this backup; repeat it")));
+  socket.on("error", () => undefined);
+  socket.write(REQUEST);
+  const line = await firstLine(socket, RESPONSE_TIMEOUT_MS);
+  const response = line === "" ? { refused: "the backend did not answer: see its log" } : (JSON.parse(line) as SnapshotResponse);
+  if ("refused" in response) {
+    socket.destroy();
+    throw new StartError(response.refused);
+  }
+  return {
+    snapshot: response.snapshot,
+    lost: lost.signal,
+    async [Symbol.asyncDispose]() {
+      socket.end();
+      if (!socket.destroyed) await once(socket, "close", { signal: AbortSignal.timeout(RELEASE_TIMEOUT_MS) }).catch(() => undefined);
+      socket.destroy();
+    },
+  };
+}
+
+async function connected(dataDir: string): Promise<Socket | undefined> {
+  // If this user cannot read the folder, locking it fails next and reports that.
+  await using place = await socketIn(dataDir).catch(() => undefined);
+  if (!place) return undefined;
+  const socket = connect(place.path);
+  try {
+    await once(socket, "connect");
+    return socket;
+  } catch (error) {
+    socket.destroy();
+    if (["ENOENT", "ECONNREFUSED", "ENOTSOCK"].includes(String((error as NodeJS.ErrnoException).code))) return undefined;
+    throw new StartError(`the backend of ${dataDir} cannot be asked (${(error as Error).message}): run this as its user`, { cause: error });
+  }
+}

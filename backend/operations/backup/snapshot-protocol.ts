@@ -1,0 +1,100 @@
+// The protocol between a running backend and the backup command, which connects to a socket in DATA_DIR and gets a snapshot of the embedded
+// engines. Invariants: the response has names, never paths; leftovers of a snapshot are found by file names alone and removed before an
+// engine opens.
+import { existsSync } from "node:fs";
+import { type FileHandle, open, readdir, rm } from "node:fs/promises";
+import type { Socket } from "node:net";
+import { join } from "node:path";
+import { removeFrozen } from "../../engines/clickhouse/freeze.ts";
+import { removeSnapshots } from "../../engines/victoria-metrics/snapshot.ts";
+import type { Secrets, Settings } from "../../settings.ts";
+import { MAX_LINE_BYTES } from "../limits.ts";
+
+/** In DATA_DIR. Created before the first engine is asked, removed after the rest of the snapshot. */
+export const SNAPSHOT_FOLDER = "backup-hold";
+/** In SNAPSHOT_FOLDER: hard links to the metrics engine's journal. */
+export const SNAPSHOT_JOURNAL = "journal";
+const MARK = /^held_/;
+const SOCKET = "backup.sock";
+export const REQUEST = "hold\n";
+
+/** The parts of a snapshot. They exist while the connection is open. */
+export interface BackupSnapshot {
+  /** The name of a file in SNAPSHOT_FOLDER that is removed before the rest of the snapshot: while it exists, the snapshot is complete. */
+  readonly mark: string;
+  /** The name that the tables were frozen under; absent if the engine is outside. */
+  readonly frozen?: string;
+  /** The name of the metrics engine's snapshot; absent if the engine is outside. */
+  readonly snapshot?: string;
+  readonly series?: number;
+  /** Whether the backend uses accounts.sqlite. */
+  readonly hasAccounts: boolean;
+  /** Store → RFC 3339 time: what was acknowledged before that time is in the snapshot. */
+  readonly moments: Readonly<Record<string, string>>;
+  readonly outside: Outside;
+}
+
+/** What an installation has outside of DATA_DIR, so that it is not in the backup. */
+export interface Outside {
+  /** Names of engines as operators know them. */
+  readonly engines: readonly string[];
+  /** Variables whose values come from the environment. */
+  readonly secrets: readonly string[];
+}
+
+export function outsideOf(settings: Settings, secrets: Secrets): Outside {
+  return {
+    engines: named({ PostgreSQL: secrets.databaseUrl, ClickHouse: secrets.clickhouseUrl, VictoriaMetrics: settings.metricsWriteUrl }),
+    secrets: named({ MASTER_KEY: secrets.masterKey, JWT_SECRET: secrets.jwtSecret }),
+  };
+}
+
+function named(values: Readonly<Record<string, unknown>>): string[] {
+  return Object.keys(values).filter((name) => values[name]);
+}
+
+/** One line for each engine and each secret. */
+export function outsideLines({ engines, secrets }: Outside): string[] {
+  return [
+    ...engines.map((name) => `${name} is outside and not part of this: see docs/backup.md`),
+    ...secrets.map((name) => `${name} comes from the environment and is not part of this: keep it too`),
+  ];
+}
+
+/** `refused`: the reason, for the operator. */
+export type SnapshotResponse = { readonly snapshot: BackupSnapshot } | { readonly refused: string };
+
+/** The path of the socket. It goes through /proc, because the path of a socket may have at most 107 bytes. Valid until disposed. */
+export async function socketIn(dataDir: string): Promise<{ readonly path: string } & AsyncDisposable> {
+  const handle: FileHandle = await open(dataDir, "r");
+  return { path: `/proc/self/fd/${handle.fd}/${SOCKET}`, [Symbol.asyncDispose]: () => handle.close() };
+}
+
+/** Removes the snapshot that a killed process left. Do not call it while a snapshot is in use. */
+export async function removeLeftovers(dataDir: string): Promise<void> {
+  const folder = join(dataDir, SNAPSHOT_FOLDER);
+  if (!existsSync(folder)) return;
+  for (const name of await readdir(folder)) if (MARK.test(name)) await rm(join(folder, name), { force: true });
+  await removeFrozen(join(dataDir, "clickhouse"));
+  await removeSnapshots(join(dataDir, "metrics"));
+  await rm(folder, { recursive: true, force: true });
+}
+
+/** The first line with its line feed; empty if the connection ends first, or the line is too long or too late. Further data are dropped. */
+export async function firstLine(socket: Socket, timeoutMs: number): Promise<string> {
+  let text = "";
+  const timer = setTimeout(() => socket.destroy(), timeoutMs);
+  const line = await new Promise<string>((resolve) => {
+    socket.once("close", () => resolve(""));
+    socket.on("data", (piece) => {
+      text += piece.toString("utf8");
+      if (text.includes("\n")) resolve(text.slice(0, text.indexOf("\n") + 1));
+      else if (text.length > MAX_LINE_BYTES) socket.destroy();
+    });
+  });
+  clearTimeout(timer);
+  socket.removeAllListeners("data");
+  // The end of the connection is reported only to a socket that is read.
+  socket.resume();
+  return line;
+}

@@ -1,0 +1,163 @@
+// The running backend's side of the snapshot protocol: keeps a snapshot of its embedded engines, made of hard links, while the backup command
+// is connected. Nothing is copied here. Invariants: only this user reaches the socket (0600, in DATA_DIR); there is one snapshot at a time; it
+// is released when its connection ends, and after MAX_SNAPSHOT_MS. For the order, see docs/backup.md, "While it runs".
+import { randomBytes } from "node:crypto";
+import { chmodSync } from "node:fs";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { createServer, type Server, type Socket } from "node:net";
+import { join } from "node:path";
+import { folderSynced } from "../../../common/files.ts";
+import { MAX_BACKUP_CONNECTIONS, MAX_SNAPSHOT_MS } from "../limits.ts";
+import type { Log } from "../log.ts";
+import {
+  type SnapshotResponse,
+  firstLine,
+  type BackupSnapshot,
+  SNAPSHOT_JOURNAL,
+  SNAPSHOT_FOLDER,
+  type Outside,
+  REQUEST,
+  removeLeftovers,
+  socketIn,
+} from "./snapshot-protocol.ts";
+
+const REQUEST_TIMEOUT_MS = 10_000;
+
+/** How each engine makes its part of a snapshot; absent if the engine is outside. */
+export interface SnapshotSources {
+  /** Freezes the tables under a name. Returns table → time; empty if nothing was ever stored. */
+  readonly freezeTables?: (name: string) => Promise<Readonly<Record<string, string>>>;
+  readonly snapshotMetrics?: (journalFolder: string) => Promise<{ readonly snapshot: string; readonly series: number | undefined }>;
+  readonly hasAccounts: boolean;
+  readonly outside: Outside;
+}
+
+export interface SnapshotServerOptions {
+  readonly dataDir: string;
+  readonly engines: SnapshotSources;
+  readonly log: Log;
+  readonly maxSnapshotMs?: number;
+}
+
+/** Listens. If the file system does not support sockets, it logs that and continues: a backup then needs a stopped backend. */
+export async function serveSnapshots(options: SnapshotServerOptions): Promise<AsyncDisposable> {
+  const connections = new SnapshotConnections(options);
+  // Half-open: this side closes only after the snapshot is removed, and the command waits for that.
+  const server = createServer({ allowHalfOpen: true }, (socket) => void connections.serve(socket));
+  server.maxConnections = MAX_BACKUP_CONNECTIONS;
+  // Disposed after the server: closing it removes the socket through the same path.
+  const place = await socketIn(options.dataDir);
+  try {
+    await listen(server, place.path);
+  } catch (error) {
+    options.log.warn({ event: "backup.no_socket", err: error }, "cannot create a socket in DATA_DIR; backups need this backend stopped");
+  }
+  return {
+    async [Symbol.asyncDispose]() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      await connections[Symbol.asyncDispose]();
+      await closed;
+      await place[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function listen(server: Server, path: string): Promise<void> {
+  // A killed backend may have left a socket. DATA_DIR is locked, so no process listens on it.
+  await rm(path, { force: true });
+  await new Promise<void>((resolve, reject) => server.once("error", reject).listen({ path, backlog: MAX_BACKUP_CONNECTIONS }, resolve));
+  chmodSync(path, 0o600);
+}
+
+class SnapshotConnections implements AsyncDisposable {
+  readonly #options: SnapshotServerOptions;
+  readonly #sockets = new Set<Socket>();
+  readonly #running = new Set<Promise<void>>();
+  #since: string | undefined;
+
+  constructor(options: SnapshotServerOptions) {
+    this.#options = options;
+  }
+
+  async serve(socket: Socket): Promise<void> {
+    this.#sockets.add(socket);
+    const ended = new Promise<void>((resolve) => ["end", "close"].forEach((event) => socket.once(event, () => resolve())));
+    // The event `close` follows.
+    socket.on("error", () => undefined);
+    const running = this.#serve(socket, ended).catch((error: unknown) =>
+      this.#options.log.error({ event: "backup.snapshot_failed", err: error }, "backup snapshot failed"),
+    );
+    this.#running.add(running);
+    await running;
+    socket.destroy();
+    this.#sockets.delete(socket);
+    this.#running.delete(running);
+  }
+
+  async #serve(socket: Socket, ended: Promise<void>): Promise<void> {
+    if ((await firstLine(socket, REQUEST_TIMEOUT_MS)) !== REQUEST) return;
+    if (this.#since !== undefined) return await respond(socket, { refused: `a backup is under way since ${this.#since}` });
+    this.#since = new Date().toISOString();
+    try {
+      await this.#keepSnapshot(socket, ended);
+    } finally {
+      this.#since = undefined;
+    }
+  }
+
+  async #keepSnapshot(socket: Socket, ended: Promise<void>): Promise<void> {
+    const { dataDir, log, maxSnapshotMs = MAX_SNAPSHOT_MS } = this.#options;
+    // A backup command that was killed earlier may have left a part of a snapshot.
+    await removeLeftovers(dataDir);
+    try {
+      const snapshot = await this.#create();
+      log.info({ event: "backup.snapshot_created", moments: snapshot.moments }, "backup snapshot created; engines keep running");
+      await respond(socket, { snapshot });
+      const timer = setTimeout(() => socket.destroy(), maxSnapshotMs);
+      await ended;
+      clearTimeout(timer);
+      log.info({ event: "backup.snapshot_released" }, "backup snapshot released");
+    } catch (error) {
+      log.error({ event: "backup.snapshot_failed", err: error }, "backup snapshot failed");
+      await respond(socket, { refused: `the backend could not create a snapshot of its engines: ${(error as Error).message}` });
+    } finally {
+      await removeLeftovers(dataDir);
+    }
+  }
+
+  async #create(): Promise<BackupSnapshot> {
+    const { dataDir, engines } = this.#options;
+    const { freezeTables, snapshotMetrics, hasAccounts, outside } = engines;
+    const folder = join(dataDir, SNAPSHOT_FOLDER);
+    await mkdir(join(folder, SNAPSHOT_JOURNAL), { recursive: true, mode: 0o700 });
+    // The next start finds leftovers by this folder, so it must be on the disk first.
+    await folderSynced(dataDir);
+    const [frozen, mark] = ["backup", "held"].map((prefix) => `${prefix}_${randomBytes(8).toString("hex")}`) as [string, string];
+    const metricsAt = new Date().toISOString();
+    const works = [freezeTables?.(frozen), snapshotMetrics?.(join(folder, SNAPSHOT_JOURNAL))] as const;
+    // If one engine fails, wait for the other too: its part is removed afterwards.
+    await Promise.allSettled(works.filter((work) => work !== undefined));
+    const [tables, metrics] = [await works[0], await works[1]];
+    await writeFile(join(folder, mark), "");
+    return {
+      mark,
+      ...(tables && { frozen }),
+      ...(metrics && { snapshot: metrics.snapshot }),
+      ...(metrics?.series !== undefined && { series: metrics.series }),
+      hasAccounts,
+      moments: { ...tables, ...(metrics && { metrics: metricsAt }) },
+      outside,
+    };
+  }
+
+  /** Releases all snapshots. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy();
+    await Promise.allSettled(this.#running);
+  }
+}
+
+/** Resolves when the kernel has the bytes, or the connection is closed. */
+async function respond(socket: Socket, response: SnapshotResponse): Promise<void> {
+  await new Promise<void>((resolve) => socket.write(`${JSON.stringify(response)}\n`, () => resolve()));
+}
