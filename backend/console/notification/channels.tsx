@@ -87,7 +87,7 @@ function Nothing() {
 
 function ChannelTable({ channels, last, used, atMs, chosen }: Shown & { chosen: string | null }) {
   return (
-    <Table title="Channels" heads={["channel", "last message", "kind", "to", "says that it lives"]}>
+    <Table title="Channels" heads={["channel", "last message", "kind", "to", "heartbeat"]}>
       {channels.map((channel) => (
         <tr key={channel.id} class={channel.id === chosen ? "is-chosen" : ""}>
           <th scope="row">

@@ -35,7 +35,7 @@ export function Routes() {
   return (
     <>
       <div class="bar">
-        <p role="status">Each alert goes the way of the first route whose matchers all hold.</p>
+        <p role="status">Each alert goes to the channels of the first route whose matchers all match.</p>
         {mayWrite.value && (
           <a class="button primary" href={address("alerts", { view: "routes", route: "new" })}>
             Add a route
