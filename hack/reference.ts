@@ -10,6 +10,7 @@ import { ERROR_CODES } from "../backend/errors.ts";
 import { LOG_EVENTS } from "../common/log-events.ts";
 import type { Table } from "../common/settings-table.ts";
 import { limitsPage } from "./limits-reference.ts";
+import { logqlPage } from "./logql-reference.ts";
 import { agentMetrics, backendMetrics, type OwnMetric } from "./metrics-reference.ts";
 import { type Document, printApiTypes } from "./api-types.ts";
 import { openApiPages } from "./openapi.ts";
@@ -39,6 +40,7 @@ export async function pages(): Promise<Record<string, string>> {
     "docs/reference/errors.md": errorsPage(),
     "docs/reference/limits.md": await limitsPage(),
     "docs/reference/log-events.md": logEventsPage(),
+    "docs/reference/logql.md": logqlPage(),
     "docs/reference/agent-metrics.md": metricsPage(
       "Own metrics of the agent",
       "agent/status/metrics.ts",

@@ -56,6 +56,10 @@ export const MAX_ENTRIES = 5000;
 /** Steps of a range query; Loki's default. */
 export const MAX_RANGE_STEPS = 11_000;
 
+// loki/line-sql.ts
+/** Lines from which SQL reads labels by json and logfmt; longer ones are read record by record. */
+export const MAX_SQL_LINE_BYTES = 16 * 1024;
+
 // loki/parsers.ts
 /** Nesting of JSON in a line. */
 export const MAX_JSON_DEPTH = 100;

@@ -31,8 +31,15 @@ function connectionsFor(threads: number): { inserts: number; reads: number } {
 
 type ClientConnection = NonNullable<NonNullable<Parameters<typeof createClient>[0]>["connection"]>;
 
-/** Of each read: what tenants ask leaves half of the processor to those that send and to the other engines. */
-const READ_THREADS = Math.max(1, Math.floor(availableParallelism() / 2));
+/** Of a read that runs alone; more cores than these stay free for ingest and the other engines. */
+const MAX_THREADS_ALONE = 4;
+
+/** A read alone may use all of a small machine. Several reads leave half of the cores to ingest and the other engines. */
+function readThreads(running: number): number {
+  const cores = availableParallelism();
+  const half = Math.max(1, Math.floor(cores / 2));
+  return running > 1 ? half : Math.max(half, Math.min(cores, MAX_THREADS_ALONE));
+}
 
 /**
  * How long jemalloc, the engine's allocator, keeps freed memory. Its default is 5 s, and it only checks the time when it is used: under a thousand
@@ -95,7 +102,8 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, l
       reads.run((client) => {
         const comment = randomUUID();
         const kill = () => control.run(async (killer) => void (await killer.command({ query: killStatement(comment) })));
-        return untilAborted(signal, () => readRows(client, statement + readSettings(comment, { ...limits, threads: READ_THREADS })), kill);
+        const settings = readSettings(comment, { ...limits, threads: readThreads(reads.running) });
+        return untilAborted(signal, () => readRows(client, statement + settings), kill);
       }),
     ping: () => control.run(async (client) => void (await client.command({ query: "SELECT 1" }))),
     command: (statement) => inserts.run(async (client) => void (await client.command({ query: statement }))),
@@ -167,6 +175,11 @@ class Pool {
   constructor(clients: readonly ClickHouseClient[]) {
     this.#all = clients;
     this.#free = [...clients];
+  }
+
+  /** Pieces of work that have a connection. */
+  get running(): number {
+    return this.#all.length - this.#free.length;
   }
 
   async run<T>(work: (client: ClickHouseClient) => Promise<T>): Promise<T> {

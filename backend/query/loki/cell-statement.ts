@@ -6,7 +6,7 @@ import { areOfGroups, GROUP_NS, halves } from "../../storage/logs/minute-counts.
 import { MAX_CELLS, MAX_QUERY_SERIES, MAX_WINDOWS_PER_RECORD } from "../limits.ts";
 import { EntryMaker, LabelSet, NO_LABELS, OWN_LABELS, STREAM_LABELS } from "./entry.ts";
 import { type KeysOf, keysOfLabel } from "./label-sql.ts";
-import type { LeafSql } from "./leaf.ts";
+import { type LeafSql, MARK } from "./leaf.ts";
 import { spanOf, type Steps } from "./parameters.ts";
 import type { RangeAggregation } from "./syntax.ts";
 
@@ -173,10 +173,12 @@ function droppedKeys(name: string, keysOf: KeysOf): readonly string[] {
 }
 
 /** The labels of a cell's series. */
-export function labelReader({ labels }: LeafSql): (cell: Cell) => LabelSet {
+export function labelReader({ labels, isMarked }: LeafSql): (cell: Cell) => LabelSet {
   const known = new Map<string, LabelSet>();
   const read =
-    labels.kind === "by" ? ({ k = [] }: Cell) => namedLabels(labels.names, k) : wholeLabels(labels.kind === "without" ? labels.names : []);
+    labels.kind === "by"
+      ? ({ k = [] }: Cell) => namedLabels(labels.names, k, isMarked)
+      : wholeLabels(labels.kind === "without" ? labels.names : []);
   if (labels.kind === "none") return () => NO_LABELS;
   return (cell) => {
     const key = JSON.stringify(labels.kind === "by" ? cell.k : { ...cell, first: 0, last: 0, n: 0, value: 0, squares: 0, odd: 0 });
@@ -186,8 +188,9 @@ export function labelReader({ labels }: LeafSql): (cell: Cell) => LabelSet {
   };
 }
 
-function namedLabels(names: readonly string[], values: readonly string[]): LabelSet {
-  return new LabelSet(names.flatMap((name, index) => (values[index] ? [[name, values[index]] as const] : [])));
+function namedLabels(names: readonly string[], values: readonly string[], isMarked: LeafSql["isMarked"]): LabelSet {
+  const valueOf = (name: string, value: string): string => (isMarked(name) ? value.slice(MARK.length) : value);
+  return new LabelSet(names.flatMap((name, index) => (values[index] ? [[name, valueOf(name, values[index])] as const] : [])));
 }
 
 function wholeLabels(left: readonly string[]): (cell: Cell) => LabelSet {

@@ -104,10 +104,10 @@ function keyPattern(names: readonly string[]): string {
 }
 
 /** The names whose keys have to be looked up; most queries have none, or one pass over the keys spares one over their values. */
-function lookedUp(names: Iterable<string>): string[] {
+function lookedUp(names: Iterable<string>, isAlways: boolean): string[] {
   const wanted = [...new Set([...names].flatMap((name) => [name, withoutExtracted(name) ?? name]))].filter((name) => !COLUMNS[name]);
   // A key of this very name is read faster than looked up; but records seldom have an attribute of the name of a column.
-  return wanted.some((name) => !isOwnKey(name) || BELOW_ATTRIBUTE.has(name)) ? wanted : [];
+  return isAlways || wanted.some((name) => !isOwnKey(name) || BELOW_ATTRIBUTE.has(name)) ? wanted : [];
 }
 
 /** Which records may have the keys. */
@@ -116,11 +116,14 @@ export interface KeySource {
   readonly where: readonly Sql[];
   /** The same in the columns of minute-counts.ts, where these say it, or more records: their keys are then known without reading them. */
   readonly groups?: readonly Sql[] | undefined;
+  /** Keys are looked up even if every name can only be the key of the same name. */
+  readonly isAlways?: boolean;
 }
 
 /** Looks up the keys of the labels in the records that the conditions select. */
-export async function findKeys(ask: Ask, names: Iterable<string>, { from, where, groups }: KeySource, blockRows?: number): Promise<KeysOf> {
-  const wanted = lookedUp(names);
+export async function findKeys(ask: Ask, names: Iterable<string>, source: KeySource, blockRows?: number): Promise<KeysOf> {
+  const { from, where, groups, isAlways = false } = source;
+  const wanted = lookedUp(names, isAlways);
   if (wanted.length === 0 || wanted.length > MAX_LABEL_NAMES) return ANY_KEYS;
   const all = groups && (await keysOfGroups(ask, groups));
   if (all) return byName(wanted, all);

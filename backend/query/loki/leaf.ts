@@ -3,10 +3,11 @@
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
 import { or, valueMatches } from "./conditions.ts";
-import { STABLE_LABELS } from "./entry.ts";
+import { SOFT_LABEL, STABLE_LABELS } from "./entry.ts";
 import { floatLiteral, isEmptyAttribute, type KeysOf, labelValue, numberSql } from "./label-sql.ts";
+import { type LineParser, lineParser } from "./line-sql.ts";
 import { plainValues } from "./regex.ts";
-import type { LabelFilter, RangeAggregation, Stage } from "./syntax.ts";
+import type { Conversion, LabelFilter, RangeAggregation, Stage } from "./syntax.ts";
 
 /** How the labels of a series are chosen of those of a record. */
 export type SeriesLabels =
@@ -94,7 +95,11 @@ export interface LeafSql {
   readonly labels: SeriesLabels;
   /** Empty where a stage has dropped the label. */
   readonly valueOf: (name: string) => Sql;
+  /** A stage may have read the label of the line: MARK is in front of a value, so that an empty value differs from no label. */
+  readonly isMarked: (name: string) => boolean;
 }
+
+export const MARK = "=";
 
 const NO = sql`0`;
 const ERROR = "__error__";
@@ -115,38 +120,86 @@ interface State {
   isGone: (name: string) => boolean;
   readonly dropped: string[];
   keepsSome: boolean;
+  line: LineParser | undefined;
+}
+
+/** A label as the stages so far leave it. */
+interface Field {
+  /** Empty where there is no label. */
+  readonly value: Sql;
+  /** A stage has read it of the line, perhaps without a value. */
+  readonly isParsed: Sql;
+  /** JavaScript has to read the value as a text. */
+  readonly odd: Sql;
+  /** JavaScript has to read the value as a number. */
+  readonly oddNumber: Sql;
 }
 
 /** Undefined: SQL has no form for a stage. */
 export function leafSql({ range, labels }: Leaf, stages: readonly Stage[], keysOf: KeysOf): LeafSql | undefined {
-  const state: State = { keysOf, conditions: [], odd: [], error: NO, isGone: () => false, dropped: [], keepsSome: false };
+  const state: State = { keysOf, conditions: [], odd: [], error: NO, isGone: () => false, dropped: [], keepsSome: false, line: undefined };
   if (!stages.every((stage) => addStage(state, stage))) return undefined;
   const value = range.unwrap && addUnwrap(state, range.unwrap);
   if (range.unwrap && !value) return undefined;
   const named = labels.kind === "by" || labels.kind === "without" ? labels.names : [];
   const isWhole = labels.kind === "all" || labels.kind === "without";
-  if (named.some(isOfErrors) || (isWhole && state.keepsSome)) return undefined;
-  const odd = [...state.odd, state.error].filter((condition) => condition !== NO);
+  if (named.some(isOfErrors) || (isWhole && (state.keepsSome || state.line))) return undefined;
+  const fields = new Map(named.map((name) => [name, fieldOf(state, name)]));
+  const ofLabels = labels.kind === "by" ? [...fields.values()] : [];
+  if (ofLabels.includes(undefined)) return undefined;
+  const odd = [...new Set([...state.odd, ...ofLabels.map((field) => field?.odd ?? NO), state.error])].filter(
+    (condition) => condition !== NO,
+  );
   return {
     conditions: state.conditions,
     isOdd: odd.length === 0 ? undefined : or(odd),
     value,
     labels: isWhole && state.dropped.length > 0 ? { kind: "without", names: [...named, ...state.dropped] } : labels,
-    valueOf: (name) => valueOf(state, name),
+    valueOf: (name) => groupValue(fields.get(name)),
+    isMarked: (name) => isMarked(fields.get(name)),
   };
+}
+
+function isMarked(field: Field | undefined): boolean {
+  return field !== undefined && field.isParsed !== NO;
+}
+
+function groupValue(field: Field | undefined): Sql {
+  if (!field) return sql`''`;
+  return isMarked(field) ? sql`if(${field.isParsed} OR ${field.value} != '', concat(${MARK}, ${field.value}), '')` : field.value;
 }
 
 function isOfErrors(name: string): boolean {
   return name.startsWith("__error");
 }
 
-function valueOf({ keysOf, isGone }: State, name: string): Sql {
-  return isGone(name) ? sql`''` : labelValue(name, keysOf);
+/** Undefined: SQL has no form for it. */
+function fieldOf({ keysOf, isGone, line }: State, name: string): Field | undefined {
+  const none = { isParsed: NO, odd: NO, oddNumber: NO };
+  if (isGone(name)) return { value: sql`''`, ...none };
+  const stored = labelValue(name, keysOf);
+  if (!line || STABLE_LABELS.has(name)) return { value: stored, ...none };
+  const label = keysOf(name) && line.label(name);
+  if (!label || (name === SOFT_LABEL && keysOf(name)?.length !== 0)) return undefined;
+  const oddNumber = either(line.odd ?? NO, label.odd);
+  const odd = either(oddNumber, label.isRewritten ?? NO);
+  if (stored.text === "''") return { value: label.value, isParsed: label.has, odd, oddNumber };
+  if (name === SOFT_LABEL)
+    return { value: sql`if(${label.has}, ${label.value}, toString(${stored}))`, isParsed: label.has, odd, oddNumber };
+  // A label of the line gets another name if the record has one of this name.
+  const isStored = sql`(${stored} != '' OR ${isEmptyAttribute(name, keysOf)})`;
+  const value = sql`if(${isStored}, toString(${stored}), ${label.value})`;
+  return { value, isParsed: sql`(NOT ${isStored} AND ${label.has})`, odd, oddNumber };
+}
+
+function oddAs({ odd, oddNumber }: Field, conversion: Conversion): Sql {
+  return conversion === "number" ? oddNumber : odd;
 }
 
 /** Answers whether SQL has a form for the stage. */
 function addStage(state: State, stage: Stage): boolean {
   if (stage.kind === "label_filter") return addFilter(state, stage.filter);
+  if (stage.kind === "json" || stage.kind === "logfmt") return addParser(state, stage);
   if (stage.kind !== "drop" && stage.kind !== "keep") return false;
   const names = stage.labels.filter((label) => typeof label === "string");
   if (names.length < stage.labels.length) return false;
@@ -162,6 +215,16 @@ function addStage(state: State, stage: Stage): boolean {
   if (dropsErrors) state.error = NO;
   state.dropped.push(...names.filter((name) => !isOfErrors(name)));
   state.isGone = (name) => was(name) || names.includes(name);
+  return true;
+}
+
+/** Of a second parser, and of one behind dropped labels, the labels could have other names. */
+function addParser(state: State, stage: Stage): boolean {
+  if (state.line || state.keepsSome || state.dropped.length > 0) return false;
+  state.line = lineParser(stage);
+  if (!state.line) return false;
+  state.error = either(state.error, state.line.error ?? NO);
+  state.odd.push(state.line.odd ?? NO);
   return true;
 }
 
@@ -181,7 +244,9 @@ function filterOutcome(state: State, filter: LabelFilter): Outcome | undefined {
     if (name === ERROR) return operator === "=" && value === "" ? { passes: not(state.error), error: NO, odd: NO } : undefined;
     const isPattern = (operator === "=~" || operator === "!~") && !plainValues(value);
     if (isOfErrors(name) || isPattern) return undefined;
-    return { passes: valueMatches(valueOf(state, name), filter.matcher, NO_MATCHING.found), error: NO, odd: NO };
+    const field = fieldOf(state, name);
+    if (!field) return undefined;
+    return { passes: either(field.odd, valueMatches(field.value, filter.matcher, NO_MATCHING.found)), error: NO, odd: field.odd };
   }
   const [left, right] = [filterOutcome(state, filter.left), filterOutcome(state, filter.right)];
   if (!left || !right) return undefined;
@@ -196,13 +261,18 @@ function compareOutcome(state: State, filter: Extract<LabelFilter, { kind: "comp
   const { name, operator, value, conversion } = filter;
   const literal = floatLiteral(value);
   if (!literal || isOfErrors(name)) return undefined;
+  const field = fieldOf(state, name);
+  if (!field) return undefined;
   if (state.isGone(name)) return { passes: NO, error: NO, odd: NO };
-  const text = labelValue(name, state.keysOf);
+  const { value: text, isParsed } = field;
   const number = numberSql(text, conversion);
   // A text that is no number passes, and is an error. What JavaScript has to read passes, so that it is seen.
-  const error = sql`((${text} != '' AND ${number.isNone}) OR ${isEmptyAttribute(name, state.keysOf)})`;
+  const isEmpty = either(isEmptyAttribute(name, state.keysOf), isParsed === NO ? NO : sql`(${isParsed} AND ${text} = '')`);
+  const fieldOdd = oddAs(field, conversion);
+  const error = unless(fieldOdd, sql`((${text} != '' AND ${number.isNone}) OR ${isEmpty})`);
   const compared = sql`(${number.isPlain} AND ${number.value} ${COMPARE[operator]} ${literal})`;
-  return { passes: sql`(${error} OR ${number.isOther} OR ${compared})`, error, odd: number.isOther };
+  const odd = either(fieldOdd, number.isOther);
+  return { passes: sql`(${error} OR ${odd} OR ${compared})`, error, odd };
 }
 
 const COMPARE = { "==": sql`=`, "!=": sql`!=`, ">": sql`>`, ">=": sql`>=`, "<": sql`<`, "<=": sql`<=` } as const;
@@ -210,16 +280,23 @@ const COMPARE = { "==": sql`=`, "!=": sql`!=`, ">": sql`>`, ">=": sql`>=`, "<": 
 /** A record without the label is left out; one whose label is no number is an error that only the filters behind it may drop. */
 function addUnwrap(state: State, { label, conversion, filters }: NonNullable<Leaf["range"]["unwrap"]>): Sql | undefined {
   if (isOfErrors(label)) return undefined;
-  const text = valueOf(state, label);
-  const number = numberSql(text, conversion);
-  state.conditions.push(sql`${text} != ''`);
-  state.odd.push(number.isOther);
-  state.error = either(state.error, number.isNone);
+  const field = fieldOf(state, label);
+  if (!field) return undefined;
+  const odd = oddAs(field, conversion);
+  const number = numberSql(field.value, conversion);
+  state.conditions.push(either(odd, sql`${field.value} != ''`));
+  state.odd.push(either(odd, number.isOther));
+  state.error = either(state.error, unless(odd, number.isNone));
   return filters.every((filter) => addFilter(state, filter)) ? number.value : undefined;
 }
 
 function not(condition: Sql): Sql {
   return condition === NO ? sql`1` : sql`NOT (${condition})`;
+}
+
+/** A record that JavaScript has to read must pass the filters behind, so that it is seen. */
+function unless(odd: Sql, error: Sql): Sql {
+  return odd === NO ? error : sql`(NOT ${odd} AND ${error})`;
 }
 
 function either(left: Sql, right: Sql): Sql {

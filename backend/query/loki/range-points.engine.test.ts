@@ -7,6 +7,7 @@ import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/client
 import { migrate } from "../../engines/clickhouse/migrate.ts";
 import { sql, Sql } from "../../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
+import { jsonLine, logfmtLine } from "./line-records.fixture.ts";
 import { BOUNDS, Budget } from "./regex.ts";
 import { leafOf, neededStages, type SeriesLabels } from "./leaf.ts";
 import type { Points } from "./points.ts";
@@ -18,6 +19,8 @@ const ORG = "org";
 const QUERIES = Number(process.env["LOGQL_QUERIES"] ?? 80);
 const SEED = Number(process.env["LOGQL_SEED"] ?? 1);
 const RECORDS = 400;
+/** Behind the others: their lines are JSON or logfmt. */
+const LINE_RECORDS = 400;
 const START_NS = 1_790_000_000_000_000_000n;
 const SPAN_S = 600;
 const S = 1_000_000_000n;
@@ -33,7 +36,7 @@ beforeAll(async () => {
   clickhouse = stack.use(await openClickHouse({ dataDir: folder.path, threads: 8, log }));
   await migrate(clickhouse, log);
   await clickhouse.command(sql`INSERT INTO logs (org_id, host_id, node, time, id, level, severity_number, source, message, labels, trace_id, span_id,
-    scope_name) VALUES ${new Sql(Array.from({ length: RECORDS }, (_, index) => record(index).text).join(", "))}`);
+    scope_name) VALUES ${new Sql(Array.from({ length: RECORDS + LINE_RECORDS }, (_, index) => record(index).text).join(", "))}`);
 });
 afterAll(() => stack[Symbol.asyncDispose]());
 
@@ -76,7 +79,9 @@ function attributes(isMessy: boolean): Record<string, string> {
 
 function record(index: number): Sql {
   const isMessy = index % 2 === 0;
-  const labels = Object.entries(attributes(isMessy)).flat();
+  const [source, message] = index < RECORDS ? [isMessy ? "messy" : "tidy", `GET ${index} ${pick(["ok", "failed"])}`] : line(index, isMessy);
+  // Tidy lines have no attributes that a label of the line could be mistaken for.
+  const labels = index < RECORDS || isMessy ? Object.entries(attributes(isMessy)).flat() : ["http.method", "GET"];
   const map =
     labels.length === 0
       ? sql`map()`
@@ -88,10 +93,16 @@ function record(index: number): Sql {
   // Records that a query selects by their source "tidy" have nothing that only JavaScript reads.
   const cells = [
     sql`${ORG}, 'h1', ${pick(["n1", "n2"])}, fromUnixTimestamp64Nano(toInt64(${timeNs}), 'UTC'), ${index}, ${pick(["info", "warn", "error"])}`,
-    sql`${pick([0, 9, 17])}, ${isMessy ? "messy" : "tidy"}, ${`GET ${index} ${pick(["ok", "failed"])}`}, ${map}`,
+    sql`${pick([0, 9, 17])}, ${source}, ${message}, ${map}`,
     sql`${pick(["", "t1"])}, '', ${pick(["", "scope"])}`,
   ];
   return new Sql(`(${cells.map(({ text }) => text).join(", ")})`);
+}
+
+function line(index: number, isMessy: boolean): [source: string, message: string] {
+  const isJson = index % 4 < 2;
+  const source = `${isMessy ? "messy" : "tidy"} ${isJson ? "json" : "logfmt"}`;
+  return [source, isJson ? jsonLine(pick, isMessy) : logfmtLine(pick, isMessy)];
 }
 
 const NAMES = ["http_route", "k8s_pod_name", "thread", "level", "detected_level", "service_name", "trace_id", "severity_number", "node"];
@@ -126,6 +137,49 @@ function stage(): string {
 
 function names(): string {
   return Array.from({ length: 1 + Math.floor(random() * 2) }, () => pick([...NAMES, ...NAMES, ...RARE_NAMES])).join(", ");
+}
+
+const LINE_NAMES = ["took_ms", "user", "level", "code", "trace_id", "n", "http_route", "service_name", "who", "ms", "nothing_at_all"];
+
+function lineFilter(): string {
+  return pick([
+    () => '| __error__=""',
+    () => `| ${pick(LINE_NAMES)} ${pick(['="ada"', '!="ada"', '=""', '!=""', '=~"ada|x y|12"', '="1"', '="null"'])}`,
+    () => `| ${pick(["took_ms", "n", "code", "ms"])} ${pick([">", "<=", "==", "!="])} ${pick(["2", "2.5", "0"])}`,
+    () => `| ${pick(["took_ms", "code"])} > ${pick(["1ms", "1KB"])}`,
+    () => `| drop ${pick(LINE_NAMES)}`,
+    () => "| drop __error__, __error_details__",
+    () => `| keep ${pick(LINE_NAMES)}, took_ms, n`,
+  ])();
+}
+
+/** With labels that a stage reads of the line. */
+function ofLine(): Generated {
+  const form = pick(["json", "logfmt"]);
+  const selector = pick([
+    `{service_name="tidy ${form}"}`,
+    `{service_name="tidy ${form}"}`,
+    `{service_name="messy ${form}"}`,
+    '{service_name=~".*json"}',
+  ]);
+  const parser = pick(
+    form === "json" ? ["json", "json", 'json took_ms="took_ms", who="user.name", ms="took.ms"', 'json code, n="n"'] : ["logfmt"],
+  );
+  const stages = [`| ${parser}`, ...Array.from({ length: Math.floor(random() * 3) }, lineFilter)].join(" ");
+  const range = `[${pick(["60s", "300s"])}]`;
+  const names = Array.from({ length: 1 + Math.floor(random() * 2) }, () => pick(LINE_NAMES));
+  const outer: SeriesLabels = pick([{ kind: "none" }, { kind: "by", names }]);
+  if (random() < 0.5) return { query: `${pick(["count_over_time", "rate", "bytes_over_time"])}(${selector} ${range} ${stages})`, outer };
+  const unwrap = pick(["took_ms", "took_ms", "n", "code", "duration(code)", "bytes(code)", "ms"]);
+  const operation = pick(["sum", "avg", "min", "max", "first", "last", "stddev", "quantile"]);
+  const parameter = operation === "quantile" ? "0.9, " : "";
+  const after = pick(["", '| __error__=""', "| code > 2", '| user!="ada"']);
+  const isSum = operation === "sum";
+  const grouping = isSum ? "" : pick([` by (${names.join(", ")})`, " by (service_name)"]);
+  return {
+    query: `${operation}_over_time(${parameter}${selector} ${range} ${stages} | unwrap ${unwrap} ${after})${grouping}`,
+    outer: isSum ? outer : undefined,
+  };
 }
 
 interface Generated {
@@ -239,6 +293,25 @@ describe("a range aggregation", () => {
       console.log(JSON.stringify({ seed: SEED, alike: found.alike, JavaScript: found.JavaScript }));
       expect(found.otherwise).toEqual([]);
       expect(found.alike).toBeGreaterThan(QUERIES / 2);
+    },
+    60_000 + QUERIES * 2000,
+  );
+});
+
+describe("a range aggregation over labels of the line", () => {
+  it(
+    `gives the same points by ClickHouse and by JavaScript, ${QUERIES} queries`,
+    async () => {
+      const found = { alike: 0, JavaScript: 0, otherwise: [] as string[] };
+      for (let index = 0; index < QUERIES; index += 1) {
+        const problems = await compare(ofLine(), pick(STEPS));
+        if (problems === "JavaScript") found.JavaScript += 1;
+        else if (problems.length === 0) found.alike += 1;
+        else found.otherwise.push(...problems);
+      }
+      console.log(JSON.stringify({ seed: SEED, alike: found.alike, JavaScript: found.JavaScript }));
+      expect(found.otherwise).toEqual([]);
+      expect(found.alike).toBeGreaterThan(QUERIES / 4);
     },
     60_000 + QUERIES * 2000,
   );

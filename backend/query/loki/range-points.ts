@@ -3,6 +3,7 @@
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { askPage } from "../../storage/found-page.ts";
+import { GRANULE_ROWS } from "../../storage/logs/matching.ts";
 import { areOfGroups, minutesAround } from "../../storage/logs/minute-counts.ts";
 import { type Cursor, pageConditions } from "../../storage/page.ts";
 import { MAX_CELLS, MAX_CELL_BYTES } from "../limits.ts";
@@ -10,7 +11,7 @@ import { aggregates, type Cell, cellStatement, labelReader, minuteSources } from
 import { push, type Pushed } from "./conditions.ts";
 import { type Entry, EntryMaker, LabelSet, NO_LABELS, type Row } from "./entry.ts";
 import { convert, wrongQuery } from "./grammar.ts";
-import { ANY_KEYS, findKeys } from "./label-sql.ts";
+import { findKeys } from "./label-sql.ts";
 import { type Leaf, leafSql, neededStages } from "./leaf.ts";
 import { momentsOf, spanOf, type Steps } from "./parameters.ts";
 import { filterTest, pipelineOf } from "./pipeline.ts";
@@ -28,7 +29,7 @@ export interface Evaluation {
 export async function rangePoints(evaluation: Evaluation, leaf: Leaf): Promise<Points> {
   const counted = neededStages(leaf, push(leaf.range.log).rest);
   // Whether SQL has a form for them does not depend on the keys.
-  const plan = leafSql(leaf, counted, ANY_KEYS);
+  const plan = leafSql(leaf, counted, () => []);
   if (plan && aggregates(leaf.range, plan.value, evaluation.steps)) {
     const points = await countedByEngine(evaluation, leaf);
     if (points) return points;
@@ -67,6 +68,7 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
   const own = [org, ...pageConditions({ range: span, after: undefined })];
   const columnsOnly = range.log.selector.filter(({ name }) => name === "service_name" || name === "host_id");
   const narrowed = push({ kind: "log", selector: columnsOnly, stages: [] });
+  const readsLine = range.log.stages.some(({ kind }) => kind === "json" || kind === "logfmt");
   const keysOf = await findKeys(
     ask,
     labelsOf(leaf),
@@ -74,6 +76,7 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
       from: narrowed.matching.from,
       where: [...own, ...narrowed.conditions],
       groups: narrowed.matching.blockRows === undefined ? [org, minutesAround(span), ...narrowed.conditions] : undefined,
+      isAlways: readsLine,
     },
     narrowed.matching.blockRows,
   );
@@ -87,7 +90,8 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
   for (const part of minuteSources(source, [org], conditions) ?? [source]) {
     const asked = cellStatement(part);
     if (!asked) return undefined;
-    const lines = await ask(asked.statement, MAX_CELL_BYTES, matching.blockRows, asked.mostCells);
+    const blockRows = matching.blockRows ?? (readsLine ? GRANULE_ROWS : undefined);
+    const lines = await ask(asked.statement, MAX_CELL_BYTES, blockRows, asked.mostCells);
     budget.begin();
     for (const line of linesOf(lines)) {
       if ((cells += 1) > MAX_CELLS) throw tooExpensive(`has more than ${MAX_CELLS} counts by series and time; write sum by (…) around it`);

@@ -2,7 +2,10 @@
 import { describe, expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
 import { readQuery } from "./read-query.ts";
+import { REFUSED_ACTIONS, REFUSED_FUNCTIONS } from "./refused.ts";
 import type { LogQuery } from "./syntax.ts";
+import { FUNCTIONS } from "./template-functions.ts";
+import { LANGUAGE_FUNCTIONS } from "./template.ts";
 
 function refusal(query: string): string {
   try {
@@ -111,4 +114,29 @@ test("a query has bounds in length and depth", () => {
   expect(refusal(`${"(".repeat(500)}1${")".repeat(500)}`)).toContain("deep");
   expect(refusal(`1${"+1".repeat(500)}`)).toContain("deep");
   expect(refusal(`{a="${"x".repeat(20_000)}"}`)).toContain("has at most 20000 characters");
+});
+
+describe("functions of Loki 3.7's templates", () => {
+  // pkg/logql/log/fmt.go, and those of Go's text/template.
+  const LOKI = (
+    "ToLower ToUpper Replace Trim TrimLeft TrimRight TrimPrefix TrimSuffix TrimSpace regexReplaceAll regexReplaceAllLiteral count " +
+    "urldecode urlencode bytes duration duration_seconds unixEpochMillis unixEpochNanos toDateInZone unixToTime alignLeft alignRight " +
+    "b64enc lower upper title trunc substr contains hasPrefix hasSuffix indent nindent replace repeat trim trimAll trimSuffix trimPrefix " +
+    "int float64 add sub mul div mod addf subf mulf divf max min maxf minf ceil floor round fromJson date toDate now unixEpoch default " +
+    "b64dec and or not len print printf println eq ne lt le gt ge call html index slice js urlquery __line__ __timestamp__"
+  ).split(" ");
+  const known: ReadonlySet<string> = new Set([...LANGUAGE_FUNCTIONS, ...Object.keys(FUNCTIONS)]);
+
+  test("exist or are refused by name, and no others exist", () => {
+    const refused = Object.keys(REFUSED_FUNCTIONS);
+    expect([...known, ...refused].toSorted()).toEqual(LOKI.toSorted());
+  });
+
+  test.each(Object.entries(REFUSED_FUNCTIONS))("%s is refused with what to write instead", (name, instead) => {
+    expect(refusal(`{a="b"} | line_format "{{ ${name} .x }}"`)).toContain(`function "${name}" is not supported: ${instead}`);
+  });
+
+  test.each(REFUSED_ACTIONS)("{{%s}} is refused", (word) => {
+    expect(refusal(`{a="b"} | label_format c="{{ ${word} .a }}"`)).toContain(`{{${word}}} is not supported`);
+  });
 });

@@ -2,6 +2,7 @@
 // or function that is not supported is refused by its name when the query is read; a template that fails leaves the line and sets its error.
 import { MAX_TEMPLATE_CHARACTERS, MAX_TEMPLATE_DEPTH } from "../limits.ts";
 import { unquote, wrongQuery } from "./grammar.ts";
+import { INSTEAD_OF_ACTIONS, isRefusedAction, REFUSED_FUNCTIONS } from "./refused.ts";
 import { charge, type Patterns } from "./regex.ts";
 import { FUNCTIONS } from "./template-functions.ts";
 import { GoTime, isTrue, printed, TemplateError, type Value } from "./template-values.ts";
@@ -72,8 +73,7 @@ class TemplateReader {
       this.#at += 1;
       if (!piece.isAction) nodes.push({ kind: "text", text: piece.text });
       else if (word === "if") nodes.push(this.#readIf(piece.text.slice(2)));
-      else if (["range", "with", "define", "template", "block", "break", "continue"].includes(word))
-        throw wrongTemplate(`{{${word}}} is not supported: write {{if}}, or one field after the other`);
+      else if (isRefusedAction(word)) throw wrongTemplate(`{{${word}}} is not supported: ${INSTEAD_OF_ACTIONS}`);
       else if (!piece.text.startsWith("/*")) nodes.push({ kind: "action", pipeline: this.#readPipeline(piece.text) });
     }
     return nodes;
@@ -165,9 +165,13 @@ function numberOf(token: string): Operand {
   return { kind: "float", value: Number(token) };
 }
 
+/** What a template may call, besides FUNCTIONS. */
+export const LANGUAGE_FUNCTIONS = ["__line__", "__timestamp__", "and", "or"] as const;
+
 function checkFunction(name: string): void {
-  if (!Object.hasOwn(FUNCTIONS, name) && name !== "__line__" && name !== "__timestamp__" && name !== "and" && name !== "or")
-    throw wrongTemplate(`function "${name}" is not supported`);
+  if (Object.hasOwn(FUNCTIONS, name) || (LANGUAGE_FUNCTIONS as readonly string[]).includes(name)) return;
+  const instead = Object.hasOwn(REFUSED_FUNCTIONS, name) ? `: ${REFUSED_FUNCTIONS[name]}` : "";
+  throw wrongTemplate(`function "${name}" is not supported${instead}`);
 }
 
 function tokensOf(text: string): string[] {

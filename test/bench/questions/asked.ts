@@ -35,6 +35,15 @@ export function questions({ startMs, endMs }: Range): Question[] {
   const peer = (query: string, more: Record<string, string> = {}): string =>
     `/select/logsql/query?${parameters({ query, start: new Date(startMs).toISOString(), end, ...more })}`;
   const all = '{service_name=~".+"}';
+  const top = (name: string, label: string, attribute: string, reach?: number): Question => ({
+    name,
+    ...(reach !== undefined && { reach }),
+    ours: `/query/loki/loki/api/v1/query?${parameters({
+      query: `topk(10, sum by (${label}) (count_over_time(${all}[1h])))`,
+      time: String(endMs / 1000),
+    })}`,
+    peer: peer(`* | top 10 by ("${attribute}")`),
+  });
   return [
     logs("newest 100", {}, "*", 1.2),
     logs("newest 100 of a service", { source: "service-3" }, '"service.name":="service-3"', 1.2),
@@ -57,15 +66,8 @@ export function questions({ startMs, endMs }: Range): Question[] {
       })}`,
       peer: peer('* | stats by (_time:1m, "service.name") count() n'),
     },
-    {
-      name: "top values of an attribute",
-      reach: 1.5,
-      ours: `/query/loki/loki/api/v1/query?${parameters({
-        query: `topk(10, sum by (http_route) (count_over_time(${all}[1h])))`,
-        time: String(endMs / 1000),
-      })}`,
-      peer: peer('* | top 10 by ("http.route")'),
-    },
+    top("top values of an attribute", "http_route", "http.route", 1.5),
+    top("top values of an attribute without its own column", "service_version", "service.version"),
     {
       name: "counts of an attribute's value by service",
       ours: `/query/loki/loki/api/v1/query?${parameters({

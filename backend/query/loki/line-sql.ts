@@ -1,0 +1,143 @@
+// Labels that the stages json and logfmt read of a line, as SQL. Invariant: for every line, either the expressions give what parsers.ts gives,
+// or `odd` is true and JavaScript evaluates the query.
+import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { MAX_JSON_DEPTH, MAX_SQL_LINE_BYTES } from "../limits.ts";
+import { withoutExtracted } from "./entry.ts";
+import { parsePath } from "./json.ts";
+import type { Stage } from "./syntax.ts";
+
+/** One label of the line. */
+export interface LineLabel {
+  /** The line has the label, perhaps without a value. */
+  readonly has: Sql;
+  /** Empty if there is none. */
+  readonly value: Sql;
+  readonly odd: Sql;
+  /** The value is a number with the same value as the text in the line, but perhaps other digits, such as 1.5 for 1.50. */
+  readonly isRewritten: Sql | undefined;
+}
+
+export interface LineParser {
+  /** Lines that get an error. */
+  readonly error: Sql | undefined;
+  /** Whatever is asked of the line. */
+  readonly odd: Sql | undefined;
+  /** Undefined: SQL has no form for a label of this name. */
+  readonly label: (name: string) => LineLabel | undefined;
+}
+
+/** Longer lines are odd and not read: an expression that is costly per byte may not see a whole granule of them. An empty line is not valid JSON. */
+const LINE = sql`if(length(message) <= ${MAX_SQL_LINE_BYTES}, message, '')`;
+const IS_LONG = sql`length(message) > ${MAX_SQL_LINE_BYTES}`;
+const MAX_UNDERSCORES = 8;
+
+/** Undefined: SQL has no form for the stage. */
+export function lineParser(stage: Stage): LineParser | undefined {
+  if (stage.kind === "json") return stage.paths ? pathsParser(stage.paths) : jsonParser();
+  const isPlain = stage.kind === "logfmt" && !stage.isStrict && !stage.keepsEmpty && stage.keys === undefined;
+  return isPlain ? { error: undefined, odd: undefined, label: logfmtLabel } : undefined;
+}
+
+/** A label of another name could be renamed to x_extracted, and a name such as _1 comes from a key that begins with a digit. */
+function isPlainName(name: string): boolean {
+  return withoutExtracted(name) === undefined && !/^_\d/.test(name) && name.split("_").length <= MAX_UNDERSCORES + 1;
+}
+
+/** What String.trim removes and JSON or logfmt may have in a key. */
+const SPACE = String.raw`[\s\p{Z}\x{FEFF}]`;
+
+const IS_OBJECT = sql`match(message, ${String.raw`^[ \n\r\t]*[{]`})`;
+/** A key with an escape, or without a name: JSONExtract and Loki's reader may find other members. */
+const ODD_KEY = String.raw`"[^"\\]*\\.(?:[^"\\]|\\.)*"\s*:|"${SPACE}*"\s*:`;
+
+function jsonParser(): LineParser {
+  const isDeep = sql`countSubstrings(${LINE}, '{') > ${MAX_JSON_DEPTH}`;
+  return {
+    error: sql`NOT ${IS_OBJECT}`,
+    odd: sql`(${IS_OBJECT} AND (NOT isValidJSON(${LINE}) OR ${isDeep} OR match(${LINE}, ${ODD_KEY})))`,
+    label: jsonLabel,
+  };
+}
+
+function jsonLabel(name: string): LineLabel | undefined {
+  if (!isPlainName(name)) return undefined;
+  const raw = sql`JSONExtractRaw(${LINE}, ${name})`;
+  // Of two members with one name the first text, number or boolean counts.
+  const mayRepeat = sql`(${raw} != '' AND NOT ${isScalar(raw)} AND countSubstrings(${LINE}, ${`"${name}"`}) > 1)`;
+  return { ...scalarOf(raw), has: isScalar(raw), odd: sql`(match(${LINE}, ${otherKeys(name)}) OR ${mayRepeat})` };
+}
+
+/** A key that becomes this label as well: with other characters for underscores, with spaces, or an object whose members would. */
+function otherKeys(name: string): string {
+  const other = String.raw`[^a-zA-Z0-9"\\]`;
+  const keyOf = (text: string): string => text.replaceAll("_", other);
+  const parts = name.split("_");
+  const spaced = String.raw`"(?:${SPACE}+${keyOf(name)}${SPACE}*|${keyOf(name)}${SPACE}+)"\s*:`;
+  const cuts = parts.slice(1).map((_, index) => [parts.slice(0, index + 1).join("_"), parts.slice(index + 1).join("_")] as const);
+  const respelt = cuts.map(([before, after]) => String.raw`"${SPACE}*${keyOf(before)}[^a-zA-Z0-9_"\\]${keyOf(after)}${SPACE}*"\s*:`);
+  const nested = cuts.flatMap(([before]) => (before === "" ? [] : [String.raw`"${SPACE}*${keyOf(before)}${SPACE}*"\s*:\s*\{`]));
+  return [spaced, ...respelt, ...nested].join("|");
+}
+
+function pathsParser(paths: NonNullable<Extract<Stage, { kind: "json" }>["paths"]>): LineParser | undefined {
+  const read = new Map(paths.map(([name, path]) => [name, parsePath(path)]));
+  const isPlain = [...read].every(
+    ([name, path]) => name !== "level" && isPlainName(name) && path.every((step) => typeof step === "string"),
+  );
+  if (!isPlain || read.size < paths.length) return undefined;
+  const isJson = sql`match(message, '^["{[]')`;
+  return {
+    error: sql`(message != '' AND NOT ${isJson})`,
+    odd: sql`(${isJson} AND NOT isValidJSON(${LINE}))`,
+    label: (name) => {
+      const path = read.get(name);
+      if (!path) return isPlainName(name) ? NO_LABEL : undefined;
+      const steps = path.map((step) => sql`${step}`).reduce((left, right) => sql`${left}, ${right}`);
+      const raw = sql`JSONExtractRaw(${LINE}, ${steps})`;
+      // An object or an array is copied as it was written.
+      return { ...scalarOf(raw), has: isJson, odd: sql`match(${raw}, '^[[{]')` };
+    },
+  };
+}
+
+const NO_LABEL: LineLabel = { has: sql`0`, value: sql`''`, odd: sql`0`, isRewritten: undefined };
+
+function isScalar(raw: Sql): Sql {
+  return sql`match(${raw}, '^["0-9tf-]')`;
+}
+
+/** `raw`: as JSONExtractRaw gives it. */
+function scalarOf(raw: Sql): Pick<LineLabel, "value" | "isRewritten"> {
+  const text = sql`replaceAll(JSONExtractString(${raw}), ${"\ufffd"}, ' ')`;
+  return {
+    value: sql`multiIf(startsWith(${raw}, '"'), ${text}, ${isScalar(raw)}, ${raw}, '')`,
+    isRewritten: sql`(match(${raw}, '^-?[0-9]') AND (NOT match(${raw}, '^-?[0-9]+$') OR (${raw} IN ['0', '-0'] AND position(${LINE}, '-0') > 0)))`,
+  };
+}
+
+// The tokens of logfmt, as eachPair of parsers.ts cuts a line: each character belongs to exactly one.
+const BLANK = String.raw`[\x00-\x20]`;
+const BARE = String.raw`[^="\x00-\x20]`;
+const END = String.raw`(?:[\x00-\x20]|\z)`;
+const REST = String.raw`[^\x00-\x20]*${END}`;
+const QUOTED = String.raw`"(?:[^"\\]|\\.)*"`;
+const TOKENS = [
+  BLANK,
+  `${BARE}+${END}`,
+  `${BARE}+=${QUOTED}`,
+  `${BARE}+=${BARE}*${END}`,
+  // What is no pair, up to the next blank.
+  `${BARE}*"${REST}`,
+  `=${REST}`,
+  `${BARE}+=(?:${BARE}+["=]|=)${REST}`,
+];
+
+/** The first pair of this name that has a value. */
+function logfmtLabel(name: string): LineLabel | undefined {
+  if (!isPlainName(name)) return undefined;
+  const key = `${SPACE}*${name.replaceAll("_", String.raw`[^a-zA-Z0-9="\x00-\x20]`)}${SPACE}*`;
+  const pattern = String.raw`(?s)\A(?:${TOKENS.join("|")})*?${key}=(?:"((?:[^"\\]|\\.)+)"|(${BARE}+)${END})`;
+  const groups = sql`extractGroups(${LINE}, ${pattern})`;
+  const value = sql`replaceAll(concat(${groups}[1], ${groups}[2]), ${"\ufffd"}, ' ')`;
+  return { has: sql`${value} != ''`, value, odd: sql`(${IS_LONG} OR position(${groups}[1], '\\\\') > 0)`, isRewritten: undefined };
+}
