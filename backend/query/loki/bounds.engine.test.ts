@@ -26,8 +26,8 @@ const LINES = Array.from({ length: 12 }, (_, index) => `n=${index} of=${"x".repe
 /** What reads one by one, in each way that there is. */
 const READ_ONE_BY_ONE = [
   ["query_range", { query: '{service_name="shop"} | logfmt | n="none"', ...RANGE }],
-  ["query_range", { query: 'sum(count_over_time({service_name="shop"} | logfmt | n > 3 [1m]))', ...RANGE, step: "60" }],
-  ["query", { query: 'quantile_over_time(0.9, {service_name="shop"} | logfmt | unwrap n [1m]) by (level)', time: RANGE.end }],
+  ["query_range", { query: 'sum(count_over_time({service_name="shop"} | logfmt --strict | n > 3 [1m]))', ...RANGE, step: "60" }],
+  ["query", { query: 'quantile_over_time(0.9, {service_name="shop"} | logfmt --strict | unwrap n [1m]) by (level)', time: RANGE.end }],
   ["detected_fields", { query: '{service_name="shop"} | logfmt | n="none"', ...RANGE }],
 ] as const;
 
