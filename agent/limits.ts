@@ -12,6 +12,16 @@ export const MAX_REASON_LENGTH = 2000;
 /** Protobuf bytes of one batch; the same data as JSON stays far below the backend's 32 MiB. */
 export const MAX_BATCH_BYTES = 4_000_000;
 
+// collector/supervision/queue-space.ts
+/** Part of the disk space, free or occupied by disk queues, that all queues together may use. */
+export const QUEUE_DISK_SHARE = 0.5;
+/** Bytes that each disk queue may hold however little space the disk has; below it, nothing new would ever be queued. */
+export const MIN_QUEUE_BYTES = 1024 * 1024;
+
+// collector/supervision/queue-file.ts
+/** Longer metadata of a disk queue is not read; it has 8 bytes for each entry that is being sent. */
+export const MAX_METADATA_BYTES = 1024 * 1024;
+
 // collector/config/fragments/otlp.ts
 /** Attributes kept of an OTLP resource; a series has at most 35 labels, and the sender's own must fit. */
 export const MAX_CLAIMED_ATTRIBUTES = 16;

@@ -137,7 +137,8 @@ export const BOTH = {
       default: "512",
       unit: "MiB",
       value: "collector.queueMib",
-      description: "Disk queue of each signal. When it is full, reading of files pauses and applications are refused.",
+      description:
+        "Disk queue of each signal; all queues together use at most half of the disk's space. When it is full, reading of files pauses and applications are refused.",
     }),
     otelcolPath: setting("OTELCOL_PATH", text, {
       description: "The collector. Default: `otelcol-contrib` on `PATH`, then the tool cache of hack/fetch-tools.ts.",

@@ -54,10 +54,15 @@ export const AGENT_LOG_EVENTS = {
   "collector.lines_already_stored": ["The collector read lines again that the backend has; they are not sent twice (LOG_LEVEL=debug).", ""],
   "collector.orphan_ended": ["A collector of an agent that was killed was still running, and is ended.", ""],
   "collector.progress_unknown": ["The collector did not report its progress (LOG_LEVEL=debug).", ""],
+  "collector.queues_resized": ["The disk space for the disk queues changed, so the collector restarts with other limits.", ""],
   "collector.receiver_recovered": ["A receiver of the collector reports no more errors.", ""],
   "collector.record_failed": [
     "The agent cannot write a file about the collector; the collector runs without it.",
     "Check the disk of STATE_DIR.",
+  ],
+  "collector.skipped_queued_again": [
+    "The collector skipped entries of a disk queue while the disk was full; they are queued again.",
+    "Free space on the disk of STATE_DIR.",
   ],
   "collector.started": ["The collector has started.", ""],
   "collector.store_check_failed": [
@@ -79,6 +84,10 @@ export const AGENT_LOG_EVENTS = {
   "collector.supervision_failed": [
     "Supervision of the collector failed because of an internal error. The agent retries.",
     "Report it with the error and its stack.",
+  ],
+  "collector.waits_for_space": [
+    "The disk is full and a disk queue holds entries, so the collector is not started: it could lose them. The agent retries.",
+    "Free space on the disk of STATE_DIR.",
   ],
   "heartbeat.failed": ["A heartbeat failed. The agent retries at the next interval.", "Check the connection to the backend."],
   "heartbeat.recovered": ["Heartbeats succeed again.", ""],

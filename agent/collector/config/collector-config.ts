@@ -79,6 +79,10 @@ export const FILES_TOKEN_VARIABLE = "ATHEROPS_FILES_TOKEN";
 export const KUBECONFIG_VARIABLE = "KUBECONFIG";
 /** Where a collector of the cluster's events begins; empty: with what happens from its start on. */
 export const EVENTS_FROM_VARIABLE = "ATHEROPS_EVENTS_FROM";
+/** Bytes that each disk queue may hold, if the disk has too little space for the configured size (supervision/queue-space.ts). */
+export const QUEUE_BYTES_VARIABLE = "ATHEROPS_QUEUE_BYTES";
+/** `queue_size` of our exporters; the group is the configured size. */
+export const QUEUE_SIZE = new RegExp(`^\\$\\{env:${QUEUE_BYTES_VARIABLE}:-(\\d+)\\}$`);
 /** Needed by the collector's own expansion, so it must survive escaping. */
 export const EXPANDED = [HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE, FILES_TOKEN_VARIABLE, KUBECONFIG_VARIABLE, EVENTS_FROM_VARIABLE].map(
   (name) => `\${env:${name}}`,
@@ -201,7 +205,7 @@ function exporter({ proxy, queueBytes }: CommonInput, body: Component, blocks: b
       enabled: true,
       storage: QUEUE_STORAGE,
       sizer: "bytes",
-      queue_size: queueBytes,
+      queue_size: `\${env:${QUEUE_BYTES_VARIABLE}:-${queueBytes}}`,
       num_consumers: 4,
       block_on_overflow: blocks,
       batch: { sizer: "bytes", max_size: MAX_BATCH_BYTES, ...(blocks ? GATHERED : AS_HANDED_OVER) },

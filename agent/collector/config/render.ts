@@ -1,7 +1,7 @@
 // The configuration as YAML, with the operator's own file merged over it. Invariants: a value of ours is literal (the collector would
 // expand `$`); the merged result sends telemetry by our exporters only, unless the operator said otherwise.
 import { parseDocument, stringify } from "yaml";
-import { EXPANDED, EXPORTERS, type CollectorConfig } from "./collector-config.ts";
+import { EXPANDED, EXPORTERS, QUEUE_SIZE, type CollectorConfig } from "./collector-config.ts";
 
 /** The operator's configuration cannot be used; the message says why and what to do. */
 export class CollectorConfigError extends Error {
@@ -135,7 +135,10 @@ function refuseOtherExporters(merged: Tree, ours: Tree): void {
 
 /** `$` doubled in every string, except where the collector shall expand our own variables. */
 function escaped(value: unknown): unknown {
-  if (typeof value === "string") return EXPANDED.some((variable) => value.endsWith(variable)) ? value : value.replaceAll("$", "$$$$");
+  if (typeof value === "string") {
+    const isExpanded = QUEUE_SIZE.test(value) || EXPANDED.some((variable) => value.endsWith(variable));
+    return isExpanded ? value : value.replaceAll("$", "$$$$");
+  }
   if (Array.isArray(value)) return value.map((item) => escaped(item));
   if (isTree(value)) return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, escaped(item)]));
   return value;

@@ -43,22 +43,36 @@ export async function damageOf(path: string, signal?: AbortSignal): Promise<stri
   return stopOf(path, { signal });
 }
 
-/**
- * Whether the file of a disk queue holds something that waits: such entries have numbers for keys (exporterhelper v0.149,
- * persistent_queue.go). True also of a damaged file, which may. Throws as `damageOf` does.
- */
-export async function holdsQueued(path: string): Promise<boolean> {
-  return (await stopOf(path, { onKey: refuseEntry })) !== undefined;
+/** An entry that is no bucket. */
+export interface Entry {
+  readonly key: Buffer;
+  /** Position of its value in the file. */
+  readonly valueAt: number;
+  readonly valueBytes: number;
 }
 
-function refuseEntry(key: Buffer): void {
-  if (/^\d+$/.test(key.toString("latin1"))) throw new Damage("it holds something");
+export interface PageUse {
+  readonly pageBytes: number;
+  /** Pages in use; the others below `endPage` are free. */
+  readonly used: ReadonlySet<number>;
+  /** The first page that no transaction has allocated yet. */
+  readonly endPage: number;
+  /** Bytes of the largest page with its overflow. */
+  readonly largestBytes: number;
+}
+
+/** Calls `onEntry` for each entry without reading values. Undefined for an empty or damaged file. Throws as `damageOf` does. */
+export async function readEntries(path: string, onEntry: (entry: Entry) => void): Promise<PageUse | undefined> {
+  let use: PageUse | undefined;
+  const damage = await stopOf(path, { onEntry, onEnd: (pages) => (use = pages) });
+  return damage === undefined ? use : undefined;
 }
 
 interface WalkOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Told of each entry that is no bucket; a Damage that it throws ends the walk. */
-  readonly onKey?: (key: Buffer) => void;
+  /** If set, values are not read. */
+  readonly onEntry?: (entry: Entry) => void;
+  readonly onEnd?: (use: PageUse) => void;
 }
 
 /** Why a walk of the whole file came to no end. */
@@ -66,7 +80,9 @@ async function stopOf(path: string, options: WalkOptions): Promise<string | unde
   const file = await open(path, "r");
   try {
     const { size } = await file.stat();
-    if (size > 0) await new Walk(file, size, await readMeta(file, size), options).run();
+    if (size === 0) return undefined;
+    const pages = await new Walk(file, size, await readMeta(file, size), options).run();
+    options.onEnd?.(pages);
     return undefined;
   } catch (error) {
     if (error instanceof Damage) return error.message;
@@ -123,6 +139,7 @@ class Walk {
   readonly #seen = new Set<number>();
   readonly #open: Visit[] = [];
   readonly #options: WalkOptions;
+  #largestBytes = 0;
 
   constructor(file: FileHandle, size: number, meta: Meta, options: WalkOptions) {
     this.#file = file;
@@ -132,8 +149,10 @@ class Walk {
     this.#open.push({ page: meta.root, from: undefined, to: undefined, isRoot: true });
   }
 
-  async run(): Promise<void> {
+  async run(): Promise<PageUse> {
     for (let visit = this.#open.pop(); visit; visit = this.#open.pop()) await this.#visit(visit);
+    const { pageSize, end } = this.#meta;
+    return { pageBytes: pageSize, used: this.#seen, endPage: end, largestBytes: this.#largestBytes };
   }
 
   async #visit(visit: Visit): Promise<void> {
@@ -149,7 +168,9 @@ class Walk {
     const length = (overflow + 1) * pageSize;
     if (at + length > this.#size) throw new Damage(`it ends within page ${page}`);
     this.#use(page, overflow);
-    for (let from = at + pageSize; from < at + length; from += PART) await this.#read(from, Math.min(PART, at + length - from));
+    this.#largestBytes = Math.max(this.#largestBytes, length);
+    const readUntil = this.#options.onEntry ? at : at + length;
+    for (let from = at + pageSize; from < readUntil; from += PART) await this.#read(from, Math.min(PART, readUntil - from));
     await this.#elements(visit, flags, count, at, length, bytes);
   }
 
@@ -186,8 +207,9 @@ class Walk {
       if (isLeaf) {
         const isBucket = (table.readUInt32LE(element) & BUCKET_ENTRY) !== 0;
         if (visit.isRoot && !isBucket) throw new Damage(`entry ${i} of page ${visit.page} is overwritten`);
-        if (isBucket) this.#bucket(visit.page, await bytes(position + keySize, Math.min(valueSize, this.#meta.pageSize)));
-        else this.#options.onKey?.(key);
+        const valueAt = at + position + keySize;
+        if (isBucket) this.#bucket(visit.page, await bytes(position + keySize, Math.min(valueSize, this.#meta.pageSize)), valueAt);
+        else this.#options.onEntry?.({ key, valueAt, valueBytes: valueSize });
       } else if (last) this.#open.push({ page: last.child, from: last.key, to: key, isRoot: visit.isRoot });
       last = { key, child: isLeaf ? 0 : Number(table.readBigUInt64LE(element + 8)) };
     }
@@ -195,20 +217,20 @@ class Walk {
   }
 
   /** A small one, whose first page is 0, lies in the entry itself. */
-  #bucket(page: number, entry: Buffer): void {
+  #bucket(page: number, entry: Buffer, entryAt: number): void {
     if (entry.length < PAGE_HEAD) throw new Damage(`an entry of page ${page} is overwritten`);
     const root = Number(entry.readBigUInt64LE(0));
     if (root !== 0) this.#open.push({ page: root, from: undefined, to: undefined, isRoot: false });
-    else this.#smallBucket(page, entry.subarray(BUCKET_HEAD));
+    else this.#smallBucket(page, entry.subarray(BUCKET_HEAD), entryAt + BUCKET_HEAD);
   }
 
-  #smallBucket(page: number, leaf: Buffer): void {
+  #smallBucket(page: number, leaf: Buffer, leafAt: number): void {
     const count = leaf.length < PAGE_HEAD ? Number.POSITIVE_INFINITY : leaf.readUInt16LE(10);
     if (PAGE_HEAD + count * ELEMENT > leaf.length) throw new Damage(`an entry of page ${page} is overwritten`);
     for (let at = PAGE_HEAD; at < PAGE_HEAD + count * ELEMENT; at += ELEMENT) {
       const [from, keySize, valueSize] = [at + leaf.readUInt32LE(at + 4), leaf.readUInt32LE(at + 8), leaf.readUInt32LE(at + 12)];
       if (keySize === 0 || from + keySize + valueSize > leaf.length) throw new Damage(`an entry of page ${page} is overwritten`);
-      this.#options.onKey?.(leaf.subarray(from, from + keySize));
+      this.#options.onEntry?.({ key: leaf.subarray(from, from + keySize), valueAt: leafAt + from + keySize, valueBytes: valueSize });
     }
   }
 }

@@ -55,7 +55,7 @@ function sleeper(config: string): ChildProcess {
 }
 
 /** Kills an agent that guards the collector, and answers the signal that the collector then ends with. */
-async function killAgentOf(collector: ChildProcess): Promise<unknown> {
+async function killAgentOf(collector: ChildProcess, afterwards?: () => void): Promise<unknown> {
   await once(collector, "spawn");
   const guard = fileURLToPath(new URL("process.ts", import.meta.url));
   const script = `import("${guard}").then(({ guardCollector }) => {
@@ -66,6 +66,7 @@ async function killAgentOf(collector: ChildProcess): Promise<unknown> {
   await once(agent.stdout, "data");
   const ended = once(collector, "exit");
   agent.kill("SIGKILL");
+  afterwards?.();
   return (await ended)[1];
 }
 
@@ -75,8 +76,8 @@ test("an agent that is killed takes its collector with it", async () => {
 
 test("and no process that runs with another configuration", async () => {
   const other = sleeper("another.yaml");
-  setTimeout(() => other.kill("SIGTERM"), 3000);
-  expect(await killAgentOf(other)).toBe("SIGTERM");
+  const signal = killAgentOf(other, () => setTimeout(() => other.kill("SIGTERM"), 3000));
+  expect(await signal).toBe("SIGTERM");
 });
 
 test("a guard that is disposed ends, and kills nothing", async () => {

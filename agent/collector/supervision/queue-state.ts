@@ -13,21 +13,31 @@ export interface Rejection {
 }
 
 const REJECTED = /^\{.*"Exporting failed\. Rejecting data/;
+/** The collector could not read or delete an entry, and goes on with the next. */
+const SKIPPED = /^\{.*"(Failed updating currently dispatched items|Error deleting item from queue)/;
+const NO_SPACE = "no space left on device";
 const SIGNALS: readonly string[] = ["metrics", "logs", "traces"] satisfies Signal[];
 /** The collector tries again after 5 s at most. */
 const OVER_AFTER_MS = 60_000;
 
 export class Rejections {
   readonly #bySignal = new Map<string, Rejection>();
+  #skips = false;
+
+  /** True if the collector skipped entries of a queue, which it sends only after its next start. */
+  get skips(): boolean {
+    return this.#skips;
+  }
 
   /** `line`: of the collector's log. */
   note(line: string, nowMs = Date.now()): void {
+    if (SKIPPED.test(line) && line.includes(NO_SPACE)) this.#skips = true;
     if (!REJECTED.test(line)) return;
     const { error, signal } = fieldsOf(line);
     // Any other cause is one of an entry, and the proxy's record of the signal has it.
-    if (!error.includes("no space left on device") || !SIGNALS.includes(signal)) return;
+    if (!error.includes(NO_SPACE) || !SIGNALS.includes(signal)) return;
     const before = this.current(nowMs).get(signal as Signal);
-    this.#bySignal.set(signal, { sinceMs: before?.sinceMs ?? nowMs, lastMs: nowMs, error: "no space left on device" });
+    this.#bySignal.set(signal, { sinceMs: before?.sinceMs ?? nowMs, lastMs: nowMs, error: NO_SPACE });
   }
 
   current(nowMs = Date.now()): ReadonlyMap<Signal, Rejection> {

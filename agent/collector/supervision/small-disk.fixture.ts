@@ -30,6 +30,10 @@ export class SmallDisk implements Disposable {
     rmSync(this.#ballast, { force: true });
   }
 
+  grow(size: string): void {
+    execFileSync("mount", ["-o", `remount,size=${size}`, this.path]);
+  }
+
   /** As a kernel does that found an error in the file system. */
   readOnly(): void {
     execFileSync("mount", ["-o", "remount,ro", this.path]);

@@ -1,14 +1,13 @@
 import { randomBytes } from "node:crypto";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync, existsSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readSettings } from "../../settings.ts";
-import { blamesStore, reportEmptied, setAsideDamaged, removeEmptyQueues } from "./stores.ts";
+import { blamesStore, reportEmptied, setAsideDamaged } from "./stores.ts";
 import { configFromSettings } from "../config/config-from-settings.ts";
 import { canMount, SmallDisk } from "./small-disk.fixture.ts";
-import { store } from "./bbolt-file.fixture.ts";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { StateDirError } from "../../state/lock.ts";
 import { ConfigFiles } from "./config-files.ts";
@@ -118,50 +117,6 @@ describe("a line of the collector", () => {
     'failed to start "otlp" receiver: listen tcp 127.0.0.1:4317: bind: address already in use',
     "write /state/queue/exporter_otlp_http_files_logs: no space left on device",
   ])("does not: %s", (line) => expect(blamesStore(line)).toBe(false));
-});
-
-describe("an empty disk queue", () => {
-  let folder: string;
-  let said: string[];
-  const log = pino({}, { write: (line: string) => void said.push((JSON.parse(line) as { msg: string }).msg) });
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), "atherops-queues-"));
-    mkdirSync(join(folder, "queue"));
-    said = [];
-  });
-  afterEach(() => rmSync(folder, { recursive: true }));
-
-  const file = (name: string): string => join(folder, "queue", name);
-
-  async function remove(): Promise<void> {
-    await removeEmptyQueues(JSON.stringify({ extensions: { "file_storage/queue": { directory: join(folder, "queue") } } }), log);
-  }
-
-  test("the large file of an empty queue is removed", async () => {
-    writeFileSync(file("exporter_otlp_http_files_logs"), store("ri"));
-    await remove();
-    expect(existsSync(file("exporter_otlp_http_files_logs"))).toBe(false);
-    expect(said).toEqual(["removed the file of an empty disk queue"]);
-  });
-
-  test.each([
-    ["holds an entry", "exporter_a", store("7")],
-    ["may hold one, because it is damaged", "exporter_a", Buffer.alloc(3_000_000, 1)],
-    ["is small", "exporter_a", Buffer.alloc(32_768)],
-    ["was quarantined", "exporter_a.damaged", store("ri")],
-    ["is no queue", "receiver_filelog_files", store("ri")],
-  ])("a file that %s stays", async (_, name, content) => {
-    writeFileSync(file(name), content);
-    await remove();
-    expect(existsSync(file(name))).toBe(true);
-  });
-
-  test("a configuration that is none removes nothing and throws nothing", async () => {
-    writeFileSync(file("exporter_a"), store("ri"));
-    await removeEmptyQueues("{{", log);
-    await removeEmptyQueues("extensions: {}", log);
-    expect(existsSync(file("exporter_a"))).toBe(true);
-  });
 });
 
 test("a configuration that was judged and cannot be put in its place is an error that says what to do", async () => {

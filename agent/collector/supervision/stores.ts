@@ -1,12 +1,10 @@
-// Repairs the files of the collector's stores (disk queues, offsets) before it starts: quarantines damaged files as `<file>.damaged`, and
-// removes large files of empty queues, which the collector cannot compact on a full disk. Invariants: no collector runs meanwhile; a file
-// is quarantined only if the collector's log blames a store and the file itself is damaged; a queue that may hold an entry stays.
+// Quarantines damaged files of the collector's stores (disk queues, offsets) as `<file>.damaged` before it starts. Invariants: no collector
+// runs meanwhile; a file is quarantined only if the collector's log blames a store and the file itself is damaged.
 import { readdirSync, renameSync, rmSync, statfsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { parse } from "yaml";
 import type { Log } from "../../log.ts";
-import { damageOf, holdsQueued } from "./bbolt-file.ts";
-import { QUEUE_STORAGE } from "../config/collector-config.ts";
+import { damageOf } from "./bbolt-file.ts";
 
 const ASIDE = ".damaged";
 /** What the store below answers when it opens a file, and its name in the trace of a panic, or of a read beyond the end of a file. */
@@ -125,42 +123,4 @@ function lostWith(name: string, { exporters, receivers }: Config): string {
   return receiver.start_at === "beginning"
     ? `${places} It reads them again from the beginning: no line is lost, and lines that were sent before arrive twice.`
     : `${places} It goes on at their ends: lines written since the collector ended are skipped.`;
-}
-
-/** Smaller ones are not worth a look: a new file has 32 KiB. */
-const MIN_BYTES = 1024 * 1024;
-
-/** `config`: YAML that a collector is about to run with. Never throws. */
-export async function removeEmptyQueues(config: string, log: Log): Promise<void> {
-  const folder = queueFolder(config);
-  for (const name of folder === undefined ? [] : listQueues(folder)) {
-    const file = join(folder ?? "", name);
-    try {
-      const { size } = statSync(file);
-      if (size < MIN_BYTES || (await holdsQueued(file))) continue;
-      rmSync(file);
-      log.info({ event: "collector.empty_queue_removed", file, bytes: size }, "removed the file of an empty disk queue");
-    } catch (error) {
-      // Safe: the collector starts with the file as it is.
-      log.warn({ event: "collector.empty_queue_kept", file, err: (error as Error).message }, "cannot look into a disk queue");
-    }
-  }
-}
-
-function queueFolder(config: string): string | undefined {
-  try {
-    const { extensions } = parse(config) as { extensions: Record<string, { directory?: string } | undefined> };
-    return extensions[QUEUE_STORAGE]?.directory?.replaceAll("$$", "$");
-  } catch {
-    // Safe: the collector itself reports what is wrong with its configuration.
-    return undefined;
-  }
-}
-
-function listQueues(folder: string): string[] {
-  try {
-    return readdirSync(folder).filter((name) => name.startsWith("exporter_") && !/\.(damaged|backup)$/.test(name));
-  } catch {
-    return [];
-  }
 }

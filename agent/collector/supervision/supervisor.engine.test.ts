@@ -119,7 +119,13 @@ describe("the supervisor", () => {
       .split("\0")
       .map((entry) => entry.split("=")[0]);
     expect(new Set(names.filter(Boolean))).toEqual(
-      new Set(["ATHEROPS_COLLECTOR_HEALTH_PORT", "ATHEROPS_COLLECTOR_METRICS_PORT", "ATHEROPS_FILES_TOKEN", "GOMEMLIMIT"]),
+      new Set([
+        "ATHEROPS_COLLECTOR_HEALTH_PORT",
+        "ATHEROPS_COLLECTOR_METRICS_PORT",
+        "ATHEROPS_FILES_TOKEN",
+        "ATHEROPS_QUEUE_BYTES",
+        "GOMEMLIMIT",
+      ]),
     );
   });
 

@@ -3,11 +3,13 @@
 // lives; restarts after crashes back off exponentially with jitter and start over after a healthy minute; one that says nothing any more
 // is ended; a disk that is full or read-only keeps nothing that runs from running, and a damaged file of a store not the rest from starting.
 import { backoffOf, Loop, pause } from "../../../common/loop.ts";
-import { reportEmptied, setAsideDamaged, removeEmptyQueues } from "./stores.ts";
+import { reportEmptied, setAsideDamaged } from "./stores.ts";
 import { ConfigFiles } from "./config-files.ts";
 import { endOrphan, forgetChild, noteChild } from "./orphan.ts";
 import { CollectorProcess, type CollectorProcessOptions } from "./process.ts";
+import { QueueSpace } from "./queue-space.ts";
 import type { Rejection } from "./queue-state.ts";
+import { QUEUE_BYTES_VARIABLE } from "../config/collector-config.ts";
 import { CollectorConfigError } from "../config/render.ts";
 import type { Signal } from "../../settings.ts";
 import { NoVerdictError, validateCollectorConfig } from "./validate.ts";
@@ -31,6 +33,8 @@ export interface SupervisorTiming {
   readonly askEveryMs: number;
   /** So many questions in a row without an answer, and it is hung. Counted, not timed: a machine that stood still asks no question. */
   readonly hungAfter: number;
+  /** How often the rejections of the disk queues are read; their disk space is read every `askEveryMs`. */
+  readonly queuesEveryMs: number;
 }
 
 export const SUPERVISOR_TIMING: SupervisorTiming = {
@@ -40,7 +44,12 @@ export const SUPERVISOR_TIMING: SupervisorTiming = {
   readyWithinMs: 60_000,
   askEveryMs: 10_000,
   hungAfter: 6,
+  queuesEveryMs: 1000,
 };
+
+/** A running collector is started again if the space for its queues changed by this factor. */
+const RESIZE_FACTOR = 2;
+const MAX_SPACE_WAIT_MS = 15_000;
 
 export interface CollectorStatus {
   readonly state: "stopped" | "starting" | "running" | "waiting";
@@ -229,15 +238,19 @@ export class Supervisor implements AsyncDisposable {
   async #live(signal: AbortSignal): Promise<number> {
     this.#set({ state: "starting", pid: null });
     this.#options.onStart?.();
-    if (this.#config !== undefined) await removeEmptyQueues(this.#config, this.#options.log);
-    const child = await CollectorProcess.start({ ...this.#options, configFile: this.#files.path }, signal);
-    this.#process = child;
     const readiness = this.#readiness;
+    const queues = new QueueSpace(this.#config ?? "");
+    const noSpace = await queues.prepare(this.#options.log);
+    if (noSpace !== undefined) return this.#waitForSpace(noSpace, readiness);
+    const queueBytes = queues.claimBytes();
+    const env = { ...this.#options.env, ...(queueBytes !== undefined && { [QUEUE_BYTES_VARIABLE]: String(queueBytes) }) };
+    const child = await CollectorProcess.start({ ...this.#options, env, configFile: this.#files.path }, signal);
+    this.#process = child;
     const files = this.#files;
     if (signal.aborted) await child.stop();
     else this.#noteIfPossible("which process is the collector", () => files.onDisk(() => noteChild(files.noteFile, child.pid)));
     this.#set({ pid: child.pid });
-    const { ended, wasHealthy } = await this.#watch(child, readiness);
+    const { ended, wasHealthy } = await this.#watch(child, readiness, queues);
     const exit = await child.exited;
     this.#process = undefined;
     // Safe when it stays: it names a process that is gone.
@@ -256,7 +269,7 @@ export class Supervisor implements AsyncDisposable {
   }
 
   /** Until it ended. One that does not get ready in time, or says nothing any more, is ended here, and `ended` says so. */
-  async #watch(child: CollectorProcess, readiness: Readiness): Promise<Watched> {
+  async #watch(child: CollectorProcess, readiness: Readiness, queues: QueueSpace): Promise<Watched> {
     const deadline = AbortSignal.timeout(this.#timing.readyWithinMs);
     if (!(await child.ready(deadline))) {
       if (!deadline.aborted) return { ended: undefined, wasHealthy: false };
@@ -271,23 +284,62 @@ export class Supervisor implements AsyncDisposable {
     const config = this.#config;
     if (config !== undefined) this.#noteIfPossible("the configuration that runs", () => this.#files.noteGood(config));
     readiness.resolve(true);
-    const ended = await this.#untilHung(child);
-    return { ended, wasHealthy: performance.now() - readyAt >= this.#timing.healthyAfterMs };
+    const gone = new AbortController();
+    void child.exited.finally(() => gone.abort());
+    const [hung, noSpace] = await Promise.all([this.#untilHung(child, gone.signal), this.#untilResized(child, queues, gone.signal)]);
+    return { ended: hung ?? noSpace, wasHealthy: performance.now() - readyAt >= this.#timing.healthyAfterMs };
+  }
+
+  /**
+   * Ends the collector if its queues must be repaired, or if the disk has other space for them: both need a start. Answers why, if it
+   * must be repaired; undefined if it ended otherwise.
+   */
+  async #untilResized(child: CollectorProcess, queues: QueueSpace, gone: AbortSignal): Promise<string | undefined> {
+    const { queuesEveryMs, askEveryMs } = this.#timing;
+    for (let pass = 1; !gone.aborted; pass++) {
+      await pause(queuesEveryMs, gone);
+      if (gone.aborted) return undefined;
+      const { skips } = child.rejections;
+      const isFull = child.rejections.current().size > 0;
+      const growth = isFull || pass % Math.ceil(askEveryMs / queuesEveryMs) === 0 ? queues.growth() : 1;
+      if (skips || (isFull && growth < 1)) {
+        // On TERM it would drop the lines that it cannot queue, and remember them as read.
+        child.kill();
+        return "no space left on device: the collector starts again, to send what it skipped and to queue less";
+      }
+      if (growth >= RESIZE_FACTOR || growth <= 1 / RESIZE_FACTOR) {
+        this.#options.log.info(
+          { event: "collector.queues_resized", growth },
+          "restarting the collector: the disk space for its queues changed",
+        );
+        await child.stop();
+      }
+    }
+    return undefined;
   }
 
   /** Undefined when it ended by itself. A hung one is killed: asked to end, it would not hear it. */
-  async #untilHung(child: CollectorProcess): Promise<string | undefined> {
+  async #untilHung(child: CollectorProcess, gone: AbortSignal): Promise<string | undefined> {
     const { askEveryMs, hungAfter } = this.#timing;
-    const gone = new AbortController();
-    void child.exited.finally(() => gone.abort());
     for (let unanswered = 0; unanswered < hungAfter;) {
-      await pause(askEveryMs, gone.signal);
-      if (gone.signal.aborted) return undefined;
+      await pause(askEveryMs, gone);
+      if (gone.aborted) return undefined;
       unanswered = (await child.answers(askEveryMs)) ? 0 : unanswered + 1;
     }
-    if (gone.signal.aborted) return undefined;
+    if (gone.aborted) return undefined;
     child.kill();
     return `hung: it did not answer ${hungAfter} times in a row, ${(askEveryMs * hungAfter) / 1000} s or longer; it was killed`;
+  }
+
+  /** The disk is full, and a collector that cannot write to its queues could lose entries. Answers how long to wait. */
+  #waitForSpace(reason: string, readiness: Readiness): number {
+    if (this.#status.lastError !== reason)
+      this.#options.log.error({ event: "collector.waits_for_space", reason }, "the disk is full: the collector starts once there is space");
+    this.#set({ state: "waiting", pid: null, lastError: reason });
+    this.#failures++;
+    const { firstBackoffMs, maxBackoffMs } = this.#timing;
+    readiness.resolve(false);
+    return backoffOf(this.#failures, [firstBackoffMs, Math.min(maxBackoffMs, MAX_SPACE_WAIT_MS)], this.#options.random);
   }
 
   /** Answers how long to wait. */

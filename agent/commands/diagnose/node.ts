@@ -10,6 +10,7 @@ import { logFileRules } from "../../collector/files/log-paths.ts";
 import { surveyLogFiles } from "../../collector/files/log-tree.ts";
 import { adviceForLink, linkToNowhere, POD_LOGS } from "../../collector/files/pod-log-links.ts";
 import { validateCollectorConfig } from "../../collector/supervision/validate.ts";
+import { QUEUE_DISK_SHARE } from "../../limits.ts";
 import { COLLECTOR_VERSION, type HostSettings, type Settings } from "../../settings.ts";
 import type { StateStatus } from "../../state/state-dir.ts";
 import { codeOf, type Finding, messageOf } from "./check.ts";
@@ -33,13 +34,13 @@ export async function checkDisk({ stateDir, queueMib, signals }: Pick<Settings, 
   const freeMib = Math.floor((bavail * bsize) / MIB);
   // Log files have a queue of their own, separate from the applications' logs.
   const wantedMib = queueMib * (signals.length + Number(signals.includes("logs")));
-  const detail = `${freeMib} MiB free at ${stateDir}, its queues may take ${wantedMib} MiB`;
+  const detail = `${freeMib} MiB free at ${stateDir}, its queues may take ${wantedMib} MiB, but at most half of the free space`;
   if (freeMib < FULL_MIB) {
     const advice = "free space on this disk now: nothing can be queued, and the collector cannot note which lines it has sent";
     return [{ name, status: "fail", detail: `full: ${detail}`, advice }];
   }
-  if (freeMib >= wantedMib) return [{ name, status: "ok", detail }];
-  const advice = "free space, or set QUEUE_MIB (chart: collector.queueMib) lower: on a full disk nothing more can be queued in an outage";
+  if (freeMib * QUEUE_DISK_SHARE >= wantedMib) return [{ name, status: "ok", detail }];
+  const advice = "free space, or set QUEUE_MIB (chart: collector.queueMib) lower: less than it says can be queued in an outage";
   return [{ name, status: "warn", detail, advice }];
 }
 

@@ -1,0 +1,133 @@
+// The file of one disk queue as the collector stores it (exporterhelper v0.149, persistent_queue.go and meta.proto): entries have numbers
+// for keys, and the key `qmv0` has the read index, the write index and the entries that are being sent. If the disk is full, a failed read
+// makes the collector skip an entry: it stays in the file below the read index, and the collector never sends it. `rewind` moves the read
+// index back. Invariant: no collector uses the file meanwhile.
+import { open } from "node:fs/promises";
+import { MAX_METADATA_BYTES } from "../../limits.ts";
+import { type PageUse, readEntries } from "./bbolt-file.ts";
+
+const METADATA_KEY = "qmv0";
+/** Fields of PersistentMetadata. */
+const FIELD = { bytes: 2, readIndex: 3, dispatched: 5 };
+const WIRE = { fixed64: 1, lengthDelimited: 2 };
+
+export interface QueueFile {
+  readonly path: string;
+  readonly entries: number;
+  /** Bytes of all entries. */
+  readonly bytes: number;
+  readonly lowestIndex: number;
+  /** Entries below the read index that are not being sent: the collector skipped them. */
+  readonly skipped: number;
+  readonly pages: PageUse;
+  readonly metadata: Metadata | undefined;
+}
+
+interface Metadata {
+  readonly value: Buffer;
+  readonly valueAt: number;
+  readonly readIndex: number;
+  readonly dispatched: readonly number[];
+  /** Positions of fixed64 fields within the value. */
+  readonly positions: ReadonlyMap<number, number>;
+  /** Where the list of entries that are being sent begins and ends, with its tag. */
+  readonly list: readonly [number, number] | undefined;
+}
+
+/** Undefined for an empty or damaged file. Throws if the file cannot be read. */
+export async function readQueueFile(path: string): Promise<QueueFile | undefined> {
+  const indexes: number[] = [];
+  let bytes = 0;
+  let metadataAt: { valueAt: number; valueBytes: number } | undefined;
+  const pages = await readEntries(path, ({ key, valueAt, valueBytes }) => {
+    const name = key.toString("latin1");
+    if (name === METADATA_KEY) metadataAt = { valueAt, valueBytes };
+    if (!/^\d+$/.test(name)) return;
+    indexes.push(Number(name));
+    bytes += valueBytes;
+  });
+  if (!pages) return undefined;
+  const metadata = metadataAt && (await readMetadata(path, metadataAt.valueAt, metadataAt.valueBytes));
+  const sending = new Set(metadata?.dispatched);
+  const skipped = indexes.filter((index) => metadata && index < metadata.readIndex && !sending.has(index)).length;
+  const lowestIndex = indexes.reduce((lowest, index) => Math.min(lowest, index), Number.POSITIVE_INFINITY);
+  return { path, entries: indexes.length, bytes, lowestIndex, skipped, pages, metadata };
+}
+
+/**
+ * Makes the collector send every entry of the file, in the order in which they came: the read index becomes the lowest index, and no entry
+ * counts as being sent. The backend and the proxy recognise what was delivered before.
+ */
+export async function rewind({ path, metadata, lowestIndex, bytes }: QueueFile): Promise<void> {
+  const readIndexAt = metadata?.positions.get(FIELD.readIndex);
+  if (!metadata || readIndexAt === undefined || lowestIndex >= metadata.readIndex) return;
+  const value = Buffer.from(metadata.value);
+  value.writeBigUInt64LE(BigInt(lowestIndex), readIndexAt);
+  const bytesAt = metadata.positions.get(FIELD.bytes);
+  if (bytesAt !== undefined) value.writeBigUInt64LE(BigInt(bytes), bytesAt);
+  if (metadata.list) emptyList(value.subarray(...metadata.list));
+  const file = await open(path, "r+");
+  try {
+    await file.write(value, 0, value.length, metadata.valueAt);
+    await file.datasync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Replaces a packed list by empty ones of the same length in all: two bytes each, and one of three if the length is odd. */
+function emptyList(list: Buffer): void {
+  const tag = (FIELD.dispatched << 3) | WIRE.lengthDelimited;
+  const isOdd = list.length % 2 === 1;
+  if (isOdd) list.set([tag, 0x80, 0]);
+  for (let at = isOdd ? 3 : 0; at < list.length; at += 2) list.set([tag, 0], at);
+}
+
+async function readMetadata(path: string, valueAt: number, valueBytes: number): Promise<Metadata | undefined> {
+  if (valueBytes > MAX_METADATA_BYTES) return undefined;
+  const value = Buffer.alloc(valueBytes);
+  const file = await open(path, "r");
+  try {
+    await file.read(value, 0, valueBytes, valueAt);
+  } finally {
+    await file.close();
+  }
+  return parseMetadata(value, valueAt);
+}
+
+/** Undefined if it is of another format. */
+function parseMetadata(value: Buffer, valueAt: number): Metadata | undefined {
+  const positions = new Map<number, number>();
+  const dispatched: number[] = [];
+  let list: [number, number] | undefined;
+  let at = 0;
+  while (at < value.length) {
+    const tag = value[at] ?? 0;
+    const [field, wire] = [tag >> 3, tag & 7];
+    if (wire === WIRE.fixed64 && at + 9 <= value.length) {
+      positions.set(field, at + 1);
+      at += 9;
+    } else if (wire === WIRE.lengthDelimited && field === FIELD.dispatched) {
+      const [length, from] = readVarint(value, at + 1);
+      const end = from + length;
+      if (end > value.length || length % 8 !== 0 || (list && list[1] !== at)) return undefined;
+      for (let item = from; item < end; item += 8) dispatched.push(Number(value.readBigUInt64LE(item)));
+      list = [list?.[0] ?? at, end];
+      at = end;
+    } else return undefined;
+  }
+  const readIndexAt = positions.get(FIELD.readIndex);
+  const readIndex = readIndexAt === undefined ? 0 : Number(value.readBigUInt64LE(readIndexAt));
+  return { value, valueAt, readIndex, dispatched, positions, list };
+}
+
+/** Answers the value and the position after it. */
+function readVarint(bytes: Buffer, from: number): [number, number] {
+  let value = 0;
+  for (let at = from; at < Math.min(bytes.length, from + 4); at++) {
+    const byte = bytes[at] ?? 0;
+    value += (byte & 0x7f) * 2 ** (7 * (at - from));
+    if (byte < 0x80) return [value, at + 1];
+  }
+  return [Number.POSITIVE_INFINITY, from];
+}

@@ -1,0 +1,177 @@
+// Keeps the collector's disk queues usable on a small or full disk. The queues may use a share of the space, so that they never fill the
+// disk themselves. Before each start of the collector, large files of empty queues are removed, entries that it skipped on a full disk are
+// queued again, and a queue with entries gets the space that sending them needs. Invariant: no collector runs while files are changed.
+import { existsSync, readdirSync, rmSync, statfsSync, statSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { parse } from "yaml";
+import type { Log } from "../../log.ts";
+import { EXPORTERS, QUEUE_SIZE, QUEUE_STORAGE } from "../config/collector-config.ts";
+import { MIN_QUEUE_BYTES, QUEUE_DISK_SHARE } from "../../limits.ts";
+import { type QueueFile, readQueueFile, rewind } from "./queue-file.ts";
+
+interface Config {
+  readonly extensions?: Record<string, { directory?: string } | null>;
+  readonly exporters?: Record<string, { sending_queue?: { queue_size?: unknown } } | null>;
+  readonly service?: { pipelines?: Record<string, { exporters?: readonly string[] }> };
+}
+
+/** A smaller file is not worth removing: a new one has 32 KiB. */
+const MIN_REMOVED_BYTES = 1024 * 1024;
+/** A transaction that deletes an entry writes up to four leaves again, and a few small pages. */
+const LEAVES_PER_TRANSACTION = 4;
+const SMALL_PAGES_PER_TRANSACTION = 32;
+/** Of `stat`. */
+const BLOCK_BYTES = 512;
+
+/** The disk queues of one configuration. */
+export class QueueSpace {
+  readonly #folder: string | undefined;
+  /** Undefined if the operator's own configuration sets the size. */
+  readonly #configuredBytes: number | undefined;
+  readonly #queues: number;
+  #claimedBytes: number | undefined;
+
+  /** `config`: YAML that a collector is about to run with. Never throws. */
+  constructor(config: string) {
+    const parsed = parseConfig(config);
+    this.#folder = parsed.extensions?.[QUEUE_STORAGE]?.directory?.replaceAll("$$", "$");
+    this.#configuredBytes = configuredBytes(parsed);
+    this.#queues = Math.max(1, countQueues(parsed));
+  }
+
+  /** Answers why the collector must not be started yet; undefined if it may. Never throws. */
+  async prepare(log: Log): Promise<string | undefined> {
+    for (const file of this.#files()) {
+      try {
+        const queue = await readQueueFile(file);
+        if (queue && !(await prepare(queue, log))) return `no space left on device: ${file} needs space to send its entries`;
+      } catch (error) {
+        // Safe: the collector starts with the file as it is.
+        log.warn({ event: "collector.empty_queue_kept", file, err: (error as Error).message }, "cannot read a disk queue");
+      }
+    }
+    return undefined;
+  }
+
+  /** The bytes that each queue may hold from now on; undefined if that is not known or not ours to set. Never throws. */
+  claimBytes(): number | undefined {
+    this.#claimedBytes = this.#shareBytes();
+    return this.#claimedBytes;
+  }
+
+  /** The space that the disk has for the queues now, as a multiple of what was claimed. Never throws. */
+  growth(): number {
+    const share = this.#shareBytes();
+    return share === undefined || this.#claimedBytes === undefined ? 1 : share / this.#claimedBytes;
+  }
+
+  #shareBytes(): number | undefined {
+    if (this.#configuredBytes === undefined || this.#folder === undefined) return undefined;
+    try {
+      const usedBytes = this.#files().reduce((sum, file) => sum + statSync(file).blocks * BLOCK_BYTES, 0);
+      const share = Math.floor(((freeBytes(this.#folder) + usedBytes) * QUEUE_DISK_SHARE) / this.#queues);
+      return Math.max(MIN_QUEUE_BYTES, Math.min(this.#configuredBytes, share));
+    } catch {
+      // Safe: the queues keep their configured size, and the collector reports what is wrong with the folder.
+      return undefined;
+    }
+  }
+
+  /** Empty before the first start. */
+  #files(): string[] {
+    const folder = this.#folder;
+    if (folder === undefined || !existsSync(folder)) return [];
+    return readdirSync(folder)
+      .filter((name) => name.startsWith("exporter_") && !/\.(damaged|backup)$/.test(name))
+      .map((name) => join(folder, name));
+  }
+}
+
+/** False if the disk has no space for the transactions of the collector. */
+async function prepare(queue: QueueFile, log: Log): Promise<boolean> {
+  const { path: file, entries, skipped } = queue;
+  const { size } = statSync(file);
+  if (entries === 0) {
+    if (size < MIN_REMOVED_BYTES) return true;
+    rmSync(file);
+    log.info({ event: "collector.empty_queue_removed", file, bytes: size }, "removed the file of an empty disk queue");
+    return true;
+  }
+  // The collector moves entries that were being sent to the end of its queue: with little space, it could delete them and fail to add them.
+  const isShort = freeBytes(file) < Math.max(queue.bytes, transactionBytes(queue));
+  if (isShort || skipped > 0) await rewind(queue);
+  if (skipped > 0)
+    log.warn(
+      { event: "collector.skipped_queued_again", file, entries: skipped },
+      "the collector skipped entries of its disk queue on a full disk; they are queued again",
+    );
+  return hasFreePages(queue) || (await reserve(queue));
+}
+
+function transactionBytes({ pages: { largestBytes, pageBytes } }: QueueFile): number {
+  return LEAVES_PER_TRANSACTION * largestBytes + SMALL_PAGES_PER_TRANSACTION * pageBytes;
+}
+
+/** Whether the file itself has enough free pages, of which the disk has allocated each. */
+function hasFreePages(queue: QueueFile): boolean {
+  const { used, endPage, largestBytes, pageBytes } = queue.pages;
+  let freePages = 0;
+  let run = 0;
+  for (let page = 2; page <= endPage; page++) {
+    if (page < endPage && !used.has(page)) run++;
+    else {
+      if (run * pageBytes >= largestBytes) freePages += run;
+      run = 0;
+    }
+  }
+  return freePages * pageBytes >= transactionBytes(queue);
+}
+
+/** Allocates disk space behind the last page, where the collector's next transactions write. False if the disk has none. */
+async function reserve(queue: QueueFile): Promise<boolean> {
+  const file = await open(queue.path, "r+");
+  try {
+    const at = queue.pages.endPage * queue.pages.pageBytes;
+    const bytes = Buffer.alloc(transactionBytes(queue));
+    for (let done = 0; done < bytes.length;) done += (await file.write(bytes, done, bytes.length - done, at + done)).bytesWritten;
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOSPC") return false;
+    throw error;
+  } finally {
+    await file.close();
+  }
+}
+
+/** Of the file system of `path`, which may not exist yet. */
+function freeBytes(path: string): number {
+  let existing = path;
+  while (!existsSync(existing) && existing !== dirname(existing)) existing = dirname(existing);
+  const { bavail, bsize } = statfsSync(existing);
+  return bavail * bsize;
+}
+
+function configuredBytes({ exporters = {} }: Config): number | undefined {
+  const sizes = EXPORTERS.map((id) => QUEUE_SIZE.exec(String(exporters[id]?.sending_queue?.queue_size))?.[1]);
+  const size = sizes.find((each) => each !== undefined);
+  return size === undefined ? undefined : Number(size);
+}
+
+/** The collector has one queue for each exporter and signal. */
+function countQueues({ service: { pipelines = {} } = {} }: Config): number {
+  const queues = Object.entries(pipelines).flatMap(([id, { exporters = [] }]) =>
+    exporters.filter((exporter) => EXPORTERS.includes(exporter)).map((exporter) => `${exporter} ${id.split("/")[0]}`),
+  );
+  return new Set(queues).size;
+}
+
+/** Empty if the text is no configuration; the collector reports what is wrong with it. */
+function parseConfig(config: string): Config {
+  try {
+    const parsed: unknown = parse(config);
+    return typeof parsed === "object" && parsed !== null ? parsed : {};
+  } catch {
+    return {};
+  }
+}
