@@ -22,7 +22,7 @@ export const MAX_BATCHED_HEARTBEATS = 200;
 /** Heartbeats of one organisation that wait to be written; further ones are refused. */
 export const MAX_WAITING_HEARTBEATS = 2000;
 
-// enrolment/heartbeat.ts
+// enrolment/heartbeats.ts
 /** Longest interval that an agent may announce. */
 export const MAX_HEARTBEAT_INTERVAL_S = 3600;
 /** Characters of a text in a heartbeat. */

@@ -14,8 +14,7 @@ import { registerIngestTokenAdministration } from "./enrolment/administer-ingest
 import { registerKeyAdministration } from "./enrolment/administer-keys.ts";
 import { registerInstallTokenAdministration } from "./enrolment/administer-install-tokens.ts";
 import type { EnrolmentDeps } from "./enrolment/deps.ts";
-import { registerClusterHeartbeat } from "./enrolment/heartbeat.ts";
-import { registerHostHeartbeat } from "./enrolment/heartbeats.ts";
+import { registerClusterHeartbeat, registerHostHeartbeat } from "./enrolment/heartbeats.ts";
 import { registerHostConfig } from "./enrolment/host-config.ts";
 import { registerRegisterCluster } from "./enrolment/register-cluster.ts";
 import { registerRegisterHost } from "./enrolment/register-host.ts";

@@ -1,19 +1,24 @@
-// Decodes OTLP bodies: small ones on this thread, larger ones too where the kernel takes them, one a turn of the event loop; the others on
-// worker threads. So the event loop stays free, and both cores work. Invariants: a body is answered exactly once, also when decoding it
-// kills its worker; the rows of a body are reserved before they are made; however many bodies of one organisation wait, another's is next.
+// Decodes OTLP bodies into rows, without blocking the event loop. There are three places to do it, chosen by the size of a body:
+//
+// 1. at once, on this thread: small bodies;
+// 2. on this thread, one body per turn of the event loop: larger bodies, if the WebAssembly kernel accepts them;
+// 3. on worker threads (otlp-decoder-worker.ts): all others.
+//
+// Invariants: each body gets one result, even if decoding it kills its thread; memory for the rows of a body is reserved before they are made;
+// the queues are fair, so that however many bodies of one organisation wait, another organisation's body is next.
 import { availableParallelism } from "node:os";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { Worker } from "node:worker_threads";
 import { freeBuffer } from "../../../common/http.ts";
 import { ApiError, type ErrorCode } from "../../errors.ts";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
 import { ByteBudget, type Reservation } from "../../admission/byte-budget.ts";
 import { MAX_DECODER_THREADS, MAX_ROWS_BYTES, MAX_WAITING_BODIES_PER_ORG } from "../limits.ts";
 import type { KernelLimits } from "./fast-decode.ts";
-import { type DecodedBody } from "./rows.ts";
-import { asJson, type DecodeTask, validateBody, validateFast, LARGE_BYTES, rowsBytes } from "./decode-body.ts";
+import type { DecodedBody } from "./rows.ts";
+import { asJson, type DecodeTask, LARGE_BYTES, rowsBytes, validateBody, validateFast } from "./decode-body.ts";
+import { ThreadPool } from "./thread-pool.ts";
 
-/** What a worker answers: first what it will need, and after `Go` the rows. */
+/** A message of a worker: first the memory that it needs; after `Go`, the rows. */
 export type DecodeAnswer =
   | { neededBytes: number }
   | { decoded: DecodedBody }
@@ -21,75 +26,72 @@ export type DecodeAnswer =
   | { failure: string }
   | { stopped: true };
 
-/** The answer to what a worker needs. */
+/** The reply to `neededBytes`: whether the memory is reserved. */
 export interface Go {
   readonly go: boolean;
 }
 
 export interface OtlpDecoder extends AsyncDisposable {
-  /** An account for the rows of one body; dispose it when nothing refers to them any more. */
+  /** An account for the memory of one body's rows; dispose it when nothing refers to them any more. */
   open(orgId: string): Reservation;
   /**
-   * Takes the body over: of one that became rows the memory is gone, where nothing else shares it. What the rows take is added to
-   * `held`. An answer that is not a promise costs no wait. Throws malformed_body, invalid_payload, batch_too_large, unstorable,
+   * Takes the body over: once it became rows, its memory is freed, unless something else shares it. The memory of the rows is added to
+   * `reservation`. A result that is not a promise is available at once. Throws malformed_body, invalid_payload, batch_too_large, unstorable,
    * unavailable.
    */
-  decode(task: DecodeTask, held: Reservation): DecodedBody | Promise<DecodedBody>;
-  /** Bodies waiting for a worker. */
+  decode(task: DecodeTask, reservation: Reservation): DecodedBody | Promise<DecodedBody>;
+  /** Bodies that wait for a thread. */
   readonly queued: number;
   /** Bytes of decoded rows that are not stored yet. */
   readonly heldBytes: number;
-  /** That live now: none before the first body that needs one, and none any more a minute after the last. */
+  /** Worker threads that exist now: none before the first body that needs one, and none a minute after the last. */
   readonly threads: number;
 }
 
-/** Below this, handing a body to a thread costs more than decoding it, unless its rows are far larger. */
+/** Transferring a smaller body to a thread costs more than decoding it, unless its rows are far larger. */
 const INLINE_BYTES = 32 * 1024;
 const INLINE_ROWS_BYTES = 1024 * 1024;
-/** Below this the kernel decodes a body in less than a millisecond; a thread would cost half as much again. */
-const KERNEL_BYTES_HERE = 384 * 1024;
-/** A body of protobuf becomes at most seven times as much JSON, which takes about 5 ms at the worst. */
-const PROTOBUF_BYTES_HERE = 128 * 1024;
-/** Of the kernel on this thread. */
-const INLINE_LIMITS: KernelLimits = { mostBodyBytes: KERNEL_BYTES_HERE, mostRowsBytes: INLINE_ROWS_BYTES };
-/** A thread keeps up to 60 MiB, and is started within a twentieth of a second. */
-const IDLE_MS = 60_000;
-/** Twice what the worst body needs at once, which is a record of 32 MiB: JSON.parse over the limit would end the process, not the thread. */
+/** The kernel decodes a smaller body in less than a millisecond; a thread would cost half as much again. */
+const MAX_KERNEL_BYTES = 384 * 1024;
+/** A protobuf body becomes at most seven times as much JSON, which takes up to 5 ms. */
+const MAX_INLINE_PROTOBUF_BYTES = 128 * 1024;
+/** Limits of the kernel on this thread. */
+const INLINE_LIMITS: KernelLimits = { mostBodyBytes: MAX_KERNEL_BYTES, mostRowsBytes: INLINE_ROWS_BYTES };
+/** Twice what the worst body needs, a record of 32 MiB: if JSON.parse exceeds the limit, the process ends, not the thread. */
 const WORKER_HEAP_MIB = 512;
+const RETRY_AFTER_S = 1;
 
-export function openOtlpDecoder(threads = Math.min(MAX_DECODER_THREADS, availableParallelism()), { idleMs = IDLE_MS } = {}): OtlpDecoder {
-  return new DecoderPool(threads, idleMs);
+export function openOtlpDecoder(
+  threads = Math.min(MAX_DECODER_THREADS, availableParallelism()),
+  { idleMs }: { idleMs?: number } = {},
+): OtlpDecoder {
+  return new QueuedDecoder(threads, idleMs);
 }
 
-interface Job {
-  readonly task: DecodeTask;
-  readonly held: Reservation;
-  readonly resolve: (decoded: DecodedBody) => void;
-  readonly reject: (error: unknown) => void;
-  reservedBytes: number;
-  /** Why it may not go on. */
-  refusal?: unknown;
-}
-
-class DecoderPool implements OtlpDecoder {
-  /** Two of the largest at once, each of another organisation. */
+class QueuedDecoder implements OtlpDecoder {
+  /** Two of the largest bodies at once, each of another organisation. */
   readonly #rows = new ByteBudget(2 * MAX_ROWS_BYTES, MAX_ROWS_BYTES / 2);
-  readonly #queue: FairQueue;
   readonly #mainThreadQueue = new FairQueue({ running: 1, perOrg: 1, waitingPerOrg: MAX_WAITING_BODIES_PER_ORG });
+  readonly #threadQueue: FairQueue;
+  /** In front of the queue for threads, so that large bodies occupy one thread at most. */
   readonly #largeQueue = new FairQueue({ running: 1, perOrg: 1, waitingPerOrg: MAX_WAITING_BODIES_PER_ORG });
-  readonly #idleMs: number;
-  /** Each with the timer that ends it. */
-  readonly #idle = new Map<Worker, NodeJS.Timeout>();
-  readonly #running = new Map<Worker, Job>();
-  #closed = false;
+  readonly #pool: ThreadPool;
+  #isClosed = false;
 
-  constructor(threads: number, idleMs: number) {
-    this.#idleMs = idleMs;
-    this.#queue = new FairQueue({ running: threads, perOrg: threads, waitingPerOrg: MAX_WAITING_BODIES_PER_ORG });
+  constructor(threads: number, idleMs: number | undefined) {
+    this.#threadQueue = new FairQueue({ running: threads, perOrg: threads, waitingPerOrg: MAX_WAITING_BODIES_PER_ORG });
+    this.#pool = new ThreadPool({
+      script: new URL("./otlp-decoder-worker.ts", import.meta.url),
+      heapMib: WORKER_HEAP_MIB,
+      idleMs,
+      tooLarge: (cause) =>
+        new ApiError("batch_too_large", "the document needs too much memory once decoded: send smaller batches", { cause }),
+      interrupted: (cause) => unavailable("decoding was interrupted; try again", cause),
+    });
   }
 
   get queued(): number {
-    return this.#mainThreadQueue.waiting + this.#queue.waiting + this.#largeQueue.waiting;
+    return this.#mainThreadQueue.waiting + this.#threadQueue.waiting + this.#largeQueue.waiting;
   }
 
   get heldBytes(): number {
@@ -97,66 +99,67 @@ class DecoderPool implements OtlpDecoder {
   }
 
   get threads(): number {
-    return this.#idle.size + this.#running.size;
+    return this.#pool.threads;
   }
 
   open(orgId: string): Reservation {
     return this.#rows.open(orgId);
   }
 
-  decode(task: DecodeTask, held: Reservation): DecodedBody | Promise<DecodedBody> {
-    if (task.encoding === undefined) return this.#decodeJson(task, held);
-    if (task.body.byteLength > PROTOBUF_BYTES_HERE) return this.#decodeQueued(task, held);
+  decode(task: DecodeTask, reservation: Reservation): DecodedBody | Promise<DecodedBody> {
+    if (task.encoding === undefined) return this.#decodeJson(task, reservation);
+    if (task.body.byteLength > MAX_INLINE_PROTOBUF_BYTES) return this.#decodeQueued(task, reservation);
     const json = asJson(task);
     freeBuffer(task.body);
     const { byteLength } = json.body;
-    held.add(byteLength);
-    const decoded = this.#decodeJson(json, held);
-    if (!(decoded instanceof Promise)) held.add(-byteLength);
-    return decoded instanceof Promise ? decoded.finally(() => held.add(-byteLength)) : decoded;
-  }
-
-  #decodeJson(task: DecodeTask, held: Reservation): DecodedBody | Promise<DecodedBody> {
-    if (task.body.byteLength <= INLINE_BYTES) {
-      const { neededBytes, rows } = validateBody(task, INLINE_LIMITS);
-      if (neededBytes <= INLINE_ROWS_BYTES) {
-        held.add(neededBytes);
-        const decoded = rows();
-        freeBuffer(task.body);
-        held.add(rowsBytes(decoded) - neededBytes);
-        return decoded;
-      }
-    }
-    return this.#decodeQueued(task, held);
+    reservation.add(byteLength);
+    const decoded = this.#decodeJson(json, reservation);
+    if (!(decoded instanceof Promise)) reservation.add(-byteLength);
+    return decoded instanceof Promise ? decoded.finally(() => reservation.add(-byteLength)) : decoded;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closed = true;
-    await Promise.all([...this.#idle.keys(), ...this.#running.keys()].map((worker) => worker.terminate()));
+    this.#isClosed = true;
+    await this.#pool[Symbol.asyncDispose]();
   }
 
-  async #decodeQueued(task: DecodeTask, held: Reservation): Promise<DecodedBody> {
+  /** At once if the body is small, and few rows come of it. */
+  #decodeJson(task: DecodeTask, reservation: Reservation): DecodedBody | Promise<DecodedBody> {
+    if (task.body.byteLength <= INLINE_BYTES) {
+      const { neededBytes, rows } = validateBody(task, INLINE_LIMITS);
+      if (neededBytes <= INLINE_ROWS_BYTES) {
+        reservation.add(neededBytes);
+        const decoded = rows();
+        freeBuffer(task.body);
+        reservation.add(rowsBytes(decoded) - neededBytes);
+        return decoded;
+      }
+    }
+    return this.#decodeQueued(task, reservation);
+  }
+
+  async #decodeQueued(task: DecodeTask, reservation: Reservation): Promise<DecodedBody> {
     const { orgId } = task.context;
     await this.#rows.waitForSpace(orgId, MAX_WAITING_BODIES_PER_ORG);
-    const run = () => this.#queue.run(orgId, undefined, () => this.#decodeOnWorker(task, held));
+    const onThread = () => this.#threadQueue.run(orgId, undefined, () => this.#decodeOnThread(task, reservation));
     try {
-      const isForKernel = task.encoding === undefined && task.body.byteLength <= KERNEL_BYTES_HERE;
-      const decoded = isForKernel ? await this.#decodeHere(task, held) : undefined;
+      const isForKernel = task.encoding === undefined && task.body.byteLength <= MAX_KERNEL_BYTES;
+      const decoded = isForKernel ? await this.#decodeWithKernel(task, reservation) : undefined;
       if (decoded) return decoded;
-      return await (task.body.byteLength > LARGE_BYTES ? this.#largeQueue.run(orgId, undefined, run) : run());
+      return await (task.body.byteLength > LARGE_BYTES ? this.#largeQueue.run(orgId, undefined, onThread) : onThread());
     } catch (error) {
       if (error instanceof QueueFullError) throw unavailable("too many bodies are waiting to be decoded; send it again later", error);
       throw error;
     }
   }
 
-  /** What the kernel takes, on this thread. The turn ends with that of the event loop, so that between two bodies everybody is served. */
-  async #decodeHere(task: DecodeTask, held: Reservation): Promise<DecodedBody | undefined> {
+  /** On this thread; undefined if the kernel does not accept the body. The slot is kept until the next turn of the event loop, for other work. */
+  async #decodeWithKernel(task: DecodeTask, reservation: Reservation): Promise<DecodedBody | undefined> {
     const { promise, resolve, reject } = Promise.withResolvers<DecodedBody | undefined>();
     const slot = this.#mainThreadQueue.run(task.context.orgId, undefined, async () => {
       try {
         const validated = validateFast(task, INLINE_LIMITS);
-        if (validated) held.add(validated.neededBytes);
+        if (validated) reservation.add(validated.neededBytes);
         const decoded = validated?.rows();
         if (decoded) freeBuffer(task.body);
         resolve(decoded);
@@ -169,102 +172,46 @@ class DecoderPool implements OtlpDecoder {
     return promise;
   }
 
-  async #decodeOnWorker(task: DecodeTask, held: Reservation): Promise<DecodedBody> {
-    if (this.#closed) throw unavailable("shutting down; try again");
-    const worker = this.#wake() ?? this.#spawn();
-    const { promise, resolve, reject } = Promise.withResolvers<DecodedBody>();
-    this.#running.set(worker, { task, held, resolve, reject, reservedBytes: 0 });
-    worker.ref();
-    const body = ownBytes(task.body);
-    worker.postMessage({ ...task, body }, [body.buffer]);
-    return promise;
-  }
-
-  #spawn(): Worker {
-    const worker = new Worker(new URL("./otlp-decoder-worker.ts", import.meta.url), {
-      resourceLimits: { maxOldGenerationSizeMb: WORKER_HEAP_MIB },
-      env: {},
-      execArgv: [],
+  async #decodeOnThread(task: DecodeTask, reservation: Reservation): Promise<DecodedBody> {
+    if (this.#isClosed) throw unavailable("shutting down; try again");
+    let reservedBytes = 0;
+    let refusal: unknown;
+    return await this.#pool.run<DecodeAnswer, DecodedBody>(task, (answer, reply) => {
+      if (!("neededBytes" in answer)) return readResult(answer, { reservation, reservedBytes, refusal });
+      try {
+        reservation.add(answer.neededBytes);
+        reservedBytes = answer.neededBytes;
+      } catch (error) {
+        refusal = error;
+      }
+      reply({ go: refusal === undefined } satisfies Go);
+      return undefined;
     });
-    worker.on("message", (answer: DecodeAnswer) => {
-      const job = this.#running.get(worker);
-      if (!job) return;
-      if ("neededBytes" in answer) return worker.postMessage(reserve(job, answer.neededBytes), []);
-      this.#running.delete(worker);
-      this.#rest(worker);
-      settle(job, answer);
-    });
-    worker.on("error", (cause) => this.#lost(worker, cause));
-    worker.on("exit", () => this.#lost(worker, new Error("the decoder thread ended")));
-    return worker;
-  }
-
-  /** An idle worker keeps no process alive, and ends after a while. */
-  #rest(worker: Worker): void {
-    worker.unref();
-    const end = (): void => {
-      if (this.#idle.delete(worker)) void worker.terminate();
-    };
-    this.#idle.set(worker, setTimeout(end, this.#idleMs).unref());
-  }
-
-  /** The one that rested last, so that others can end. */
-  #wake(): Worker | undefined {
-    const [worker, timer] = [...this.#idle].at(-1) ?? [];
-    if (!worker) return undefined;
-    clearTimeout(timer);
-    this.#idle.delete(worker);
-    return worker;
-  }
-
-  #lost(worker: Worker, cause: unknown): void {
-    const job = this.#running.get(worker);
-    this.#running.delete(worker);
-    clearTimeout(this.#idle.get(worker));
-    this.#idle.delete(worker);
-    job?.reject(whyLost(cause));
   }
 }
 
-function reserve(job: Job, bytes: number): Go {
-  try {
-    job.held.add(bytes);
-    job.reservedBytes = bytes;
-    return { go: true };
-  } catch (error) {
-    job.refusal = error;
-    return { go: false };
-  }
+interface JobMemory {
+  readonly reservation: Reservation;
+  readonly reservedBytes: number;
+  /** Why memory could not be reserved. */
+  readonly refusal: unknown;
 }
 
-function settle(job: Job, answer: Exclude<DecodeAnswer, { neededBytes: number }>): void {
-  if ("stopped" in answer) return job.reject(job.refusal);
-  if ("code" in answer) return job.reject(new ApiError(answer.code, answer.message));
-  // The same body would fail in the same way: sent again, it would come for ever.
+function readResult(
+  answer: Exclude<DecodeAnswer, { neededBytes: number }>,
+  { reservation, reservedBytes, refusal }: JobMemory,
+): DecodedBody {
+  if ("stopped" in answer) throw refusal;
+  if ("code" in answer) throw new ApiError(answer.code, answer.message);
+  // The same body would fail in the same way, so its sender must not retry.
   if ("failure" in answer)
-    return job.reject(
-      new ApiError("unstorable", "the document cannot be decoded; sending it again will not help", { cause: new Error(answer.failure) }),
-    );
-  try {
-    job.held.add(rowsBytes(answer.decoded) - job.reservedBytes);
-    job.resolve(answer.decoded);
-  } catch (error) {
-    job.reject(error);
-  }
-}
-
-function whyLost(cause: unknown): ApiError {
-  if ((cause as { code?: string }).code === "ERR_WORKER_OUT_OF_MEMORY")
-    return new ApiError("batch_too_large", "the document needs too much memory once decoded: send smaller batches", { cause });
-  return unavailable("decoding was interrupted; try again", cause);
+    throw new ApiError("unstorable", "the document cannot be decoded; sending it again will not help", {
+      cause: new Error(answer.failure),
+    });
+  reservation.add(rowsBytes(answer.decoded) - reservedBytes);
+  return answer.decoded;
 }
 
 function unavailable(message: string, cause?: unknown): ApiError {
-  return new ApiError("unavailable", message, { cause, retryAfterS: 1 });
-}
-
-/** Bytes whose whole memory may be transferred; a slice of a pool is copied. */
-function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
-  if (bytes.buffer instanceof ArrayBuffer && bytes.buffer.byteLength === bytes.byteLength) return bytes as Uint8Array<ArrayBuffer>;
-  return new Uint8Array(bytes);
+  return new ApiError("unavailable", message, { cause, retryAfterS: RETRY_AFTER_S });
 }

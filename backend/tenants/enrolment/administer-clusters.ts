@@ -15,7 +15,7 @@ import {
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
-import { COLLECTOR_SCHEMA, isOnline } from "./heartbeat.ts";
+import { COLLECTOR_SCHEMA, isOnline } from "./heartbeats.ts";
 import { revokeKeysOf } from "./key-table.ts";
 import { CURSOR_QUERY, type CursorQuery, linkNext, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
 import { currentKeyTimes } from "./key-holder.ts";

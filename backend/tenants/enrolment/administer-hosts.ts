@@ -7,7 +7,7 @@ import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import { readId, ID_PARAMS, listResponse, notFound, NO_CONTENT, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
-import { COLLECTOR_SCHEMA, isOnline } from "./heartbeat.ts";
+import { COLLECTOR_SCHEMA, isOnline } from "./heartbeats.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config.ts";
 import { revokeKeysOf } from "./key-table.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../../http/list-page.ts";

@@ -2,7 +2,7 @@
 // another installation or from a cloned host must not retire its key.
 import type { Kysely, Transaction } from "kysely";
 import type { KeyKind } from "../../auth/request-identity.ts";
-import { offlineAfterMs } from "./heartbeat.ts";
+import { offlineAfterMs } from "./heartbeats.ts";
 import type { EnrolmentTables } from "./table.ts";
 
 export interface KeyHolder {

@@ -4,8 +4,7 @@ import { encodeProtobuf } from "../protobuf/encode.fixture.ts";
 import { convertMetrics, type ConvertedMetrics, type MetricsTask } from "./convert-metrics.ts";
 import { createOwnMetrics } from "../../../operations/own-metrics.ts";
 import { IngestHandler, type IngestSignal, type IngestResult } from "../../ingest-handler.ts";
-import { createOtlpMetricsIngest } from "./metrics-ingest.ts";
-import { MetricsThreads } from "./metrics-threads.ts";
+import { createOtlpMetricsIngest, MetricsThreads } from "./metrics-threads.ts";
 
 const threads = new MetricsThreads();
 afterAll(async () => await threads[Symbol.asyncDispose]());

@@ -1,0 +1,112 @@
+// A pool of worker threads that run the same program. A thread takes one job at a time; it is used again, and ends after a minute without a job.
+// Invariants: a job ends exactly once, with its result or because its thread is lost; a job that kills its thread fails alone; idle threads do
+// not keep the process alive.
+import { Worker } from "node:worker_threads";
+import type { ApiError } from "../../errors.ts";
+
+export interface ThreadPoolOptions {
+  /** The program of a thread. */
+  readonly script: URL;
+  /** Limit of a thread's heap. A job that needs more fails, and not the process. */
+  readonly heapMib: number;
+  readonly idleMs?: number | undefined;
+  /** The error of a job that reaches the limit of the heap. */
+  readonly tooLarge: (cause: unknown) => ApiError;
+  /** The error of a job whose thread is lost otherwise. */
+  readonly interrupted: (cause: unknown) => ApiError;
+}
+
+/** Reads a message of the thread: the result of the job, or undefined if more messages follow. May throw the error of the job. */
+type ReadMessage<M, R> = (message: M, reply: (message: object) => void) => R | undefined;
+
+interface Job {
+  readonly onMessage: (message: never) => boolean;
+  readonly reject: (error: unknown) => void;
+}
+
+const IDLE_MS = 60_000;
+
+export class ThreadPool implements AsyncDisposable {
+  readonly #options: ThreadPoolOptions;
+  /** Each with the timer that ends it. */
+  readonly #idle = new Map<Worker, NodeJS.Timeout>();
+  readonly #running = new Map<Worker, Job>();
+
+  constructor(options: ThreadPoolOptions) {
+    this.#options = options;
+  }
+
+  get threads(): number {
+    return this.#idle.size + this.#running.size;
+  }
+
+  /** Runs one job with the bytes of `body`, which this takes over. Starts a thread if none is idle; the caller limits how many jobs run. */
+  async run<M, R>({ body, ...task }: { readonly body: Uint8Array }, read: ReadMessage<M, R>): Promise<R> {
+    const worker = this.#wake() ?? this.#spawn();
+    const { promise, resolve, reject } = Promise.withResolvers<R>();
+    const onMessage = (message: M): boolean => {
+      try {
+        const result = read(message, (answer) => worker.postMessage(answer, []));
+        if (result === undefined) return false;
+        resolve(result);
+      } catch (error) {
+        reject(error);
+      }
+      return true;
+    };
+    this.#running.set(worker, { onMessage, reject });
+    worker.ref();
+    const bytes = transferable(body);
+    worker.postMessage({ ...task, body: bytes }, [bytes.buffer]);
+    return await promise;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#idle.keys(), ...this.#running.keys()].map((worker) => worker.terminate()));
+  }
+
+  #spawn(): Worker {
+    const { script, heapMib } = this.#options;
+    const worker = new Worker(script, { resourceLimits: { maxOldGenerationSizeMb: heapMib }, env: {}, execArgv: [] });
+    worker.on("message", (message: unknown) => {
+      if (!this.#running.get(worker)?.onMessage(message as never)) return;
+      this.#running.delete(worker);
+      this.#rest(worker);
+    });
+    worker.on("error", (cause) => this.#lost(worker, cause));
+    worker.on("exit", () => this.#lost(worker, new Error("the thread ended")));
+    return worker;
+  }
+
+  #rest(worker: Worker): void {
+    worker.unref();
+    const end = (): void => {
+      if (this.#idle.delete(worker)) void worker.terminate();
+    };
+    this.#idle.set(worker, setTimeout(end, this.#options.idleMs ?? IDLE_MS).unref());
+  }
+
+  /** The thread that became idle last, so that the others can end. */
+  #wake(): Worker | undefined {
+    const [worker, timer] = [...this.#idle].at(-1) ?? [];
+    if (!worker) return undefined;
+    clearTimeout(timer);
+    this.#idle.delete(worker);
+    return worker;
+  }
+
+  #lost(worker: Worker, cause: unknown): void {
+    const job = this.#running.get(worker);
+    this.#running.delete(worker);
+    clearTimeout(this.#idle.get(worker));
+    this.#idle.delete(worker);
+    const isOutOfMemory = (cause as { code?: string }).code === "ERR_WORKER_OUT_OF_MEMORY";
+    job?.reject(isOutOfMemory ? this.#options.tooLarge(cause) : this.#options.interrupted(cause));
+  }
+}
+
+/** Bytes with a buffer of their own, which can be transferred; a slice of a larger buffer is copied. */
+function transferable(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  if (bytes.buffer instanceof ArrayBuffer && bytes.buffer.byteLength === bytes.byteLength) return bytes as Uint8Array<ArrayBuffer>;
+  return new Uint8Array(bytes);
+}
