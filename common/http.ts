@@ -1,6 +1,6 @@
 // node:http, taken without an import statement, one GET to a child process, and freeing a body's memory. Invariant: neither program imports
 // a value of node:http, only types: such an import reads every name of the module, WebSocket among them, and that loads Node's own copy of
-// undici: 40 ms of CPU and 14 MB resident (http.test.ts looks for it in a process that has loaded a whole program).
+// undici: 40 ms of CPU and 14 MB resident (http.engine.test.ts looks for it in a process that has loaded a whole program).
 import { text } from "node:stream/consumers";
 
 export const { createServer, METHODS, request, ServerResponse, STATUS_CODES } = process.getBuiltinModule("node:http");

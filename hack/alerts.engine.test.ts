@@ -5,7 +5,7 @@ import { execa } from "execa";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { toolPath } from "./fetch-tools.ts";
-import { agentMetrics, backendMetrics, type OwnMetric } from "./metrics-reference.ts";
+import { agentMetrics, backendMetrics, type OwnMetric } from "./reference-pages.ts";
 
 const FOLDER = join(import.meta.dirname, "..", "docs", "alerts");
 const FILES = globSync("*.yaml", { cwd: FOLDER }).map((name) => join(FOLDER, name));

@@ -28,14 +28,20 @@ export function reaches(file: string, target: string): boolean {
   const seen = new Set([file]);
   for (const each of seen) {
     if (each === target) return true;
-    for (const imported of importsOf(each)) seen.add(imported);
+    for (const next of importsOf(each)) seen.add(next);
   }
   return false;
 }
 
+const imported = new Map<string, string[]>();
+
 function importsOf(file: string): string[] {
-  return importsIn(readFileSync(file, "utf8"))
+  const known = imported.get(file);
+  if (known) return known;
+  const found = importsIn(readFileSync(file, "utf8"))
     .filter(({ path, isType }) => path.startsWith(".") && !isType)
     .map(({ path }) => join(dirname(file), path))
     .filter((path) => path.endsWith(".ts") && existsSync(path) && statSync(path).isFile());
+  imported.set(file, found);
+  return found;
 }

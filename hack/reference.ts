@@ -9,12 +9,17 @@ import { fileURLToPath } from "node:url";
 import { ERROR_CODES } from "../backend/errors.ts";
 import { LOG_EVENTS } from "../common/log-events.ts";
 import type { Table } from "../common/settings-table.ts";
-import { limitsPage } from "./limits-reference.ts";
+import {
+  AGENT_TABLE,
+  agentMetrics,
+  BACKEND_TABLE,
+  backendMetrics,
+  limitsPage,
+  type OwnMetric,
+  settingsSections,
+} from "./reference-pages.ts";
 import { logqlPage } from "./logql-reference.ts";
-import { agentMetrics, backendMetrics, type OwnMetric } from "./metrics-reference.ts";
-import { type Document, printApiTypes } from "./api-types.ts";
-import { openApiPages } from "./openapi.ts";
-import { AGENT_TABLE, BACKEND_TABLE, settingsSections } from "./settings-reference.ts";
+import { type Document, openApiPages, printApiTypes } from "./openapi.ts";
 import { withCalculatedTables } from "./sizing.ts";
 
 const SETTINGS_INTRO =

@@ -14,8 +14,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { makeFolder } from "../common/files.ts";
 import { findTool, toolPath } from "./fetch-tools.ts";
-import { checkPorts, listenOf, StartError } from "./start/listeners.ts";
-import { Program } from "./start/program.ts";
+import { checkPorts, listenOf, Program, StartError } from "./start/program.ts";
 import { adminEmail, apiUrl, nextSteps, isPrivate, type StartInfo, meanwhile } from "./start/words.ts";
 import { type Progress, progressOn } from "./tools/progress.ts";
 

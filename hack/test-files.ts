@@ -13,6 +13,26 @@ export const ENGINES = [
   "backend/engines/clickhouse/http-front.fixture.ts",
 ];
 
+/** Tests that load no engine, but take more than two seconds of CPU time: compilers, bundles, and comparisons of many documents. */
+export const SLOW = [
+  "agent/commands/diagnose/outgoing-proxy",
+  "agent/proxy/fast-exposition",
+  "agent/proxy/part-sender",
+  "backend/ingest/otlp/fast-decode",
+  "backend/ingest/otlp/otlp-any-document",
+  "backend/ingest/otlp/otlp-decoder",
+  "backend/ingest/otlp/otlp-documents",
+  "backend/ingest/otlp/protobuf/to-json",
+  "backend/ingest/routes",
+  "backend/query/loki/record-work",
+  "backend/query/sandbox/sandbox",
+  "common/http",
+  "hack/bootstrap",
+  "hack/bundle",
+  "hack/console",
+  "hack/kernel",
+].map((name) => `${name}.engine.test.ts`);
+
 /** Options of vitest whose value is the next word. */
 const WITH_VALUE = new Set(["-t", "--testNamePattern", "--project", "--reporter", "--testTimeout", "--maxWorkers"]);
 

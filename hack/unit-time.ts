@@ -1,10 +1,12 @@
-// Loaded before each file of the unit project (vitest.config.ts): in CI a file that takes more CPU time than LIMIT_S fails, so that
+// Loaded before each file of the unit project (vitest.config.ts): in CI a file that takes more CPU time than the limit fails, so that
 // `npm run test:fast` stays below a minute. It counts CPU time of the process and of the children that have ended, not wall time, because
-// other tests share the machine.
+// other tests share the machine. UNIT_TIMES=FILE appends the time of each file to FILE.
 import { appendFileSync, readFileSync } from "node:fs";
 import { afterAll, expect } from "vitest";
 
-const LIMIT_S = 30;
+const LIMIT_S = 2;
+/** A core that other tests share takes up to half as much time more for the same work. */
+const TOLERANCE = 1.5;
 const TICKS_PER_S = 100;
 
 function childrenCpuS(): number {
@@ -24,9 +26,9 @@ const startedS = cpuS();
 afterAll(() => {
   const seconds = cpuS() - startedS;
   if (process.env["UNIT_TIMES"]) appendFileSync(process.env["UNIT_TIMES"], `${seconds.toFixed(2)} ${expect.getState().testPath}\n`);
-  if (process.env["CI"] && seconds > LIMIT_S) {
+  if (process.env["CI"] && seconds > LIMIT_S * TOLERANCE) {
     throw new Error(
-      `this file took ${seconds.toFixed(1)} s of CPU time, more than ${LIMIT_S}: make it cheaper, or move what needs the time to x.engine.test.ts or test/`,
+      `this file took ${seconds.toFixed(1)} s of CPU time, more than ${LIMIT_S}: make it cheaper, or move what needs the time to x.engine.test.ts`,
     );
   }
 });

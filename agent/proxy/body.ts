@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import { promisify } from "node:util";
 import { gunzip, gunzipSync, gzip, gzipSync, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from "node:zlib";
 import { freeBuffer } from "../../common/http.ts";
-import { BodyError } from "../../common/otlp-metrics/json-body.ts";
+import { BodyError } from "../../common/otlp-metrics/document.ts";
 import type { Compression } from "../settings.ts";
 import { MAX_SMALL_PIECES_BYTES } from "../limits.ts";
 

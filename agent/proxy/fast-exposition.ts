@@ -4,9 +4,8 @@
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { freeBuffer } from "../../common/http.ts";
-import { LazyKernel, startKernel, webAssembly } from "../../common/web-assembly.ts";
+import { GaveUp, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../common/web-assembly.ts";
 import { BoundsText } from "../../common/otlp-metrics/histogram-buckets.ts";
-import { GaveUp, KernelMemory } from "./kernel-memory.ts";
 import { MetricLines, usableName, ResourceText } from "../../common/otlp-metrics/metric-lines.ts";
 import type { Double, KeyValue, Metric, ResourceMetrics } from "../../common/otlp-metrics/document.ts";
 import { type NamedAs, sampleValue } from "../../common/otlp-metrics/prometheus-names.ts";

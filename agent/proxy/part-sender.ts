@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { type ForwardResult, isFinal } from "./forward.ts";
 import { MAX_PARTLY_SENT_BATCHES } from "../limits.ts";
-import { BodyError, parseDocument } from "../../common/otlp-metrics/json-body.ts";
+import { BodyError, parseDocument } from "../../common/otlp-metrics/document.ts";
 
 type SplitSignal = "logs" | "traces";
 

@@ -13,7 +13,7 @@ import type { StoredBatches } from "../collector/files/stored-batches.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
 import type { Upstream } from "../upstream/pool.ts";
 import type { RefusedKey } from "../upstream/refused-key.ts";
-import { BodyError } from "../../common/otlp-metrics/json-body.ts";
+import { BodyError } from "../../common/otlp-metrics/document.ts";
 import { compress, contentEncoding, decompress, type Encoding, HeldBody, MemoryBudget, Reservation } from "./body.ts";
 import { forward, NO_KEY_YET, pauseOf, type Post, type SigningClock, type ForwardResult } from "./forward.ts";
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";

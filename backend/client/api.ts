@@ -1,4 +1,4 @@
-// Generated from docs/openapi.json by `npm run reference` (hack/api-types.ts). Do not edit. Invariant: these are the only types of requests and
+// Generated from docs/openapi.json by `npm run reference` (hack/openapi.ts). Do not edit. Invariant: these are the only types of requests and
 // responses in the CLI and the console.
 
 /** JSON bodies of successful responses. */

@@ -2,10 +2,9 @@
 // keeps its point's own time; what cannot be kept is counted by reason and never becomes a wrong number. Source: OpenTelemetry
 // specification, compatibility/prometheus_and_openmetrics.md, "OTLP Metric points to Prometheus". No HELP and TYPE lines: they would be
 // half of the bytes of a small scrape, and the query API offers no metadata. No scope labels.
-import { BodyError, parseDocument } from "./json-body.ts";
+import { BodyError, listOf, type MetricsDocument, parseDocument, type ResourceMetrics } from "./document.ts";
 import { MAX_REQUESTS_PER_BODY } from "./limits.ts";
 import { MetricLines, type Writing } from "./metric-lines.ts";
-import { listOf, type MetricsDocument, type ResourceMetrics } from "./document.ts";
 import { ResourceLabels } from "./series-labels.ts";
 import { type DropReason, type OnDrop, SeriesWriter } from "./series-writer.ts";
 
@@ -35,7 +34,7 @@ export class MetricsConverter {
   /**
    * `json`: an ExportMetricsServiceRequest. Gives bodies of at most `maxPostBytes` one after the other, none when there is nothing to
    * send; the same document always gives the same bodies. Throws BodyError "malformed" when it is not such a document, "too_large" when
-   * it becomes more than MAX_REQUESTS_PER_BODY full bodies, `maxTextBytes` or too many values (json-body.ts).
+   * it becomes more than MAX_REQUESTS_PER_BODY full bodies, `maxTextBytes` or too many values (document.ts).
    */
   *convert(json: Buffer, maxPostBytes: number, maxTextBytes = MAX_REQUESTS_PER_BODY * maxPostBytes): Generator<Buffer, void> {
     const fast = this.#fast?.convert(json, maxPostBytes);

@@ -12,7 +12,7 @@ export const MAX_CACHED_NAMES = 20_000;
 /** A longer name, or attribute key, is not cached, nor one whose unit makes it longer: most do not fit into the store anyway. */
 export const MAX_CACHED_LENGTH = 1024;
 
-// json-body.ts
+// document.ts
 /** Objects of a JSON body, which take about 400 MB; the largest batch of the collector has less than a million. */
 export const MAX_JSON_OBJECTS = 3_000_000;
 

@@ -1,7 +1,7 @@
 // What `npm start` says in the end, and meanwhile where that end is minutes away. Invariant: no password and no token is in it; the link
 // that logs in is printed only where no other user reads the output.
 import { fstatSync } from "node:fs";
-import { listenOf } from "./listeners.ts";
+import { listenOf } from "./program.ts";
 
 export interface StartInfo {
   /** The folder of everything. */

@@ -4,7 +4,7 @@ import { type FileBatch, fileRequest } from "./file-batch.ts";
 interface Line {
   readonly text?: string;
   readonly path?: string;
-  readonly place?: number | undefined;
+  readonly offset?: number | undefined;
   readonly readAt?: string;
   readonly time?: string;
   readonly body?: object;
@@ -19,10 +19,10 @@ function request(...lines: Line[]): Buffer {
 
 function resourceLogs(lines: readonly Line[]): object {
   const logRecords = lines.map(
-    ({ text = "a line", path = "/var/log/x.log", place, readAt = "1763714400123456789", time, body, turned }) => {
+    ({ text = "a line", path = "/var/log/x.log", offset, readAt = "1763714400123456789", time, body, turned }) => {
       const attributes: object[] = [
         { key: "log.file.name", value: { stringValue: path.split("/").at(-1) } },
-        ...(place === undefined ? [] : [{ key: "log.file.record_offset", value: { intValue: String(place) } }]),
+        ...(offset === undefined ? [] : [{ key: "log.file.record_offset", value: { intValue: String(offset) } }]),
         { key: "log.file.path", value: { stringValue: path } },
       ];
       if (turned) attributes.reverse();
@@ -56,9 +56,9 @@ describe("what leaves the node", () => {
     "",
   ];
 
-  test("has no places of lines, and everything else byte for byte", () => {
+  test("has no offsets of lines, and everything else byte for byte", () => {
     const lines = TEXTS.map((text, i): Line => ({ text, turned: i % 2 === 0 }));
-    const placed = lines.map((line, i): Line => ({ ...line, place: i * 100 }));
+    const placed = lines.map((line, i): Line => ({ ...line, offset: i * 100 }));
     expect(bodyOf(request(...placed))).toBe(request(...lines).toString());
   });
 
@@ -69,7 +69,7 @@ describe("what leaves the node", () => {
     ["alone", "[P]", "[]"],
     ["twice in a row", "[A,P,P]", "[A]"],
     ["twice and nothing else", "[P,P]", "[]"],
-  ])("is JSON where the place is %s", (_, before, after) => {
+  ])("is JSON where the offset is %s", (_, before, after) => {
     const filled = (list: string): string =>
       `{"attributes":${list.replaceAll("P", '{"key":"log.file.record_offset","value":{"intValue":"12"}}').replaceAll(/[AB]/g, '{"key":"$&"}')}}`;
     expect(bodyOf(Buffer.from(filled(before)))).toBe(filled(after));
@@ -86,8 +86,8 @@ describe("what leaves the node", () => {
 
 describe("lines are known again", () => {
   const LINES: Line[] = [
-    { text: 'one "quoted"', place: 0 },
-    { text: "two", place: 14 },
+    { text: 'one "quoted"', offset: 0 },
+    { text: "two", offset: 14 },
   ];
 
   test("when they are read at another time, with their attributes in another order", () => {
@@ -101,40 +101,40 @@ describe("lines are known again", () => {
   });
 
   const OTHERS: [string, Line][] = [
-    ["another place", { text: "two", place: 15 }],
-    ["another text", { text: "twO", place: 14 }],
-    ["another file", { text: "two", place: 14, path: "/var/log/y.log" }],
-    ["a time of its own", { text: "two", place: 14, time: "1763714400000000000" }],
+    ["another offset", { text: "two", offset: 15 }],
+    ["another text", { text: "twO", offset: 14 }],
+    ["another file", { text: "two", offset: 14, path: "/var/log/y.log" }],
+    ["a time of its own", { text: "two", offset: 14, time: "1763714400000000000" }],
   ];
   test.each(OTHERS)("but not with %s", (_, other) => {
     expect(keyOf(LINES[0] ?? {}, other)).not.toBe(keyOf(...LINES));
   });
 
   test("but not when one is missing, or one more is there", () => {
-    const keys = [keyOf(...LINES), keyOf(LINES[0] ?? {}), keyOf(...LINES, { text: "three", place: 18 })];
+    const keys = [keyOf(...LINES), keyOf(LINES[0] ?? {}), keyOf(...LINES, { text: "three", offset: 18 })];
     expect(new Set(keys).size).toBe(3);
   });
 
   test("by an agent of another version: what it remembers is on the disk", () => {
     const placed: Line[] = [
-      { text: 'eins "zwei" ü 𝄞', place: 0, path: "/var/log/x.log.1" },
-      { text: "", place: 9, path: "/var/log/x.log.1" },
+      { text: 'eins "zwei" ü 𝄞', offset: 0, path: "/var/log/x.log.1" },
+      { text: "", offset: 9, path: "/var/log/x.log.1" },
     ];
     expect(keyOf(...placed)).toBe("K_q9ArhTFp8ZL8rXCpwC");
   });
 
-  test("and not at all when one has no place, or is no text", () => {
+  test("and not at all when one has no offset, or is no text", () => {
     expect(keyOf(...LINES, { text: "three" })).toBeUndefined();
-    expect(keyOf(...LINES, { place: 18, body: { kvlistValue: { values: [] } } })).toBeUndefined();
+    expect(keyOf(...LINES, { offset: 18, body: { kvlistValue: { values: [] } } })).toBeUndefined();
   });
 });
 
 describe("batches of several files in one request", () => {
   const BATCHES: Line[][] = [
-    [{ text: "one", place: 0 }],
+    [{ text: "one", offset: 0 }],
     [
-      { text: '},{"resource":{}', place: 7, path: "/var/log/y.log", readAt: "1763714401000000000" },
-      { text: "two", place: 24, path: "/var/log/y.log" },
+      { text: '},{"resource":{}', offset: 7, path: "/var/log/y.log", readAt: "1763714401000000000" },
+      { text: "two", offset: 24, path: "/var/log/y.log" },
     ],
     [{ text: "of no file" }],
   ];
@@ -146,10 +146,10 @@ describe("batches of several files in one request", () => {
     expect(batches.map(({ readAtMs }) => readAtMs)).toEqual([1_763_714_400_123, 1_763_714_401_000, 1_763_714_400_123]);
   });
 
-  test("leave the node together or some of them, the same bytes whatever company they came in", () => {
+  test("leave the node together or some of them, the same bytes whatever batch they came in", () => {
     const { batches, bodyOf: body } = fileRequest(together);
-    const withoutPlaces = BATCHES.map((lines) => resourceLogs(lines.map((line): Line => ({ ...line, place: undefined }))));
-    const [first, second, third] = withoutPlaces;
+    const withoutOffsets = BATCHES.map((lines) => resourceLogs(lines.map((line): Line => ({ ...line, offset: undefined }))));
+    const [first, second, third] = withoutOffsets;
     expect(JSON.parse(body(batches).toString())).toEqual({ resourceLogs: [first, second, third] });
     expect(body(batches.toSpliced(1, 1)).toString()).toBe(JSON.stringify({ resourceLogs: [first, third] }));
     expect(body(batches.slice(0, 1)).toString()).toBe(bodyOf(request(...(BATCHES[0] ?? []))));

@@ -1,6 +1,6 @@
 // One request of the collector with lines of files: its batches, which lines they are, when they were read, and their bytes as they leave the
-// node. Invariant: two batches have the same key only when they hold the same lines of the same places in files of the same name; the place
-// goes no further. Lines that are read again get other attributes' order and another time of reading, so bytes cannot tell.
+// node. Invariant: two batches have the same key only when they hold the same lines of the same offsets in files of the same name; the offset
+// goes no further. Lines that are read again get other attributes' order and another time of reading, so comparing bytes is not enough.
 import { createHash } from "node:crypto";
 
 /** Of a request that comes from files; its value is the token that this run of the agent gave to its collector. */
@@ -8,17 +8,17 @@ export const FILES_HEADER = "x-atherops-files";
 
 /** Lines that the collector handed over at once: one entry of its disk queue, in a request with others. */
 export interface FileBatch {
-  /** Undefined when not every record is a line with its place. */
+  /** Undefined when not every record is a line with its offset. */
   readonly key: string | undefined;
   /** Of the first line; Unix milliseconds, rounded down. */
   readonly readAtMs: number;
-  /** Of `resourceLogs`, without the places of its lines. */
+  /** Of `resourceLogs`, without the offsets of its lines. */
   readonly json: readonly Buffer[];
 }
 
 export interface FileRequest {
   readonly batches: readonly FileBatch[];
-  /** OTLP/JSON of some of its batches, in their order; of all: the request as it came, without the places of its lines. */
+  /** OTLP/JSON of some of its batches, in their order; of all: the request as it came, without the offsets of its lines. */
   readonly bodyOf: (batches: readonly FileBatch[]) => Buffer;
 }
 
@@ -31,7 +31,7 @@ const OBSERVED = prefix('"observedTimeUnixNano":"', "U");
 const TIME = prefix('"timeUnixNano":"', "U");
 const BODY = prefix('"body":{"stringValue":"', "y");
 const PATH = prefix('{"key":"log.file.path","value":{"stringValue":"', "p");
-const PLACE = prefix('{"key":"log.file.record_offset","value":{"intValue":"', "_");
+const OFFSET = prefix('{"key":"log.file.record_offset","value":{"intValue":"', "_");
 
 /** As logrotate and the kubelet rename a file: it is the same one. */
 const ROTATED = /\.log(?:\.1|\.\d{8}-\d{6})$/;
@@ -82,15 +82,15 @@ export function fileRequest(json: Buffer): FileRequest {
 
 function fileBatch(json: Buffer, text: string): FileBatch {
   const observed = new Values(text, OBSERVED);
-  const places = new Values(text, PLACE);
+  const offsets = new Values(text, OFFSET);
   return {
-    json: without(json, text, places),
-    key: keyOf(text, observed.count, places),
+    json: without(json, text, offsets),
+    key: keyOf(text, observed.count, offsets),
     readAtMs: Math.floor(Number(observed.first) / 1e6),
   };
 }
 
-/** What stands behind each `prefix`, up to the quote that ends it. No object for each: a batch has some five hundred. */
+/** The text after each `prefix`, up to the quote that ends it. No object for each: a batch has some five hundred. */
 class Values {
   count = 0;
   first = "";
@@ -125,23 +125,23 @@ function endOfText(text: string, start: number): number {
   return text.length;
 }
 
-function keyOf(text: string, records: number, places: Values): string | undefined {
+function keyOf(text: string, records: number, offsets: Values): string | undefined {
   const paths = new Values(text, PATH, (path) => path.replace(ROTATED, ".log"));
   const bodies = new Values(text, BODY);
-  if (records === 0 || [places, paths, bodies].some(({ count }) => count !== records)) return undefined;
-  const hashed = [places, paths, bodies, new Values(text, TIME)].map(({ joined }) => `${joined}\n`).join("");
+  if (records === 0 || [offsets, paths, bodies].some(({ count }) => count !== records)) return undefined;
+  const hashed = [offsets, paths, bodies, new Values(text, TIME)].map(({ joined }) => `${joined}\n`).join("");
   // At once: a call for each value would cost as much as all the rest.
   return createHash("sha256").update(hashed, "latin1").digest("base64url").slice(0, KEY_LENGTH);
 }
 
-/** Cuts the attributes out, each with a comma beside it. */
+/** Cuts the attributes out, each with an adjacent comma. */
 function without(json: Buffer, text: string, { bounds }: Values): Buffer[] {
   const parts: Buffer[] = [];
   let from = 0;
   for (let i = 0; i < bounds.length; i += 2) {
     const [start, end] = [bounds[i] ?? 0, bounds[i + 1] ?? 0];
     // Behind the value: `}}`.
-    const attribute = { start: start - PLACE.text.length, end: end + 2 };
+    const attribute = { start: start - OFFSET.text.length, end: end + 2 };
     const cutsBefore = text[attribute.start - 1] === "," && attribute.start - 1 >= from;
     const cutsAfter = !cutsBefore && text[attribute.end] === ",";
     parts.push(json.subarray(from, cutsBefore ? attribute.start - 1 : attribute.start));

@@ -50,11 +50,11 @@ function folderOf(pattern: string): string {
 
 /** A file that does not exist yet is validated by its folder. */
 function mayRead(path: string, rules: LogPathRules): boolean {
-  return judgeOf(rules)(resolved(path));
+  return pathCheck(rules)(resolved(path));
 }
 
 /** Whether a path without links may be read. */
-function judgeOf(rules: LogPathRules): (real: string) => boolean {
+function pathCheck(rules: LogPathRules): (real: string) => boolean {
   const forbidden = rules.forbidden.map(resolved);
   const allowed = rules.allowed.map(resolvedPattern);
   return (real) =>

@@ -99,7 +99,7 @@ export class OpenFiles {
 
   /**
    * Removes the link; `closeRemoved` closes the descriptor. In between, a collector that has just resolved the link still gets this file, and
-   * not what the number of the descriptor stands for next.
+   * not the next file with the number of the descriptor.
    */
   async remove(file: OpenFile): Promise<void> {
     if (file.link !== undefined) await this.#unlink(file.link);

@@ -1,4 +1,4 @@
-// The collector's store of places is a file here that is written when the test says so; its content does not matter. The real one:
+// The collector's store of offsets is a file here that is written when the test says so; its content does not matter. The real one:
 // test/faults/agent-killed.test.ts.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -35,7 +35,7 @@ function reopen(): void {
   stored = open();
 }
 
-/** The collector writes its places. */
+/** The collector writes its offsets. */
 function remembers(receiver = "files"): void {
   const file = join(folder, "checkpoints", `receiver_filelog_${receiver}`);
   writeFileSync(file, "");
@@ -107,7 +107,7 @@ describe("lines that the backend has", () => {
     expect(stored.has(first)).toBe(true);
   });
 
-  test("are new when the same collector reads them at the same place: the file is written anew", () => {
+  test("are new when the same collector reads them at the same offset: the file is written anew", () => {
     pass(10_000);
     stored.add(read());
     pass(500);
@@ -120,7 +120,7 @@ describe("lines that the backend has", () => {
     expect(stored.has(read())).toBe(false);
   });
 
-  test("are new when their place was remembered before the kill", () => {
+  test("are new when their offset was stored before the kill", () => {
     pass(10_000);
     stored.add(read());
     pass(5000);
@@ -154,7 +154,7 @@ describe("lines that the backend has", () => {
     expect(stored.has(read())).toBe(false);
   });
 
-  test("are known when the collector sends them again that it read long ago, in whatever company", () => {
+  test("are known when the collector sends them again that it read long ago, in whatever batch", () => {
     const old = read();
     pass(60_000);
     remembers();

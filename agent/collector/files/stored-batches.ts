@@ -1,7 +1,7 @@
-// Which lines of files the backend has, of those that the collector may read or send again. It remembers its places in files only at the end
-// of a look at all of them (pkg/stanza v0.149, fileconsumer/file.go, poll); one that ends before reads again what it read since. It takes
-// a batch off its queue after the answer; one that ends before sends it again, in another company. Invariants: a batch is taken for stored
-// only after the backend took it, and only if it is that very reading of a file, or was read between the last time that places were
+// Which lines of files the backend has, of those that the collector may read or send again. It stores its file offsets only at the end
+// of a poll of all of them (pkg/stanza v0.149, fileconsumer/file.go, poll); one that ends before reads again what it read since. It takes
+// a batch off its queue after the answer; one that ends before sends it again, in another request. Invariants: a batch is taken for stored
+// only after the backend took it, and only if it is that very reading of a file, or was read between the last time that offsets were
 // remembered before a collector ended and the first time after the next began; so no file that is written anew is mistaken for what it
 // held before. Known on disk, unsynced as the collector's own stores: it survives kill -9, and a power cut may double lines, not lose them.
 import { randomBytes } from "node:crypto";
@@ -22,22 +22,22 @@ export interface StoredBatchesOptions {
   readonly mostBatches?: number;
 }
 
-/** Lines read in it may be read twice. Unix milliseconds; without `to`: until places are remembered again. */
+/** Lines read in it may be read twice. Unix milliseconds; without `to`: until offsets are stored again. */
 interface Doubt {
   readonly from: number;
   to: number;
 }
 
 const FILE = "stored-batches";
-/** A commit of places writes some pages, and a killed one has written the time but not the places. */
+/** A commit of offsets writes some pages, and a killed one has written the time but not the offsets. */
 const COMMIT_MS = 1000;
 const FORGET_EVERY_MS = 5000;
-/** The queue is first in, first out but for what is tried again: then all that was read in a doubt has come by. */
+/** The queue is first in, first out but for what is tried again: then all that was read in a doubt has arrived. */
 const SETTLED_AFTER_MS = 600_000;
 const WATCH_EVERY_MS = 500;
-/** A collector that has opened no store of places by then reads no files. */
+/** A collector that has opened no store of offsets by then reads no files. */
 const OPENS_WITHIN_MS = 300_000;
-/** The writes of opening a store; the first look at files comes 200 ms later. */
+/** The writes of opening a store; the first poll of files comes 200 ms later. */
 const OPENED_WITHIN_MS = 100;
 /** Rewritten when it has so many lines more than it needs. */
 const SPARE_LINES = 10_000;
@@ -76,12 +76,12 @@ export class StoredBatches implements Disposable {
   /** To be called before each start of a collector, when none runs. */
   collectorStarts(): void {
     const open = this.#doubts.at(-1);
-    // A collector that never remembered places read only what is in doubt already.
+    // A collector that never stored offsets read only what is in doubt already.
     if (open?.to !== Number.POSITIVE_INFINITY) this.#doubt(this.#rememberedMs() ?? this.#startedMs);
     // What the one before wrote within this millisecond is not the next one's.
     this.#startedMs = this.#nowMs() + 1;
     this.#note(`start ${this.#startedMs}`);
-    this.#watchPlaces();
+    this.#watchOffsets();
   }
 
   /** True when the backend has these lines already. */
@@ -91,7 +91,7 @@ export class StoredBatches implements Disposable {
 
   /**
    * Whether lines are the same as those of the same key that were read at `otherMs`: sent again, or read again by a later collector. A
-   * collector reads no place twice: what one has read twice is new.
+   * collector reads no offset twice: what one has read twice is new.
    */
   isSecond({ readAtMs }: FileBatch, otherMs: number | undefined): boolean {
     if (otherMs === undefined || otherMs === readAtMs) return otherMs !== undefined;
@@ -133,13 +133,13 @@ export class StoredBatches implements Disposable {
     return this.#doubts.some(({ from, to }) => from <= readAtMs && readAtMs < to);
   }
 
-  /** Also if the collector ended now; `rememberedMs`: until when it has remembered its places. */
+  /** Also if the collector ended now; `rememberedMs`: until when it has stored its offsets. */
   #mayBeReadAgain(readAtMs: number, rememberedMs = 0): boolean {
     return this.#isInDoubt(readAtMs) || (readAtMs >= this.#startedMs && readAtMs >= rememberedMs - COMMIT_MS);
   }
 
-  /** Until every receiver of files has remembered its places once. The first write is made when its store is opened. */
-  #watchPlaces(): void {
+  /** Until every receiver of files has stored its offsets once. The first write is made when its store is opened. */
+  #watchOffsets(): void {
     clearInterval(this.#watch);
     const opened = new Map<string, number>();
     this.#watch = setInterval(() => {
@@ -155,7 +155,7 @@ export class StoredBatches implements Disposable {
     this.#watch.unref();
   }
 
-  /** Until when all that was read has its place remembered; undefined when no receiver of files has run. */
+  /** Until when all that was read has its offset stored; undefined when no receiver of files has run. */
   #rememberedMs(): number | undefined {
     const stores = this.#stores();
     return stores.length === 0 ? undefined : Math.min(...stores.map(([, atMs]) => Math.floor(atMs)));

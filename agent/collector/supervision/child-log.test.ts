@@ -92,14 +92,14 @@ describe("a line of the collector", () => {
         say("file_log/pods", "cannot open", reading < 2 ? "a" : "b");
         await vi.advanceTimersByTimeAsync(15_000);
       }
-      const told = (): unknown[] => lines.map(({ msg, error }) => [msg, error]);
+      const logged = (): unknown[] => lines.map(({ msg, error }) => [msg, error]);
       const failing = [
         ["call to /stats/summary endpoint failed", "port 0"],
         ["Failed to scrape Prometheus endpoint", "refused"],
         ["cannot open", "a"],
         ["cannot open", "b"],
       ];
-      expect(told().slice(0, 4)).toEqual(failing);
+      expect(logged().slice(0, 4)).toEqual(failing);
       await vi.advanceTimersByTimeAsync(60_000);
       expect(lines.filter(({ msg }) => String(msg).endsWith("does not complain any more"))).toMatchObject([
         { receiver: "file_log/pods", repeated: 1, for_s: 15, level: "info" },
@@ -148,7 +148,7 @@ test.each([
   [true, "error", "k8sobjects", { msg: "could not retrieve a resourceVersion" }],
   [false, "info", "k8sobjects", { msg: "received a 410, grabbing new resource version" }],
   [false, "warn", "k8s_cluster", { msg: "Watch channel closed unexpectedly" }],
-])("that events are watched no more is told (%s) by the %s of %s: %j", (ended, level, id, said) => {
+])("that events are watched no more is logged (%s) by the %s of %s: %j", (ended, level, id, said) => {
   expect(endsEvents(JSON.stringify({ level, ...said, "otelcol.component.id": id, "otelcol.component.kind": "receiver" }))).toBe(ended);
 });
 

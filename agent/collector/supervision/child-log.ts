@@ -85,7 +85,7 @@ function isKept({ msg, error, "otelcol.component.id": id }: Record<string, unkno
   );
 }
 
-/** A line has each key once: what the collector says under a name that the logger sets stands under another. */
+/** A line has each key once: a field of the collector with a name that the logger sets gets another name. */
 function withoutOurs(fields: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).map(([key, value]) => [LOGGERS.has(key) ? `collector_${key}` : key, value]));
 }
@@ -110,8 +110,8 @@ function parse(line: string): Record<string, unknown> | undefined {
 
 export const CUT_MARK = "… [cut: the line is longer than 64 KiB]";
 
-/** Calls `tell` with each line that `stream` (bytes of UTF-8) brings, the last one without an end too. */
-export function eachLine(stream: Readable, tell: (line: string) => void): void {
+/** Calls `onLine` with each line that `stream` (bytes of UTF-8) brings, the last one without an end too. */
+export function eachLine(stream: Readable, onLine: (line: string) => void): void {
   let begun = "";
   let isCut = false;
   const add = (text: string): void => {
@@ -119,11 +119,11 @@ export function eachLine(stream: Readable, tell: (line: string) => void): void {
     begun += text;
     if (begun.length <= MAX_LINE_LENGTH) return;
     isCut = true;
-    tell(cut(begun));
+    onLine(cut(begun));
     begun = "";
   };
   const end = (): void => {
-    if (!isCut) tell(begun.endsWith("\r") ? begun.slice(0, -1) : begun);
+    if (!isCut) onLine(begun.endsWith("\r") ? begun.slice(0, -1) : begun);
     begun = "";
     isCut = false;
   };

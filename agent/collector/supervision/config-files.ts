@@ -31,15 +31,15 @@ export class ConfigFiles {
     return read(this.#lastGood) || undefined;
   }
 
-  /** Puts it in force if `judge` of the file that holds it resolves. */
-  async adopt(config: string, judge: (file: string) => Promise<void>): Promise<void> {
+  /** Puts it in force if `validate` of the file that holds it resolves. */
+  async adopt(config: string, validate: (file: string) => Promise<void>): Promise<void> {
     const isThere = read(this.path) === config;
     if (!isThere) this.#write(this.#candidate, config);
-    await judge(isThere ? this.path : this.#candidate);
+    await validate(isThere ? this.path : this.#candidate);
     if (!isThere) this.onDisk(() => renameDurably(this.#candidate, this.path));
   }
 
-  /** Puts it in force unjudged. What last ran is on the disk already: a second name for it needs no room, and all writes replace. */
+  /** Puts it in force without validation. What last ran is on the disk already: a second name for it needs no room, and all writes replace. */
   putBack(config: string): void {
     if (read(this.#lastGood) !== config) return this.#write(this.path, config);
     this.onDisk(() => {

@@ -33,7 +33,7 @@ export function forgetChild(noteFile: string): void {
   rmSync(noteFile, { force: true });
 }
 
-/** Ends the collectors that run with this configuration, noted or not. Throws StateInUseError when the agent of the noted one lives. */
+/** Ends the collectors that run with this configuration, noted or not. Throws StateInUseError when the agent of the noted one runs. */
 export async function endOrphan(noteFile: string, configFile: string, graceMs: number, log: Log): Promise<void> {
   const note = readNote(noteFile);
   if (note && note.agentPid !== process.pid && startTimeOf(note.agentPid) === note.agentStartTicks) {
@@ -47,12 +47,12 @@ export async function endOrphan(noteFile: string, configFile: string, graceMs: n
 type Identified = Pick<Note, "pid" | "startTicks">;
 
 async function end({ pid, startTicks }: Identified, graceMs: number, log: Log): Promise<void> {
-  const lives = (): boolean => startTimeOf(pid) === startTicks;
-  if (!lives()) return;
+  const isRunning = (): boolean => startTimeOf(pid) === startTicks;
+  if (!isRunning()) return;
   log.warn({ event: "collector.orphan_ended", collector_pid: pid }, "ending the collector of an agent that was killed");
   process.kill(pid, (await waitsForRoom(pid)) ? "SIGKILL" : "SIGTERM");
   const killAt = Date.now() + graceMs;
-  while (lives()) {
+  while (isRunning()) {
     if (Date.now() > killAt) process.kill(pid, "SIGKILL");
     await pause(50);
   }

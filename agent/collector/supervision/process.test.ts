@@ -16,7 +16,7 @@ const ENDLESS = `
   process.stdout.write('{"level":"info","msg":"ak_0123456789abcdef ' + "x".repeat(300_000));
 `;
 
-test("a line that does not end is told once, cut and without its secrets, and the collector is heard on", async () => {
+test("a line that does not end is logged once, cut and without its secrets, and later lines are still logged", async () => {
   using folder = temporaryFolder();
   const program = join(folder.path, "otelcol");
   writeFileSync(program, `#!${process.execPath}\n${ENDLESS}`, { mode: 0o755 });

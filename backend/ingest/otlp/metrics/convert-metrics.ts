@@ -1,6 +1,6 @@
 // OTLP metrics of either encoding → bodies of exposition text, on the calling thread. Invariant: the same document gives the same text as in
 // the agent, because both use common/otlp-metrics.
-import { BodyError } from "../../../../common/otlp-metrics/json-body.ts";
+import { BodyError } from "../../../../common/otlp-metrics/document.ts";
 import { MetricsConverter } from "../../../../common/otlp-metrics/converter.ts";
 import { ApiError, type ErrorCode } from "../../../errors.ts";
 import { protobufToJson } from "../protobuf/to-json.ts";

@@ -6,7 +6,7 @@ import { decodeWithHash } from "../../backend/ingest/otlp/decode-body.ts";
 import type { ForwardResult } from "./forward.ts";
 import { PartSender, splitBatch } from "./part-sender.ts";
 import { accept, closeAll, errorAnswer, isSignedWith, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";
-import { BodyError } from "../../common/otlp-metrics/json-body.ts";
+import { BodyError } from "../../common/otlp-metrics/document.ts";
 
 afterEach(closeAll);
 

@@ -8,7 +8,7 @@ import { readSettings as readAgentSettings } from "../agent/settings.ts";
 import { readSettings as readBackendSettings } from "../backend/settings.ts";
 import { integer } from "../common/settings-kinds.ts";
 import { group, setting, type Setting, type Table } from "../common/settings-table.ts";
-import { AGENT_TABLE, BACKEND_TABLE, settingsSections } from "./settings-reference.ts";
+import { AGENT_TABLE, BACKEND_TABLE, LIMIT_FILES, limitsPage, readLimits, settingsSections } from "./reference-pages.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -128,4 +128,17 @@ test("descriptions are sentences, and defaults are accepted by their kinds", () 
     return found;
   });
   expect(problems).toEqual([]);
+});
+
+test("every limit has a sentence that says what it bounds", async () => {
+  const limits = (await Promise.all(LIMIT_FILES.map(readLimits))).flat();
+  expect(limits.length).toBeGreaterThan(250);
+  expect(limits.filter(({ reason }) => !/^[A-Z`].*[.)]$/s.test(reason)).map(({ name }) => name)).toEqual([]);
+});
+
+test("the page shows values with their unit", async () => {
+  const page = await limitsPage();
+  expect(page).toContain("| `MAX_BODY_BYTES` | 32 MiB |");
+  expect(page).toContain("| `MAX_LOGIN_WAIT_MS` | 15m |");
+  expect(page).toContain("| `MAX_ROWS_PER_ORG` | 5,000 |");
 });

@@ -1,0 +1,181 @@
+// What the reference pages show, made from the code: settings from the table of each program, metrics from their declarations, limits from
+// their files.
+import { globSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { BOTH, CLUSTER, HOST } from "../agent/settings-table.ts";
+import { SETTINGS_TABLE } from "../backend/settings-table.ts";
+import { formatDuration } from "../common/duration.ts";
+import type { Kind, Setting, Table } from "../common/settings-table.ts";
+import { type AgentStatus, ownMetrics as agentRows } from "../agent/status/metrics.ts";
+import { createOwnMetrics, READ_AT_SCRAPE } from "../backend/operations/own-metrics.ts";
+
+export const AGENT_TABLE: Table = { ...BOTH, ...HOST, ...CLUSTER };
+export const BACKEND_TABLE: Table = SETTINGS_TABLE;
+
+/** One section per group. The column of chart values is left out where no setting of the group has one. */
+export function settingsSections(table: Table): string {
+  const rows = Object.values(table);
+  return [...new Set(rows.map((row) => row.group))]
+    .map((title) => {
+      const inGroup = rows.filter((row) => row.group === title);
+      const hasValues = inGroup.some((row) => row.value !== undefined);
+      const head = ["setting", "type and range", "default", ...(hasValues ? ["chart value"] : []), "meaning"];
+      const lines = inGroup.map((row) => [
+        code(row.name) + (row.isSecret ? " (secret)" : ""),
+        typeText(row),
+        defaultText(row),
+        ...(hasValues ? [valueText(row)] : []),
+        row.description,
+      ]);
+      return `\n## ${title}\n\n${[head, head.map(() => "---"), ...lines].map((cells) => `| ${cells.map(cell).join(" | ")} |`).join("\n")}\n`;
+    })
+    .join("");
+}
+
+function typeText({ kind, unit }: Setting): string {
+  return [kind.type, rangeText(kind), unit].filter(Boolean).join(", ");
+}
+
+function rangeText({ type, range = {} }: Kind<unknown>): string {
+  const bound = (value: number): string => (type === "duration" ? formatDuration(value) : String(value));
+  const { min, above, max, values } = range;
+  return [
+    values?.map(code).join(", "),
+    min === undefined || (type === "duration" && min === 0) ? undefined : `at least ${bound(min)}`,
+    above === undefined ? undefined : `above ${bound(above)}`,
+    max === undefined ? undefined : `at most ${bound(max)}`,
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
+
+function defaultText({ isRequired, default: given = "" }: Setting): string {
+  if (isRequired) return "required";
+  if (typeof given === "string") return code(given);
+  return Object.entries(given)
+    .map(([profile, value]) => `${profile} agent: ${code(value)}`)
+    .join("; ");
+}
+
+function valueText({ value = "", valueDefault }: Setting): string {
+  return code(value) + (valueDefault === undefined ? "" : `, there ${code(valueDefault)}`);
+}
+
+const code = (text: string): string => (text === "" ? "" : `\`${text}\``);
+const cell = (text: string): string => text.replaceAll("|", String.raw`\|`);
+
+// The own metrics of agent and backend, as the programs themselves declare them. Invariant: what is listed comes from the code that
+// counts (backend/operations/own-metrics.ts, agent/status/metrics.ts), never from a list of its own.
+
+export interface OwnMetric {
+  readonly name: string;
+  readonly type: string;
+  readonly unit: string;
+  readonly labels: readonly string[];
+  readonly meaning: string;
+}
+
+export function backendMetrics(): OwnMetric[] {
+  const ownMetrics = createOwnMetrics({ defaults: false });
+  for (const name of Object.keys(READ_AT_SCRAPE)) ownMetrics.gauge(name as keyof typeof READ_AT_SCRAPE, () => 0);
+  const declared = ownMetrics.registry.getMetricsAsArray() as unknown as {
+    name: string;
+    help: string;
+    type: string;
+    labelNames: readonly string[];
+  }[];
+  return declared.map(({ name, help, type, labelNames: labels }) => ({ name, type, unit: unitOf(name, help), labels, meaning: help }));
+}
+
+export function agentMetrics(): OwnMetric[] {
+  const found = new Map<string, OwnMetric>();
+  for (const [name, help, , labels = {}] of agentRows(EVERYTHING))
+    found.set(name, { name, type: typeOf(name), unit: unitOf(name, help), labels: Object.keys(labels), meaning: help });
+  return [...found.values()];
+}
+
+function typeOf(name: string): string {
+  return name.endsWith("_total") ? "counter" : "gauge";
+}
+
+/** As Prometheus has it: the unit is part of the name; of a counter, what it counts. */
+function unitOf(name: string, help: string): string {
+  if (name.endsWith("_timestamp_seconds")) return "seconds since 1970";
+  const unit = /_(?<unit>bytes|seconds|days)(?:_total)?$/.exec(name)?.groups?.["unit"];
+  if (unit) return unit;
+  if (help.startsWith("1 while") || help.startsWith("1 when")) return "1 or 0";
+  return /(?<counted>records|requests|restarts|queries|attempts|alerts)/.exec(name)?.groups?.["counted"] ?? "";
+}
+
+const signal = { lastSuccess: null, lastError: null, failingSince: null, accepted: 0, retried: 0, refused: 0, acceptedBytes: 0 };
+const of = { ...signal, droppedPoints: { any: 0 } };
+
+/** An agent that has a value for each of its metrics. */
+const EVERYTHING: AgentStatus = {
+  program: "",
+  version: "",
+  startedAt: "",
+  signals: [],
+  clockSkewS: 0,
+  identity: undefined,
+  heartbeat: undefined,
+  collector: undefined,
+  telemetry: { metrics: of, logs: of, traces: of },
+};
+
+// The reference page of the limits, made from the file of limits of each folder: name, value and the sentence above it.
+
+const ROOT = dirname(import.meta.dirname);
+/** Other files of this name hold types and functions. */
+export const LIMIT_FILES = globSync(["agent/limits.ts", "{backend,common}/*/limits.ts"], { cwd: ROOT }).toSorted();
+
+export interface Limit {
+  readonly name: string;
+  readonly value: number | bigint;
+  readonly reason: string;
+}
+
+export async function readLimits(file: string): Promise<Limit[]> {
+  const values = (await import(join(ROOT, file))) as Readonly<Record<string, number | bigint>>;
+  const text = readFileSync(join(ROOT, file), "utf8");
+  const reasons = new Map(
+    [...text.matchAll(/\/\*\*\s+([^*]+?)\s*\*\/\nexport const (\w+)/g)].map(([, reason = "", name = ""]) => [name, reason]),
+  );
+  return Object.entries(values)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, value]) => ({ name, value, reason: reasons.get(name) ?? "" }));
+}
+
+export async function limitsPage(): Promise<string> {
+  const sections = await Promise.all(
+    LIMIT_FILES.map(async (file) => {
+      const rows = (await readLimits(file)).map(({ name, value, reason }) => `| \`${name}\` | ${limitText(name, value)} | ${reason} |`);
+      return `\n## ${dirname(file)}\n\n| limit | value | what it bounds |\n| --- | --- | --- |\n${rows.join("\n")}\n`;
+    }),
+  );
+  return `# Limits
+<!-- Generated from agent/limits.ts and {backend,common}/*/limits.ts by \`npm run reference\`; change it there. -->
+
+Every input has a limit, and most are constants. Limits that operators set are [settings of the backend](backend-settings.md) and [of the agent](agent-settings.md); limits that clients meet are in [the contract](../contract.md). Processes that evaluate LogQL have limits of their own in \`backend/query/sandbox/limits.ts\`.
+${sections.join("")}`;
+}
+
+function limitText(name: string, value: number | bigint): string {
+  if (typeof value === "number" && name.includes("_BYTES")) return bytesText(value);
+  if (typeof value === "number" && name.includes("_MS")) return formatDuration(value);
+  if (typeof value === "number" && name.endsWith("_S")) return formatDuration(value * 1000);
+  return value.toLocaleString("en-US");
+}
+
+function bytesText(value: number): string {
+  const [unit = "bytes", size = 1] =
+    (
+      [
+        ["GiB", 2 ** 30],
+        ["MiB", 2 ** 20],
+        ["MB", 1_000_000],
+        ["KiB", 2 ** 10],
+      ] as const
+    ).find(([, bytes]) => value % bytes === 0) ?? [];
+  return `${(value / size).toLocaleString("en-US")} ${unit}`;
+}
