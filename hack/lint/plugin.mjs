@@ -1,6 +1,6 @@
-// The oxlint plugin `plain-english`. Its rule `words` reports private words in comments, string literals and declared names; folders that
-// are not converted yet are listed in .oxlintrc.json, and the list only shrinks. Its rule `explained-sleep` is for tests: a sleep has a
-// comment that says what passes meanwhile, because what a test waits for is an event or `eventually`.
+// The oxlint plugin `plain-english`. Its rule `words` reports private words in comments, string literals and declared names.
+// Its rule `explained-sleep` is for tests: a sleep has a comment that says what passes meanwhile, because what a test waits for is an event
+// or `eventually`.
 import { privateWords, wordsOfName } from "./words.mjs";
 
 const words = {

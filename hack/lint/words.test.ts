@@ -1,6 +1,6 @@
 /* oxlint-disable plain-english/words -- programs that the rule is tried on */
-// The lint rule plain-english/words, as oxlint runs it, and the list of folders that are not converted yet.
-import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+// The lint rule plain-english/words, as oxlint runs it.
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -53,15 +53,8 @@ test("a name is searched word by word", () => {
   expect(privateWords("labels that tell series apart, and are told apart")).toEqual([]);
 });
 
-test("each folder that lint leaves out has private words: when the last is gone, remove the folder from .oxlintrc.json", () => {
-  const { overrides } = JSON.parse(readFileSync(join(ROOT, ".oxlintrc.json"), "utf8")) as {
-    overrides: { files: string[]; rules: Record<string, unknown> }[];
-  };
-  const pending = overrides.filter(({ rules }) => rules["plain-english/words"] === "off").flatMap(({ files }) => files);
-  const isClean = (pattern: string): boolean => {
-    const programs = globSync(pattern, { cwd: ROOT, exclude: ["**/node_modules/**"] }).filter((file) => /\.(?:ts|tsx|mjs)$/.test(file));
-    const texts = programs.map((file) => wordsOfName(readFileSync(join(ROOT, file), "utf8")));
-    return texts.length > 0 && texts.every((text) => privateWords(text).length === 0);
-  };
-  expect(pending.filter((pattern) => isClean(pattern))).toEqual([]);
+test("no folder is left out", () => {
+  const { overrides } = JSON.parse(readFileSync(join(ROOT, ".oxlintrc.json"), "utf8")) as { overrides: { rules: object }[] };
+  expect(overrides.length).toBeGreaterThan(2);
+  expect(overrides.filter(({ rules }) => "plain-english/words" in rules)).toEqual([]);
 });

@@ -134,7 +134,7 @@ function ignoreMissing(error: NodeJS.ErrnoException): void {
 
 export const closeFile = promisify(close);
 const openFile = promisify(open);
-const statOf = promisify(fstat) as unknown as (fd: number, options: { bigint: true }) => Promise<BigIntStats>;
+const statOf = promisify<number, { bigint: true }, BigIntStats>(fstat);
 
 export const statOpenFile = async (fd: number): Promise<BigIntStats> => statOf(fd, { bigint: true });
 

@@ -36,7 +36,7 @@ interface Visit {
 class Damage extends Error {}
 
 /**
- * What is wrong with the file, in words; undefined when bbolt can use it, as it can an empty one. A disk that cannot give its bytes
+ * Describes what is wrong with the file; undefined when bbolt can use it, as it can an empty one. A disk that cannot give its bytes
  * (EIO) is damage. Throws what else reading throws, and the reason of `signal` soon after it aborted.
  */
 export async function damageOf(path: string, signal?: AbortSignal): Promise<string | undefined> {
@@ -216,7 +216,7 @@ class Walk {
     if (flags === BRANCH && last) this.#open.push({ page: last.child, from: last.key, to: visit.to, isRoot: visit.isRoot });
   }
 
-  /** A small one, whose first page is 0, lies in the entry itself. */
+  /** A small bucket, whose first page is 0, is stored in the entry itself. */
   #bucket(page: number, entry: Buffer, entryAt: number): void {
     if (entry.length < PAGE_HEAD) throw new Damage(`an entry of page ${page} is overwritten`);
     const root = Number(entry.readBigUInt64LE(0));

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readSettings } from "../../settings.ts";
-import { blamesStore, reportEmptied, setAsideDamaged } from "./stores.ts";
+import { blamesStore, reportEmptied, quarantineDamaged } from "./stores.ts";
 import { configFromSettings } from "../config/config-from-settings.ts";
 import { canMount, SmallDisk } from "./small-disk.fixture.ts";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
@@ -35,40 +35,40 @@ function junk(path: string, bytes = 20_000): Buffer {
 }
 
 describe("a damaged file of a store", () => {
-  test("is set aside, and one line says which file, why, where it is and what is lost", async () => {
+  test("is quarantined, and one line says which file, why, where it is and what is lost", async () => {
     const queue = junk(`queue/${QUEUE}`);
     junk(`checkpoints/${PLACES}`);
-    const said = await setAsideDamaged(config, log);
+    const said = await quarantineDamaged(config, log);
     expect(readdirSync(join(folder, "queue"))).toEqual([`${QUEUE}.damaged`]);
     expect(readFileSync(join(folder, "queue", `${QUEUE}.damaged`))).toEqual(queue);
     expect(readdirSync(join(folder, "checkpoints"))).toEqual([`${PLACES}.damaged`]);
     expect(lines.map(({ msg }) => msg)).toEqual(said);
     expect(said).toEqual([
-      `${folder}/queue/${QUEUE}, 20000 bytes, is damaged (neither of its two head pages is valid) and is set aside as ${folder}/queue/${QUEUE}.damaged; the collector starts without it; lost are the logs in the disk queue of otlp_http/files that were not delivered yet.`,
-      `${folder}/checkpoints/${PLACES}, 20000 bytes, is damaged (neither of its two head pages is valid) and is set aside as ${folder}/checkpoints/${PLACES}.damaged; the collector starts without it; lost is how far file_log/files had read its files. It reads them again from the beginning: no line is lost, and lines that were sent before arrive twice.`,
+      `${folder}/queue/${QUEUE}, 20000 bytes, is damaged (neither of its two head pages is valid) and is quarantined as ${folder}/queue/${QUEUE}.damaged; the collector starts without it; lost are the logs in the disk queue of otlp_http/files that were not delivered yet.`,
+      `${folder}/checkpoints/${PLACES}, 20000 bytes, is damaged (neither of its two head pages is valid) and is quarantined as ${folder}/checkpoints/${PLACES}.damaged; the collector starts without it; lost is how far file_log/files had read its files. It reads them again from the beginning: no line is lost, and lines that were sent before arrive twice.`,
     ]);
   });
 
   test("of a receiver that starts at the end is said to skip lines", async () => {
     junk(`checkpoints/${PLACES}`);
-    const [said] = await setAsideDamaged(config.replace("start_at: beginning", "start_at: end"), log);
+    const [said] = await quarantineDamaged(config.replace("start_at: beginning", "start_at: end"), log);
     expect(said).toContain("lines written since the collector ended are skipped");
   });
 
   test("takes the place of the one before it, so that one is kept", async () => {
     junk(`queue/${QUEUE}`);
-    await setAsideDamaged(config, log);
+    await quarantineDamaged(config, log);
     const second = junk(`queue/${QUEUE}`);
-    await setAsideDamaged(config, log);
+    await quarantineDamaged(config, log);
     expect(readdirSync(join(folder, "queue"))).toEqual([`${QUEUE}.damaged`]);
     expect(readFileSync(join(folder, "queue", `${QUEUE}.damaged`))).toEqual(second);
-    expect(await setAsideDamaged(config, log)).toEqual([]);
+    expect(await quarantineDamaged(config, log)).toEqual([]);
   });
 
   test.skipIf(!canMount)("is removed where the disk has no room for another as large (needs root)", async () => {
     using _disk = new SmallDisk(join(folder, "queue"), "64k");
     junk(`queue/${QUEUE}`, 40_000);
-    const [said] = await setAsideDamaged(config, log);
+    const [said] = await quarantineDamaged(config, log);
     expect(said).toContain("is removed, as the disk has no room for another as large");
     expect(readdirSync(join(folder, "queue"))).toEqual([]);
     expect(lines[0]).not.toHaveProperty("moved_to");
@@ -77,20 +77,20 @@ describe("a damaged file of a store", () => {
   test("is looked for where the operator's configuration puts the store", async () => {
     mkdirSync(join(folder, "$elsewhere"));
     junk(`$elsewhere/${QUEUE}`);
-    await setAsideDamaged(config.replace(`directory: ${folder}/queue\n`, `directory: ${folder}/$$$$elsewhere\n`), log);
+    await quarantineDamaged(config.replace(`directory: ${folder}/queue\n`, `directory: ${folder}/$$$$elsewhere\n`), log);
     expect(readdirSync(join(folder, "$elsewhere"))).toEqual([`${QUEUE}.damaged`]);
   });
 
   test("stays where it is once the agent stops", async () => {
     junk(`queue/${QUEUE}`);
-    expect(await setAsideDamaged(config, log, AbortSignal.abort())).toEqual([]);
+    expect(await quarantineDamaged(config, log, AbortSignal.abort())).toEqual([]);
     expect(readdirSync(join(folder, "queue"))).toEqual([QUEUE]);
     expect(lines).toEqual([]);
   });
 
   test("that is empty stays, and the agent says what was in it", async () => {
     junk(`queue/${QUEUE}`, 0);
-    expect(await setAsideDamaged(config, log)).toEqual([]);
+    expect(await quarantineDamaged(config, log)).toEqual([]);
     reportEmptied(config, log);
     expect(lines.map(({ msg }) => msg)).toEqual([
       `${folder}/queue/${QUEUE} is empty, as after a power failure; the collector fills it anew; if it held anything, lost are the logs in the disk queue of otlp_http/files that were not delivered yet.`,
@@ -101,7 +101,7 @@ describe("a damaged file of a store", () => {
 test.each(["", "\0\0", "{", "extensions: 1", "receivers: {}"])("a configuration that is none (%j) throws nothing", async (none) => {
   junk(`queue/${QUEUE}`);
   reportEmptied(none, log);
-  expect(await setAsideDamaged(none, log)).toEqual([]);
+  expect(await quarantineDamaged(none, log)).toEqual([]);
   expect(readdirSync(join(folder, "queue"))).toEqual([QUEUE]);
 });
 
@@ -119,17 +119,17 @@ describe("a line of the collector", () => {
   ])("does not: %s", (line) => expect(blamesStore(line)).toBe(false));
 });
 
-test("a configuration that was judged and cannot be put in its place is an error that says what to do", async () => {
+test("a configuration that was validated and cannot be put in its place is an error that says what to do", async () => {
   using folder = temporaryFolder();
   const files = new ConfigFiles(folder.path);
-  let judged = 0;
+  let validated = 0;
   const adopted = files.adopt("receivers:\n", () => {
-    judged++;
+    validated++;
     mkdirSync(files.path);
     return Promise.resolve();
   });
   const error = await adopted.catch((thrown: unknown) => thrown as Error);
   expect(error).toBeInstanceOf(StateDirError);
   expect(String(error)).toMatch(/^StateDirError: STATE_DIR \S+: EISDIR: .*; set it to a place that this user may write$/);
-  expect(judged).toBe(1);
+  expect(validated).toBe(1);
 });

@@ -6,10 +6,10 @@ import { parse } from "yaml";
 import type { Log } from "../../log.ts";
 import { damageOf } from "./bbolt-file.ts";
 
-const ASIDE = ".damaged";
+const QUARANTINED = ".damaged";
 /** What the store below answers when it opens a file, and its name in the trace of a panic, or of a read beyond the end of a file. */
 const BLAME = /go\.etcd\.io\/bbolt|: (invalid database|checksum error|version mismatch|file size too small|incompatible value)/;
-/** Not the collector's queues and places: what we set aside, what collectors before us did, and what a killed one was compacting. */
+/** Not the collector's queues and places: what we quarantined, what collectors before us did, and what a killed one was compacting. */
 const NOT_IN_USE = /\.damaged$|\.backup$|^tempdb/;
 
 interface Config {
@@ -24,22 +24,22 @@ export function blamesStore(line: string): boolean {
 }
 
 /**
- * Sets aside each damaged file in the stores of `config` (YAML), which no collector may use meanwhile. Answers what it said of each;
- * empty when none is damaged. Sets nothing aside once `signal` aborted. Never throws.
+ * Quarantines each damaged file in the stores of `config` (YAML), which no collector may use meanwhile. Answers what it said of each;
+ * empty when none is damaged. Quarantines nothing once `signal` aborted. Never throws.
  */
-export async function setAsideDamaged(config: string, log: Log, signal?: AbortSignal): Promise<string[]> {
+export async function quarantineDamaged(config: string, log: Log, signal?: AbortSignal): Promise<string[]> {
   const said: string[] = [];
   for (const { file, parsed } of storeFiles(config, log)) {
     try {
       const damage = await damageOf(file, signal);
       if (signal?.aborted) return said;
-      if (damage !== undefined) said.push(setAside(file, damage, parsed, log));
+      if (damage !== undefined) said.push(quarantine(file, damage, parsed, log));
     } catch (error) {
       if (signal?.aborted) return said;
       // Safe: the collector is started again as after any crash, with growing pauses and its own reason in the log.
       log.error(
         { event: "collector.store_check_failed", file, err: (error as Error).message },
-        "cannot look into a file of the collector's stores, or cannot set it aside",
+        "cannot look into a file of the collector's stores, or cannot quarantine it",
       );
     }
   }
@@ -73,7 +73,7 @@ function storeFiles(config: string, log: Log): { file: string; parsed: Config }[
     // Safe: nothing is moved, and the collector itself says what it thinks of its configuration.
     log.error(
       { event: "collector.stores_unknown", err: (error as Error).message },
-      "cannot tell the collector's stores from its configuration; their files are not looked at",
+      "cannot read the collector's stores from its configuration; their files are not checked",
     );
     return [];
   }
@@ -83,7 +83,7 @@ function isEmpty(file: string): boolean {
   try {
     return statSync(file).size === 0;
   } catch {
-    // Safe: only a hint depends on it; what opens the file tells.
+    // Safe: only a hint depends on it; opening the file reports it.
     return false;
   }
 }
@@ -98,16 +98,16 @@ function list(folder: string): string[] {
 }
 
 /** Answers what it said. */
-function setAside(file: string, damage: string, config: Config, log: Log): string {
+function quarantine(file: string, damage: string, config: Config, log: Log): string {
   const { size } = statSync(file);
-  const aside = `${file}${ASIDE}`;
-  renameSync(file, aside);
+  const target = `${file}${QUARANTINED}`;
+  renameSync(file, target);
   const { bavail, bsize } = statfsSync(dirname(file));
   const isKept = bavail * bsize >= size;
-  if (!isKept) rmSync(aside);
-  const where = isKept ? `is set aside as ${aside}` : "is removed, as the disk has no room for another as large";
+  if (!isKept) rmSync(target);
+  const where = isKept ? `is quarantined as ${target}` : "is removed, as the disk has no room for another as large";
   const said = `${file}, ${size} bytes, is damaged (${damage}) and ${where}; the collector starts without it; ${lostWith(basename(file), config)}`;
-  log.error({ event: "collector.store_damaged", file, bytes: size, moved_to: isKept ? aside : undefined, damage }, said);
+  log.error({ event: "collector.store_damaged", file, bytes: size, moved_to: isKept ? target : undefined, damage }, said);
   return said;
 }
 

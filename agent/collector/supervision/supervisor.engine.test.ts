@@ -17,7 +17,7 @@ import { noteChild, StateInUseError } from "./orphan.ts";
 import { CollectorConfigError } from "../config/render.ts";
 import { canMount, SmallDisk } from "./small-disk.fixture.ts";
 import { Supervisor, type SupervisorTiming } from "./supervisor.ts";
-import { NoVerdictError, validateCollectorConfig } from "./validate.ts";
+import { ValidationUnavailableError, validateCollectorConfig } from "./validate.ts";
 
 let program: string;
 let folder: string;
@@ -82,7 +82,7 @@ function dyingUnlessNew(): string {
   );
 }
 
-/** Reading through file handles begins, and ends (by failing, if told so) when told. */
+/** Controls when reading through file handles begins and ends, and whether it fails. */
 async function slowDisk(): Promise<{ isLooking: Promise<void>; goOn: (failure?: Error) => void }> {
   const handle = await open(folder, "r");
   const prototype = Object.getPrototypeOf(handle) as FileHandle;
@@ -129,7 +129,7 @@ describe("the supervisor", () => {
     );
   });
 
-  test("starts a killed collector again and tells why it ended", async () => {
+  test("starts a killed collector again and logs why it ended", async () => {
     const of = make();
     await of.start(() => config());
     const first = await running(of);
@@ -166,7 +166,7 @@ describe("the supervisor", () => {
     const of = make(noting);
     await of.start(() => config());
     await running(of);
-    // 192.0.2.1 is nobody's: valid, and cannot be listened on.
+    // 192.0.2.1 is an address of no machine: valid, and cannot be listened on.
     await expect(of.apply(config({ OTLP_HTTP_LISTEN: "192.0.2.1:4318" }))).rejects.toThrow(/192\.0\.2\.1/);
     await running(of);
     const [first, ...later] = readFileSync(join(folder, "noted"), "utf8").trim().split("\n");
@@ -223,7 +223,7 @@ describe("the supervisor", () => {
     expect(await running(of)).not.toBe(first);
   });
 
-  test("waits longer each time for one that lives and never gets ready, and says so", async () => {
+  test("waits longer each time for one that runs and never gets ready, and says so", async () => {
     const of = make(fakeCollector("exec /bin/sleep 60"), 5000, { readyWithinMs: 150, healthyAfterMs: 100 });
     await of.start(() => config());
     await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(3), { timeout: 20_000 });
@@ -240,7 +240,7 @@ describe("the supervisor", () => {
     expect(lines.find(({ msg }) => msg === "starting the collector with an unchecked configuration")).toMatchObject({
       err: expect.stringContaining("was ended by SIGKILL") as string,
     });
-    await expect(of.apply(config({ LOG_LEVEL: "error" }))).rejects.toThrow(NoVerdictError);
+    await expect(of.apply(config({ LOG_LEVEL: "error" }))).rejects.toThrow(ValidationUnavailableError);
     expect(of.status()).toMatchObject({ pid: first, state: "running", configError: null });
   });
 
@@ -248,7 +248,7 @@ describe("the supervisor", () => {
     const slow = fakeCollector("exit 1");
     writeFileSync(slow, "#!/bin/sh\nexec /bin/sleep 60\n");
     const checked = validateCollectorConfig(slow, join(folder, "none.yaml"), { env: {}, memoryMib: 200 }, 200);
-    await expect(checked).rejects.toThrow(NoVerdictError);
+    await expect(checked).rejects.toThrow(ValidationUnavailableError);
     await expect(checked).rejects.toThrow(/took longer than 0\.2 s/);
   });
 
@@ -322,7 +322,7 @@ describe("the supervisor", () => {
     child.kill();
   });
 
-  test("refuses a state directory in which another agent lives", async () => {
+  test("refuses a state directory in which another agent runs", async () => {
     const other = spawn("/bin/sleep", ["60"], { stdio: "ignore" });
     await once(other, "spawn");
     mkdirSync(join(folder, "collector"), { recursive: true });
@@ -335,7 +335,7 @@ describe("the supervisor", () => {
     other.kill();
   });
 
-  test("waits longer after each crash and tells the last lines without their secrets", async () => {
+  test("waits longer after each crash and logs the last lines without their secrets", async () => {
     const of = make(
       fakeCollector(
         `echo '{"level":"error","msg":"cannot export","error":"denied for Bearer abc.def"}' >&2\necho 'panic: token=verysecretvalue' >&2\nexit 3`,
@@ -365,10 +365,10 @@ describe("the supervisor", () => {
     const of = make(fakeCollector(`/bin/head -c 20000 /dev/urandom > ${file}\necho 'Error: cannot start: invalid database' >&2\nexit 1`));
     await of.start(() => config());
     await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(4), { timeout: 20_000 });
-    const told = lines.flatMap(({ msg, failures }) =>
-      String(msg).startsWith(`${file}, 20000 bytes, is damaged`) ? ["set aside"] : failures === undefined ? [] : [failures],
+    const logged = lines.flatMap(({ msg, failures }) =>
+      String(msg).startsWith(`${file}, 20000 bytes, is damaged`) ? ["quarantined"] : failures === undefined ? [] : [failures],
     );
-    expect(told.slice(0, 5)).toEqual(["set aside", "set aside", 2, "set aside", 3]);
+    expect(logged.slice(0, 5)).toEqual(["quarantined", "quarantined", 2, "quarantined", 3]);
     expect(of.status().lastError).toContain("lost are the traces in the disk queue of otlp_http/atherops");
   });
 
@@ -386,7 +386,7 @@ describe("the supervisor", () => {
     expect(lines.filter(({ failures }) => failures !== undefined)).toEqual([]);
   });
 
-  test("looks through the files as one that waits, and sets none aside once it is to stop", async () => {
+  test("looks through the files as one that waits, and quarantines none once it is to stop", async () => {
     const { isLooking, goOn } = await slowDisk();
     const of = make(dyingUnlessNew());
     await of.start(() => config());

@@ -1,9 +1,9 @@
 // Keeps one collector running with the last configuration it accepted. Invariants: a configuration is validated by the collector
 // before the running one is touched, and one that does not become ready gives way to the one before; at most one collector of ours
-// lives; restarts after crashes back off exponentially with jitter and start over after a healthy minute; one that says nothing any more
+// runs; restarts after crashes back off exponentially with jitter and start over after a healthy minute; one that says nothing any more
 // is ended; a disk that is full or read-only keeps nothing that runs from running, and a damaged file of a store not the rest from starting.
 import { backoffOf, Loop, pause } from "../../../common/loop.ts";
-import { reportEmptied, setAsideDamaged } from "./stores.ts";
+import { reportEmptied, quarantineDamaged } from "./stores.ts";
 import { ConfigFiles } from "./config-files.ts";
 import { endOrphan, forgetChild, noteChild } from "./orphan.ts";
 import { CollectorProcess, type CollectorProcessOptions } from "./process.ts";
@@ -12,7 +12,7 @@ import type { Rejection } from "./queue-state.ts";
 import { QUEUE_BYTES_VARIABLE } from "../config/collector-config.ts";
 import { CollectorConfigError } from "../config/render.ts";
 import type { Signal } from "../../settings.ts";
-import { NoVerdictError, validateCollectorConfig } from "./validate.ts";
+import { ValidationUnavailableError, validateCollectorConfig } from "./validate.ts";
 
 export interface SupervisorOptions extends Omit<CollectorProcessOptions, "configFile"> {
   readonly stateDir: string;
@@ -122,7 +122,7 @@ export class Supervisor implements AsyncDisposable {
 
   /**
    * Starts the collector with `config` (YAML); when it is refused, with the configuration that last ran, if there is one. Throws
-   * CollectorConfigError when there is neither, StateInUseError when another agent lives in this state directory, StateDirError when
+   * CollectorConfigError when there is neither, StateInUseError when another agent runs in this state directory, StateDirError when
    * it cannot be written. Once `signal` aborts, no collector is started any more; one that runs is ended by disposing this.
    */
   async start(config: () => string | Promise<string>, signal?: AbortSignal): Promise<void> {
@@ -184,16 +184,16 @@ export class Supervisor implements AsyncDisposable {
   // ---- configuration
 
   async #adopt(config: string): Promise<void> {
-    await this.#files.adopt(config, (file) => this.#judge(file));
+    await this.#files.adopt(config, (file) => this.#validate(file));
     this.#config = config;
   }
 
-  async #judge(file: string): Promise<void> {
+  async #validate(file: string): Promise<void> {
     try {
       await validateCollectorConfig(this.#options.program, file, this.#options);
     } catch (error) {
       // Safe: nothing runs yet that it could harm, and a collector that does not take it says so when it starts.
-      if (!(error instanceof NoVerdictError) || this.#loop) throw error;
+      if (!(error instanceof ValidationUnavailableError) || this.#loop) throw error;
       this.#options.log.warn(
         { event: "collector.config_unchecked", err: error.message },
         "starting the collector with an unchecked configuration",
@@ -259,7 +259,7 @@ export class Supervisor implements AsyncDisposable {
     if (isOver() || (exit.wasAsked && ended === undefined)) return 0;
     this.#set({ state: "waiting", pid: null });
     this.#failures = wasHealthy ? 1 : this.#failures + 1;
-    const lost = exit.blamesStore && this.#config !== undefined ? await setAsideDamaged(this.#config, this.#options.log, signal) : [];
+    const lost = exit.blamesStore && this.#config !== undefined ? await quarantineDamaged(this.#config, this.#options.log, signal) : [];
     const reason = lost.length > 0 ? lost.join("\n") : (ended ?? exit.reason);
     this.#set({ restarts: this.#status.restarts + 1, lastError: reason });
     // A stop, or a new configuration to start with.

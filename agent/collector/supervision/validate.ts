@@ -1,5 +1,5 @@
 // Asks the collector itself whether it would run a configuration. Invariants: nothing is started and nothing is changed but the
-// directories that the configuration names; a verdict is only what it said of its own accord, not that it was killed or took too long.
+// directories that the configuration names; a collector that was killed or took too long has not validated it.
 import { execa } from "execa";
 import { maskSecrets } from "../../../common/mask.ts";
 import { MAX_VALIDATION_OUTPUT } from "../../limits.ts";
@@ -8,12 +8,12 @@ import { CollectorConfigError } from "../config/render.ts";
 
 const VALIDATE_WITHIN_MS = 60_000;
 
-/** The collector gave no verdict: it was killed, took too long or could not be started. */
-export class NoVerdictError extends Error {
-  override readonly name = "NoVerdictError";
+/** The collector could not validate the configuration: it was killed, took too long or could not be started. */
+export class ValidationUnavailableError extends Error {
+  override readonly name = "ValidationUnavailableError";
 }
 
-/** Throws NoVerdictError, or CollectorConfigError with the collector's own words, secrets masked. */
+/** Throws ValidationUnavailableError, or CollectorConfigError with the collector's own words, secrets masked. */
 export async function validateCollectorConfig(
   program: string,
   configFile: string,
@@ -36,7 +36,9 @@ export async function validateCollectorConfig(
   const { exitCode, signal, timedOut, stderr, shortMessage = "", originalMessage = "", cause } = run;
   if (exitCode === undefined) {
     const why = timedOut ? `took longer than ${withinMs / 1000} s` : signal ? `was ended by ${signal}` : originalMessage;
-    throw new NoVerdictError(`cannot check the collector's configuration: \`validate\` ${why} (memory, a busy machine?)`, { cause });
+    throw new ValidationUnavailableError(`cannot check the collector's configuration: \`validate\` ${why} (memory, a busy machine?)`, {
+      cause,
+    });
   }
   throw new CollectorConfigError(`the collector refuses the configuration: ${maskSecrets(stderr.trim() || shortMessage).slice(-3000)}`, {
     cause,
