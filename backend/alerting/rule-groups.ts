@@ -2,7 +2,7 @@
 // revision changed are read again; groups and rules keep their order, so that the state of unchanged rules survives; the engine scopes
 // every query of a group to the organisation, and the server sets `org_id` and `rule_id` of its alerts.
 import type { LoadedGroup } from "../engines/vmalert/client.ts";
-import { type GroupRule, renderGroup, type RuleGroup } from "../engines/vmalert/rule-file.ts";
+import { type GroupRule, renderGroup, type RuleGroup } from "../engines/vmalert/rule-files.ts";
 import { MAX_ALERTS_BYTES_PER_ORG, MAX_ALERTS_BYTES_PER_RULE, MAX_INSTANCES_PER_RULE } from "./limits.ts";
 import { countedExpression } from "./log-condition.ts";
 import { alertBytes, type CheckedRule, REVISION_ANNOTATION, type Rule } from "./rule.ts";

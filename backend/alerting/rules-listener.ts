@@ -10,7 +10,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createServer } from "../../common/http.ts";
 import { Outage } from "../../common/outage.ts";
-import { ruleFileParts } from "../engines/vmalert/rule-file.ts";
+import { ruleFileParts } from "../engines/vmalert/rule-files.ts";
 import { keepNewestConnections } from "../admission/newest-connections.ts";
 import type { Log } from "../operations/log.ts";
 import { cannotListen } from "../startup-error.ts";

@@ -7,13 +7,12 @@ import type { Log } from "../operations/log.ts";
 import type { MetricsStore } from "../storage/metrics/store.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import type { Route } from "../http/route.ts";
-import { Quarantine } from "./quarantine.ts";
-import { Reconciler, type ReconcilerTiming } from "./reconciler.ts";
+import { Quarantine, Reconciler, type ReconcilerTiming } from "./reconciler.ts";
 import { createRuleRoutes } from "./routes.ts";
 import { type CountNow, RuleCheck } from "./rule-check.ts";
 import { RuleSets } from "./rule-groups.ts";
-import { startRulesListener, type RulesListener, type RulesListenerOptions } from "./rules-listener.ts";
-import { RuleTable, type AlertingTables } from "./table.ts";
+import { type RulesListener, type RulesListenerOptions, startRulesListener } from "./rules-listener.ts";
+import { type AlertingTables, RuleTable } from "./table.ts";
 
 export interface AlertingOptions {
   readonly db: Kysely<AlertingTables>;

@@ -26,7 +26,11 @@ export const MAX_SESSION_AGE_S = 7 * 86_400;
 /** Beyond it the oldest sessions are removed. */
 export const MAX_SESSIONS_PER_USER = 100;
 
-// sessions/login-backoff.ts
+// sessions/login.ts
+/** Untrusted reverse proxies that are warned about, once each. */
+export const MAX_PROXIES = 5;
+
+// sessions/password.ts
 /** Longest wait after failed logins. */
 export const MAX_LOGIN_WAIT_MS = 15 * 60_000;
 /** Pairs of client and user whose failures are remembered. */
@@ -35,12 +39,6 @@ export const MAX_LOGIN_PAIRS = 50_000;
 export const MAX_SUCCEEDED_PAIRS = 10_000;
 /** Concurrent attempts of one pair. */
 export const MAX_LOGINS_IN_FLIGHT = 4;
-
-// sessions/login.ts
-/** Untrusted reverse proxies that are warned about, once each. */
-export const MAX_PROXIES = 5;
-
-// sessions/password.ts
 /** Password hashes at one time; each takes a core and much memory. */
 export const MAX_RUNNING_HASHES = 2;
 /** Logins of one client that wait for a hash. */

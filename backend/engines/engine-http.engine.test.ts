@@ -9,7 +9,7 @@ import { loginOf } from "./engine-http.ts";
 import { startVictoriaMetrics } from "./victoria-metrics/embedded.ts";
 import { VmalertClient } from "./vmalert/client.ts";
 import { startEvaluator } from "./vmalert/embedded.ts";
-import { renderGroup } from "./vmalert/rule-file.ts";
+import { renderGroup } from "./vmalert/rule-files.ts";
 
 const RULE = { alert: "a", expr: "up == 1", forMs: 0, labels: { org_id: "org" }, annotations: {} };
 

@@ -12,12 +12,11 @@ import { sendError } from "./error-response.ts";
 import { ApiError } from "../errors.ts";
 import { MAX_PARAMETER_LENGTH } from "./limits.ts";
 import { OutageLog, RequestLog } from "./outage-log.ts";
-import { drainBody } from "./drain-body.ts";
+import { drainBody, SMALL_BODY_BYTES, SmallBodies } from "./small-bodies.ts";
 import type { Log } from "../operations/log.ts";
 import { describeApi } from "./openapi.ts";
 import { ResponseBudget, type ResponseBudgetOptions } from "./response-budget.ts";
-import { ServedCertificate } from "./served-certificate.ts";
-import { SMALL_BODY_BYTES, SmallBodies } from "./small-bodies.ts";
+import { ServedCertificate } from "./listeners.ts";
 import { handleClientError, handleServerEvents, notAllowed, refuseUnroutable } from "./unroutable.ts";
 import { routeUpgrades, wantsWebSocket } from "./websocket.ts";
 

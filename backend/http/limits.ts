@@ -12,7 +12,7 @@ export const MAX_REFUSED_REQUESTS = 2 * MAX_REQUESTS_PER_CONNECTION;
 /** Evicted connections whose sockets have not closed yet. */
 export const MAX_CLOSING_CONNECTIONS = 256;
 
-// drain-body.ts
+// small-bodies.ts
 /** Refused bodies that are read and discarded at one time: each delays new connections; with 200, by 16 s. Further clients may see a reset. */
 export const MAX_DRAINING_BODIES = 64;
 /** The same for clients without a credential. */

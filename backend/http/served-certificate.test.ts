@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { makeCertificate } from "../../test/fixtures/certificate.ts";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { createLog } from "../operations/log.ts";
-import { ServedCertificate } from "./served-certificate.ts";
+import { ServedCertificate } from "./listeners.ts";
 
 /** The machine may be busy with other tests. */
 const PATIENTLY = { timeout: 30_000 };

@@ -1,12 +1,16 @@
-// Reads the bodies of all routes except ingest within a shared memory budget. Invariant: buffered bodies, and what JSON may become when it
-// is parsed, never exceed the budget. Unauthenticated clients share a quarter of it. In each part, one organisation or network never uses
-// more than it leaves to others. A body below the minimum speed is refused, and reading stops when its client disconnects.
+// Reads the bodies of all routes except ingest within a shared memory budget, and discards the rest of a body after an early response.
+// Invariants: buffered bodies, and what JSON may become when it is parsed, never exceed the budget. Unauthenticated clients share a quarter
+// of it. In each part, one organisation or network never uses more than it leaves to others. A body below the minimum speed is refused, and
+// reading stops when its client disconnects. A client that is still sending sees the early response instead of a connection reset, and is
+// disconnected if its body does not end in time; discarded bodies are limited in the same way.
 import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { networkOf } from "./client.ts";
 import { orgOf } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
+import { Socket } from "node:net";
+import { MAX_DRAINING_BODIES, MAX_DRAINING_UNAUTHENTICATED } from "./limits.ts";
 
 /** Limit for one body; the largest legitimate one is a rule with its annotations. */
 export const SMALL_BODY_BYTES = 256 * 1024;
@@ -112,4 +116,40 @@ function tooLarge(maxBytes: number): ApiError {
 
 function tooSlow({ minBytesPerSecond }: SmallBodyPace): ApiError {
   return new ApiError("request_timeout", `the body arrives more slowly than ${minBytesPerSecond} bytes per second`);
+}
+
+const DRAIN_MS = 5000;
+const UNAUTHENTICATED = "";
+
+const drainingByOrg = new Map<string, number>();
+let draining = 0;
+
+/** Call it after the answer. `orgId`: the authenticated organisation, if there is one. */
+export function drainBody(request: IncomingMessage, orgId = UNAUTHENTICATED, ms = DRAIN_MS): void {
+  const { socket } = request;
+  // A request that was injected within this process has no real socket.
+  if (request.complete || !(socket instanceof Socket) || request.destroyed) return;
+  if (!mayDrain(orgId)) return socket.destroySoon();
+  count(orgId, 1);
+  const stop = (): void => {
+    clearTimeout(timer);
+    request.off("end", stop).off("error", stop).off("close", stop);
+    count(orgId, -1);
+    if (!request.complete) socket.destroy();
+  };
+  const timer = setTimeout(stop, ms);
+  request.once("end", stop).once("error", stop).once("close", stop);
+  request.resume();
+}
+
+function mayDrain(orgId: string): boolean {
+  const wanted = (drainingByOrg.get(orgId) ?? 0) + 1;
+  return wanted <= MAX_DRAINING_BODIES - draining - 1 && (orgId !== UNAUTHENTICATED || wanted <= MAX_DRAINING_UNAUTHENTICATED);
+}
+
+function count(orgId: string, change: 1 | -1): void {
+  draining += change;
+  const ofOrg = (drainingByOrg.get(orgId) ?? 0) + change;
+  if (ofOrg === 0) drainingByOrg.delete(orgId);
+  else drainingByOrg.set(orgId, ofOrg);
 }

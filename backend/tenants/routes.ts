@@ -16,8 +16,7 @@ import { registerInstallTokenAdministration } from "./enrolment/administer-insta
 import type { EnrolmentDeps } from "./enrolment/deps.ts";
 import { registerClusterHeartbeat, registerHostHeartbeat } from "./enrolment/heartbeats.ts";
 import { registerHostConfig } from "./enrolment/host-config.ts";
-import { registerRegisterCluster } from "./enrolment/register-cluster.ts";
-import { registerRegisterHost } from "./enrolment/register-host.ts";
+import { registerRegisterCluster, registerRegisterHost } from "./enrolment/register.ts";
 import { registerRotateKey } from "./enrolment/rotate-key.ts";
 
 export interface AccountRoutesOptions extends Omit<AccountDeps, "hashQueue"> {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { LoginBackoff } from "./login-backoff.ts";
+import { LoginBackoff } from "./password.ts";
 
 function fail(backoff: LoginBackoff, email: string, address: string, times: number): void {
   for (let attempt = 0; attempt < times; attempt++) {

@@ -1,6 +1,6 @@
 // The routes of sessions: POST /api/auth/login returns a session JWT for an e-mail and password, POST /api/auth/session sets the cookie of a
 // browser, GET and DELETE /api/auth/session show and end the session of this browser. Invariant: an unknown user and a wrong password get the
-// same response after the same work, and attempts of others never block a login (login-backoff.ts, password.ts).
+// same response after the same work, and attempts of others never block a login (password.ts).
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
 import type { Log } from "../../operations/log.ts";
@@ -8,8 +8,7 @@ import { audit } from "../audit-log.ts";
 import { FORBIDDEN_CHARACTERS, NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, type RouteGuard } from "../../http/route.ts";
 import { MAX_PROXIES } from "../limits.ts";
-import { LoginBackoff } from "./login-backoff.ts";
-import { decoyHash, type HashQueue, passwordMatches } from "./password.ts";
+import { decoyHash, type HashQueue, LoginBackoff, passwordMatches } from "./password.ts";
 import { type AccountDb, type AccountTables, findUserByEmail, isFirstOperator, NO_PASSWORD, normalEmail, type UserRow } from "./table.ts";
 import type { BrowserSession, BrowserSessions } from "./browser-session.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";

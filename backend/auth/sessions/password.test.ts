@@ -3,8 +3,7 @@ import { EventEmitter } from "node:events";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
-import { HashQueue } from "./password.ts";
-import { LoginBackoff } from "./login-backoff.ts";
+import { HashQueue, LoginBackoff } from "./password.ts";
 import { stub } from "../../../test/fixtures/stub.ts";
 
 const client = (ip: string, orgId?: string) => stub<FastifyRequest>({ ip, user: orgId === undefined ? undefined : { orgId } });

@@ -7,8 +7,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { MAX_RULES_PER_DRY_RUN } from "../limits.ts";
 import { findProgram } from "../child.ts";
-import { renderGroup, renderRuleFile, type RuleGroup } from "./rule-file.ts";
-import { listItem, literal } from "./rule-folder.ts";
+import { listItem, literal, renderGroup, renderRuleFile, type RuleGroup } from "./rule-files.ts";
 
 /** Why vmalert rejects the group, without the names of files; undefined if the group is valid. */
 export type Rejection = string | undefined;

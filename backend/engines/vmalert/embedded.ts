@@ -7,7 +7,7 @@ import { execa } from "execa";
 import type { Log } from "../../operations/log.ts";
 import { type ChildTiming, type EngineChild, findProgram, superviseChild } from "../child.ts";
 import { engineLogin, loginOf } from "../engine-http.ts";
-import { listItem, literal, replaceFile, RuleFolder } from "./rule-folder.ts";
+import { listItem, literal, replaceFile, RuleFolder } from "./rule-files.ts";
 
 export interface EvaluatorOptions {
   /** Program paths or names, as `settings.vmalertPath`. */

@@ -6,7 +6,7 @@ import { parse } from "yaml";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { toolPath } from "../../../hack/fetch-tools.ts";
 import { DryRun } from "./dry-run.ts";
-import { quote, renderGroup, renderRuleFile, type RuleGroup } from "./rule-file.ts";
+import { quote, renderGroup, renderRuleFile, type RuleGroup } from "./rule-files.ts";
 
 const group = (more: Partial<RuleGroup["rules"][number]> = {}): RuleGroup => ({
   name: "org",

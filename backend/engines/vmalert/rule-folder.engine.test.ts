@@ -7,8 +7,7 @@ import { toolPath } from "../../../hack/fetch-tools.ts";
 import { createLog } from "../../operations/log.ts";
 import { VmalertClient } from "./client.ts";
 import { startEvaluator } from "./embedded.ts";
-import { renderGroup, renderRuleFile } from "./rule-file.ts";
-import { RuleFolder } from "./rule-folder.ts";
+import { renderGroup, renderRuleFile, RuleFolder } from "./rule-files.ts";
 
 const group = (name: string, alert = "a"): string =>
   renderGroup({

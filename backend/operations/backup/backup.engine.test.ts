@@ -8,7 +8,7 @@ import { CuttableDisk, whyNoCuts } from "../../../test/fixtures/power-cut.ts";
 import { backup } from "./backup.ts";
 import { newestMs, newName, prune, removeCutOff } from "./backup-schedule.ts";
 import { lockDataDir } from "./lock.ts";
-import { restore } from "./restore.ts";
+import { restore } from "./run-backup.ts";
 import { openDatabase } from "../../engines/relational/database.ts";
 import { createLog } from "../log.ts";
 import { readSettings, type Secrets, type Settings } from "../../settings.ts";

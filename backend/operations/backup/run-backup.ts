@@ -1,14 +1,21 @@
-// Runs `backup` and `restore`, and prints what they did. Invariant: SIGINT and SIGTERM end a backup and leave no files behind.
+// Runs `atherops-backend backup` and `restore`, and prints what they did. Invariants: SIGINT and SIGTERM end a backup and leave no files
+// behind. A restore compares every file with the manifest; afterwards DATA_DIR, which must be empty before, has either the whole backup or
+// nothing.
 import { constants, setPriority } from "node:os";
-import { basename, join } from "node:path";
-import type { Secrets, Settings } from "../../settings.ts";
+import { basename, dirname, join } from "node:path";
+import { type Secrets, type Settings, SettingsError } from "../../settings.ts";
 import { StartError } from "../../startup-error.ts";
-import { type Backup, backup } from "./backup.ts";
+import { type Backup, backup, isData } from "./backup.ts";
 import type { BackupPlace } from "./backup-command.ts";
-import { newName, prune, removeCutOff } from "./backup-schedule.ts";
+import { finished, newName, prune, removeCutOff } from "./backup-schedule.ts";
 import { outsideLines, outsideOf } from "./snapshot-protocol.ts";
-import { restore } from "./restore.ts";
-import { countText, sizeText } from "./contents.ts";
+import { countText, describeContents, sizeText } from "./contents.ts";
+import { existsSync } from "node:fs";
+import { readdir, rename, rm } from "node:fs/promises";
+import { folderSynced } from "../../../common/files.ts";
+import { copyPieces, freeBytes, sharesBlocks } from "./copy-tree.ts";
+import { lockDataDir } from "./lock.ts";
+import { type Manifest, readManifest, requireSameEntries, totalOf } from "./manifest.ts";
 
 export async function runBackup(settings: Settings, secrets: Secrets, place: BackupPlace): Promise<void> {
   // Requests to this machine take precedence.
@@ -58,4 +65,62 @@ export async function runRestore(settings: Settings, secrets: Secrets, folder: s
 
 function print(line: string): void {
   console.error(line);
+}
+
+export interface Restored {
+  readonly files: number;
+  readonly bytes: number;
+  readonly createdAt: string;
+  /** What was restored, one line for each store. */
+  readonly lines: readonly string[];
+  /** The accounts are as of this time. */
+  readonly accountsAt: string;
+}
+
+/** Throws SettingsError, StartError or DataDirInUseError, with DATA_DIR as it was. */
+export async function restore(
+  settings: Settings,
+  folder: string,
+  { freeBytes: ask = freeBytes }: { freeBytes?: typeof freeBytes } = {},
+): Promise<Restored> {
+  const { dataDir } = settings;
+  const newest = finished(folder).at(-1);
+  if (newest !== undefined) throw new SettingsError(`${folder} has several backups: name one, such as the newest, ${join(folder, newest)}`);
+  const manifest = await readManifest(folder);
+  await using _lock = await lockDataDir(dataDir);
+  const draft = join(dataDir, ".restoring");
+  await rm(draft, { recursive: true, force: true });
+  const present = (await readdir(dataDir)).filter(isData);
+  if (present.length > 0)
+    throw new SettingsError(`DATA_DIR ${dataDir} is not empty (${present.slice(0, 3).join(", ")}): restore into an empty one`);
+  const pieces = [{ from: join(folder, "data"), to: "" }];
+  const total = totalOf(manifest.entries);
+  const free = await ask(dataDir);
+  if (total.bytes > free && !(await sharesBlocks(pieces, dataDir)))
+    throw new StartError(
+      `there is no room in DATA_DIR ${dataDir}: this backup takes ${sizeText(total.bytes)}, and ${sizeText(free)} are free`,
+    );
+  const lines = await copyVerified(draft, manifest, pieces, dataDir);
+  return { ...total, createdAt: manifest.created_at, lines, accountsAt: manifest.moments?.["accounts"] ?? manifest.created_at };
+}
+
+async function copyVerified(
+  draft: string,
+  manifest: Manifest,
+  pieces: Parameters<typeof copyPieces>[0],
+  dataDir: string,
+): Promise<string[]> {
+  try {
+    requireSameEntries(manifest.entries, await copyPieces(pieces, draft));
+    const lines = describeContents(draft, manifest);
+    for (const name of await readdir(draft)) await rename(join(draft, name), join(dataDir, name));
+    return lines;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code !== "ENOSPC" && code !== "EDQUOT") throw error;
+    throw new StartError(`DATA_DIR ${dataDir} cannot take this backup (${message}): nothing was restored`, { cause: error });
+  } finally {
+    await rm(draft, { recursive: true, force: true });
+    await folderSynced(existsSync(dataDir) ? dataDir : dirname(dataDir));
+  }
 }
