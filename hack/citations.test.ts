@@ -15,6 +15,7 @@ const ELSEWHERE = new Set([
   "metrics/data-model.md",
   "compiled/systemd/atherops-otel-agent.service",
   "build-images.sh",
+  "dist/build-images.sh",
   "RELEASE_NOTES.md",
 ]);
 const isOurs = ({ what }: Problem): boolean => !ELSEWHERE.has(what);

@@ -109,6 +109,23 @@ export const CATALOGUE: readonly Tool[] = [
     },
   },
   {
+    // For `hack/publish` alone.
+    name: "crane",
+    version: "0.22.1",
+    versionArgs: ["version"],
+    release: forLinux((arch) => ({
+      url: github("google/go-containerregistry", "v0.22.1", `go-containerregistry_Linux_${arch === "amd64" ? "x86_64" : arch}.tar.gz`),
+      checksums: github("google/go-containerregistry", "v0.22.1", "checksums.txt"),
+      member: "crane",
+    })),
+    module: {
+      folder: "crane",
+      package: "github.com/google/go-containerregistry/cmd/crane",
+      variables: ["github.com/google/go-containerregistry/cmd/crane/cmd.Version=0.22.1"],
+      takes: "half a minute",
+    },
+  },
+  {
     // For `npm run bench -- peers` and `-- logql` alone. Its releases are .zip files, which are not read here.
     name: "loki",
     version: "3.7.8",

@@ -11,13 +11,15 @@
 //   atherops-otel-agent-<version>-linux-<arch>.tar.gz     the same without a package manager
 //   atherops-otel-agent-<version>.tgz                     the host agent for npm: needs Node 24, and a collector on PATH
 //   atherops-<version>.tgz                                the admin client for npm: needs Node 24
-//   backend-<chart version>.tgz, cluster-agent-<chart version>.tgz         the charts
-//   build-images.sh                                       builds the images for linux/amd64 and linux/arm64
-//   sbom-agent.cdx.json, sbom-backend.cdx.json            what is inside (CycloneDX)
+//   atherops-backend-<chart version>.tgz, cluster-agent-<chart version>.tgz   the charts
+//   build-images.sh                                       builds the images as OCI layouts for linux/amd64 and linux/arm64
+//   sbom-agent.cdx.json, sbom-backend.cdx.json            npm packages, programs and their Go modules (CycloneDX)
+//   provenance.intoto.jsonl                               commit and checksums (SLSA, not signed)
 //   RELEASE_NOTES.md, SHA256SUMS
 //
+// `hack/publish REGISTRY` then pushes charts and images to a registry.
+//
 // Packages with programs inside are made for the processor of this machine; run it on each. Deb and rpm: nfpm, hack/packaging/nfpm.yaml.
-import { createHash } from "node:crypto";
 import {
   appendFileSync,
   existsSync,
@@ -38,6 +40,8 @@ import { execa } from "execa";
 import { bundle, ROOT } from "./bundle.ts";
 import { currentValues } from "./chart-values.ts";
 import { CATALOGUE, toolPath } from "./fetch-tools.ts";
+import { provenance, sha256 } from "./releasing/provenance.ts";
+import { nodeVersion, readSbom, WORKSPACES } from "./releasing/sbom.ts";
 import { setVersion, taggedRelease, untaggedRelease, type Release, VersionError } from "./version.ts";
 
 const DIST = join(ROOT, "dist");
@@ -72,7 +76,7 @@ async function main(): Promise<void> {
     console.error(`${what}: ${((Date.now() - startedAt) / 1000).toFixed(1)} s`);
   }
   rmSync(WORK, { recursive: true });
-  checksums();
+  await listFiles(release);
   console.error(`\natherops ${release.version} in ${DIST}; nothing was published. Check it: cd dist && sha256sum -c SHA256SUMS`);
 }
 
@@ -144,7 +148,7 @@ function programLicences(): string {
   const collector = CATALOGUE.find(({ name }) => name === "otelcol-contrib")?.version;
   const ofCollector = `https://github.com/open-telemetry/opentelemetry-collector-contrib/blob/v${collector}/LICENSE`;
   return [
-    [`node@${nodeVersion()} (MIT, and those below)`, readFileSync(join(NODE, ofNode), "utf8")],
+    [`node@${nodeVersion(ROOT)} (MIT, and those below)`, readFileSync(join(NODE, ofNode), "utf8")],
     [`otelcol-contrib@${collector} (Apache-2.0)`, ofCollector],
   ]
     .map((section) => `\n${"=".repeat(80)}\n${section.join("\n\n")}\n`)
@@ -156,10 +160,6 @@ async function pinnedNode(): Promise<string> {
   const program = join(NODE, "bin/node");
   if (!existsSync(program)) await execa(process.execPath, ["installArchSpecificPackage"], { cwd: NODE });
   return program;
-}
-
-function nodeVersion(): string {
-  return (JSON.parse(readFileSync(join(NODE, "package.json"), "utf8")) as { version: string }).version;
 }
 
 async function archive({ version, epoch }: Release, tree: string): Promise<void> {
@@ -202,52 +202,16 @@ async function charts({ version, epoch }: Release): Promise<void> {
   }
 }
 
-async function imageCommands({ version }: Release): Promise<void> {
+async function imageCommands({ version, epoch }: Release): Promise<void> {
   const tag = version.replace("+", "-");
-  const lines = [
-    "#!/bin/sh",
-    "# Builds and pushes the images of this release for both processors. Usage, in a checkout at the release's tag:",
-    "#   sh build-images.sh registry.example.com/telemetry",
-    "set -eu",
-    "repository=${1:?name the repository to push to, e.g. registry.example.com/telemetry}",
-    ...[
-      ["atherops-agent", "Dockerfile.agent", "", ""],
-      ["atherops-backend", "Dockerfile.backend", "", ""],
-      ["atherops-backend", "Dockerfile.backend", " --target lean", "-lean"],
-    ].map(
-      ([name, file, target, suffix]) =>
-        `docker buildx build --platform linux/amd64,linux/arm64 -f ${file}${target} -t "$repository/${name}:${tag}${suffix}" --push .`,
-    ),
-  ];
-  writeFileSync(join(DIST, "build-images.sh"), `${lines.join("\n")}\n`, { mode: 0o755 });
+  const script = readFileSync(join(ROOT, "hack/releasing/build-images.sh"), "utf8");
+  writeFileSync(join(DIST, "build-images.sh"), script.replaceAll("@TAG@", tag).replaceAll("@EPOCH@", epoch), { mode: 0o755 });
 }
 
-/** npm's own list of what the lock file pins, without what differs between two runs; the programs that are no npm packages are added. */
 async function sboms({ epoch }: Release): Promise<void> {
-  const programs = {
-    agent: [["otelcol-contrib", "open-telemetry/opentelemetry-collector-releases"]],
-    backend: ["victoria-metrics", "vmalert"].map((name) => [name, "VictoriaMetrics/VictoriaMetrics"]),
-  };
-  for (const [workspace, added] of Object.entries(programs)) {
-    const args = ["sbom", "--sbom-format", "cyclonedx", "--omit", "dev", "--workspace", `@atherops/${workspace}`, "--package-lock-only"];
-    const { stdout } = await execa("npm", args, { cwd: ROOT });
-    const sbom = JSON.parse(stdout) as {
-      serialNumber?: string;
-      metadata: { timestamp: string; component: { name: string } };
-      components: object[];
-    };
-    delete sbom.serialNumber;
-    // npm names it after the folder of the checkout.
-    sbom.metadata.component.name = `atherops-${workspace}`;
-    sbom.metadata.timestamp = new Date(Number(epoch) * 1000).toISOString();
-    const node = { name: "node", version: nodeVersion(), purl: `pkg:generic/node@${nodeVersion()}` };
-    const tools = added.map(([name = "", repository]) => {
-      const version = CATALOGUE.find((tool) => tool.name === name)?.version ?? "";
-      return { name, version, purl: `pkg:github/${repository}@v${version}#${name}` };
-    });
-    for (const one of [...tools, node]) sbom.components.push({ "bom-ref": one.purl, type: "application", ...one });
-    const file = `sbom-${workspace}.cdx.json`;
-    writeFileSync(join(DIST, file), `${JSON.stringify({ ...sbom, version: 1 }, undefined, 2)}\n`);
+  for (const workspace of WORKSPACES) {
+    const sbom = await readSbom(ROOT, workspace, epoch);
+    writeFileSync(join(DIST, `sbom-${workspace}.cdx.json`), `${JSON.stringify(sbom, undefined, 2)}\n`);
   }
 }
 
@@ -259,14 +223,14 @@ async function notes({ version }: Release): Promise<void> {
   writeFileSync(join(DIST, "RELEASE_NOTES.md"), `# ${section.trim()}\n`);
 }
 
-function checksums(): void {
-  const files = readdirSync(DIST).sort();
-  const lines = files.map(
-    (file) =>
-      `${createHash("sha256")
-        .update(readFileSync(join(DIST, file)))
-        .digest("hex")}  ${file}\n`,
-  );
+/** Written last: both list every other file. */
+async function listFiles({ version }: Release): Promise<void> {
+  const { stdout: commit } = await execa("git", ["rev-parse", "HEAD"], { cwd: ROOT });
+  const statement = provenance({ version, commit, folder: DIST, files: readdirSync(DIST).sort(), root: ROOT });
+  writeFileSync(join(DIST, "provenance.intoto.jsonl"), `${JSON.stringify(statement)}\n`);
+  const lines = readdirSync(DIST)
+    .sort()
+    .map((file) => `${sha256(join(DIST, file))}  ${file}\n`);
   writeFileSync(join(DIST, "SHA256SUMS"), lines.join(""));
 }
 

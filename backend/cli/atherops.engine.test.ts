@@ -242,6 +242,12 @@ test("clusters, their nodes, hosts and their configuration", async () => {
   expect((await atherops("clusters nodes prod-eu")).out).toMatch(/node-1 +(?:true|false) +1\.2\.3 .*\{"state":"running","restarts":1\}/);
   const host = await registerHost(backend, bearer, { hostname: "web-7" });
   expect((await atherops("hosts")).out).toMatch(/web-7 +false +1\.0\.0 +- +\S+ +- +- of 0/);
+  const fleet = await atherops("fleet");
+  expect(fleet.out).toMatch(/^KIND +NAME +CLUSTER +AGENT_VERSION +LAST_HEARTBEAT +PROBLEM\n/);
+  expect(fleet.out).toMatch(/host +web-7 +- +1\.0\.0 +- +offline; older than 1\.2\.3\n/);
+  expect(fleet.out).toMatch(/node +node-1 +prod-eu +1\.2\.3 +\S+Z +(?:-|offline)\n/);
+  expect(fleet.err).toMatch(/^2 agents: 1 of version 1\.2\.3, 1 of version 1\.0\.0; [12] with a problem\n$/);
+  expect((await atherops("fleet --problems")).out).toContain("web-7");
   const written = await atherops(`hosts configure ${host.agent_id} -`, { input: '{"signals":["logs"]}' });
   expect(written.err).toContain("version 1 written");
   expect((await atherops(`hosts configure ${host.agent_id} -`, { input: '{"exporters":{}}' })).err).toContain("exporters: unknown field");

@@ -63,7 +63,7 @@ function addClusters(program: Command, console: Console): void {
 type Cluster = Row & { nodes: Row[] };
 
 /** A cluster with many nodes goes on in the next page. */
-async function allClusters(console: Console): Promise<Cluster[]> {
+export async function allClusters(console: Console): Promise<Cluster[]> {
   const all = new Map<unknown, Cluster>();
   for (const row of await console.client().all<Cluster>("/api/clusters")) {
     const known = all.get(row["cluster_id"]);
@@ -119,7 +119,7 @@ It may set intervals, log_paths, signals and log_level, and nothing else. Exampl
 }
 
 /** `running`, or the state with its restarts and last error. */
-function collectorText(report: unknown): string {
+export function collectorText(report: unknown): string {
   const { state, restarts, last_error: error } = (report ?? {}) as { state?: string; restarts?: number; last_error?: string };
   return [state ?? "", restarts ? `${restarts} restarts` : "", error ? shortened(error, 60) : ""].filter(Boolean).join(", ");
 }

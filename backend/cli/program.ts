@@ -7,6 +7,7 @@ import { addAccountCommands } from "./account-commands.ts";
 import { addApplyCommands } from "./apply-commands.ts";
 import { type Console, consoleOf, type GlobalOptions } from "./output.ts";
 import { addEnrolmentCommands } from "./enrolment-commands.ts";
+import { addFleetCommand } from "./fleet-command.ts";
 import { addNotificationCommands } from "./notification-commands.ts";
 import { checkSessionPlace, readPassword, removeSession, type Session } from "./credentials.ts";
 import { addOrganisationCommands } from "./organisation-commands.ts";
@@ -26,6 +27,7 @@ Examples:
   atherops login --sso                            with your identity provider, in a browser
   atherops tokens create --ttl 1h                 an install token, for one cluster or host
   atherops clusters                               which clusters are online, with their nodes
+  atherops fleet --problems                       agents that are offline, outdated or in trouble
   atherops logs --level error --since 1h          the newest errors
   atherops logs --histogram --since 24h           how many, by time
   atherops tail --label k8s.namespace.name=shop   logs as they arrive
@@ -85,6 +87,7 @@ function buildProgram(world: World): Command {
   addLogin(program, console);
   addAccountCommands(program, console);
   addEnrolmentCommands(program, console);
+  addFleetCommand(program, console);
   addIngestTokenCommands(program, console);
   addReadTokenCommands(program, console);
   addOrganisationCommands(program, console);

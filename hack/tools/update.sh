@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 export GOWORK=off GOFLAGS=
 
-VICTORIA_METRICS=v1.150.0 OTELCOL=v0.149.0 HELM=v4.3.1 KUBERNETES=v1.34.4 ETCD=v3.6.6 KIND=v0.33.0 NFPM=v2.45.1 LOKI=v3.7.8
+VICTORIA_METRICS=v1.150.0 OTELCOL=v0.149.0 HELM=v4.3.1 KUBERNETES=v1.34.4 ETCD=v3.6.6 KIND=v0.33.0 NFPM=v2.45.1 CRANE=v0.22.1 LOKI=v3.7.8
 
 # pin FOLDER VERSION PACKAGE…: a module that does nothing but pin these programs.
 pin() {
@@ -25,6 +25,7 @@ helm() { pin helm "$HELM" helm.sh/helm/v4/cmd/helm; }
 etcd() { pin etcd "$ETCD" go.etcd.io/etcd/server/v3; }
 kind() { pin kind "$KIND" sigs.k8s.io/kind; }
 nfpm() { pin nfpm "$NFPM" github.com/goreleaser/nfpm/v2/cmd/nfpm; }
+crane() { pin crane "$CRANE" github.com/google/go-containerregistry/cmd/crane; }
 
 # What a module replaces in its go.mod counts in the main module alone: Loki's forks are said again here. `-e`: tests of what it requires
 # name modules that are no more; the build needs none of them.
@@ -68,6 +69,6 @@ otelcol() {
   rm -rf "$made"
 }
 
-for tool in "${@:-victoria_metrics helm etcd kind nfpm loki kubernetes otelcol}"; do
+for tool in "${@:-victoria_metrics helm etcd kind nfpm crane loki kubernetes otelcol}"; do
   for one in $tool; do "$one"; done
 done

@@ -1,0 +1,85 @@
+// `atherops fleet`: every agent of the organisation, on hosts and on nodes of clusters, with its version and what is wrong with it.
+import type { Command } from "commander";
+import { allClusters, collectorText } from "./enrolment-commands.ts";
+import type { Console } from "./output.ts";
+import { type Row, shortened } from "./table.ts";
+
+interface Agent {
+  readonly kind: "host" | "node";
+  readonly name: string;
+  readonly cluster: string | null;
+  readonly agent_version: string;
+  readonly last_heartbeat: string | null;
+  readonly problem: string | null;
+}
+
+type Report = Row & { agent_version?: string | null; config?: { error?: string | null } };
+
+export function addFleetCommand(program: Command, console: Console): void {
+  program
+    .command("fleet")
+    .description("every agent, on hosts and on nodes of clusters: its version and what is wrong with it")
+    .option("--problems", "only agents that have a problem")
+    .action(async ({ problems }: { problems?: true }) => {
+      const agents = await readFleet(console);
+      const shown = problems ? agents.filter(({ problem }) => problem !== null) : agents;
+      console.print(
+        shown.map((agent) => ({ ...agent })),
+        ["kind", "name", "cluster", "agent_version", "last_heartbeat", "problem"],
+      );
+      if (!console.json) console.note(summary(agents));
+    });
+}
+
+/** Agents with a problem first, then by cluster and name. */
+async function readFleet(console: Console): Promise<Agent[]> {
+  const [clusters, hosts] = [await allClusters(console), await console.client().all<Report>("/api/v1/agents")];
+  const reports = [
+    ...clusters.flatMap(({ name, nodes }) =>
+      (nodes as Report[]).map((node) => ({ kind: "node", cluster: String(name), name: node["name"], report: node }) as const),
+    ),
+    ...hosts.map((host) => ({ kind: "host", cluster: null, name: host["hostname"], report: host }) as const),
+  ];
+  const newest = reports.map(({ report }) => report.agent_version ?? "").reduce(newerOf, "");
+  const agents = reports.map(({ kind, cluster, name, report }) => ({
+    kind,
+    name: String(name),
+    cluster,
+    agent_version: report.agent_version ?? "",
+    last_heartbeat: (report["last_heartbeat"] ?? null) as string | null,
+    problem: problemOf(report, newest),
+  }));
+  const order = ({ problem, cluster, name }: Agent): string => [problem === null ? "1" : "0", cluster ?? "", name].join("\n");
+  return agents.toSorted((a, b) => (order(a) < order(b) ? -1 : 1));
+}
+
+function problemOf(report: Report, newest: string): string | null {
+  const { online, agent_version: version, collector, config } = report;
+  const isRunning = (collector as { state?: string } | null | undefined)?.state === "running";
+  const problems = [
+    online === true ? undefined : "offline",
+    online === true && collector && !isRunning ? `collector: ${collectorText(collector)}` : undefined,
+    config?.error ? `configuration refused: ${shortened(config.error, 60)}` : undefined,
+    version === null || version === newest ? undefined : `older than ${newest}`,
+  ].filter((problem) => problem !== undefined);
+  return problems.length === 0 ? null : problems.join("; ");
+}
+
+/** Versions such as 1.2.3; text after the numbers does not count. */
+function newerOf(a: string, b: string): string {
+  const [left, right] = [numbersOf(a), numbersOf(b)];
+  const different = right.findIndex((number, i) => number !== (left[i] ?? -1));
+  return different !== -1 && (right[different] ?? 0) > (left[different] ?? -1) ? b : a;
+}
+
+function numbersOf(version: string): number[] {
+  return version.split(/[-+]/)[0]?.split(".").map(Number) ?? [];
+}
+
+function summary(agents: readonly Agent[]): string {
+  const counts = new Map<string, number>();
+  for (const { agent_version: version } of agents) counts.set(version, (counts.get(version) ?? 0) + 1);
+  const versions = [...counts].toSorted(([a], [b]) => (a < b ? 1 : -1)).map(([version, count]) => `${count} of version ${version}`);
+  const problems = agents.filter(({ problem }) => problem !== null).length;
+  return `${agents.length} agents${versions.length > 0 ? `: ${versions.join(", ")}` : ""}; ${problems} with a problem`;
+}
