@@ -29,11 +29,17 @@ import { freeHeapAfterStart, limitHeapGrowth } from "./engines/heap.ts";
 import { KeyCache } from "./tenants/enrolment/key-cache.ts";
 import { MasterKeys } from "./tenants/enrolment/master-key.ts";
 import { startHealth } from "./operations/health.ts";
+import type { IngestHandler, IngestSignal } from "./ingest/ingest-handler.ts";
 import { registerIngestRoutes } from "./ingest/routes.ts";
 import { openOtlpDecoder } from "./ingest/otlp/otlp-decoder.ts";
 import { registerOtlpRoutes } from "./ingest/otlp/http-routes.ts";
 import { createOtlpMetricsIngest, MetricsThreads } from "./ingest/otlp/metrics/metrics-threads.ts";
 import { createOtlpIngest } from "./ingest/otlp/otlp-ingest.ts";
+import { registerLokiPush } from "./ingest/loki/push-route.ts";
+import { GrpcServer, type GrpcServerOptions } from "./ingest/grpc/grpc-server.ts";
+import { otlpMethods } from "./ingest/grpc/otlp-service.ts";
+import { createRemoteWriteIngest } from "./ingest/remote-write/remote-write-ingest.ts";
+import { registerRemoteWrite } from "./ingest/remote-write/write-route.ts";
 import { createLog } from "./operations/log.ts";
 import { plainLines, plainLinesProblem } from "./ingest/exposition/plain-lines.ts";
 import { kernelProblem, threadKernel } from "./ingest/otlp/fast-decode.ts";
@@ -190,8 +196,7 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
     usage,
     draining: () => stopping.aborted,
   });
-  const otlpMetrics = createOtlpMetricsIngest(stack.use(new MetricsThreads()), exposition);
-  registerOtlpRoutes(app, { handler, ingestTokens: running.ingestTokens, ownMetrics, signals: { logs, traces, metrics: otlpMetrics } });
+  await openSenderProtocols(running, app, { handler, exposition, logs, traces, activeSeries });
   registerAccounts(app, running);
   registerUsageRoutes(app, { db: running.database.tables(), limits, guards });
   registerAuditRoutes(app, { db: running.database.tables(), guards });
@@ -223,6 +228,38 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   else if (settings.isConsoleServed)
     log.warn({ event: "backend.console_missing" }, "console not built: run node hack/console.mjs, or set CONSOLE=false");
   await listen(running, app, settings.api, "API");
+}
+
+interface IngestParts {
+  readonly handler: IngestHandler;
+  readonly exposition: IngestSignal;
+  readonly logs: IngestSignal;
+  readonly traces: IngestSignal;
+  readonly activeSeries: ActiveSeries;
+}
+
+/** What programs with an ingest token send by. */
+async function openSenderProtocols(running: Running, app: FastifyInstance, parts: IngestParts): Promise<void> {
+  const { settings, stack, ownMetrics, metrics: store, ingestTokens } = running;
+  const { handler, exposition, logs, traces, activeSeries } = parts;
+  const threads = stack.use(new MetricsThreads());
+  const signals = { logs, traces, metrics: createOtlpMetricsIngest(threads, exposition) };
+  const remoteWrite = createRemoteWriteIngest({ threads, store, activeSeries, retentionMs: settings.metricsRetention.ms });
+  const shared = { handler, ingestTokens, ownMetrics };
+  registerOtlpRoutes(app, { ...shared, signals });
+  registerLokiPush(app, { ...shared, logs });
+  registerRemoteWrite(app, { ...shared, remoteWrite });
+  await openGrpc(running, otlpMethods({ ...shared, signals }));
+}
+
+async function openGrpc({ settings, log, stack, ownMetrics }: Running, methods: GrpcServerOptions["methods"]): Promise<void> {
+  const { otlpGrpc: listenAt, tls, maxConnections, hasIngestTokens } = settings;
+  if (!listenAt || !hasIngestTokens) return;
+  const onFinished = (...seen: Parameters<OwnMetrics["finished"]>) => ownMetrics.finished(...seen);
+  const server = await GrpcServer.start({ listen: listenAt, tls, maxConnections, methods, log, onFinished }).catch((cause) => {
+    throw cannotListen("OTLP_GRPC_LISTEN", listenAt, cause);
+  });
+  stack.use(server);
 }
 
 function openSandbox({ log, ownMetrics, stopping }: Running, clickhouse: Telemetry["clickhouse"]): Sandbox {

@@ -48,11 +48,14 @@ export const SETTINGS_TABLE = {
   ...group("Ingest without an agent", {
     hasIngestTokens: setting("INGEST_TOKENS", flag, {
       default: "false",
-      description: "Accepts telemetry with ingest tokens: OTLP at `/v1/logs`, `/v1/traces` and `/v1/metrics` (docs/guides/send).",
+      description: "Accepts telemetry with ingest tokens: OTLP, Prometheus remote write and Loki push (docs/guides/send).",
     }),
     allowsIngestTokensOverHttp: setting("INGEST_TOKENS_OVER_HTTP", flag, {
       default: "false",
       description: "Accepts ingest tokens without TLS from other machines too. Anyone on the network path can read them.",
+    }),
+    otlpGrpc: setting("OTLP_GRPC_LISTEN", address, {
+      description: "OTLP over gRPC, usually `0.0.0.0:4317`, with the certificate of the API. Requires `INGEST_TOKENS`. Unset: no listener.",
     }),
   }),
   ...group("Engines", {

@@ -111,6 +111,7 @@ const BACKEND_LOG_EVENTS = {
     "A health probe could not be answered because of an internal error.",
     "Report it with the error and its stack.",
   ],
+  "grpc.call_failed": ["A gRPC call failed for a reason that is not its own; its sender tries again.", "Check the error."],
   "http.connection_limit_reached": [
     "MAX_CONNECTIONS is reached. Unauthenticated and idle connections are closed to accept new ones.",
     "If these are your own agents, raise MAX_CONNECTIONS or add a replica.",

@@ -17,7 +17,17 @@ export interface SigningKey {
 }
 
 /** Who sent telemetry: the key that signed it, or an ingest token, whose id is `keyId`. */
-export type Sender = SigningKey;
+export interface Sender extends SigningKey {
+  /** Of an ingest token of its own, for each signal; unset: none. */
+  readonly limits?: RateLimits;
+}
+
+export interface RateLimits {
+  /** 0: unlimited. */
+  readonly bytesPerSecond: number;
+  /** 0: unlimited. */
+  readonly recordsPerSecond: number;
+}
 
 /** The logged-in user of a request. */
 export interface SessionUser {

@@ -19,6 +19,8 @@ interface CreateOptions {
   readonly host?: string;
   readonly cluster?: string;
   readonly network: readonly string[];
+  readonly bytesPerSecond?: string;
+  readonly recordsPerSecond?: string;
   readonly ttl?: string;
 }
 
@@ -49,10 +51,19 @@ export function addIngestTokenCommands(program: Command, console: Console): void
     .option("--host <id>", "store its data as that of this host")
     .option("--cluster <id>", "store its data as that of this cluster")
     .option("--network <cidr>", "an address or CIDR from which it may be used; may be repeated", collect, [])
+    .option("--bytes-per-second <number>", "of each signal; default only the organisation's limit")
+    .option("--records-per-second <number>", "of each signal; default only the organisation's limit")
     .option("--ttl <duration>", "lifetime, such as 12h, 90d or 1y; without it the token does not expire")
     .addHelpText("after", INGEST_EXAMPLES)
-    .action(async (name: string, { signals, network: networks, ...rest }: CreateOptions) => {
-      const body = { name, networks, ...rest, ...(signals !== undefined && { signals: signals.split(",") }) };
+    .action(async (name: string, { signals, network: networks, bytesPerSecond, recordsPerSecond, ...rest }: CreateOptions) => {
+      const body = {
+        name,
+        networks,
+        ...rest,
+        ...(signals !== undefined && { signals: signals.split(",") }),
+        ...(bytesPerSecond !== undefined && { bytes_per_second: Number(bytesPerSecond) }),
+        ...(recordsPerSecond !== undefined && { records_per_second: Number(recordsPerSecond) }),
+      };
       const created = await console.client().call<Created>("POST", "/api/ingest-tokens", { body });
       console.result(created.token, `ingest token ${name} (${created.id}) created, ${validity(created)}; it is not shown again`, {
         ...created,

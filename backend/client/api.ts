@@ -466,6 +466,8 @@ export interface ApiResponses {
     readonly host: string | null;
     readonly cluster: string | null;
     readonly networks: readonly string[];
+    readonly bytes_per_second: number;
+    readonly records_per_second: number;
     readonly created_by: string;
     readonly created_at: string;
     readonly expires_at: string | null;
@@ -1146,6 +1148,8 @@ export interface ApiBodies {
     readonly host?: string;
     readonly cluster?: string;
     readonly networks?: readonly string[];
+    readonly bytes_per_second?: number;
+    readonly records_per_second?: number;
     readonly ttl?: string;
   };
   readonly "POST /api/ingest-tokens/{id}/rotate": {
@@ -1235,6 +1239,7 @@ export interface ApiBodies {
   };
   readonly "POST /ingest/logs/otlp": Readonly<Record<string, unknown>>;
   readonly "POST /ingest/traces": Readonly<Record<string, unknown>>;
+  readonly "POST /loki/api/v1/push": Readonly<Record<string, unknown>>;
   readonly "POST /v1/logs": Readonly<Record<string, unknown>>;
   readonly "POST /v1/metrics": Readonly<Record<string, unknown>>;
   readonly "POST /v1/traces": Readonly<Record<string, unknown>>;

@@ -1,6 +1,6 @@
 // Reads one ingest body from the raw request: decompresses while reading, within the size limit, the memory budget and a least speed.
 // Invariant: never holds more than the budget has granted, whatever sizes of chunks, compression ratio or speed the sender chooses.
-import type { IncomingMessage } from "node:http";
+import type { Readable } from "node:stream";
 import { constants, createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from "node:zlib";
 import { ApiError } from "../errors.ts";
 import { freeBuffer } from "../../common/http.ts";
@@ -34,7 +34,8 @@ const SMALL_CHUNK_BYTES = 64 * 1024;
 
 /** A body that is to be read. */
 export interface Incoming {
-  readonly request: IncomingMessage;
+  /** A request, or a stream of HTTP/2. */
+  readonly request: Readable;
   /** Its Content-Length; 0: not said. */
   readonly declaredBytes: number;
   /** Its Content-Encoding. */
@@ -64,7 +65,7 @@ export function readBody(incoming: Incoming, reservation: Reservation, pace: Bod
 }
 
 /** Undefined where it becomes too much; it is unread then. Until it is known how much it becomes, one body is beyond the budget. */
-function readSmall(request: IncomingMessage, compression: Compression, reservation: Reservation): Buffer | undefined {
+function readSmall(request: Readable, compression: Compression, reservation: Reservation): Buffer | undefined {
   const compressed = request.read() as Buffer;
   try {
     const body = inflatedHere(compressed, compression);
@@ -88,12 +89,7 @@ function inflatedHere(compressed: Buffer, compression: Compression): Buffer {
   return body;
 }
 
-async function readStream(
-  request: IncomingMessage,
-  decompressor: Decompressor | undefined,
-  body: GrowingBuffer,
-  pace: BodyPace,
-): Promise<Buffer> {
+async function readStream(request: Readable, decompressor: Decompressor | undefined, body: GrowingBuffer, pace: BodyPace): Promise<Buffer> {
   const decoded = decompressor ?? request;
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let receivedBytes = 0;

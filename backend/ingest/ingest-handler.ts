@@ -1,14 +1,14 @@
 // Takes one body of a signal, whichever route or protocol it arrived by: limits of memory and quota, reading, storing, counting. Invariant:
 // all protocols share one handler, so an organisation's limits hold for all of them together.
 import type { FastifyRequest } from "fastify";
-import type { Sender } from "../auth/request-identity.ts";
+import type { RateLimits, Sender } from "../auth/request-identity.ts";
 import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
 import { freeBuffer } from "../../common/http.ts";
 import { ApiError } from "../errors.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
-import { readBody, type BodyPace } from "./body.ts";
+import { type BodyPace, type Incoming, readBody } from "./body.ts";
 import { MAX_BODY_BYTES } from "./limits.ts";
-import { Quota, type QuotaLimits } from "./quota.ts";
+import { Quota } from "./quota.ts";
 
 /** Records stored and, by reason, well-formed records that could not be kept. */
 export interface IngestResult {
@@ -20,10 +20,13 @@ export interface IngestResult {
   readonly activeSeries?: number;
 }
 
+/** The form of a body that is neither OTLP/JSON nor exposition text. */
+export type BodyEncoding = "protobuf" | "loki_json" | "loki_protobuf" | "remote_write" | "remote_write_2";
+
 export interface IngestContext {
   readonly receivedAt: Date;
-  /** Of an OTLP body; default JSON. */
-  readonly encoding?: "protobuf";
+  /** Default OTLP/JSON or exposition text. */
+  readonly encoding?: BodyEncoding;
   /** What the body becomes is added here, unless another budget limits it. */
   readonly reservation?: Pick<Reservation, "add">;
 }
@@ -39,7 +42,7 @@ export interface IngestHandlerOptions {
   /** `settings.ingestMemoryBytes`. */
   readonly memoryBytes: number;
   /** Of now. */
-  readonly limitsOf: (orgId: string) => QuotaLimits;
+  readonly limitsOf: (orgId: string) => RateLimits;
   /** Counts what was stored. */
   readonly usage?: { count(orgId: string, signal: Signal, bytes: number, records: number, activeSeries?: number): void };
   /** True once the process is stopping: new bodies get 503. */
@@ -52,8 +55,8 @@ export interface IngestRequest {
   readonly sender: Sender;
   readonly signal: Signal;
   readonly ingest: IngestSignal;
-  /** Default JSON or text. */
-  readonly encoding?: "protobuf" | undefined;
+  /** Default OTLP/JSON or exposition text. */
+  readonly encoding?: BodyEncoding | undefined;
   /** The decompressed body; its memory is added to the reservation. */
   readonly read: (reservation: Reservation) => Buffer | Promise<Buffer>;
 }
@@ -63,21 +66,27 @@ const NOTHING: IngestResult = { accepted: 0, dropped: {} };
 
 export class IngestHandler {
   readonly budget: ByteBudget;
-  readonly #quota: Quota;
+  readonly #quota = new Quota("organisation's");
+  /** Of tokens that have limits of their own, by token and signal. */
+  readonly #tokenQuota = new Quota("ingest token's");
   readonly #options: IngestHandlerOptions;
   inFlight = 0;
 
   constructor(options: IngestHandlerOptions) {
     this.#options = options;
     this.budget = new ByteBudget(options.memoryBytes, MAX_BODY_BYTES);
-    this.#quota = new Quota(options.limitsOf);
     options.ownMetrics.gauge("ingest_held_bytes", () => this.budget.heldBytes);
     options.ownMetrics.gauge("ingest_requests_in_flight", () => this.inFlight);
   }
 
-  /** Reads the body of a request whose headers are hidden from Fastify (`hideBody` of routes.ts). */
-  readRequest({ raw, declaredBytes, headers }: FastifyRequest): IngestRequest["read"] {
-    const incoming = { request: raw, declaredBytes, encoding: headers["content-encoding"] };
+  /** Reads the body of a request whose headers are hidden from Fastify (`hideBody` of routes.ts). `isSnappy`: it stays compressed. */
+  readRequest({ raw, declaredBytes, headers }: FastifyRequest, { isSnappy = false } = {}): IngestRequest["read"] {
+    const header = headers["content-encoding"];
+    const encoding = isSnappy && header?.trim().toLowerCase() === "snappy" ? undefined : header;
+    return this.readStream({ request: raw, declaredBytes, encoding });
+  }
+
+  readStream(incoming: Incoming): IngestRequest["read"] {
     return (reservation) => readBody(incoming, reservation, this.#options.pace);
   }
 
@@ -96,7 +105,7 @@ export class IngestHandler {
       throw new ApiError("unavailable", "this replica is stopping; send it again", { retryAfterS: RETRY_AFTER_DRAINING_S });
     }
     const { orgId } = sender;
-    this.#quota.admit(orgId);
+    this.#admit(sender, signal);
     const receivedAt = new Date();
     using reservation = this.budget.open(orgId);
     let start: Buffer | undefined;
@@ -111,14 +120,24 @@ export class IngestHandler {
       // Not after a failure: a write may still be under way.
       freeBuffer(body);
       const cost = Math.max(bytes, result.storedBytes ?? 0);
-      this.#quota.charge(orgId, cost, this.#count(signal, result));
+      this.#charge(sender, signal, { bytes: cost, records: this.#count(signal, result) });
       if (result.accepted > 0) this.#options.usage?.count(orgId, signal, cost, result.accepted, result.activeSeries);
       return result;
     } catch (error) {
       // What is refused for its content has cost its reading; what is to come again is charged then.
-      if (error instanceof ApiError && error.status < 500) this.#quota.charge(orgId, reservation.peakBytes, 0);
+      if (error instanceof ApiError && error.status < 500) this.#charge(sender, signal, { bytes: reservation.peakBytes, records: 0 });
       throw start && isBinary(start) ? namingBinary(error) : error;
     }
+  }
+
+  #admit({ orgId, keyId, limits }: Sender, signal: Signal): void {
+    this.#quota.admit(orgId, this.#options.limitsOf(orgId));
+    if (limits) this.#tokenQuota.admit(`${keyId} ${signal}`, limits);
+  }
+
+  #charge({ orgId, keyId, limits }: Sender, signal: Signal, cost: { readonly bytes: number; readonly records: number }): void {
+    this.#quota.charge(orgId, this.#options.limitsOf(orgId), cost);
+    if (limits) this.#tokenQuota.charge(`${keyId} ${signal}`, limits, cost);
   }
 
   /** The records of the body, kept or dropped. */

@@ -8,6 +8,18 @@ export const MAX_BODY_BYTES = 32 * 1024 * 1024;
 /** The engine's own limit for a line of exposition text. */
 export const MAX_LINE_BYTES = 256 * 1024;
 
+// grpc/otlp-service.ts
+/** A message of OTLP over gRPC, as it is sent. */
+export const MAX_GRPC_MESSAGE_BYTES = 16 * 1024 * 1024;
+
+// loki/push-to-json.ts
+/** Streams of a Loki push request; each becomes a resource. */
+export const MAX_STREAMS = 50_000;
+/** Labels of a stream; Loki itself allows 15 by default. */
+export const MAX_LABELS_OF_STREAM = 64;
+/** Pairs of structured metadata of an entry, as in Loki. */
+export const MAX_STRUCTURED_METADATA = 128;
+
 // otlp/batch.ts
 /** JSON tokens of one record; at worst they take 60 MiB while they are read. */
 export const MAX_TOKENS_AT_ONCE = 256 * 1024;
@@ -39,6 +51,16 @@ export const MAX_ROWS_BYTES = 128 * 1024 * 1024;
 // otlp/value.ts
 /** Nesting of an attribute; no exporter nests so far. */
 export const MAX_VALUE_DEPTH = 64;
+
+// remote-write/write-request.ts
+/** Names and values that a remote write 2.0 request has in its table. */
+export const MAX_SYMBOLS = 1024 * 1024;
+/** Samples of one series in a request; Prometheus sends one each. */
+export const MAX_SAMPLES_OF_SERIES = 1024 * 1024;
+
+// remote-write/series-output.ts
+/** What a request becomes when it cannot be passed on as it came: symbols of 2.0 are repeated for each series. */
+export const MAX_REWRITTEN_BYTES = MAX_BODY_BYTES;
 
 // quota.ts
 /** Organisations whose token buckets are remembered although they are full. */

@@ -1,55 +1,47 @@
 import { expect, test } from "vitest";
 import { Quota } from "./quota.ts";
 
+const limit = (bytesPerSecond: number, recordsPerSecond: number) => ({ bytesPerSecond, recordsPerSecond });
+
 test("ten seconds' worth may come at once; beyond it the debt is waited for, to the second", () => {
   let nowMs = 0;
-  const quota = new Quota(
-    () => ({ bytesPerSecond: 100, recordsPerSecond: 10 }),
-    () => nowMs,
-  );
-  quota.admit("acme");
-  quota.charge("acme", 500, 50);
-  quota.admit("acme");
-  quota.charge("acme", 10, 350);
-  expect(() => quota.admit("acme")).toThrow(expect.objectContaining({ code: "over_quota", retryAfterS: 30.1 }));
+  const quota = new Quota("organisation's", () => nowMs);
+  const limits = limit(100, 10);
+  quota.admit("acme", limits);
+  quota.charge("acme", limits, { bytes: 500, records: 50 });
+  quota.admit("acme", limits);
+  quota.charge("acme", limits, { bytes: 10, records: 350 });
+  expect(() => quota.admit("acme", limits)).toThrow(expect.objectContaining({ code: "over_quota", retryAfterS: 30.1 }));
   nowMs = 30_000;
-  expect(() => quota.admit("acme")).toThrow("quota");
+  expect(() => quota.admit("acme", limits)).toThrow("the organisation's ingest quota");
   nowMs = 30_200;
-  quota.admit("acme");
-  quota.admit("other");
+  quota.admit("acme", limits);
+  quota.admit("other", limits);
 });
 
 test("without limits nothing is counted or refused", () => {
-  const quota = new Quota(() => ({ bytesPerSecond: 0, recordsPerSecond: 0 }));
-  quota.charge("acme", 1e12, 1e12);
-  expect(() => quota.admit("acme")).not.toThrow();
+  const quota = new Quota("organisation's");
+  quota.charge("acme", limit(0, 0), { bytes: 1e12, records: 1e12 });
+  expect(() => quota.admit("acme", limit(0, 0))).not.toThrow();
 });
 
-test("one limit alone works, and an idle organisation does not save up more than ten seconds", () => {
+test("one limit alone works, and an idle owner does not save up more than ten seconds", () => {
   let nowMs = 0;
-  const quota = new Quota(
-    () => ({ bytesPerSecond: 0, recordsPerSecond: 10 }),
-    () => nowMs,
-  );
-  quota.admit("acme");
+  const quota = new Quota("organisation's", () => nowMs);
+  const limits = limit(0, 10);
+  quota.admit("acme", limits);
   nowMs = 1_000_000;
-  quota.charge("acme", 1e12, 101);
-  expect(() => quota.admit("acme")).toThrow("quota");
+  quota.charge("acme", limits, { bytes: 1e12, records: 101 });
+  expect(() => quota.admit("acme", limits)).toThrow("quota");
 });
 
 test("a limit that is set later is not held against what came before, and the refusal names it", () => {
   let nowMs = 0;
-  let limits = { bytesPerSecond: 0, recordsPerSecond: 1_000 };
-  const quota = new Quota(
-    () => limits,
-    () => nowMs,
-  );
-  quota.charge("acme", 1e12, 1);
-  limits = { bytesPerSecond: 100, recordsPerSecond: 1_000 };
-  nowMs = 1_000;
-  quota.admit("acme");
-  quota.charge("acme", 2_000, 1);
-  expect(() => quota.admit("acme")).toThrow("bytes_per_second is 100");
-  limits = { bytesPerSecond: 0, recordsPerSecond: 0 };
-  quota.admit("acme");
+  const quota = new Quota("organisation's", () => nowMs);
+  quota.charge("acme", limit(0, 1000), { bytes: 1e12, records: 1 });
+  nowMs = 1000;
+  quota.admit("acme", limit(100, 1000));
+  quota.charge("acme", limit(100, 1000), { bytes: 2000, records: 1 });
+  expect(() => quota.admit("acme", limit(100, 1000))).toThrow("bytes_per_second is 100");
+  quota.admit("acme", limit(0, 0));
 });

@@ -66,6 +66,13 @@ export function prepareIngestScope(scope: FastifyInstance, ownMetrics: OwnMetric
   });
 }
 
+/** From the raw list of headers, because `hideBody` hides it: the type in lower case, "" without a header, and what follows its semicolon. */
+export function contentTypeOf({ raw: { rawHeaders } }: FastifyRequest): { readonly type: string; readonly parameters: string } {
+  const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === "content-type");
+  const [type = "", ...parameters] = (at < 0 ? "" : (rawHeaders[at + 1] ?? "")).split(";");
+  return { type: type.trim().toLowerCase(), parameters: parameters.join(";") };
+}
+
 /**
  * Hides the body from Fastify, which would otherwise look for a parser. The body is read from the raw request, and its content type is
  * ignored, so a malformed one must not be an error.

@@ -1,7 +1,8 @@
 // The OTLP/JSON metrics document as it arrives: every field may be missing, 64-bit integers are decimal strings or numbers, and NaN and
 // infinities are strings. Invariant: nothing is assumed that protobuf's JSON form does not promise. Source: opentelemetry-proto,
 // metrics/v1/metrics.proto; OTLP specification, "JSON Protobuf Encoding".
-import { MAX_JSON_OBJECTS } from "./limits.ts";
+import { hasManyKeys } from "./json-keys.ts";
+import { MAX_JSON_KEYS, MAX_JSON_OBJECTS } from "./limits.ts";
 
 export type Int64 = string | number;
 export type Int32 = string | number;
@@ -152,6 +153,8 @@ export function parseDocument(json: Buffer): unknown {
   if (json.length > MAX_JSON_OBJECTS && openings(json) > MAX_JSON_OBJECTS) {
     throw new BodyError("too_large", `a body of more than ${MAX_JSON_OBJECTS} objects and lists`);
   }
+  if (json.length > MAX_JSON_KEYS && hasManyKeys(json))
+    throw new BodyError("too_large", `a body of more than ${MAX_JSON_KEYS} different keys`);
   return JSON.parse(json.toString("utf8"));
 }
 

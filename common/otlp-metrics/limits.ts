@@ -16,6 +16,9 @@ export const MAX_CACHED_LENGTH = 1024;
 /** Objects of a JSON body, which take about 400 MB; the largest batch of the collector has less than a million. */
 export const MAX_JSON_OBJECTS = 3_000_000;
 
+/** Different keys of the objects of a JSON body, about: OTLP has some fifty, and millions would take a thread many seconds. */
+export const MAX_JSON_KEYS = 20_000;
+
 // converter.ts
 /** Requests made from one body: labels of a resource are repeated for each point, so a small body can become much text. */
 export const MAX_REQUESTS_PER_BODY = 8;

@@ -9,6 +9,8 @@ import { sign } from "../../common/protocol/signature.ts";
 /** The attacker's own organisation, and where the backend is. */
 export interface Target {
   readonly apiUrl: string;
+  /** Where OTLP over gRPC is taken. */
+  readonly grpcUrl: string;
   readonly adminToken: string;
   readonly viewerToken: string;
   /** A key for direct ingest. */
@@ -140,8 +142,8 @@ export class Attacker implements AsyncDisposable {
   }
 
   /** One more connection that writes `parts` and then nothing; its answer's status is counted. Resolves when it is closed, or after `ms`. */
-  async hold(parts: readonly (string | Buffer)[], ms: number, options: { read?: boolean } = {}): Promise<void> {
-    const { hostname, port } = new URL(this.target.apiUrl);
+  async hold(parts: readonly (string | Buffer)[], ms: number, options: { read?: boolean; url?: string } = {}): Promise<void> {
+    const { hostname, port } = new URL(options.url ?? this.target.apiUrl);
     const socket = connect({ port: Number(port), host: hostname, localAddress: addressOf() });
     this.#sockets.add(socket);
     let status = "";

@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { adminPassword, backendPlace, login, makeTenant } from "../fixtures/backend-process.ts";
-import { call, eventually, temporaryFolder } from "../fixtures/processes.ts";
+import { call, eventually, freePorts, temporaryFolder } from "../fixtures/processes.ts";
 import type { Target } from "./attack.ts";
 import type { FromAttacker, Orders, ToAttacker } from "./attacker.ts";
 import { Evaluations, type EvaluationCounts } from "./evaluations.ts";
@@ -44,7 +44,9 @@ const EMAIL = "viewer@good.example";
 export async function run({ checkout, attacks, oneAtATime, seconds, limitMib, cpuProfDir }: RunOptions): Promise<RunResult> {
   using folder = temporaryFolder();
   await using evaluations = await Evaluations.listen();
+  const [grpcPort] = await freePorts(1);
   const place = await backendPlace(folder.path, {
+    OTLP_GRPC_LISTEN: `127.0.0.1:${grpcPort}`,
     ALERTMANAGER_URL: evaluations.url,
     EVALUATION_INTERVAL: `${INTERVAL_MS}ms`,
     INGEST_TOKENS: "true",
@@ -57,7 +59,7 @@ export async function run({ checkout, attacks, oneAtATime, seconds, limitMib, cp
   const good = await makeTenant(apiUrl, operator, "good");
   const password = `${randomUUID()}-A1`;
   await asked(call("POST", `${apiUrl}/api/users`, { bearer: good.token, body: { email: EMAIL, password, role: "viewer" } }));
-  const target = await targetOf(apiUrl, operator);
+  const target = await targetOf(apiUrl, operator, `http://127.0.0.1:${grpcPort}`);
   await using attacker = new AttackerProcess();
   await attacker.prepare({ target, attacks, oneAtATime });
   const ruleIds = await makeRules(apiUrl, good.token);
@@ -100,7 +102,7 @@ async function asked(answer: ReturnType<typeof call>): ReturnType<typeof call> {
 }
 
 /** An organisation with an administrator, a viewer, a key for direct ingest and one of a cluster. */
-export async function targetOf(apiUrl: string, operatorToken: string): Promise<Target> {
+async function targetOf(apiUrl: string, operatorToken: string, grpcUrl: string): Promise<Target> {
   const attacker = await makeTenant(apiUrl, operatorToken, "attacker");
   const [email, password] = ["viewer@attacker.example", `${randomUUID()}-A1`];
   const post = (path: string, body: object) => asked(call("POST", apiUrl + path, { bearer: attacker.token, body }));
@@ -115,6 +117,7 @@ export async function targetOf(apiUrl: string, operatorToken: string): Promise<T
   );
   return {
     apiUrl,
+    grpcUrl,
     adminToken: attacker.token,
     viewerToken: await login(apiUrl, email, password),
     apiKey: attacker.apiKey,

@@ -14,6 +14,7 @@ import { allConnections, loginFlood, pipelined, silentConnections } from "./more
 import { costlyExpressions, costlyRules, largeLogQueries, longHistories, wideLabels } from "./more-queries.ts";
 import { otlpBodies, otlpMetrics, otlpSenders } from "./otlp.ts";
 import { costlyPromql, largeAnswers, slowLogQueries } from "./queries.ts";
+import { grpcCalls, lokiPush, remoteWrite } from "./senders.ts";
 import { abandonedDrafts, hugeRules, longExpressions } from "./rules.ts";
 
 /** Who can make an attack: by the least credential that it needs. */
@@ -59,6 +60,9 @@ export const TABLE: Readonly<Record<string, Row>> = {
   "largest-bodies": byKey(largestBodies, [LOGS, TRACES, METRICS]),
   "otlp-bodies": byToken(otlpBodies, OTLP),
   "otlp-metrics": byToken(otlpMetrics, ["POST /v1/metrics"]),
+  "loki-push": byToken(lokiPush, ["POST /loki/api/v1/push", "POST /loki/api/v1/push as application/x-protobuf"]),
+  "remote-write": byToken(remoteWrite, ["POST /api/v1/write", "POST /api/v1/write as application/x-protobuf"]),
+  "grpc-calls": byToken(grpcCalls, ["listener: OTLP_GRPC_LISTEN", "protocol: gRPC"]),
   "otlp-senders": byToken(otlpSenders, ["POST /v1/logs", "POST /v1/traces"]),
   "log-flood": byKey(logFlood, [LOGS]),
   "wide-days": byKey(wideDays, [LOGS]),

@@ -151,10 +151,12 @@ export class IngestTokens {
 
 function toCached(row: IngestTokenRow): CachedToken {
   const { token_hash: hash, id, kind, org_id: orgId, owner_id: hostId, node, created_at: createdAt } = row;
+  const { bytes_per_second: bytesPerSecond, records_per_second: recordsPerSecond } = row;
+  const limits = bytesPerSecond > 0 || recordsPerSecond > 0 ? { bytesPerSecond, recordsPerSecond } : undefined;
   const ends = [row.expires_at, row.retires_at].map((end) => end?.getTime() ?? Number.POSITIVE_INFINITY);
   return {
     hash,
-    sender: { keyId: id, kind, orgId, hostId, node, createdAt },
+    sender: { keyId: id, kind, orgId, hostId, node, createdAt, ...(limits && { limits }) },
     signals: new Set(row.signals.split(",")),
     networks: row.networks === "" ? undefined : networkList(row.networks.split(",")),
     endMs: Math.min(...ends),

@@ -20,6 +20,9 @@ export interface IngestTokenRow {
   signals: string;
   /** CIDRs, comma-separated; empty: any. */
   networks: string;
+  /** Of each signal; 0: no limit of its own. */
+  bytes_per_second: number;
+  records_per_second: number;
   created_by: string;
   created_at: Date;
   /** Null: never. */

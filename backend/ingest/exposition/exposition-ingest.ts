@@ -8,6 +8,7 @@ import type { IngestSignal } from "../ingest-handler.ts";
 import { type ExpositionCounts, ExpositionError, type ExpositionLimits, validateExposition } from "./exposition.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";
+import { FUTURE_MS, LABEL_LIMITS } from "./store-limits.ts";
 
 export interface MetricsIngestOptions {
   /** The engine drops older samples, which are counted here. */
@@ -26,11 +27,6 @@ const HUGE_BYTES = 4 * 1024 * 1024;
 const LARGE_QUEUE = { running: 4, perOrg: 3, waitingPerOrg: 256 };
 const HUGE_QUEUE = { running: 2, perOrg: 1, waitingPerOrg: 256 };
 const RETRY_AFTER_S = 5;
-
-/** The engine's defaults: 40 labels, less the three that the server adds. */
-const LABEL_LIMITS = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096 };
-/** The engine's default and least `-futureRetention`. */
-const FUTURE_MS = 2 * 86_400_000;
 
 /**
  * `body` is corrected in place, see exposition.ts. Throws ApiError `invalid_payload` naming the first bad line, with nothing stored;

@@ -47,11 +47,11 @@ const INVALID_ARGUMENT = 3;
 const INTERNAL = 13;
 const GRPC_CODES: Readonly<Record<number, number>> = { 401: 16, 403: 7, 404: 12, 429: 8, 502: 14, 503: 14 };
 
-function varintField(number: number, value: number): Buffer {
+export function varintField(number: number, value: number): Buffer {
   return Buffer.from([number << 3, ...varint(value)]);
 }
 
-function bytesField(number: number, bytes: Uint8Array): Buffer {
+export function bytesField(number: number, bytes: Uint8Array): Buffer {
   return Buffer.concat([Buffer.from([(number << 3) | 2, ...varint(bytes.length)]), bytes]);
 }
 

@@ -7,21 +7,30 @@ import { type BatchPlan, estimateRows, planBatch, tooLarge } from "./batch.ts";
 import { type KernelLimits, threadKernel } from "./fast-decode.ts";
 import { type DecodedBody, ROW_BYTES, type RowContext } from "./rows.ts";
 import { decodeTraces, SPAN_SHAPE } from "./decode-spans.ts";
+import { type LokiEncoding, lokiToJson } from "../loki/push-to-json.ts";
 import { protobufToJson } from "./protobuf/to-json.ts";
 import { operationsOf } from "./operations-of.ts";
+import { snappyLength } from "../snappy.ts";
 
 /** The same task with its body as JSON. */
 export function asJson({ encoding, body, ...task }: DecodeTask): DecodeTask {
-  return { ...task, body: encoding === "protobuf" ? protobufToJson(task.signal, body) : body };
+  if (encoding === undefined) return { ...task, body };
+  return { ...task, body: encoding === "protobuf" ? protobufToJson(task.signal, body) : lokiToJson(encoding, body) };
+}
+
+/** The size of the body when decompressed. Throws malformed_body and body_too_large. */
+export function decompressedBytes({ encoding, body }: Pick<DecodeTask, "encoding" | "body">): number {
+  return encoding === "loki_protobuf" ? snappyLength(body) : body.byteLength;
 }
 
 export type OtlpSignal = "logs" | "traces";
+export type OtlpBodyEncoding = "protobuf" | LokiEncoding;
 
 export interface DecodeTask {
   readonly signal: OtlpSignal;
   readonly body: Uint8Array;
   /** Default JSON. */
-  readonly encoding?: "protobuf";
+  readonly encoding?: OtlpBodyEncoding;
   /** The hash is made on the thread that decodes. */
   readonly context: Omit<RowContext, "bodyHash">;
 }

@@ -8,7 +8,7 @@ import { sendError } from "../../http/error-response.ts";
 import { addRoute, type Route } from "../../http/route.ts";
 import type { OwnMetrics, Signal } from "../../operations/own-metrics.ts";
 import type { IngestHandler, IngestSignal } from "../ingest-handler.ts";
-import { prepareIngestScope } from "../routes.ts";
+import { contentTypeOf, prepareIngestScope } from "../routes.ts";
 import { CONTENT_TYPES, errorBody, type OtlpEncoding, successBody } from "./answers.ts";
 
 export interface OtlpRoutesOptions {
@@ -18,20 +18,10 @@ export interface OtlpRoutesOptions {
   readonly signals: Readonly<Record<Signal, IngestSignal>>;
 }
 
-declare module "fastify" {
-  interface FastifyRequest {
-    /** Of the body of an OTLP request; undefined for any other type. */
-    otlpEncoding: OtlpEncoding | undefined;
-  }
-}
-
 const MESSAGES: Readonly<Record<Signal, string>> = { logs: "Logs", traces: "Trace", metrics: "Metrics" };
 /** Adds POST /v1/logs, /v1/traces and /v1/metrics. */
 export function registerOtlpRoutes(app: FastifyInstance, options: OtlpRoutesOptions): void {
   void app.register(async (scope) => {
-    scope.decorateRequest("otlpEncoding", undefined);
-    // Before the hook that hides the header.
-    scope.addHook("onRequest", readEncoding);
     prepareIngestScope(scope, options.ownMetrics);
     for (const signal of ["logs", "traces", "metrics"] as const) addRoute(scope, {}, otlpRoute(signal, options));
   });
@@ -65,21 +55,18 @@ function otlpRoute(signal: Signal, { handler, ingestTokens, signals }: OtlpRoute
   };
 }
 
-/** From the raw list of headers: the type of an empty body is hidden already (http/app.ts). */
-function readEncoding(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
-  const { rawHeaders } = request.raw;
-  const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === "content-type");
-  const type = at < 0 ? undefined : rawHeaders[at + 1]?.split(";", 1)[0]?.trim().toLowerCase();
-  request.otlpEncoding = type === "application/json" ? "json" : type === "application/x-protobuf" ? "protobuf" : undefined;
-  done();
+function encodingOf(request: FastifyRequest): OtlpEncoding | undefined {
+  const { type } = contentTypeOf(request);
+  return type === CONTENT_TYPES.json ? "json" : type === CONTENT_TYPES.protobuf ? "protobuf" : undefined;
 }
 
-function requireEncoding({ otlpEncoding }: FastifyRequest): OtlpEncoding {
-  if (otlpEncoding) return otlpEncoding;
+function requireEncoding(request: FastifyRequest): OtlpEncoding {
+  const encoding = encodingOf(request);
+  if (encoding) return encoding;
   throw new ApiError("unsupported_encoding", "send OTLP as `Content-Type: application/x-protobuf` or `application/json`");
 }
 
 function sendOtlpError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const encoding = request.otlpEncoding ?? "json";
+  const encoding = encodingOf(request) ?? "json";
   return sendError(error, request, reply, (answer) => ({ type: CONTENT_TYPES[encoding], text: errorBody(answer, encoding) }));
 }

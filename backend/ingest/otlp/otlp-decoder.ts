@@ -15,7 +15,7 @@ import { ByteBudget, type Reservation } from "../../admission/byte-budget.ts";
 import { MAX_DECODER_THREADS, MAX_ROWS_BYTES, MAX_WAITING_BODIES_PER_ORG } from "../limits.ts";
 import type { KernelLimits } from "./fast-decode.ts";
 import type { DecodedBody } from "./rows.ts";
-import { asJson, type DecodeTask, LARGE_BYTES, rowsBytes, validateBody, validateFast } from "./decode-body.ts";
+import { asJson, decompressedBytes, type DecodeTask, LARGE_BYTES, rowsBytes, validateBody, validateFast } from "./decode-body.ts";
 import { ThreadPool } from "./thread-pool.ts";
 
 /** A message of a worker: first the memory that it needs; after `Go`, the rows. */
@@ -53,8 +53,8 @@ const INLINE_BYTES = 32 * 1024;
 const INLINE_ROWS_BYTES = 1024 * 1024;
 /** The kernel decodes a smaller body in less than a millisecond; a thread would cost half as much again. */
 const MAX_KERNEL_BYTES = 384 * 1024;
-/** A protobuf body becomes at most seven times as much JSON, which takes up to 5 ms. */
-const MAX_INLINE_PROTOBUF_BYTES = 128 * 1024;
+/** A body of another encoding becomes at most seven times as much JSON, which takes up to 5 ms. */
+const MAX_INLINE_TRANSCODED_BYTES = 128 * 1024;
 /** Limits of the kernel on this thread. */
 const INLINE_LIMITS: KernelLimits = { mostBodyBytes: MAX_KERNEL_BYTES, mostRowsBytes: INLINE_ROWS_BYTES };
 /** Twice what the worst body needs, a record of 32 MiB: if JSON.parse exceeds the limit, the process ends, not the thread. */
@@ -108,7 +108,7 @@ class QueuedDecoder implements OtlpDecoder {
 
   decode(task: DecodeTask, reservation: Reservation): DecodedBody | Promise<DecodedBody> {
     if (task.encoding === undefined) return this.#decodeJson(task, reservation);
-    if (task.body.byteLength > MAX_INLINE_PROTOBUF_BYTES) return this.#decodeQueued(task, reservation);
+    if (decompressedBytes(task) > MAX_INLINE_TRANSCODED_BYTES) return this.#decodeQueued(task, reservation);
     const json = asJson(task);
     freeBuffer(task.body);
     const { byteLength } = json.body;

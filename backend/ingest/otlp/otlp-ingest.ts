@@ -1,7 +1,7 @@
 // Decodes an authenticated, decompressed OTLP body and stores its rows. Invariant: it resolves once every accepted record is stored, and
 // throws if any insert fails; the counts include dropped records.
 import type { SigningKey } from "../../auth/request-identity.ts";
-import { type OtlpSignal, rowsBytes } from "./decode-body.ts";
+import { decompressedBytes, type OtlpBodyEncoding, type OtlpSignal, rowsBytes } from "./decode-body.ts";
 import type { OtlpDecoder } from "./otlp-decoder.ts";
 import type { IngestContext } from "../ingest-handler.ts";
 import { createIds } from "./ids.ts";
@@ -30,11 +30,13 @@ export interface OtlpIngestOptions {
 
 export function createOtlpIngest({ signal, decoder, store, retentionDays }: OtlpIngestOptions): IngestOtlp {
   const nextId = createIds();
-  return async (key, body, { receivedAt, encoding }) => {
+  return async (key, body, { receivedAt, encoding: received }) => {
+    const encoding = encodingOf(received);
     const { orgId, hostId, node } = key;
     const receivedAtMs = receivedAt.getTime();
     // The shortest record has three bytes of JSON and two of protobuf.
-    const firstId = nextId(receivedAtMs, encoding === undefined ? body.byteLength : body.byteLength * 1.5);
+    const bytes = decompressedBytes({ body, ...(encoding && { encoding }) });
+    const firstId = nextId(receivedAtMs, encoding === undefined ? bytes : bytes * 1.5);
     const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays };
     using held = decoder.open(orgId);
     const decoding = decoder.decode({ signal, body, context, ...(encoding && { encoding }) }, held);
@@ -43,4 +45,9 @@ export function createOtlpIngest({ signal, decoder, store, retentionDays }: Otlp
     if (decoded.accepted > 0) await store.insert({ ...decoded, orgId, hostId });
     return { accepted: decoded.accepted, dropped: decoded.dropped, storedBytes };
   };
+}
+
+function encodingOf(encoding: IngestContext["encoding"]): OtlpBodyEncoding | undefined {
+  if (encoding === "remote_write" || encoding === "remote_write_2") throw new Error("remote write has neither logs nor spans");
+  return encoding;
 }

@@ -12,6 +12,9 @@ const PERIOD_MS = 30 * 60_000;
 const RETRY_AFTER_S = 60;
 /** After this many bytes the event loop serves other requests. */
 const SLICE_BYTES = 256 * 1024;
+const SLICE_HASHES = 10_000;
+
+type SeriesSender = Pick<SigningKey, "orgId" | "hostId">;
 
 export interface ActiveSeriesOptions {
   /** 0: unlimited, and not counted. */
@@ -34,21 +37,41 @@ export class ActiveSeries {
   }
 
   /** The number of active series including those of a validated body; undefined if they are not counted. Throws ApiError over_quota. */
-  async admit({ orgId, hostId }: Pick<SigningKey, "orgId" | "hostId">, body: Buffer): Promise<number | undefined> {
+  async admit(sender: SeriesSender, body: Buffer): Promise<number | undefined> {
+    const key = this.hashKeyOf(sender);
+    if (!key) return undefined;
+    return await this.#count(sender.orgId, async (see) => {
+      for (let at = 0; at < body.length;) {
+        if (at > 0) await nextTurn();
+        at = eachSeries(body, { from: at, to: at + SLICE_BYTES }, key, see);
+      }
+    });
+  }
+
+  /** The key for hashes of the sender's series; undefined: they are not counted. */
+  hashKeyOf({ orgId, hostId }: SeriesSender): HashKey | undefined {
+    if (this.#limitOf(orgId) > 0) return keyOfHost(this.#key, hostId);
+    this.#orgs.delete(orgId);
+    return undefined;
+  }
+
+  /** The same as `admit` for series whose hashes were made with `hashKeyOf`. */
+  async admitHashes({ orgId }: SeriesSender, hashes: Int32Array): Promise<number> {
+    return await this.#count(orgId, async (see) => {
+      for (let from = 0; from < hashes.length; from += SLICE_HASHES) {
+        if (from > 0) await nextTurn();
+        for (const hash of hashes.subarray(from, from + SLICE_HASHES)) see(hash);
+      }
+    });
+  }
+
+  async #count(orgId: string, each: (see: (hash: number) => void) => Promise<void>): Promise<number> {
     const limit = this.#limitOf(orgId);
-    if (limit === 0) {
-      this.#orgs.delete(orgId);
-      return undefined;
-    }
     const recent = this.#recentOf(orgId);
-    const key = keyOfHost(this.#key, hostId);
     const raised = new Map<number, number>();
-    for (let at = 0; at < body.length;) {
-      if (at > 0) await nextTurn();
-      at = eachSeries(body, { from: at, to: at + SLICE_BYTES }, key, (hash) => recent.see(hash, raised));
-    }
+    await each((hash) => recent.see(hash, raised));
     const [before, after] = [recent.estimate(), recent.estimate(raised)];
-    if (after > Math.max(limit, before)) throw overLimit(limit);
+    if (limit > 0 && after > Math.max(limit, before)) throw overLimit(limit);
     recent.raise(raised);
     return after;
   }

@@ -40,6 +40,8 @@ export interface MetricsStore {
    * `storage_unavailable` if the engine cannot be reached or is overloaded, `unstorable` if it refuses the body.
    */
   write(identity: SampleIdentity, body: Buffer, timestampMs: number): Promise<void>;
+  /** Stores a remote write 1.0 request, compressed with Snappy, valid. Throws as `write`. */
+  writeRequest(identity: SampleIdentity, body: Buffer): Promise<void>;
   /**
    * Asks one endpoint of the Prometheus API within one tenant, in its turn. `label` is required for `label_values`. 2xx and 4xx are
    * answers; throws ApiError `storage_unavailable` for everything else, `invalid_parameter` if the answer exceeds 64 MiB,
@@ -112,10 +114,22 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
 
   async write(identity: SampleIdentity, body: Buffer, timestampMs: number): Promise<void> {
     const params = new URLSearchParams({ timestamp: String(timestampMs) });
+    await this.#store("/api/v1/import/prometheus", identity, { body, params, type: "text/plain" });
+  }
+
+  async writeRequest(identity: SampleIdentity, body: Buffer): Promise<void> {
+    await this.#store("/api/v1/write", identity, { body, params: new URLSearchParams(), type: "application/x-protobuf" });
+  }
+
+  async #store(
+    endpoint: string,
+    identity: SampleIdentity,
+    { body, params, type }: { body: Buffer; params: URLSearchParams; type: string },
+  ): Promise<void> {
     // The engine skips an extra label without a value, and the sender's own label would stand.
     for (const [name, value] of forcedLabels(identity)) params.append("extra_label", `${name}=${value}`);
-    const path = `/api/v1/import/prometheus?${params.toString()}`;
-    const [answer] = await Promise.all([this.#write.post(path, body, { "content-type": "text/plain" }), this.#keep(path, body)]);
+    const path = `${endpoint}?${params.toString()}`;
+    const [answer] = await Promise.all([this.#write.post(path, body, { "content-type": type }), this.#keep(path, body)]);
     if (answer.status < 300) return;
     const cause = new Error(`victoria-metrics answered ${answer.status}: ${answer.body.toString("utf8", 0, 500)}`);
     if (answer.status === 400)

@@ -39,6 +39,7 @@ const SIGNALS = ["metrics", "logs", "traces"] as const;
 const TTL = { minMs: 60_000, maxMs: 10 * 365 * 86_400_000 };
 const OVERLAP = { maxMs: 30 * 86_400_000 };
 const MAX_NETWORKS = 32;
+const RATE = { type: "integer", minimum: 0, maximum: 1e15 } as const;
 const common = { tag: "ingest tokens" } as const;
 const duration = { type: "string", maxLength: 40 };
 const optionalId = { type: ["string", "null"], format: "uuid" } as const;
@@ -64,6 +65,8 @@ const schemas = {
           items: { type: "string", maxLength: 50 },
           description: "addresses or CIDRs from which the token may be used; any by default",
         },
+        bytes_per_second: { ...RATE, description: "of each signal, per replica; 0, the default: only the organisation's limit" },
+        records_per_second: { ...RATE, description: "of each signal, per replica; 0, the default: only the organisation's limit" },
         ttl: { ...duration, description: "a duration such as 12h, 90d or 1y, at most 10 years; without it the token does not expire" },
       },
     },
@@ -81,6 +84,8 @@ const schemas = {
       host: optionalId,
       cluster: optionalId,
       networks: { type: "array", items: { type: "string" } },
+      bytes_per_second: { type: "integer" },
+      records_per_second: { type: "integer" },
       created_by: { type: "string", description: "the e-mail address of the creator at that time" },
       created_at: { ...TIME_SCHEMA, description: "of the current secret" },
       expires_at: OPTIONAL_TIME_SCHEMA,
@@ -118,6 +123,8 @@ interface NewToken {
   readonly host?: string;
   readonly cluster?: string;
   readonly networks?: readonly string[];
+  readonly bytes_per_second?: number;
+  readonly records_per_second?: number;
   readonly ttl?: string;
 }
 
@@ -140,9 +147,10 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
           await insertWithinLimit(trx, created);
           return created;
         });
-      const { id, name, signals, kind, owner_id, networks } = row;
+      const { id, name, signals, kind, owner_id, networks, bytes_per_second, records_per_second } = row;
       const expires_at = row.expires_at?.toISOString() ?? null;
-      audit(request, "ingest_token.create", { ingest_token_id: id, name, signals, kind, owner_id, networks, expires_at });
+      const rates = { bytes_per_second, records_per_second };
+      audit(request, "ingest_token.create", { ingest_token_id: id, name, signals, kind, owner_id, networks, ...rates, expires_at });
       return await reply.code(201).send({ id, name, token: secret, expires_at });
     },
   });
@@ -214,7 +222,7 @@ async function newRow(
   { hash, at }: { hash: string; at: Date },
 ): Promise<IngestTokenRow> {
   const { orgId, email } = callerOf(request);
-  const { name, signals, networks = [], ttl } = request.body;
+  const { name, signals, networks = [], bytes_per_second = 0, records_per_second = 0, ttl } = request.body;
   const id = randomUUID();
   const { kind, ownerId, node } = (await wantedIdentity(trx, orgId, request.body)) ?? { kind: "direct", ownerId: id, node: name };
   return {
@@ -227,6 +235,8 @@ async function newRow(
     node,
     signals: SIGNALS.filter((signal) => signals?.includes(signal) ?? true).join(","),
     networks: readNetworks(networks),
+    bytes_per_second,
+    records_per_second,
     created_by: email,
     created_at: at,
     expires_at: ttl === undefined ? null : new Date(at.getTime() + readDuration("ttl", ttl, TTL)),
@@ -265,6 +275,8 @@ function describeToken(row: IngestTokenRow, previous: IngestTokenRow | undefined
     host: row.kind === "host" ? row.owner_id : null,
     cluster: row.kind === "cluster" ? row.owner_id : null,
     networks: row.networks === "" ? [] : row.networks.split(","),
+    bytes_per_second: row.bytes_per_second,
+    records_per_second: row.records_per_second,
     created_by: row.created_by,
     created_at: row.created_at.toISOString(),
     expires_at: row.expires_at?.toISOString() ?? null,

@@ -3,7 +3,7 @@
 // s. While the database is unreachable, the last known limits apply. Numbers of the tables are integers in double columns, which SQLite and
 // PostgreSQL add in the same way.
 import type { Kysely } from "kysely";
-import type { QuotaLimits } from "../../ingest/quota.ts";
+import type { RateLimits } from "../../auth/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 export interface OrgLimitsRow {
@@ -32,7 +32,7 @@ export interface UsageTables {
 
 const REFRESH_MS = 3_000;
 
-export interface Limits extends QuotaLimits {
+export interface Limits extends RateLimits {
   /** 0: unlimited. */
   readonly activeSeries: number;
 }

@@ -207,6 +207,8 @@ export const WITHOUT_RESOURCE: readonly string[] = [
   "POST /ingest",
   "POST /ingest/logs/otlp",
   "POST /ingest/traces",
+  "POST /api/v1/write",
+  "POST /loki/api/v1/push",
   "POST /v1/logs",
   "POST /v1/metrics",
   "POST /v1/traces",

@@ -2,14 +2,18 @@
 // become much text, are converted on threads, one after the other for each organisation, so that the event loop stays free. Invariants: at most
 // two bodies and their text are in memory here, and 1 MiB of text of each small body that is being stored; the text counts as memory of its
 // request. Data points that cannot be stored are counted by reason. A body that fails halfway may be sent again, because a sample is stored once.
+// Requests of remote write are checked on the same threads.
 import { FairQueue, QueueFullError } from "../../../admission/fair-queue.ts";
 import { ApiError, type ErrorCode } from "../../../errors.ts";
 import type { IngestSignal } from "../../ingest-handler.ts";
 import { ThreadPool } from "../thread-pool.ts";
+import { type CheckedWrite, checkWrite, type WriteTask } from "../../remote-write/check-write.ts";
+import { snappyLength } from "../../snappy.ts";
 import { type ConvertedMetrics, convertMetrics, type MetricsTask } from "./convert-metrics.ts";
 
 export type MetricsAnswer =
   | { readonly converted: ConvertedMetrics }
+  | { readonly checked: CheckedWrite }
   | { readonly code: ErrorCode; readonly message: string }
   | { readonly failure: string };
 
@@ -17,6 +21,8 @@ export type MetricsAnswer =
 const INLINE_BYTES = 128 * 1024;
 /** The labels of a resource are repeated for each point: a small body that becomes more text is converted again, on a thread. */
 const INLINE_TEXT_BYTES = 1024 * 1024;
+/** Checking a smaller request of remote write takes a fraction of a millisecond. */
+const INLINE_WRITE_BYTES = 16 * 1024;
 const QUEUE = { running: 2, perOrg: 1, waitingPerOrg: 64 };
 /**
  * Twice what bodies of 32 MiB need: 192 MiB are enough for 192,000 points with two labels, and for two million attributes. A body of objects
@@ -28,7 +34,7 @@ const RETRY_AFTER_S = 5;
 /** `exposition`: stores one body of text. */
 export function createOtlpMetricsIngest(threads: Pick<MetricsThreads, "convert">, exposition: IngestSignal): IngestSignal {
   return async (sender, body, { encoding, receivedAt, reservation }) =>
-    await threads.convert(sender.orgId, { body, ...(encoding && { encoding }) }, async ({ texts, dropped }) => {
+    await threads.convert(sender.orgId, { body, ...(encoding === "protobuf" && { encoding }) }, async ({ texts, dropped }) => {
       reservation?.add(texts.reduce((sum, { byteLength }) => sum + byteLength, 0));
       const total = { accepted: 0, dropped: { ...dropped }, storedBytes: 0, activeSeries: 0 };
       for (const text of texts) {
@@ -56,8 +62,18 @@ export class MetricsThreads implements AsyncDisposable {
   async convert<T>(orgId: string, task: MetricsTask, use: (converted: ConvertedMetrics) => Promise<T>): Promise<T> {
     const converted = convertInline(task);
     if (converted) return await use(converted);
+    return await this.#run(orgId, async () => await use(await this.#pool.run(ownCopy(task), readConverted)));
+  }
+
+  /** Takes the body over. Throws as checkWrite, `unstorable` and `unavailable`. */
+  async checkWrite(orgId: string, task: WriteTask): Promise<CheckedWrite> {
+    if (snappyLength(task.body) <= INLINE_WRITE_BYTES) return checkWrite(task);
+    return await this.#run(orgId, async () => await this.#pool.run(task, readChecked));
+  }
+
+  async #run<T>(orgId: string, work: () => Promise<T>): Promise<T> {
     try {
-      return await this.#queue.run(orgId, undefined, async () => await use(await this.#pool.run(ownCopy(task), readAnswer)));
+      return await this.#queue.run(orgId, undefined, work);
     } catch (error) {
       if (!(error instanceof QueueFullError)) throw error;
       throw unavailable("too many bodies of metrics are waiting; send it again later", error);
@@ -85,12 +101,21 @@ function convertInline(task: MetricsTask): ConvertedMetrics | undefined {
   }
 }
 
-function readAnswer(answer: MetricsAnswer): ConvertedMetrics {
+function readConverted(answer: MetricsAnswer): ConvertedMetrics {
   if ("converted" in answer) return answer.converted;
-  if ("code" in answer) throw new ApiError(answer.code, answer.message);
+  throw errorOf(answer);
+}
+
+function readChecked(answer: MetricsAnswer): CheckedWrite {
+  if ("checked" in answer) return answer.checked;
+  throw errorOf(answer);
+}
+
+function errorOf(answer: MetricsAnswer): ApiError {
+  if ("code" in answer) return new ApiError(answer.code, answer.message);
   // The same body would fail in the same way each time it is sent.
-  const cause = new Error(answer.failure);
-  throw new ApiError("unstorable", "the metrics cannot be converted; sending them again will not help", { cause });
+  const cause = new Error("failure" in answer ? answer.failure : "the thread answered another question");
+  return new ApiError("unstorable", "the metrics cannot be converted; sending them again will not help", { cause });
 }
 
 function unavailable(message: string, cause: unknown): ApiError {

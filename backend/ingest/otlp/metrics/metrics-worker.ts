@@ -1,20 +1,26 @@
-// The thread side of metrics-threads.ts: converts one body at a time. Buffers are transferred, not copied.
+// The thread side of metrics-threads.ts: does one job at a time. Buffers are transferred, not copied.
 import { parentPort } from "node:worker_threads";
 import { ApiError } from "../../../errors.ts";
+import { checkWrite, type WriteTask } from "../../remote-write/check-write.ts";
 import { convertMetrics, type MetricsTask } from "./convert-metrics.ts";
 import type { MetricsAnswer } from "./metrics-threads.ts";
 
-parentPort?.on("message", (task: MetricsTask) => {
-  const answer = convert(task);
-  const memory = "converted" in answer ? answer.converted.texts.map((text) => text.buffer) : [];
-  parentPort?.postMessage(answer, memory);
+parentPort?.on("message", (task: MetricsTask | WriteTask) => {
+  const answer = run(task);
+  parentPort?.postMessage(answer, buffersOf(answer));
 });
 
-function convert(task: MetricsTask): MetricsAnswer {
+function run(task: MetricsTask | WriteTask): MetricsAnswer {
   try {
-    return { converted: convertMetrics(task) };
+    return "version" in task ? { checked: checkWrite(task) } : { converted: convertMetrics(task) };
   } catch (error) {
     if (error instanceof ApiError) return { code: error.code, message: error.message };
     return { failure: error instanceof Error ? (error.stack ?? error.message) : String(error) };
   }
+}
+
+function buffersOf(answer: MetricsAnswer): ArrayBuffer[] {
+  if ("converted" in answer) return answer.converted.texts.map((text) => text.buffer);
+  if ("checked" in answer) return [...answer.checked.bodies, answer.checked.seriesHashes].map(({ buffer }) => buffer);
+  return [];
 }

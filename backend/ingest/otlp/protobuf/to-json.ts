@@ -3,7 +3,7 @@
 // throws `malformed_body`.
 import { ApiError } from "../../../errors.ts";
 import { MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_JSON_BYTES } from "../../limits.ts";
-import { JsonOutput } from "./json-output.ts";
+import { JsonOutput } from "../../json-output.ts";
 import { type Field, type Message, REQUESTS } from "./messages.ts";
 
 export type ProtobufSignal = keyof typeof REQUESTS;

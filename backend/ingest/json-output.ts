@@ -1,7 +1,7 @@
-// JSON text of protobuf values, written into one growing buffer. Invariant: the buffer never becomes larger than its limit, and text from the
+// JSON text of values of other formats, written into one growing buffer. Invariant: the buffer never becomes larger than its limit, and text from the
 // body is escaped, so a body cannot end a string of the document that is made of it.
-import { freeBuffer } from "../../../../common/http.ts";
-import { ApiError } from "../../../errors.ts";
+import { freeBuffer } from "../../common/http.ts";
+import { ApiError } from "../errors.ts";
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -82,6 +82,12 @@ export class JsonOutput {
   ascii(text: string): void {
     this.#reserve(text.length);
     this.#length += this.#bytes.write(text, this.#length, "latin1");
+  }
+
+  /** Any JSON text. */
+  text(json: string): void {
+    this.#reserve(Buffer.byteLength(json));
+    this.#length += this.#bytes.write(json, this.#length, "utf8");
   }
 
   string(body: Uint8Array, start: number, end: number): void {

@@ -1,0 +1,143 @@
+// A client of the gRPC library calls OTLP services: results, statuses, retries, limits. Nothing of a call is read before its sender is known.
+import { once } from "node:events";
+import { connect, type ClientHttp2Stream } from "node:http2";
+import { Client, compressionAlgorithms, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
+import { afterAll, beforeEach, expect, test } from "vitest";
+import type { Sender } from "../../auth/request-identity.ts";
+import { ApiError } from "../../errors.ts";
+import { createLog } from "../../operations/log.ts";
+import { createOwnMetrics } from "../../operations/own-metrics.ts";
+import { IngestHandler, type IngestSignal } from "../ingest-handler.ts";
+import { MAX_GRPC_MESSAGE_BYTES } from "../limits.ts";
+import { bytesField } from "../otlp/answers.ts";
+import { GrpcServer } from "./grpc-server.ts";
+import { otlpMethods } from "./otlp-service.ts";
+
+const LOGS = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
+const MIB = 1024 * 1024;
+const ownMetrics = createOwnMetrics({ defaults: false });
+const handler = new IngestHandler({
+  ownMetrics,
+  memoryBytes: 128 * MIB,
+  limitsOf: () => ({ bytesPerSecond: 0, recordsPerSecond: 0 }),
+  draining: () => false,
+});
+const sender: Sender = { keyId: "t", kind: "direct", orgId: "org", hostId: "t", node: "node", createdAt: new Date() };
+let received: Buffer[] = [];
+let ingest: IngestSignal;
+beforeEach(() => {
+  received = [];
+  ingest = async (_, body) => {
+    received.push(Buffer.from(body));
+    return { accepted: 1, dropped: {} };
+  };
+});
+const signal: IngestSignal = (...call) => ingest(...call);
+const methods = otlpMethods({
+  handler,
+  ownMetrics,
+  signals: { logs: signal, traces: signal, metrics: signal },
+  ingestTokens: {
+    async authenticate({ headers }) {
+      if (headers["x-api-key"] !== "good") throw new ApiError("invalid_token", "the ingest token is unknown");
+      return sender;
+    },
+  },
+});
+const log = createLog("silent");
+const server = await GrpcServer.start({ listen: { host: "127.0.0.1", port: 0 }, maxConnections: 64, methods, log });
+const address = `127.0.0.1:${server.port}`;
+const client = new Client(address, credentials.createInsecure());
+afterAll(async () => {
+  client.close();
+  await server[Symbol.asyncDispose]();
+});
+
+const same = (bytes: Buffer): Buffer => bytes;
+
+async function call(message: Buffer, { token = "good", path = LOGS, isCompressed = false } = {}): Promise<Buffer | ServiceError> {
+  const metadata = new Metadata();
+  metadata.set("x-api-key", token);
+  const options = { "grpc.default_compression_algorithm": compressionAlgorithms.gzip };
+  const caller = isCompressed ? new Client(address, credentials.createInsecure(), options) : client;
+  const { promise, resolve } = Promise.withResolvers<Buffer | ServiceError>();
+  caller.makeUnaryRequest(path, same, same, message, metadata, (error, answer) => resolve(error ?? answer ?? Buffer.alloc(0)));
+  const result = await promise;
+  if (caller !== client) caller.close();
+  return result;
+}
+
+test.each(["logs.v1.LogsService", "trace.v1.TraceService", "metrics.v1.MetricsService"])("%s takes messages", async (service) => {
+  const message = Buffer.from(`for ${service}`);
+  expect(await call(message, { path: `/opentelemetry.proto.collector.${service}/Export` })).toEqual(Buffer.alloc(0));
+  expect(received).toEqual([message]);
+});
+
+test("a large message, a compressed one and an empty one arrive whole", async () => {
+  const message = Buffer.alloc(5 * MIB, "text that repeats ");
+  expect(await call(message)).toEqual(Buffer.alloc(0));
+  expect(await call(message, { isCompressed: true })).toEqual(Buffer.alloc(0));
+  expect(await call(Buffer.alloc(0))).toEqual(Buffer.alloc(0));
+  expect(received.map((body) => body.equals(message))).toEqual([true, true]);
+  expect(handler.budget.heldBytes).toBe(0);
+});
+
+test("what was not stored is a partial success", async () => {
+  ingest = async () => ({ accepted: 1, dropped: { too_old: 2 } });
+  const answer = await call(Buffer.from("x"));
+  expect(answer).toBeInstanceOf(Buffer);
+  expect((answer as Buffer).subarray(2, 4)).toEqual(Buffer.from([0x08, 2]));
+});
+
+test.each([
+  ["over_quota", 8, 30],
+  ["unavailable", 14, 1],
+  ["storage_unavailable", 14, 2],
+  ["invalid_payload", 3, undefined],
+  ["batch_too_large", 8, undefined],
+] as const)("%s is status %i, with RetryInfo if it may be sent again", async (code, status, retryAfterS) => {
+  ingest = async () => await Promise.reject(new ApiError(code, "wörds, 100 %", retryAfterS === undefined ? {} : { retryAfterS }));
+  const error = (await call(Buffer.from("x"))) as ServiceError;
+  expect([error.code, error.details]).toEqual([status, "wörds, 100 %"]);
+  const details = Buffer.from(error.metadata.get("grpc-status-details-bin")[0] ?? "");
+  const delay = bytesField(2, bytesField(1, Buffer.from([0x08, retryAfterS ?? 0])));
+  expect([details.includes("google.rpc.RetryInfo"), details.includes(delay)]).toEqual(Array(2).fill(retryAfterS !== undefined));
+});
+
+test("a wrong token, method or type has its status", async () => {
+  expect(await call(Buffer.from("x"), { token: "other" })).toMatchObject({ code: 16 });
+  expect(await call(Buffer.from("x"), { path: "/grpc.health.v1.Health/Check" })).toMatchObject({ code: 12 });
+  expect(received).toEqual([]);
+});
+
+test("nothing of a call is waited for before its sender is known, and a message beyond the limit is refused by its head", async () => {
+  const session = connect(`http://${address}`);
+  const open = (token: string): ClientHttp2Stream =>
+    session.request({ ":method": "POST", ":path": LOGS, "content-type": "application/grpc", te: "trailers", "x-api-key": token });
+  const statusOf = async (stream: ClientHttp2Stream): Promise<unknown> => {
+    const [headers] = (await once(stream, "response")) as [Record<string, string>];
+    stream.resume();
+    return headers["grpc-status"];
+  };
+  expect(await statusOf(open("other"))).toBe("16");
+  const large = open("good");
+  const head = Buffer.alloc(5);
+  head.writeUInt32BE(MAX_GRPC_MESSAGE_BYTES + 1, 1);
+  large.write(head);
+  expect(await statusOf(large)).toBe("8");
+  const cut = open("good");
+  cut.end(Buffer.from([0, 0]));
+  expect(await statusOf(cut)).toBe("3");
+  const longer = open("good");
+  longer.write(Buffer.from([0, 0, 0, 0, 9, 1]));
+  longer.end(Buffer.from([1]));
+  expect(await statusOf(longer)).toBe("3");
+  session.close();
+  await once(session, "close");
+});
+
+test("a client that sends no call is disconnected", async () => {
+  const session = connect(`http://${address}`);
+  await once(session, "close");
+  expect(session.destroyed).toBe(true);
+}, 15_000);

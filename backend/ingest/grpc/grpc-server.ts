@@ -1,0 +1,189 @@
+// A listener for unary gRPC calls, over TLS or plain HTTP/2. It is built on node:http2, because connections, streams, buffers and the certificate
+// then have the limits of the other listeners, which the gRPC library does not offer. Invariants: nothing of a message is read before its
+// sender is authenticated; a client that is not authenticated has 64 KiB at most in memory; a call is answered exactly once.
+import { once } from "node:events";
+import {
+  constants,
+  createSecureServer,
+  createServer,
+  type Http2SecureServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from "node:http2";
+import type { Server } from "node:http";
+import type { Socket } from "node:net";
+import { ApiError } from "../../errors.ts";
+import { Connections, UNAUTHENTICATED_IDLE_S } from "../../http/connections.ts";
+import { MAX_REQUESTS_PER_CONNECTION } from "../../http/limits.ts";
+import { type CertificateFiles, ServedCertificate } from "../../http/listeners.ts";
+import type { Log } from "../../operations/log.ts";
+import { failureTrailers, framed } from "./messages.ts";
+
+/** One call that has arrived; `authenticated` is to be called with the organisation before anything of it is read. */
+export interface Call {
+  readonly stream: ServerHttp2Stream;
+  readonly headers: IncomingHttpHeaders;
+  readonly address: string;
+  readonly isEncrypted: boolean;
+  readonly authenticated: (orgId: string) => void;
+}
+
+/** Returns the message of the response. Throws ApiError. */
+export type Method = (call: Call) => Promise<Uint8Array>;
+
+export interface GrpcServerOptions {
+  readonly listen: { readonly host: string; readonly port: number };
+  readonly tls?: CertificateFiles | undefined;
+  readonly maxConnections: number;
+  /** By path. */
+  readonly methods: ReadonlyMap<string, Method>;
+  readonly log: Log;
+  readonly onFinished?: (path: string, method: string, status: number, seconds: number) => void;
+}
+
+const HANDSHAKE_MS = 10_000;
+const IDLE_MS = 300_000;
+/** Of the calls that are under way when the server stops. */
+const STOP_MS = 30_000;
+/** What a client may send of a call before it is read, and of all its calls: the default of HTTP/2 until one of them is authenticated. */
+const STREAM_WINDOW_BYTES = 256 * 1024;
+const SESSION_WINDOW_BYTES = 1024 * 1024;
+const LIMITS = {
+  maxSessionMemory: 4,
+  maxHeaderListPairs: 64,
+  maxSessionInvalidFrames: 32,
+  maxSessionRejectedStreams: 32,
+  settings: {
+    maxConcurrentStreams: MAX_REQUESTS_PER_CONNECTION,
+    maxHeaderListSize: 16 * 1024,
+    initialWindowSize: STREAM_WINDOW_BYTES,
+    enablePush: false,
+  },
+};
+const GRPC_TYPE = /^application\/grpc(?:\+proto)?(?:;|$)/i;
+const HTTP_OK = { ":status": 200, "content-type": "application/grpc", "grpc-accept-encoding": "identity,gzip" };
+
+export class GrpcServer implements AsyncDisposable {
+  readonly #options: GrpcServerOptions;
+  readonly #connections: Connections;
+  readonly #certificate: ServedCertificate | undefined;
+  readonly #server: Http2Server | Http2SecureServer;
+  readonly #sockets = new WeakMap<ServerHttp2Session, Socket>();
+  readonly #sessions = new Set<ServerHttp2Session>();
+  /** Of the session that is being made. */
+  #socket: Socket | undefined;
+
+  /** Resolves when it listens. Throws like `listen` if the port is taken. */
+  static async start(options: GrpcServerOptions): Promise<GrpcServer> {
+    const server = new GrpcServer(options);
+    server.#server.listen({ ...options.listen, backlog: 4096 });
+    await once(server.#server, "listening");
+    return server;
+  }
+
+  private constructor(options: GrpcServerOptions) {
+    this.#options = options;
+    this.#connections = new Connections(options.maxConnections, options.log);
+    this.#certificate = options.tls && new ServedCertificate(options.tls, { log: options.log });
+    this.#server = this.#certificate
+      ? createSecureServer({ ...LIMITS, ...this.#certificate.pair, handshakeTimeout: HANDSHAKE_MS })
+      : createServer(LIMITS);
+    if ("setSecureContext" in this.#server) this.#certificate?.watch(this.#server);
+    const server = this.#server;
+    this.#connections.watch(server as unknown as Server);
+    // Before node:http2 makes the session of the connection, whose own socket object is another one.
+    server.prependListener(this.#certificate ? "secureConnection" : "connection", (socket: Socket) => (this.#socket = socket));
+    server.on("session", (session) => this.#watch(session));
+    server.on("stream", (stream, headers) => void this.#take(stream, headers));
+    // Safe: a client that breaks its connection or the protocol concerns no other.
+    for (const event of ["sessionError", "tlsClientError", "clientError"]) server.on(event, () => undefined);
+  }
+
+  get port(): number {
+    const address = this.#server.address();
+    return typeof address === "object" && address ? address.port : 0;
+  }
+
+  /** Takes no more calls, and waits for those under way. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#certificate?.[Symbol.dispose]();
+    const closed = once(this.#server, "close");
+    this.#server.close();
+    for (const session of this.#sessions) session.close();
+    const timer = setTimeout(() => this.#sessions.forEach((session) => session.destroy()), STOP_MS);
+    await closed.finally(() => clearTimeout(timer));
+  }
+
+  #watch(session: ServerHttp2Session): void {
+    const socket = this.#socket;
+    if (socket) this.#sockets.set(session, socket);
+    this.#sessions.add(session);
+    session.setTimeout(UNAUTHENTICATED_IDLE_S * 1000, () => session.destroy());
+    session.once("close", () => this.#sessions.delete(session));
+    session.on("error", () => session.destroy());
+  }
+
+  async #take(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): Promise<void> {
+    const startedMs = performance.now();
+    const { session } = stream;
+    const socket = session && this.#sockets.get(session as ServerHttp2Session);
+    // Safe: the call is answered or gone; an error after that changes nothing.
+    stream.on("error", () => undefined);
+    if (!session || !socket || stream.destroyed) return;
+    let isBusy = false;
+    const authenticated = (orgId: string): void => {
+      this.#connections.authenticated(socket, orgId);
+      isBusy = true;
+      session.setTimeout(IDLE_MS);
+      (session as ServerHttp2Session).setLocalWindowSize(SESSION_WINDOW_BYTES);
+    };
+    stream.once("close", () => this.#connections.end(socket, isBusy));
+    let status = 200;
+    try {
+      this.#connections.begin(socket);
+      const { remoteAddress: address = "" } = socket;
+      const call = { stream, headers, address, isEncrypted: this.#certificate !== undefined, authenticated };
+      answer(stream, await this.#methodOf(headers)(call));
+    } catch (error) {
+      const failure = this.#failureOf(error);
+      status = failure.status;
+      refuse(stream, failure);
+    } finally {
+      const path = String(headers[":path"]);
+      const known = this.#options.methods.has(path) ? path : "unknown";
+      this.#options.onFinished?.(known, "gRPC", status, (performance.now() - startedMs) / 1000);
+    }
+  }
+
+  #methodOf(headers: IncomingHttpHeaders): Method {
+    const { ":method": method, ":path": path, "content-type": type = "" } = headers;
+    if (method !== "POST" || !GRPC_TYPE.test(type)) throw new ApiError("not_found", "this port takes gRPC with protobuf only");
+    const found = this.#options.methods.get(String(path));
+    if (!found) throw new ApiError("not_found", "this gRPC method does not exist here");
+    return found;
+  }
+
+  #failureOf(error: unknown): ApiError {
+    const failure = error instanceof ApiError ? error : new ApiError("internal", "unexpected failure", { cause: error });
+    if (failure.status >= 500 || failure.code === "unstorable")
+      this.#options.log.error({ event: "grpc.call_failed", err: failure.cause ?? error, code: failure.code }, "gRPC call failed");
+    return failure;
+  }
+}
+
+function answer(stream: ServerHttp2Stream, message: Uint8Array): void {
+  if (stream.destroyed) return;
+  stream.respond(HTTP_OK, { waitForTrailers: true });
+  stream.once("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
+  stream.end(framed(message));
+}
+
+/** What is unread of the message is discarded, because its bytes count against those that the connection may send. */
+function refuse(stream: ServerHttp2Stream, failure: ApiError): void {
+  if (stream.destroyed || stream.headersSent) return;
+  stream.respond({ ...HTTP_OK, ...failureTrailers(failure) }, { endStream: true });
+  stream.resume();
+  stream.close(constants.NGHTTP2_NO_ERROR);
+}

@@ -1,0 +1,60 @@
+// OTLP over gRPC: the three services of opentelemetry-proto, by the same handler as OTLP over HTTP. Invariants: a call that returns OK is stored,
+// but for what its partial success counts; the limits of memory, quota and speed are those of every other ingest path.
+import type { IngestSignal as TokenSignal, IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
+import { ApiError } from "../../errors.ts";
+import type { OwnMetrics, Signal } from "../../operations/own-metrics.ts";
+import type { IngestHandler, IngestRequest, IngestSignal } from "../ingest-handler.ts";
+import { MAX_GRPC_MESSAGE_BYTES } from "../limits.ts";
+import { successBody } from "../otlp/answers.ts";
+import type { Method } from "./grpc-server.ts";
+import { readHead } from "./messages.ts";
+
+export interface OtlpServiceOptions {
+  readonly handler: IngestHandler;
+  readonly ingestTokens: Pick<IngestTokens, "authenticate">;
+  readonly ownMetrics: OwnMetrics;
+  readonly signals: Readonly<Record<Signal, IngestSignal>>;
+}
+
+const SERVICES = { logs: "logs.v1.LogsService", traces: "trace.v1.TraceService", metrics: "metrics.v1.MetricsService" } as const;
+
+/** Path → method. */
+export function otlpMethods(options: OtlpServiceOptions): ReadonlyMap<string, Method> {
+  const signals = Object.keys(SERVICES) as TokenSignal[];
+  return new Map(signals.map((signal) => [`/opentelemetry.proto.collector.${SERVICES[signal]}/Export`, exportMethod(signal, options)]));
+}
+
+function exportMethod(signal: TokenSignal, { handler, ingestTokens, ownMetrics, signals }: OtlpServiceOptions): Method {
+  return async ({ stream, headers, address, isEncrypted, authenticated }) => {
+    try {
+      const sender = await ingestTokens.authenticate({ headers, address, isEncrypted }, signal);
+      authenticated(sender.orgId);
+      const head = await readHead(stream);
+      if (head && head.byteLength > MAX_GRPC_MESSAGE_BYTES)
+        throw new ApiError("body_too_large", `a message has at most ${MAX_GRPC_MESSAGE_BYTES / 1024 / 1024} MiB: send smaller batches`);
+      const encoding = head?.isCompressed ? String(headers["grpc-encoding"] ?? "") : undefined;
+      const declaredBytes = head?.byteLength ?? 0;
+      const read = wholeMessage(
+        handler.readStream({ request: stream, declaredBytes, encoding }),
+        encoding === undefined ? declaredBytes : undefined,
+      );
+      const result = await handler.take({ sender, signal, ingest: signals[signal], encoding: "protobuf", read });
+      return successBody(signal, result, "protobuf") as Buffer;
+    } catch (error) {
+      ownMetrics.rejected(signal, error instanceof ApiError ? error.code : "internal");
+      throw error;
+    }
+  };
+}
+
+/** Refuses a call that ends within its message, or has a second one. */
+function wholeMessage(read: IngestRequest["read"], byteLength: number | undefined): IngestRequest["read"] {
+  return async (reservation) => {
+    const message = await read(reservation);
+    if (byteLength === undefined || message.length === byteLength) return message;
+    throw new ApiError(
+      "malformed_body",
+      `the call has ${message.length} bytes after the head of its message, which announces ${byteLength}`,
+    );
+  };
+}

@@ -1,0 +1,72 @@
+// Loki's push API for programs with an ingest token: Promtail, Grafana Alloy, Vector and Fluent Bit speak it. Protobuf with Snappy, and JSON.
+// Invariant: statuses as Loki's, by which its clients decide what to send again: 204 when everything is stored, 400 when some entries are not
+// or none is, 429 and 503 with `Retry-After` for what is to come again.
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
+import { senderOf } from "../../auth/request-identity.ts";
+import { ApiError } from "../../errors.ts";
+import { addRoute, type Route } from "../../http/route.ts";
+import type { OwnMetrics } from "../../operations/own-metrics.ts";
+import type { IngestHandler, IngestResult, IngestSignal } from "../ingest-handler.ts";
+import { contentTypeOf, prepareIngestScope } from "../routes.ts";
+import type { LokiEncoding } from "./push-to-json.ts";
+
+export interface LokiPushOptions {
+  readonly handler: IngestHandler;
+  readonly ingestTokens: Pick<IngestTokens, "access">;
+  readonly ownMetrics: OwnMetrics;
+  readonly logs: IngestSignal;
+}
+
+const PATH = "/loki/api/v1/push";
+const PROTOBUF = "application/x-protobuf";
+const JSON_TYPE = "application/json";
+
+/** Adds POST /loki/api/v1/push. */
+export function registerLokiPush(app: FastifyInstance, options: LokiPushOptions): void {
+  void app.register(async (scope) => {
+    prepareIngestScope(scope, options.ownMetrics);
+    addRoute(scope, {}, pushRoute(options));
+  });
+}
+
+function pushRoute({ handler, ingestTokens, logs }: LokiPushOptions): Route {
+  return {
+    method: "POST",
+    path: PATH,
+    access: ingestTokens.access("logs"),
+    tag: "ingest",
+    summary: "Loki push request, with an ingest token",
+    description: "Requires `INGEST_TOKENS=true`. Protobuf is compressed with Snappy, as Loki's clients send it.",
+    consumes: [PROTOBUF, JSON_TYPE],
+    bodyIsOptional: true,
+    documented: {
+      body: { description: "JSON may be compressed with gzip or zstd", type: "object" },
+      response: { 204: { description: "durable", type: "null" } },
+    },
+    errors: ["forbidden", "not_found", "over_quota", "unsupported_encoding"],
+    config: { signal: "logs" },
+    handler: async (request, reply) => {
+      const encoding = encodingOf(request);
+      const read = handler.readRequest(request, { isSnappy: encoding === "loki_protobuf" });
+      const result = await handler.take({ sender: senderOf(request), signal: "logs", ingest: logs, encoding, read });
+      refusePartial(result);
+      return await reply.code(204).send();
+    },
+  };
+}
+
+/** As Loki: JSON if the type says so, else protobuf. */
+function encodingOf(request: FastifyRequest): LokiEncoding {
+  const { type } = contentTypeOf(request);
+  if (type === JSON_TYPE) return "loki_json";
+  if (type === PROTOBUF) return "loki_protobuf";
+  throw new ApiError("unsupported_encoding", `send \`Content-Type: ${PROTOBUF}\` or \`${JSON_TYPE}\``);
+}
+
+/** Loki has no partial success: it stores what it can, and its 400 names the rest. */
+function refusePartial({ accepted, dropped }: IngestResult): void {
+  const reasons = Object.entries(dropped).map(([reason, count]) => `${count} ${reason}`);
+  if (reasons.length > 0)
+    throw new ApiError("invalid_payload", `entries that were not stored: ${reasons.join(", ")}; ${accepted} entries are stored`);
+}

@@ -1,0 +1,148 @@
+// The same Loki push request in both encodings becomes the same rows as OTLP logs, and hostile ones are refused with a code, within their limits.
+import { expect, test } from "vitest";
+import { ApiError } from "../../errors.ts";
+import { MAX_LABELS_OF_STREAM, MAX_STREAMS, MAX_STRUCTURED_METADATA } from "../limits.ts";
+import { CONTEXT, rowsOf } from "../otlp/decoded-rows.fixture.ts";
+import { openOtlpDecoder } from "../otlp/otlp-decoder.ts";
+import { bytesField } from "../otlp/protobuf/encode.fixture.ts";
+import { compressSnappy } from "../snappy.fixture.ts";
+import { encodePush, pushBody, type PushStream } from "./push.fixture.ts";
+import { lokiToJson } from "./push-to-json.ts";
+import { parseStreamLabels } from "./stream-labels.ts";
+
+const T = `${CONTEXT.receivedAtMs}123456`;
+const TRACE = "0af7651916cd43dd8448eb211c80319c";
+const SPAN = "b7ad6b7169203331";
+const STREAMS: PushStream[] = [
+  {
+    stream: { job: "varlogs", host: "db-1", level: "WARN", path: 'C:\\logs\n"a"' },
+    values: [
+      [T, "first"],
+      [T, 'second "quoted" \u0007 ü', { level: "error", trace_id: TRACE, span_id: SPAN, pod: "a-1", trace: "x" }],
+    ],
+  },
+  { stream: { app: "shop", service_name: "checkout" }, values: [[T, "", { trace_id: "not hex" }]] },
+];
+const json = (streams: unknown): Buffer => Buffer.from(JSON.stringify({ streams }));
+
+const attribute = (key: string, stringValue: string): object => ({ key, value: { stringValue } });
+const OTLP = {
+  resourceLogs: [
+    {
+      resource: {
+        attributes: [
+          attribute("service.name", "varlogs"),
+          attribute("job", "varlogs"),
+          attribute("host", "db-1"),
+          attribute("path", 'C:\\logs\n"a"'),
+        ],
+      },
+      scopeLogs: [
+        {
+          logRecords: [
+            { timeUnixNano: T, severityText: "WARN", body: { stringValue: "first" } },
+            {
+              timeUnixNano: T,
+              severityText: "error",
+              traceId: TRACE,
+              spanId: SPAN,
+              body: { stringValue: 'second "quoted" \u0007 ü' },
+              attributes: [attribute("pod", "a-1"), attribute("trace", "x")],
+            },
+          ],
+        },
+      ],
+    },
+    {
+      resource: { attributes: [attribute("service.name", "checkout"), attribute("app", "shop")] },
+      scopeLogs: [{ logRecords: [{ timeUnixNano: T, body: { stringValue: "" }, attributes: [attribute("trace_id", "not hex")] }] }],
+    },
+  ],
+};
+
+test("both encodings become the rows of the same OTLP document", () => {
+  const expected = rowsOf("logs", OTLP);
+  expect(rowsOf("logs", lokiToJson("loki_json", json(STREAMS)))).toEqual(expected);
+  expect(rowsOf("logs", lokiToJson("loki_protobuf", pushBody(STREAMS)))).toEqual(expected);
+});
+
+test("a large request is decoded on a thread, to the same rows in both encodings", async () => {
+  await using decoder = openOtlpDecoder(1);
+  const streams = [{ stream: { job: "many" }, values: Array.from({ length: 20_000 }, (_, index) => [T, `line ${index}`] as const) }];
+  const decode = async (body: Buffer, encoding: "loki_json" | "loki_protobuf") => {
+    using held = decoder.open(CONTEXT.orgId);
+    return await decoder.decode({ signal: "logs", body, encoding, context: CONTEXT }, held);
+  };
+  const rows = [await decode(json(streams), "loki_json"), await decode(pushBody(streams), "loki_protobuf")];
+  expect(rows.map(({ accepted }) => accepted)).toEqual([20_000, 20_000]);
+  expect(rows[0]).toEqual(rows[1]);
+});
+
+test("labels are read as Go quotes them", () => {
+  expect(parseStreamLabels('{ a = "x\\ty\\u00fc\\x41", b=`raw\\n`, c="" , }')).toEqual([
+    ["a", "x\tyüA"],
+    ["b", "raw\\n"],
+    ["c", ""],
+  ]);
+  expect(parseStreamLabels("{}")).toEqual([]);
+});
+
+const codeOf = (encoding: "loki_json" | "loki_protobuf", body: Uint8Array): string => {
+  try {
+    lokiToJson(encoding, body);
+    return "accepted";
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    return error.code;
+  }
+};
+
+const values = [[T, "x"]];
+test.each([
+  ["no JSON", Buffer.from("{"), "malformed_body"],
+  ["a list", Buffer.from("[]"), "invalid_payload"],
+  ["no streams", Buffer.from("{}"), "invalid_payload"],
+  ["streams that are text", json("x"), "invalid_payload"],
+  ["a stream that is a number", json([7]), "invalid_payload"],
+  ["a stream without labels", json([{ stream: {}, values }]), "invalid_payload"],
+  ["a label that is a number", json([{ stream: { a: 1 }, values }]), "invalid_payload"],
+  ["values that are an object", json([{ stream: { a: "b" }, values: { length: 5 } }]), "invalid_payload"],
+  ["a time that is a number", json([{ stream: { a: "b" }, values: [[1, "x"]] }]), "invalid_payload"],
+  ["a time that is no number", json([{ stream: { a: "b" }, values: [["now", "x"]] }]), "invalid_payload"],
+  ["a line that is an object", json([{ stream: { a: "b" }, values: [[T, {}]] }]), "invalid_payload"],
+  ["metadata that nests", json([{ stream: { a: "b" }, values: [[T, "x", { a: { b: "c" } }]] }]), "invalid_payload"],
+  [
+    "more streams than allowed",
+    json(Array.from({ length: MAX_STREAMS + 1 }, () => ({ stream: { a: "b" }, values: [] }))),
+    "batch_too_large",
+  ],
+  ["four million lists", Buffer.from(`{"streams":[${"[],".repeat(4_000_000)}[]]}`), "batch_too_large"],
+  ["100,000 levels", Buffer.from(`{"streams":${"[".repeat(100_000)}`), "malformed_body"],
+])("JSON: %s is refused", (_, body, code) => {
+  expect(codeOf("loki_json", body)).toBe(code);
+});
+
+const many = (count: number): Record<string, string> => Object.fromEntries(Array.from({ length: count }, (_, index) => [`l${index}`, "v"]));
+test.each([
+  ["no Snappy", encodePush(STREAMS), "malformed_body"],
+  ["a block of more than 32 MiB", Buffer.from([0xff, 0xff, 0xff, 0xff, 0x0f]), "body_too_large"],
+  ["no protobuf", compressSnappy(Buffer.alloc(100, 0xff)), "malformed_body"],
+  ["a length beyond the end", compressSnappy(Buffer.from([0x0a, 0x7f, 1])), "malformed_body"],
+  ["labels that are none", compressSnappy(bytesField(1, bytesField(1, Buffer.from("job=a")))), "invalid_payload"],
+  ["labels that do not end", compressSnappy(bytesField(1, bytesField(1, Buffer.from(`{${'a="'.repeat(50_000)}}`)))), "invalid_payload"],
+  ["more labels than allowed", pushBody([{ stream: many(MAX_LABELS_OF_STREAM + 1), values: [] }]), "invalid_payload"],
+  [
+    "more metadata than allowed",
+    pushBody([{ stream: { a: "b" }, values: [[T, "x", many(MAX_STRUCTURED_METADATA + 1)]] }]),
+    "invalid_payload",
+  ],
+  [
+    "16 million empty entries",
+    compressSnappy(
+      bytesField(1, Buffer.concat([bytesField(1, Buffer.from('{a="b"}')), Buffer.alloc(31 * 1024 * 1024, Buffer.from([0x12, 0]))])),
+    ),
+    "batch_too_large",
+  ],
+])("protobuf: %s is refused", (_, body, code) => {
+  expect(codeOf("loki_protobuf", body)).toBe(code);
+});

@@ -1,0 +1,206 @@
+// Loki push requests → OTLP/JSON, so that they become rows by the same decoder, with the same limits, as OTLP logs. Labels of a stream become
+// attributes of a resource, structured metadata attributes of a record. Invariants: memory has limits, whatever a small body decompresses to;
+// the same request always gives the same document, by which it is stored once. Source: Loki 3.7, pkg/push/push.proto and "Ingest logs".
+import { BodyError, parseDocument } from "../../../common/otlp-metrics/document.ts";
+import { ApiError } from "../../errors.ts";
+import { MAX_LABELS_OF_STREAM, MAX_PROTOBUF_JSON_BYTES, MAX_STREAMS, MAX_STRUCTURED_METADATA } from "../limits.ts";
+import { JsonOutput } from "../json-output.ts";
+import { BYTES, VARINT, WireReader } from "../protobuf/wire-reader.ts";
+import { decompressSnappy } from "../snappy.ts";
+import { parseStreamLabels } from "./stream-labels.ts";
+
+export type LokiEncoding = "loki_json" | "loki_protobuf";
+type Pairs = readonly (readonly [name: string, value: string])[];
+
+/** Labels that name the service, in the order in which Loki looks for it (`discover_service_name`); the first one in the stream wins. */
+const SERVICE_LABELS = (
+  "service_name service app application app_name name app_kubernetes_io_name container container_name k8s_container_name component " +
+  "workload job k8s_job_name"
+).split(" ");
+/** Names of the level, in Loki's order (`log_level_fields`); those in lower case are enough, because names are compared so. */
+const LEVEL_NAMES = ["level", "detected_level", "log.level", "severity", "severitytext", "severity_text", "lvl"];
+/** OTLP/JSON repeats names that Loki's formats do not have. */
+const EXPECTED_GROWTH = 2;
+const NANOSECONDS = 9;
+const TIME = /^\d{1,19}$/;
+const TRACE_ID = /^[0-9a-f]{32}$/i;
+const SPAN_ID = /^[0-9a-f]{16}$/i;
+
+/** Throws `malformed_body`, `invalid_payload`, `batch_too_large` and `body_too_large`. The result is alone in its memory. */
+export function lokiToJson(encoding: LokiEncoding, body: Uint8Array): Buffer<ArrayBuffer> {
+  const push = encoding === "loki_protobuf" ? decompressSnappy(body) : body;
+  const writer = new LogsWriter(push.byteLength);
+  try {
+    if (encoding === "loki_protobuf") readProtobuf(push, writer);
+    else readJson(push, writer);
+    return writer.finish();
+  } catch (error) {
+    writer.discard();
+    throw error;
+  }
+}
+
+function readProtobuf(push: Uint8Array, writer: LogsWriter): void {
+  const reader = new WireReader(push);
+  reader.message(0, push.byteLength, () => {
+    if (reader.field !== 1) return;
+    reader.expect(BYTES, "streams");
+    const { start, end } = reader;
+    let labels = "";
+    // The labels may come after the entries.
+    reader.message(start, end, () => {
+      if (reader.field === 1) labels = reader.text();
+    });
+    writer.stream(parseStreamLabels(labels));
+    reader.message(start, end, () => {
+      if (reader.field === 2) readEntry(reader, writer);
+    });
+    writer.endStream();
+  });
+}
+
+function readEntry(reader: WireReader, writer: LogsWriter): void {
+  reader.expect(BYTES, "entries");
+  let [seconds, nanos, line] = [0, 0, ""];
+  const metadata: [string, string][] = [];
+  reader.message(reader.start, reader.end, () => {
+    if (reader.field === 1) {
+      reader.expect(BYTES, "timestamp");
+      reader.message(reader.start, reader.end, () => {
+        reader.expect(VARINT, "timestamp");
+        if (reader.field === 1) seconds = reader.integer();
+        else if (reader.field === 2) nanos = reader.integer();
+      });
+    } else if (reader.field === 2) line = reader.text();
+    else if (reader.field === 3) metadata.push(readPair(reader));
+  });
+  if (seconds < 0 || nanos < 0 || nanos >= 10 ** NANOSECONDS) throw invalid("a timestamp is out of range");
+  writer.entry(`${seconds === 0 ? "" : seconds}${String(nanos).padStart(seconds === 0 ? 1 : NANOSECONDS, "0")}`, line, metadata);
+}
+
+function readPair(reader: WireReader): [string, string] {
+  reader.expect(BYTES, "structuredMetadata");
+  const pair: [string, string] = ["", ""];
+  reader.message(reader.start, reader.end, () => {
+    if (reader.field === 1) pair[0] = reader.text();
+    else if (reader.field === 2) pair[1] = reader.text();
+  });
+  return pair;
+}
+
+function readJson(push: Uint8Array, writer: LogsWriter): void {
+  const { streams } = parseJson(push) as { streams?: unknown };
+  if (!Array.isArray(streams)) throw invalid("streams: must be a list");
+  for (const [index, stream] of streams.entries()) {
+    const at = `streams[${index}]`;
+    const { stream: labels, values } = asRecord(stream, at);
+    if (!Array.isArray(values)) throw invalid(`${at}.values: must be a list`);
+    writer.stream(textPairs(labels, `${at}.stream`));
+    for (const [position, value] of values.entries()) {
+      const [time, line, metadata] = Array.isArray(value) ? (value as unknown[]) : [];
+      const place = `${at}.values[${position}]`;
+      if (typeof time !== "string" || !TIME.test(time)) throw invalid(`${place}[0]: must be nanoseconds since 1970, as a text of digits`);
+      if (typeof line !== "string") throw invalid(`${place}[1]: must be the line, a text`);
+      writer.entry(time, line, metadata === undefined ? [] : textPairs(metadata, `${place}[2]`));
+    }
+    writer.endStream();
+  }
+}
+
+function parseJson(push: Uint8Array): object {
+  try {
+    return asRecord(parseDocument(Buffer.from(push.buffer, push.byteOffset, push.byteLength)), "the body");
+  } catch (cause) {
+    if (cause instanceof BodyError) throw new ApiError("batch_too_large", cause.message, { cause });
+    if (cause instanceof SyntaxError) throw new ApiError("malformed_body", "the body is not JSON", { cause });
+    throw cause;
+  }
+}
+
+function asRecord(value: unknown, at: string): Record<string, unknown> {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw invalid(`${at}: must be an object`);
+  return value as Record<string, unknown>;
+}
+
+function textPairs(value: unknown, at: string): Pairs {
+  const pairs = Object.entries(asRecord(value, at));
+  const wrong = pairs.find(([, text]) => typeof text !== "string");
+  if (wrong) throw invalid(`${at}: the value of ${JSON.stringify(wrong[0].slice(0, 100))} must be a text`);
+  return pairs as [string, string][];
+}
+
+/** Writes an ExportLogsServiceRequest, one resource for each stream. */
+class LogsWriter {
+  readonly #output: JsonOutput;
+  #streams = 0;
+  #entries = 0;
+  #level = "";
+
+  constructor(pushBytes: number) {
+    this.#output = new JsonOutput(Math.max(1024, pushBytes * EXPECTED_GROWTH), MAX_PROTOBUF_JSON_BYTES);
+    this.#output.ascii('{"resourceLogs":[');
+  }
+
+  stream(labels: Pairs): void {
+    if (labels.length === 0) throw invalid("a stream has no labels");
+    if (labels.length > MAX_LABELS_OF_STREAM) throw invalid(`a stream has more than ${MAX_LABELS_OF_STREAM} labels`);
+    if (this.#streams === MAX_STREAMS) throw new ApiError("batch_too_large", `the body has more than ${MAX_STREAMS} streams: send fewer`);
+    const service = SERVICE_LABELS.map((name) => labels.find(([own]) => own === name)?.[1]).find((value) => value);
+    this.#level = levelOf(labels) ?? "";
+    const kept = labels.filter(([name]) => name !== "service_name" && !isLevel(name));
+    const attributes = [...(service === undefined ? [] : [["service.name", service] as const]), ...kept].map(asAttribute);
+    this.#output.text(`${this.#streams === 0 ? "" : ","}{"resource":{"attributes":[${attributes.join(",")}]},"scopeLogs":[{"logRecords":[`);
+    this.#streams += 1;
+    this.#entries = 0;
+  }
+
+  entry(timeUnixNano: string, line: string, metadata: Pairs): void {
+    if (metadata.length > MAX_STRUCTURED_METADATA) throw invalid(`an entry has more than ${MAX_STRUCTURED_METADATA} pairs of metadata`);
+    const level = levelOf(metadata) ?? this.#level;
+    const [ids, attributes] = split(metadata);
+    const severity = level === "" ? "" : `,"severityText":${JSON.stringify(level)}`;
+    const list = attributes.length === 0 ? "" : `,"attributes":[${attributes.map(asAttribute).join(",")}]`;
+    const body = `"body":{"stringValue":${JSON.stringify(line)}}`;
+    this.#output.text(`${this.#entries === 0 ? "" : ","}{"timeUnixNano":"${timeUnixNano}",${body}${severity}${ids}${list}}`);
+    this.#entries += 1;
+  }
+
+  endStream(): void {
+    this.#output.ascii("]}]}");
+  }
+
+  finish(): Buffer<ArrayBuffer> {
+    this.#output.ascii("]}");
+    return this.#output.take();
+  }
+
+  discard(): void {
+    this.#output.discard();
+  }
+}
+
+const isLevel = (name: string): boolean => LEVEL_NAMES.includes(name.toLowerCase());
+
+function levelOf(pairs: Pairs): string | undefined {
+  return pairs.find(([name, value]) => isLevel(name) && value !== "")?.[1];
+}
+
+/** The fields of OTLP that metadata has names for, as JSON, and the rest. */
+function split(metadata: Pairs): [ids: string, attributes: Pairs] {
+  let ids = "";
+  const attributes = metadata.filter(([name, value]) => {
+    const field =
+      name === "trace_id" && TRACE_ID.test(value) ? "traceId" : name === "span_id" && SPAN_ID.test(value) ? "spanId" : undefined;
+    if (field !== undefined) ids += `,"${field}":"${value}"`;
+    return field === undefined && !isLevel(name);
+  });
+  return [ids, attributes];
+}
+
+function asAttribute([key, value]: readonly [string, string]): string {
+  return `{"key":${JSON.stringify(key)},"value":{"stringValue":${JSON.stringify(value)}}}`;
+}
+
+function invalid(what: string): ApiError {
+  return new ApiError("invalid_payload", `not a Loki push request, nothing was stored: ${what}`);
+}

@@ -1,0 +1,104 @@
+// Reads protobuf messages field by field, without a copy. Invariant: it never reads beyond the end of the message, and input that is not
+// well-formed protobuf throws `malformed_body`. Groups (wire types 3 and 4) are refused: no protocol here has them.
+import { ApiError } from "../../errors.ts";
+
+export const VARINT = 0;
+export const FIXED64 = 1;
+export const BYTES = 2;
+export const FIXED32 = 5;
+
+export class WireReader {
+  readonly bytes: Buffer;
+  readonly #view: DataView;
+  /** Of the current field. */
+  field = 0;
+  wireType = 0;
+  /** The value of a field of bytes, and the position of every other value. */
+  start = 0;
+  end = 0;
+  #at = 0;
+  #limit = 0;
+
+  constructor(body: Uint8Array) {
+    this.bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    this.#view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  }
+
+  /** Calls `visit` for each field of the message in this range; `visit` may read the message that a field holds. */
+  message(start: number, end: number, visit: () => void): void {
+    const [at, limit] = [this.#at, this.#limit];
+    this.#at = start;
+    this.#limit = end;
+    while (this.#next()) visit();
+    this.#at = at;
+    this.#limit = limit;
+  }
+
+  /** Throws unless the current field has this wire type. */
+  expect(wireType: number, name: string): void {
+    if (this.wireType !== wireType) throw malformed(`${name} has the wire type ${this.wireType}`);
+  }
+
+  /** The current field as text; bytes that are not UTF-8 become U+FFFD. */
+  text(): string {
+    return this.bytes.toString("utf8", this.start, this.end);
+  }
+
+  /** The current field as a number up to 2^53, negative ones too. */
+  integer(): number {
+    const low = this.bytes[this.start] as number;
+    return low < 0x80 ? low : Number(BigInt.asIntN(64, this.#bigVarint(this.start)));
+  }
+
+  double(): number {
+    return this.#view.getFloat64(this.start, true);
+  }
+
+  /** Reads the next field of the message; false at its end. */
+  #next(): boolean {
+    if (this.#at >= this.#limit) return false;
+    const tag = this.#varint();
+    this.field = tag >>> 3;
+    this.wireType = tag & 7;
+    if (this.field === 0) throw malformed("a field has the number 0");
+    this.start = this.#at;
+    if (this.wireType === BYTES) {
+      const length = this.#varint();
+      this.start = this.#at;
+      this.#skip(length);
+    } else if (this.wireType === VARINT) this.#varint();
+    else if (this.wireType === FIXED64) this.#skip(8);
+    else if (this.wireType === FIXED32) this.#skip(4);
+    else throw malformed(`the wire type ${this.wireType} is not supported`);
+    this.end = this.#at;
+    return true;
+  }
+
+  #bigVarint(from: number): bigint {
+    let value = 0n;
+    for (let at = from, shift = 0n; at < this.end; at += 1, shift += 7n) value |= BigInt((this.bytes[at] as number) & 0x7f) << shift;
+    return value;
+  }
+
+  /** Its low 32 bits, as an unsigned number. */
+  #varint(): number {
+    let value = 0;
+    for (let shift = 0; shift < 70; shift += 7) {
+      if (this.#at >= this.#limit) throw malformed("it ends within a number");
+      const byte = this.bytes[this.#at++] as number;
+      if (shift < 32) value |= (byte & 0x7f) << shift;
+      else if (this.wireType === BYTES && (byte & 0x7f) !== 0) throw malformed("a length has more than 32 bits");
+      if (byte < 0x80) return value >>> 0;
+    }
+    throw malformed("a number has more than 10 bytes");
+  }
+
+  #skip(length: number): void {
+    this.#at += length;
+    if (this.#at > this.#limit) throw malformed("it ends within a value");
+  }
+}
+
+function malformed(why: string): ApiError {
+  return new ApiError("malformed_body", `the body is not the protobuf message of this protocol: ${why}`);
+}

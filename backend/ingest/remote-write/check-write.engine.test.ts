@@ -1,0 +1,170 @@
+// Remote write requests become what the engine stores, in both versions alike, and hostile ones are refused with a code, within their limits.
+import { expect, test } from "vitest";
+import { ApiError } from "../../errors.ts";
+import { newHashKey } from "../../storage/metrics/series-hash.ts";
+import { bytesField } from "../otlp/protobuf/encode.fixture.ts";
+import { compressSnappy } from "../snappy.fixture.ts";
+import { decompressSnappy } from "../snappy.ts";
+import { type CheckedWrite, checkWrite, type WriteTask } from "./check-write.ts";
+import { encodeWrite, type TestSeries, writeBody } from "./write-request.fixture.ts";
+import type { WriteVersion } from "./write-request.ts";
+
+const NOW = 1_795_262_400_000;
+const HOUR = 3_600_000;
+const LIMITS = { maxLabels: 4, maxNameBytes: 20, maxValueBytes: 30, oldestMs: NOW - HOUR, newestMs: NOW + HOUR };
+const NAME = ["__name__", "up"] as const;
+const STALE = 0x7ff0_0000_0000_0002n;
+const SERIES: TestSeries = {
+  labels: [NAME, ["job", "a"], ["zone", "ü"]],
+  samples: [
+    [1.5, NOW],
+    [-0, NOW + 1],
+  ],
+};
+
+const check = (series: readonly TestSeries[], version: WriteVersion = 1, rest: Partial<WriteTask> = {}): CheckedWrite =>
+  checkWrite({ body: writeBody(series, version), version, limits: LIMITS, ...rest });
+const passedOn = ({ bodies }: CheckedWrite): Buffer => Buffer.concat(bodies.map((body) => decompressSnappy(body)));
+
+test("a request of 1.0 is passed on as it came, also with a stale marker", () => {
+  const series = [SERIES, { labels: [NAME, ["job", "b"]] as const, samples: [[STALE, NOW]] as const }];
+  const checked = check(series);
+  expect(checked).toMatchObject({ accepted: 3, dropped: {} });
+  expect(checked.bodies.map((body) => Buffer.from(body))).toEqual([writeBody(series)]);
+});
+
+test("a request of 2.0 becomes the same request of 1.0, without metadata", () => {
+  const series = [SERIES, { labels: [NAME, ["job", "a"]] as const, samples: [[2, NOW]] as const }];
+  const checked = check(series, 2);
+  expect(checked).toMatchObject({ accepted: 3, dropped: {} });
+  expect(passedOn(checked)).toEqual(encodeWrite(series));
+});
+
+test.each([1, 2] as const)("labels that name the sender are renamed as Prometheus does: version %i", (version) => {
+  const labels = (names: readonly string[]): TestSeries => ({
+    labels: [NAME, ...names.map((name) => [name, "x"] as const)],
+    samples: [[1, NOW]],
+  });
+  const checked = check([labels(["org_id", "node"]), labels(["host_id", "nodes"])], version);
+  expect(passedOn(checked)).toEqual(encodeWrite([labels(["exported_org_id", "exported_node"]), labels(["exported_host_id", "nodes"])]));
+});
+
+test.each([1, 2] as const)("what the engine would drop is counted by reason and left out: version %i", (version) => {
+  const sample = [1, NOW] as const;
+  const many = ["a", "b", "c", "d"].map((name) => [name, "x"] as const);
+  const checked = check(
+    [
+      { labels: [NAME, ...many], samples: [sample, sample] },
+      { labels: [NAME, ["n".repeat(21), "x"]], samples: [sample] },
+      { labels: [NAME, ["job", "v".repeat(31)]], samples: [sample] },
+      {
+        labels: [NAME, ["empty", ""]],
+        samples: [
+          [Number.NaN, NOW],
+          [2, NOW - HOUR - 1],
+          [3, NOW],
+          [4, NOW + HOUR + 1],
+          [5, -1],
+        ],
+        exemplars: 2,
+      },
+      { labels: [NAME], histograms: 2 },
+    ],
+    version,
+  );
+  expect(checked).toMatchObject({
+    accepted: 1,
+    dropped: {
+      too_many_labels: 2,
+      too_long_label_name: 1,
+      too_long_label_value: 1,
+      not_a_number: 1,
+      before_retention: 2,
+      too_far_ahead: 1,
+      native_histogram: 2,
+    },
+  });
+  expect(passedOn(checked)).toEqual(encodeWrite([{ labels: [NAME, ["empty", ""]], samples: [[3, NOW]] }]));
+});
+
+test("metadata alone stores nothing, and is not passed on with series", () => {
+  const metadata = bytesField(3, Buffer.concat([Buffer.from([0x08, 1]), bytesField(2, Buffer.from("up"))]));
+  const task = (body: Buffer): WriteTask => ({ body: compressSnappy(body), version: 1, limits: LIMITS });
+  expect(checkWrite(task(metadata))).toMatchObject({ accepted: 0, dropped: {}, bodies: [] });
+  expect(passedOn(checkWrite(task(Buffer.concat([metadata, encodeWrite([SERIES])]))))).toEqual(encodeWrite([SERIES]));
+});
+
+test("a series has one hash, in both versions and whatever the order of its labels", () => {
+  const hashKey = newHashKey();
+  const series = (labels: TestSeries["labels"]): TestSeries => ({ labels, samples: [[1, NOW]] });
+  const first = series([NAME, ["a", "1"], ["b", "2"]]);
+  const hashes = [
+    check([first, series([["b", "2"], NAME, ["a", "1"]]), series([NAME, ["a", "2"], ["b", "1"]])], 1, { hashKey }),
+    check([first], 2, { hashKey }),
+  ].flatMap(({ seriesHashes }) => [...seriesHashes]);
+  expect(hashes).toHaveLength(4);
+  expect([hashes[0], hashes[0]]).toEqual([hashes[1], hashes[3]]);
+  expect(hashes[2]).not.toBe(hashes[0]);
+});
+
+test("many samples of many series come through in parts", () => {
+  const samples = Array.from({ length: 25_000 }, (_, index) => [index, NOW + index] as const);
+  const series = Array.from({ length: 20 }, (_, index): TestSeries => ({ labels: [NAME, ["node", `${index}`]], samples }));
+  const checked = check(series);
+  expect(checked.accepted).toBe(500_000);
+  expect(checked.bodies.length).toBeGreaterThan(1);
+  const again = checked.bodies.map((body) => checkWrite({ body, version: 1, limits: LIMITS }).accepted);
+  expect(again.reduce((sum, accepted) => sum + accepted, 0)).toBe(500_000);
+});
+
+const codeOf = (body: Buffer, version: WriteVersion): string => {
+  try {
+    checkWrite({ body: compressSnappy(body), version, limits: LIMITS });
+    return "accepted";
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    return error.code;
+  }
+};
+
+const MIB = 1024 * 1024;
+const filled = (bytes: number, pattern: number[]): Buffer => Buffer.alloc(bytes, Buffer.from(pattern));
+const symbols = (...texts: string[]): Buffer => Buffer.concat(texts.map((text) => bytesField(4, Buffer.from(text))));
+const label = (name: Buffer, value: Buffer): Buffer =>
+  bytesField(1, bytesField(1, Buffer.concat([bytesField(1, name), bytesField(2, value)])));
+const references = (...numbers: number[]): Buffer => bytesField(5, bytesField(1, Buffer.from(numbers)));
+
+test.each<[string, WriteVersion, Buffer, string]>([
+  ["no protobuf", 1, filled(100, [0xff]), "malformed_body"],
+  ["a length beyond the end", 1, Buffer.from([0x0a, 0x7f, 1]), "malformed_body"],
+  ["a series that ends within a label", 1, bytesField(1, Buffer.from([0x0a, 5, 0x0a])), "malformed_body"],
+  ["no metric name", 1, encodeWrite([{ labels: [["job", "a"]], samples: [[1, NOW]] }]), "invalid_payload"],
+  ["an empty metric name", 1, encodeWrite([{ labels: [["__name__", ""]], samples: [[1, NOW]] }]), "invalid_payload"],
+  ["a label without a name", 1, encodeWrite([{ labels: [NAME, ["", "x"]], samples: [[1, NOW]] }]), "invalid_payload"],
+  ["a label that is not UTF-8", 1, label(Buffer.from("job"), Buffer.from([0xff])), "invalid_payload"],
+  ["15 million empty series", 1, filled(30 * MIB, [0x0a, 0]), "invalid_payload"],
+  ["15 million empty samples of a series", 1, bytesField(1, filled(30 * MIB, [0x12, 0])), "batch_too_large"],
+  ["a symbol that is missing", 2, Buffer.concat([symbols("", "__name__"), references(1, 2)]), "invalid_payload"],
+  ["a first symbol that is not empty", 2, symbols("x"), "invalid_payload"],
+  ["a label without a value", 2, Buffer.concat([symbols("", "__name__", "up"), references(1, 2, 1)]), "invalid_payload"],
+  ["15 million symbols", 2, filled(30 * MIB, [0x22, 0]), "batch_too_large"],
+])("%s is refused (version %i)", (_, version, body, code) => {
+  expect(codeOf(body, version)).toBe(code);
+});
+
+test("a small request of 2.0 that becomes gigabytes is refused", () => {
+  const value = "v".repeat(30);
+  const series = bytesField(
+    5,
+    Buffer.concat([bytesField(1, Buffer.from([1, 2, 3, 4, 5, 4])), bytesField(2, Buffer.from([0x10, ...varintOf(NOW)]))]),
+  );
+  const body = Buffer.concat([symbols("", "__name__", "up", "a", value, "b"), Buffer.concat(Array(1_000_000).fill(series))]);
+  expect(codeOf(body, 2)).toBe("batch_too_large");
+});
+
+function varintOf(value: number): number[] {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 128);
+  return [...bytes, rest];
+}

@@ -1,0 +1,218 @@
+// Checks a remote write request and makes the bodies that the metrics engine gets, on the calling thread. Invariants: what the engine would drop
+// without a word is counted by reason; the engine gets the request as it came only if it would store all of it under the names that it has;
+// labels that name the sender are renamed as Prometheus does (`exported_node`), so a request cannot claim the identity of another one.
+import { isUtf8 } from "node:buffer";
+import { ApiError } from "../../errors.ts";
+import { type HashKey, hashOf } from "../../storage/metrics/series-hash.ts";
+import { decompressSnappy } from "../snappy.ts";
+import { SeriesOutput } from "./series-output.ts";
+import { WriteRequest, type WriteVersion } from "./write-request.ts";
+
+/** What the engine stores of a series; its defaults, without the labels that the server adds. */
+export interface SeriesLimits {
+  /** The name counts as one. */
+  readonly maxLabels: number;
+  readonly maxNameBytes: number;
+  readonly maxValueBytes: number;
+  readonly oldestMs: number;
+  readonly newestMs: number;
+}
+
+export interface WriteTask {
+  /** As it was received. */
+  readonly body: Uint8Array;
+  readonly version: WriteVersion;
+  readonly limits: SeriesLimits;
+  /** Unset: the series are not counted. */
+  readonly hashKey?: HashKey | undefined;
+}
+
+export interface CheckedWrite {
+  /** Requests of 1.0 for the engine, compressed, each alone in its memory; none: there is nothing to store. */
+  readonly bodies: readonly Uint8Array<ArrayBuffer>[];
+  readonly accepted: number;
+  readonly dropped: Readonly<Record<string, number>>;
+  /** Of each series that has samples to store; empty unless they are counted. */
+  readonly seriesHashes: Int32Array<ArrayBuffer>;
+  /** Of the request when decompressed, and of the bodies. */
+  readonly storedBytes: number;
+}
+
+const RESERVED = ["org_id", "host_id", "node"].map((name) => Buffer.from(name));
+const EXPORTED = Buffer.from("exported_");
+const NAME = Buffer.from("__name__");
+/** Prometheus marks the end of a series by this value, which the engine stores; any other NaN it drops. */
+const STALE_MARKER = 0x7ff0_0000_0000_0002n;
+
+/** Throws `malformed_body`, `invalid_payload`, `body_too_large` and `batch_too_large`. */
+export function checkWrite(task: WriteTask): CheckedWrite {
+  const { body, version } = task;
+  const bytes = decompressSnappy(body);
+  const first = new WriteCheck(new WriteRequest(bytes, version), task, undefined);
+  const checked = first.run();
+  if (checked.accepted === 0) return { ...checked, bodies: [], storedBytes: bytes.length };
+  if (version === 1 && first.isClean) return { ...checked, bodies: [ownBytes(body)], storedBytes: bytes.length };
+  const output = new SeriesOutput();
+  new WriteCheck(new WriteRequest(bytes, version), { ...task, hashKey: undefined }, output).run();
+  const bodies = output.finish();
+  return {
+    ...checked,
+    bodies,
+    storedBytes: Math.max(
+      bytes.length,
+      bodies.reduce((sum, { length }) => sum + length, 0),
+    ),
+  };
+}
+
+class WriteCheck {
+  readonly #request: WriteRequest;
+  readonly #view: DataView;
+  readonly #task: WriteTask;
+  readonly #output: SeriesOutput | undefined;
+  readonly #dropped: Record<string, number> = {};
+  #hashes = new Int32Array(64);
+  #series = 0;
+  #accepted = 0;
+  /** What is put before the names of the current series' labels. */
+  #prefixes: (Uint8Array | undefined)[] = [];
+  #tooLong: string | undefined;
+  #isClean = true;
+
+  constructor(request: WriteRequest, task: WriteTask, output: SeriesOutput | undefined) {
+    this.#request = request;
+    this.#view = new DataView(request.bytes.buffer, request.bytes.byteOffset, request.bytes.byteLength);
+    this.#task = task;
+    this.#output = output;
+  }
+
+  /** Whether the engine stores all of the request, under the names that it has. */
+  get isClean(): boolean {
+    return this.#isClean && !this.#request.hasOther;
+  }
+
+  run(): Pick<CheckedWrite, "accepted" | "dropped" | "seriesHashes"> {
+    this.#request.eachSeries(() => this.#checkSeries());
+    return { accepted: this.#accepted, dropped: this.#dropped, seriesHashes: this.#hashes.slice(0, this.#series) };
+  }
+
+  #checkSeries(): void {
+    const request = this.#request;
+    const labels = this.#checkLabels();
+    if (request.histograms > 0) this.#drop("native_histogram", request.histograms);
+    const isTooMany = request.hasMoreLabels || labels > this.#task.limits.maxLabels;
+    const reason = isTooMany ? "too_many_labels" : this.#tooLong;
+    if (reason !== undefined) return this.#drop(reason, request.sampleCount);
+    const kept = this.#keepSamples();
+    if (kept === 0) return;
+    this.#accepted += kept;
+    this.#output?.add(request, kept, this.#prefixes);
+    const { hashKey } = this.#task;
+    if (hashKey) this.#addHash(hashKey);
+  }
+
+  /** The number of labels that have a value. Throws `invalid_payload`. */
+  #checkLabels(): number {
+    const { bytes, labels, labelCount } = this.#request;
+    const { maxNameBytes, maxValueBytes } = this.#task.limits;
+    let count = 0;
+    let isNamed = false;
+    this.#tooLong = undefined;
+    if (this.#prefixes.length > 0) this.#prefixes = [];
+    for (let slot = 0; slot < 4 * labelCount && slot < labels.length; slot += 4) {
+      const [nameStart, nameEnd] = [labels[slot] as number, labels[slot + 1] as number];
+      const [valueStart, valueEnd] = [labels[slot + 2] as number, labels[slot + 3] as number];
+      if (nameEnd === nameStart) throw invalid("a label has no name");
+      if (!isText(bytes, nameStart, nameEnd) || !isText(bytes, valueStart, valueEnd)) throw invalid("a label is not UTF-8");
+      if (nameEnd - nameStart > maxNameBytes) this.#tooLong ??= "too_long_label_name";
+      if (valueEnd - valueStart > maxValueBytes) this.#tooLong ??= "too_long_label_value";
+      if (valueEnd === valueStart) continue;
+      count += 1;
+      if (equals(bytes, nameStart, nameEnd, NAME)) isNamed = true;
+      else if (isReserved(bytes, nameStart, nameEnd)) {
+        this.#isClean = false;
+        this.#prefixes[slot / 4] = EXPORTED;
+      }
+    }
+    if (!isNamed) throw invalid("a series has no metric name");
+    return count;
+  }
+
+  /** Moves the samples that can be stored to the front, and returns their number. */
+  #keepSamples(): number {
+    const { valuePositions, times, sampleCount } = this.#request;
+    const { oldestMs, newestMs } = this.#task.limits;
+    let kept = 0;
+    for (let index = 0; index < sampleCount; index += 1) {
+      const [time, position] = [times[index] as number, valuePositions[index] as number];
+      if (time < oldestMs) this.#drop("before_retention", 1);
+      else if (time > newestMs) this.#drop("too_far_ahead", 1);
+      else if (position > 0 && this.#isPlainNaN(position)) this.#drop("not_a_number", 1);
+      else {
+        times[kept] = time;
+        valuePositions[kept] = position;
+        kept += 1;
+      }
+    }
+    return kept;
+  }
+
+  #isPlainNaN(position: number): boolean {
+    const high = this.#view.getUint32(position + 4, true) & 0x7fff_ffff;
+    if (high < 0x7ff0_0000) return false;
+    return Number.isNaN(this.#view.getFloat64(position, true)) && this.#view.getBigUint64(position, true) !== STALE_MARKER;
+  }
+
+  /** The same for every order of the labels, in both versions. */
+  #addHash(key: HashKey): void {
+    const { bytes, labels, labelCount } = this.#request;
+    let sum = 0;
+    for (let slot = 0; slot < 4 * labelCount; slot += 4) {
+      const name = hashOf(bytes, labels[slot] as number, labels[slot + 1] as number, key);
+      const value = hashOf(bytes, labels[slot + 2] as number, labels[slot + 3] as number, key);
+      sum = (sum + Math.imul(name ^ ((value << 16) | (value >>> 16)), 0x9e37_79b1)) | 0;
+    }
+    if (this.#series === this.#hashes.length) {
+      const larger = new Int32Array(2 * this.#hashes.length);
+      larger.set(this.#hashes);
+      this.#hashes = larger;
+    }
+    this.#hashes[this.#series] = sum ^ (sum >>> 15);
+    this.#series += 1;
+  }
+
+  #drop(reason: string, count: number): void {
+    if (count === 0) return;
+    this.#isClean = false;
+    this.#dropped[reason] = (this.#dropped[reason] ?? 0) + count;
+  }
+}
+
+function isText(bytes: Buffer, start: number, end: number): boolean {
+  let bits = 0;
+  for (let at = start; at < end; at += 1) bits |= bytes[at] as number;
+  return bits < 0x80 || isUtf8(bytes.subarray(start, end));
+}
+
+function equals(bytes: Uint8Array, start: number, end: number, text: Uint8Array): boolean {
+  if (end - start !== text.length) return false;
+  for (let index = 0; index < text.length; index += 1) if (bytes[start + index] !== text[index]) return false;
+  return true;
+}
+
+function isReserved(bytes: Uint8Array, start: number, end: number): boolean {
+  const length = end - start;
+  return length >= 4 && length <= 7 && RESERVED.some((name) => equals(bytes, start, end, name));
+}
+
+/** Its memory may be handed to another thread. */
+function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const { buffer } = bytes;
+  return buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteLength
+    ? (bytes as Uint8Array<ArrayBuffer>)
+    : new Uint8Array(bytes);
+}
+
+function invalid(what: string): ApiError {
+  return new ApiError("invalid_payload", `not a remote write request, nothing was stored: ${what}`);
+}

@@ -1,0 +1,50 @@
+// Stores a remote write request under the identity of its sender. Invariants: it passes the same limits of series, labels and times as exposition
+// text; it goes to the engine's own remote write endpoint only after all of it was checked; what it becomes counts as memory of the request.
+import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
+import { ApiError } from "../../errors.ts";
+import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
+import type { MetricsStore } from "../../storage/metrics/store.ts";
+import { FUTURE_MS, LABEL_LIMITS } from "../exposition/store-limits.ts";
+import type { IngestSignal } from "../ingest-handler.ts";
+import type { CheckedWrite, WriteTask } from "./check-write.ts";
+
+export interface RemoteWriteOptions {
+  readonly threads: { checkWrite(orgId: string, task: WriteTask): Promise<CheckedWrite> };
+  readonly store: Pick<MetricsStore, "writeRequest">;
+  readonly activeSeries: Pick<ActiveSeries, "hashKeyOf" | "admitHashes">;
+  /** The engine drops older samples, which are counted here. */
+  readonly retentionMs: number;
+}
+
+/** Writing more takes the engine some hundredth of a second. */
+const LARGE_BYTES = 1024 * 1024;
+/** So few that others find a place in the engine, and enough that it has one to take while the next is checked. */
+const LARGE_QUEUE = { running: 4, perOrg: 3, waitingPerOrg: 256 };
+const RETRY_AFTER_S = 5;
+
+/** Throws as checkWrite; `over_quota` over the limit of active series; `storage_unavailable` and `unstorable` as the store does. */
+export function createRemoteWriteIngest({ threads, store, activeSeries, retentionMs }: RemoteWriteOptions): IngestSignal {
+  const largeQueue = new FairQueue(LARGE_QUEUE);
+  return async function ingestWrite(sender, body, { receivedAt, encoding, reservation }) {
+    const now = receivedAt.getTime();
+    const limits = { ...LABEL_LIMITS, oldestMs: now - retentionMs, newestMs: now + FUTURE_MS };
+    const hashKey = activeSeries.hashKeyOf(sender);
+    const version = encoding === "remote_write_2" ? 2 : 1;
+    const checked = await threads.checkWrite(sender.orgId, { body, version, limits, hashKey });
+    const { accepted, dropped, storedBytes, bodies, seriesHashes } = checked;
+    if (accepted === 0) return { accepted, dropped, storedBytes };
+    reservation?.add(bodies.reduce((sum, { byteLength }) => sum + byteLength, seriesHashes.byteLength));
+    const active = hashKey && (await activeSeries.admitHashes(sender, seriesHashes));
+    const write = async (): Promise<void> => {
+      for (const request of bodies) await store.writeRequest(sender, Buffer.from(request.buffer));
+    };
+    await (storedBytes > LARGE_BYTES ? largeQueue.run(sender.orgId, undefined, write).catch(refuseFull) : write());
+    return { accepted, dropped, storedBytes, ...(active !== undefined && { activeSeries: active }) };
+  };
+}
+
+function refuseFull(error: unknown): never {
+  if (!(error instanceof QueueFullError)) throw error;
+  const message = "too many large bodies of this organisation wait to be stored; send it again later";
+  throw new ApiError("unavailable", message, { cause: error, retryAfterS: RETRY_AFTER_S });
+}

@@ -1,0 +1,238 @@
+// Reads the two messages of Prometheus remote write, prometheus.WriteRequest (1.0) and io.prometheus.write.v2.Request (2.0), series by series.
+// Invariants: it makes no string and no object of a series, so its memory does not depend on the body; it never reads beyond the end of a
+// message, and input of another form throws `malformed_body` or `invalid_payload`.
+import { ApiError } from "../../errors.ts";
+import { MAX_SAMPLES_OF_SERIES, MAX_SYMBOLS } from "../limits.ts";
+
+export type WriteVersion = 1 | 2;
+
+/** More labels than any store takes; a series with more is counted, and its other labels are not kept. */
+const MAX_KEPT_LABELS = 128;
+const [VARINT, FIXED64, BYTES, FIXED32] = [0, 1, 2, 5] as const;
+
+/** Tags of fields: number and wire type. */
+const LABEL_NAME = (1 << 3) | BYTES;
+const LABEL_VALUE = (2 << 3) | BYTES;
+const SAMPLE_VALUE = (1 << 3) | FIXED64;
+const SAMPLE_TIME = (2 << 3) | VARINT;
+const UNPACKED_REFERENCE = (1 << 3) | VARINT;
+const SYMBOL = (4 << 3) | BYTES;
+const TAGS = {
+  1: {
+    series: (1 << 3) | BYTES,
+    labels: (1 << 3) | BYTES,
+    samples: (2 << 3) | BYTES,
+    exemplars: (3 << 3) | BYTES,
+    histograms: (4 << 3) | BYTES,
+  },
+  2: {
+    series: (5 << 3) | BYTES,
+    labels: (1 << 3) | BYTES,
+    samples: (2 << 3) | BYTES,
+    exemplars: (4 << 3) | BYTES,
+    histograms: (3 << 3) | BYTES,
+  },
+} as const;
+
+export class WriteRequest {
+  readonly bytes: Buffer;
+  readonly #tags: (typeof TAGS)[WriteVersion];
+  readonly #version: WriteVersion;
+  /** Start and end of each symbol of 2.0. */
+  readonly #symbols: Uint32Array;
+  /** Of the current series: start and end of the name, start and end of the value of each label that is kept. */
+  readonly labels = new Uint32Array(4 * MAX_KEPT_LABELS);
+  labelCount = 0;
+  /** Of the current series: where the value of each sample is, 0 for the value 0, and its time in milliseconds. */
+  valuePositions = new Uint32Array(64);
+  times = new Float64Array(64);
+  sampleCount = 0;
+  /** Of the current series. */
+  exemplars = 0;
+  histograms = 0;
+  /** Whether the request has fields other than labels and samples, metadata for example. */
+  hasOther = false;
+  #at = 0;
+
+  constructor(body: Buffer, version: WriteVersion) {
+    this.bytes = body;
+    this.#version = version;
+    this.#tags = TAGS[version];
+    this.#symbols = version === 2 ? this.#readSymbols() : new Uint32Array(0);
+  }
+
+  get hasMoreLabels(): boolean {
+    return this.labelCount > MAX_KEPT_LABELS;
+  }
+
+  /** Reads each series in turn and calls `visit`. */
+  eachSeries(visit: () => void): void {
+    const { bytes } = this;
+    for (this.#at = 0; this.#at < bytes.length;) {
+      const tag = this.#varint(bytes.length);
+      if (tag !== this.#tags.series) {
+        this.#skip(tag, bytes.length);
+        continue;
+      }
+      this.#readSeries(this.#end(bytes.length));
+      visit();
+    }
+  }
+
+  #readSeries(end: number): void {
+    const tags = this.#tags;
+    this.labelCount = 0;
+    this.sampleCount = 0;
+    this.exemplars = 0;
+    this.histograms = 0;
+    while (this.#at < end) {
+      const tag = this.#varint(end);
+      if (tag === tags.labels) this.#readLabels(this.#end(end));
+      else if (tag === tags.samples) this.#readSample(this.#end(end));
+      else if (tag === UNPACKED_REFERENCE && this.#version === 2) this.#addReference(this.#varint(end));
+      else {
+        if (tag === tags.exemplars) this.exemplars += 1;
+        else if (tag === tags.histograms) this.histograms += 1;
+        this.#skip(tag, end);
+      }
+    }
+    if (this.labelCount % 1 !== 0) throw new ApiError("invalid_payload", "a series has a label without a value");
+  }
+
+  /** One label of 1.0, or the packed references of 2.0. */
+  #readLabels(end: number): void {
+    if (this.#version === 2) {
+      while (this.#at < end) this.#addReference(this.#varint(end));
+      return;
+    }
+    let [nameStart, nameEnd, valueStart, valueEnd] = [0, 0, 0, 0];
+    while (this.#at < end) {
+      const tag = this.#varint(end);
+      if (tag === LABEL_NAME) {
+        nameEnd = this.#end(end);
+        nameStart = this.#at;
+        this.#at = nameEnd;
+      } else if (tag === LABEL_VALUE) {
+        valueEnd = this.#end(end);
+        valueStart = this.#at;
+        this.#at = valueEnd;
+      } else this.#skip(tag, end);
+    }
+    if (this.labelCount < MAX_KEPT_LABELS) {
+      const { labels } = this;
+      const slot = 4 * this.labelCount;
+      labels[slot] = nameStart;
+      labels[slot + 1] = nameEnd;
+      labels[slot + 2] = valueStart;
+      labels[slot + 3] = valueEnd;
+    }
+    this.labelCount += 1;
+  }
+
+  /** Names and values come in turns: each reference is half a label. */
+  #addReference(reference: number): void {
+    const symbols = this.#symbols;
+    if (2 * reference >= symbols.length)
+      throw new ApiError("invalid_payload", `a series refers to the symbol ${reference}, which is missing`);
+    if (this.labelCount < MAX_KEPT_LABELS) {
+      const slot = 4 * this.labelCount;
+      this.labels[slot] = symbols[2 * reference] as number;
+      this.labels[slot + 1] = symbols[2 * reference + 1] as number;
+    }
+    this.labelCount += 0.5;
+  }
+
+  #readSample(end: number): void {
+    let [position, time] = [0, 0];
+    while (this.#at < end) {
+      const tag = this.#varint(end);
+      if (tag === SAMPLE_VALUE) {
+        position = this.#at;
+        this.#move(8, end);
+      } else if (tag === SAMPLE_TIME) time = this.#varint(end);
+      else this.#skip(tag, end);
+    }
+    if (this.sampleCount === this.times.length) this.#growSamples();
+    this.valuePositions[this.sampleCount] = position;
+    // Negative numbers have 64 bits.
+    this.times[this.sampleCount] = time >= 2 ** 63 ? time - 2 ** 64 : time;
+    this.sampleCount += 1;
+  }
+
+  #growSamples(): void {
+    if (this.sampleCount >= MAX_SAMPLES_OF_SERIES)
+      throw new ApiError("batch_too_large", `a series has more than ${MAX_SAMPLES_OF_SERIES} samples: send fewer`);
+    const [positions, times] = [this.valuePositions, this.times];
+    this.valuePositions = new Uint32Array(2 * positions.length);
+    this.valuePositions.set(positions);
+    this.times = new Float64Array(2 * times.length);
+    this.times.set(times);
+  }
+
+  /** The symbols may come after the series. */
+  #readSymbols(): Uint32Array {
+    const { bytes } = this;
+    let symbols = new Uint32Array(1024);
+    let count = 0;
+    for (this.#at = 0; this.#at < bytes.length;) {
+      const tag = this.#varint(bytes.length);
+      if (tag !== SYMBOL) {
+        this.#skip(tag, bytes.length);
+        continue;
+      }
+      const end = this.#end(bytes.length);
+      if (count === 0 && end > this.#at) throw new ApiError("invalid_payload", "the first symbol must be empty");
+      if (count === MAX_SYMBOLS) throw new ApiError("batch_too_large", `the body has more than ${MAX_SYMBOLS} symbols: send fewer series`);
+      if (2 * count === symbols.length) {
+        const larger = new Uint32Array(2 * symbols.length);
+        larger.set(symbols);
+        symbols = larger;
+      }
+      symbols[2 * count] = this.#at;
+      symbols[2 * count + 1] = end;
+      count += 1;
+      this.#at = end;
+    }
+    return symbols.subarray(0, 2 * count);
+  }
+
+  /** Reads a length; the end of the value that follows it. */
+  #end(limit: number): number {
+    const end = this.#varint(limit) + this.#at;
+    if (end > limit) throw malformed("it ends within a value");
+    return end;
+  }
+
+  #skip(tag: number, limit: number): void {
+    this.hasOther = true;
+    const wireType = tag & 7;
+    if (wireType === BYTES) this.#at = this.#end(limit);
+    else if (wireType === VARINT) this.#varint(limit);
+    else if (wireType === FIXED64) this.#move(8, limit);
+    else if (wireType === FIXED32) this.#move(4, limit);
+    else throw malformed(`the wire type ${wireType} is not supported`);
+  }
+
+  #move(bytes: number, limit: number): void {
+    this.#at += bytes;
+    if (this.#at > limit) throw malformed("it ends within a value");
+  }
+
+  /** Exact up to 2^53. */
+  #varint(limit: number): number {
+    const { bytes } = this;
+    let value = 0;
+    let factor = 1;
+    for (let count = 0; count < 10 && this.#at < limit; count += 1) {
+      const byte = bytes[this.#at++] as number;
+      if (byte < 0x80) return value + byte * factor;
+      value += (byte & 0x7f) * factor;
+      factor *= 128;
+    }
+    throw malformed(this.#at < limit ? "a number has more than 10 bytes" : "it ends within a number");
+  }
+}
+
+function malformed(why: string): ApiError {
+  return new ApiError("malformed_body", `the body is not a remote write request: ${why}`);
+}

@@ -1,0 +1,96 @@
+// Prometheus remote write 1.0 and 2.0 for programs with an ingest token. Invariants: the answers are those of the specification: 204 when all of
+// the request is stored, 400 when some of it never will be, with the number of what was written in headers, 429 and 5xx for what is to come
+// again. Source: prometheus.io/docs/specs/prw/remote_write_spec_2_0.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
+import { senderOf } from "../../auth/request-identity.ts";
+import { ApiError } from "../../errors.ts";
+import { addRoute, type Route } from "../../http/route.ts";
+import type { OwnMetrics } from "../../operations/own-metrics.ts";
+import type { IngestHandler, IngestResult, IngestSignal } from "../ingest-handler.ts";
+import { contentTypeOf, prepareIngestScope } from "../routes.ts";
+
+export interface RemoteWriteRouteOptions {
+  readonly handler: IngestHandler;
+  readonly ingestTokens: Pick<IngestTokens, "access">;
+  readonly ownMetrics: OwnMetrics;
+  readonly remoteWrite: IngestSignal;
+}
+
+const PROTOBUF = "application/x-protobuf";
+const MESSAGES: Readonly<Record<string, "remote_write" | "remote_write_2">> = {
+  "": "remote_write",
+  "prometheus.writerequest": "remote_write",
+  "io.prometheus.write.v2.request": "remote_write_2",
+};
+const WRITTEN = "x-prometheus-remote-write";
+/** Prometheus sends it in the ordinary course of things: a refusal would fill the sender's log. */
+const IGNORED = new Set(["not_a_number"]);
+const ADVICE: Readonly<Record<string, string>> = {
+  native_histogram: "native_histogram: set send_native_histograms to false, or scrape classic histograms",
+  before_retention: "before_retention: older than the retention",
+  too_far_ahead: "too_far_ahead: set the sender's clock",
+  too_many_labels: "too_many_labels: at most 37 with the name",
+};
+
+/** Adds POST /api/v1/write. */
+export function registerRemoteWrite(app: FastifyInstance, options: RemoteWriteRouteOptions): void {
+  void app.register(async (scope) => {
+    prepareIngestScope(scope, options.ownMetrics);
+    addRoute(scope, {}, writeRoute(options));
+  });
+}
+
+function writeRoute({ handler, ingestTokens, remoteWrite }: RemoteWriteRouteOptions): Route {
+  return {
+    method: "POST",
+    path: "/api/v1/write",
+    access: ingestTokens.access("metrics"),
+    tag: "ingest",
+    summary: "Prometheus remote write 1.0 or 2.0, with an ingest token",
+    description: "Requires `INGEST_TOKENS=true`. The headers `X-Prometheus-Remote-Write-*-Written` have the number of what was stored.",
+    consumes: [PROTOBUF],
+    bodyIsOptional: true,
+    documented: {
+      body: { description: "compressed with Snappy", type: "object" },
+      response: { 204: { description: "durable: the engine has acknowledged the data", type: "null" } },
+    },
+    errors: ["forbidden", "not_found", "over_quota", "unsupported_encoding"],
+    config: { signal: "metrics" },
+    handler: async (request, reply) => {
+      const encoding = encodingOf(request);
+      const read = handler.readRequest(request, { isSnappy: true });
+      const result = await handler.take({ sender: senderOf(request), signal: "metrics", ingest: remoteWrite, encoding, read });
+      setWritten(reply, result);
+      refusePartial(result);
+      return await reply.code(204).send();
+    },
+  };
+}
+
+function encodingOf(request: FastifyRequest): "remote_write" | "remote_write_2" {
+  const { type, parameters } = contentTypeOf(request);
+  const [, name = ""] = /(?:^|;)\s*proto\s*=\s*"?([\w.]*)"?/i.exec(parameters) ?? [];
+  const encoding = type === PROTOBUF || type === "" ? MESSAGES[name.toLowerCase()] : undefined;
+  if (encoding === undefined)
+    throw new ApiError("unsupported_encoding", `send \`Content-Type: ${PROTOBUF}\`, with \`proto=io.prometheus.write.v2.Request\` for 2.0`);
+  const compression = request.headers["content-encoding"]?.trim().toLowerCase() ?? "";
+  if (compression !== "snappy" && compression !== "")
+    throw new ApiError("unsupported_encoding", "send remote write with `Content-Encoding: snappy`");
+  return encoding;
+}
+
+function setWritten(reply: FastifyReply, { accepted, dropped }: IngestResult): void {
+  const ignored = [...IGNORED].reduce((sum, reason) => sum + (dropped[reason] ?? 0), 0);
+  void reply.header(`${WRITTEN}-samples-written`, String(accepted + ignored));
+  void reply.header(`${WRITTEN}-histograms-written`, "0");
+  void reply.header(`${WRITTEN}-exemplars-written`, "0");
+}
+
+/** The others are stored; the sender logs this and sends nothing again. */
+function refusePartial({ accepted, dropped }: IngestResult): void {
+  const reasons = Object.entries(dropped).filter(([reason]) => !IGNORED.has(reason));
+  if (reasons.length === 0) return;
+  const list = reasons.map(([reason, count]) => `${count} ${ADVICE[reason] ?? reason}`).join("; ");
+  throw new ApiError("invalid_payload", `samples that were not stored: ${list}; ${accepted} samples are stored`);
+}
