@@ -67,6 +67,7 @@ import { cannotListen } from "./startup-error.ts";
 import { type Opening, openStores, type Stores } from "./stores.ts";
 import { UsageCounter } from "./tenants/usage/counter.ts";
 import { OrgLimits } from "./tenants/usage/limits.ts";
+import { registerSavedRoutes } from "./tenants/saved/routes.ts";
 import { registerUsageRoutes } from "./tenants/usage/routes.ts";
 import type { Telemetry } from "./telemetry.ts";
 import { SpanSummaries } from "./storage/traces/summaries.ts";
@@ -199,6 +200,7 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   await openSenderProtocols(running, app, { handler, exposition, logs, traces, activeSeries });
   registerAccounts(app, running);
   registerUsageRoutes(app, { db: running.database.tables(), limits, guards });
+  registerSavedRoutes(app, { db: running.database.tables(), guards });
   registerAuditRoutes(app, { db: running.database.tables(), guards });
   const { masterKeys, keyCache: keys, ingestTokens } = running;
   registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys, keys, ingestTokens, guards });

@@ -19,6 +19,7 @@ import { registerMetricsRoutes } from "../backend/query/prometheus/routes.ts";
 import { createNotificationRoutes } from "../backend/notification/api/routes.ts";
 import { createLog } from "../backend/operations/log.ts";
 import { createOwnMetrics } from "../backend/operations/own-metrics.ts";
+import { registerSavedRoutes } from "../backend/tenants/saved/routes.ts";
 import { registerSsoRoutes } from "../backend/auth/sso/routes.ts";
 import { registerUsageRoutes } from "../backend/tenants/usage/routes.ts";
 import { registerTraceRoutes } from "../backend/query/native/trace-routes.ts";
@@ -42,6 +43,7 @@ async function apiRoutes(): Promise<FastifyInstance> {
   registerLokiPush(app, senders);
   registerRemoteWrite(app, senders);
   registerAccountRoutes(app, parts);
+  registerSavedRoutes(app, parts);
   registerUsageRoutes(app, parts);
   registerAuditRoutes(app, parts);
   registerSsoRoutes(app, { signing: { jwtSecret: Buffer.alloc(32) } } as never);

@@ -459,6 +459,49 @@ export interface ApiResponses {
     readonly key_created_at: string;
     readonly previous_key_expires_at: string;
   };
+  readonly "GET /api/dashboards": readonly {
+    readonly name: string;
+    readonly id: string;
+    readonly created_by: string;
+    readonly created_at: string;
+    readonly updated_by: string;
+    readonly updated_at: string;
+  }[];
+  readonly "POST /api/dashboards": {
+    readonly id: string;
+    readonly name: string;
+  };
+  readonly "GET /api/dashboards/{id}": {
+    readonly name: string;
+    readonly description: string;
+    readonly variables: readonly {
+      readonly name: string;
+      readonly query?: string;
+      readonly label?: string;
+      readonly values?: readonly string[];
+    }[];
+    readonly panels: readonly {
+      readonly title: string;
+      readonly kind: "timeseries" | "stat" | "table" | "list" | "text";
+      readonly source: "metrics" | "logs" | "traces";
+      readonly unit?: "short" | "bytes" | "Bps" | "percentunit" | "percent" | "s" | "ms" | "reqps";
+      readonly width: number;
+      readonly queries: readonly {
+        readonly query: string;
+        readonly legend?: string;
+      }[];
+      readonly text?: string;
+    }[];
+    readonly id: string;
+    readonly created_by: string;
+    readonly created_at: string;
+    readonly updated_by: string;
+    readonly updated_at: string;
+  };
+  readonly "PUT /api/dashboards/{id}": {
+    readonly id: string;
+    readonly name: string;
+  };
   readonly "GET /api/ingest-tokens": readonly {
     readonly id: string;
     readonly name: string;
@@ -635,6 +678,32 @@ export interface ApiResponses {
       readonly signals?: readonly ("metrics" | "logs" | "traces")[];
       readonly log_level?: "debug" | "info" | "warn" | "error";
     };
+  };
+  readonly "GET /api/views": readonly {
+    readonly name: string;
+    readonly address: string;
+    readonly id: string;
+    readonly created_by: string;
+    readonly created_at: string;
+    readonly updated_by: string;
+    readonly updated_at: string;
+  }[];
+  readonly "POST /api/views": {
+    readonly id: string;
+    readonly name: string;
+  };
+  readonly "GET /api/views/{id}": {
+    readonly name: string;
+    readonly address: string;
+    readonly id: string;
+    readonly created_by: string;
+    readonly created_at: string;
+    readonly updated_by: string;
+    readonly updated_at: string;
+  };
+  readonly "PUT /api/views/{id}": {
+    readonly id: string;
+    readonly name: string;
   };
   readonly "GET /openapi.json": Readonly<Record<string, unknown>>;
   readonly "GET /query/jaeger/api/dependencies": {
@@ -1142,6 +1211,50 @@ export interface ApiBodies {
     readonly agent_version: string;
     readonly installation?: string;
   };
+  readonly "POST /api/dashboards": {
+    readonly name: string;
+    readonly description: string;
+    readonly variables: readonly {
+      readonly name: string;
+      readonly query?: string;
+      readonly label?: string;
+      readonly values?: readonly string[];
+    }[];
+    readonly panels: readonly {
+      readonly title: string;
+      readonly kind: "timeseries" | "stat" | "table" | "list" | "text";
+      readonly source: "metrics" | "logs" | "traces";
+      readonly unit?: "short" | "bytes" | "Bps" | "percentunit" | "percent" | "s" | "ms" | "reqps";
+      readonly width: number;
+      readonly queries: readonly {
+        readonly query: string;
+        readonly legend?: string;
+      }[];
+      readonly text?: string;
+    }[];
+  };
+  readonly "PUT /api/dashboards/{id}": {
+    readonly name: string;
+    readonly description: string;
+    readonly variables: readonly {
+      readonly name: string;
+      readonly query?: string;
+      readonly label?: string;
+      readonly values?: readonly string[];
+    }[];
+    readonly panels: readonly {
+      readonly title: string;
+      readonly kind: "timeseries" | "stat" | "table" | "list" | "text";
+      readonly source: "metrics" | "logs" | "traces";
+      readonly unit?: "short" | "bytes" | "Bps" | "percentunit" | "percent" | "s" | "ms" | "reqps";
+      readonly width: number;
+      readonly queries: readonly {
+        readonly query: string;
+        readonly legend?: string;
+      }[];
+      readonly text?: string;
+    }[];
+  };
   readonly "POST /api/ingest-tokens": {
     readonly name: string;
     readonly signals?: readonly ("metrics" | "logs" | "traces")[];
@@ -1206,6 +1319,14 @@ export interface ApiBodies {
     readonly log_paths?: readonly string[];
     readonly signals?: readonly ("metrics" | "logs" | "traces")[];
     readonly log_level?: "debug" | "info" | "warn" | "error";
+  };
+  readonly "POST /api/views": {
+    readonly name: string;
+    readonly address: string;
+  };
+  readonly "PUT /api/views/{id}": {
+    readonly name: string;
+    readonly address: string;
   };
   readonly "POST /heartbeat": {
     readonly node?: string;

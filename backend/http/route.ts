@@ -38,7 +38,7 @@ export interface RouteDeclaration {
   readonly path: string;
   readonly access: Access;
   /** The group in the API description. */
-  readonly tag?: "accounts" | "alerting" | "enrolment" | "ingest" | "ingest tokens" | "jaeger" | "loki" | "metrics";
+  readonly tag?: "accounts" | "alerting" | "enrolment" | "ingest" | "ingest tokens" | "jaeger" | "loki" | "metrics" | "saved";
   /** Missing: the route is not part of the API description. */
   readonly summary?: string;
   readonly description?: string;

@@ -35,3 +35,23 @@ export const MAX_HEARTBEAT_BYTES = 64 * 1024;
 // enrolment/key-cache.ts
 /** Keys of one statement that records first uses, which takes about 10 ms. */
 export const MAX_FIRST_USES = 1000;
+
+// saved/schemas.ts
+/** Dashboards of an organisation. */
+export const MAX_DASHBOARDS = 200;
+/** Saved views of an organisation. */
+export const MAX_VIEWS = 1000;
+/** Panels of a dashboard. */
+export const MAX_DASHBOARD_PANELS = 100;
+/** Variables of a dashboard. */
+export const MAX_DASHBOARD_VARIABLES = 20;
+/** Values that a variable of a dashboard lists. */
+export const MAX_VARIABLE_VALUES = 200;
+/** Queries of a panel. */
+export const MAX_PANEL_QUERIES = 10;
+/** Characters of a query in a dashboard. */
+export const MAX_SAVED_QUERY_LENGTH = 4000;
+/** Characters of a text panel. */
+export const MAX_PANEL_TEXT_LENGTH = 10_000;
+/** Characters of the address of a saved view. */
+export const MAX_ADDRESS_LENGTH = 4000;

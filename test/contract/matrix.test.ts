@@ -12,6 +12,7 @@ import { alertingRows, prometheusRuleRows } from "./matrix/alerting-rows.ts";
 import { authCases } from "./matrix/authentication-cases.ts";
 import { type Row, withId } from "./matrix/case.ts";
 import { ENROLMENT_ROWS } from "./matrix/enrolment-rows.ts";
+import { SAVED_ROWS } from "./matrix/saved-rows.ts";
 import { logsBody, spansBody, TELEMETRY_ROWS } from "./matrix/telemetry-rows.ts";
 import { OTLP_ROWS } from "./matrix/otlp-rows.ts";
 import { ASKED, backend, blue, newCookie, operator, readTokens, red, viewer } from "./matrix/tenants.ts";
@@ -21,6 +22,7 @@ const MATRIX: Row[] = [
   ...OTLP_ROWS,
   ...ENROLMENT_ROWS,
   ...ACCOUNT_ROWS,
+  ...SAVED_ROWS,
   { method: "GET", path: "/openapi.json", auth: "none", cases: () => [{ name: "served", send: (url) => call("GET", url), status: 200 }] },
   ...alertingRows("/alerting"),
   ...prometheusRuleRows("/query/prometheus/api/v1"),

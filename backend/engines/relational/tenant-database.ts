@@ -71,6 +71,7 @@ export const TENANT_TABLES: Readonly<Record<string, Ownership>> = {
   alert_groups: OWN,
   deliveries: OWN,
   notification_turns: OWN,
+  saved_items: OWN,
 };
 
 /** Transactions that it begins are limited in the same way. */

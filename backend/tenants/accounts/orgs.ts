@@ -101,11 +101,17 @@ export interface CountQuery {
   executeTakeFirst(): Promise<{ readonly count: number | string | bigint } | undefined>;
 }
 
-/** Locks the organisation until the transaction ends. Throws `limit_reached` if the limit is reached. */
-export async function requireCapacity<T>(trx: Transaction<T>, orgId: string, rows: string, countQuery: CountQuery): Promise<void> {
+/** Locks the organisation until the transaction ends. Throws `limit_reached` if there are `maxRows` already. */
+export async function requireCapacity<T>(
+  trx: Transaction<T>,
+  orgId: string,
+  rows: string,
+  countQuery: CountQuery,
+  maxRows = MAX_ROWS_PER_ORG,
+): Promise<void> {
   const accounts = tenantDatabase(trx as unknown as Transaction<AccountTables>, orgId);
   await accounts.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
   const counted = await countQuery.executeTakeFirst();
-  if (Number(counted?.count ?? 0) >= MAX_ROWS_PER_ORG)
-    throw new ApiError("limit_reached", `your organisation already has ${MAX_ROWS_PER_ORG} ${rows}, which is the limit: remove some first`);
+  if (Number(counted?.count ?? 0) >= maxRows)
+    throw new ApiError("limit_reached", `your organisation already has ${maxRows} ${rows}, which is the limit: remove some first`);
 }

@@ -21,7 +21,9 @@ export interface Change {
 /** What an organisation has, for a comparison. */
 const LISTS = [
   ...["channels", "routes", "rules", "silences"].map((list) => `/alerting/${list}`),
-  ...["clusters", "ingest-tokens", "install-tokens", "keys", "limits", "read-tokens", "users", "v1/agents"].map((list) => `/api/${list}`),
+  ...["clusters", "dashboards", "ingest-tokens", "install-tokens", "keys", "limits", "read-tokens", "users", "v1/agents", "views"].map(
+    (list) => `/api/${list}`,
+  ),
 ];
 
 /** Resolves to what is wrong: the other organisation's request was not refused, or it changed something, or the owner's is refused too. */
@@ -133,6 +135,10 @@ async function beat({ apiUrl }: Served, path: string, key: string, node: string)
   return await call("POST", `${apiUrl}${path}`, { body, headers: sign(key, "POST", path, Date.now() / 1000) });
 }
 
+const dashboard = (): object => ({ name: name(), description: "", variables: [], panels: [] });
+const view = (): object => ({ name: name(), address: "#/logs" });
+const newDashboard = making("/api/dashboards", dashboard);
+const newView = making("/api/views", view);
 const newChannel = making("/alerting/channels", channel);
 const newIngestToken = making("/api/ingest-tokens", () => ({ name: name() }));
 const newRoute = making("/alerting/routes", route);
@@ -158,6 +164,10 @@ export const CHANGES: readonly Change[] = [
   { route: "DELETE /alerting/silences/{id}", make: newSilence, foreign: 404, owner: 204 },
   { route: "DELETE /api/accounts/{id}", make: newUser, foreign: 403 },
   { route: "DELETE /api/clusters/{id}", make: enrolled(CLUSTERS), foreign: 404, owner: 204 },
+  { route: "DELETE /api/dashboards/{id}", make: newDashboard, foreign: 404, owner: 204 },
+  { route: "PUT /api/dashboards/{id}", make: newDashboard, body: dashboard, foreign: 404, owner: 200 },
+  { route: "DELETE /api/views/{id}", make: newView, foreign: 404, owner: 204 },
+  { route: "PUT /api/views/{id}", make: newView, body: view, foreign: 404, owner: 200 },
   { route: "DELETE /api/ingest-tokens/{id}", make: newIngestToken, foreign: 404, owner: 204 },
   { route: "POST /api/ingest-tokens/{id}/rotate", make: newIngestToken, foreign: 404, owner: 200 },
   { route: "DELETE /api/install-tokens/{id}", make: making("/api/install-tokens", () => ({})), foreign: 404, owner: 204 },
@@ -199,6 +209,8 @@ export const WITHOUT_RESOURCE: readonly string[] = [
   "DELETE /api/auth/session",
   "POST /api/auth/session",
   "POST /api/clusters/rotate-key",
+  "POST /api/dashboards",
+  "POST /api/views",
   "POST /api/ingest-tokens",
   "POST /api/install-tokens",
   "POST /api/keys",

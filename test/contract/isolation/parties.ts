@@ -20,6 +20,8 @@ export interface Party extends Tenant {
   readonly channelId: string;
   readonly ruleId: string;
   readonly silenceId: string;
+  readonly dashboardId: string;
+  readonly viewId: string;
   /** A session of a browser. */
   readonly cookie: string;
   readonly markers: readonly string[];
@@ -58,9 +60,20 @@ async function makeParty(served: Served, operator: string, { word, digit, record
   const { id: readTokenId } = await admin.made("/api/read-tokens", { name: `${word}-token` });
   const { id: ingestTokenId } = await admin.made("/api/ingest-tokens", { name: `${word}-ingest-token` });
   const { id: installTokenId } = await admin.made("/api/install-tokens", {});
+  const saved = await makeSaved(admin, word);
   const alerting = await makeAlerting(admin, word);
   const markers = [word, tenant.orgId, tenant.keyId, traceId, String(limit), ...ids, user_id, readTokenId, ingestTokenId, installTokenId];
-  const party = { ...tenant, ...alerting, word, traceId, records, host, cookie, markers: [...markers, ...Object.values(alerting)] };
+  const party = {
+    ...tenant,
+    ...alerting,
+    ...saved,
+    word,
+    traceId,
+    records,
+    host,
+    cookie,
+    markers: [...markers, ...Object.values(alerting), ...Object.values(saved)],
+  };
   await sendTelemetry(served, party);
   return party;
 }
@@ -83,6 +96,14 @@ async function makeAgents(admin: Admin, word: string) {
     await admin.send("POST", path, beat, sign(key, "POST", path, Date.now() / 1000));
   await admin.send("PUT", `/api/v1/agents/${host.agent_id}/config`, { log_paths: [`/var/log/${word}/*.log`] });
   return { host: { id: host.agent_id, key: host.api_key }, ids: [cluster.cluster_id, host.agent_id] };
+}
+
+async function makeSaved(admin: Admin, word: string) {
+  const panel = { title: word, kind: "stat", source: "metrics", width: 6, queries: [{ query: `${word}_metric` }] };
+  const dashboard = { name: `${word}-dashboard`, description: word, variables: [], panels: [panel] };
+  const { id: dashboardId } = await admin.made("/api/dashboards", dashboard);
+  const { id: viewId } = await admin.made("/api/views", { name: `${word}-view`, address: `#/logs?q=${word}` });
+  return { dashboardId, viewId };
 }
 
 /** A rule that fires soon, and a message about it to an address where nothing listens. */

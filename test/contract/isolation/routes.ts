@@ -45,6 +45,10 @@ const ACCOUNTS: readonly IsolatedRoute[] = [
   refused("/api/orgs", () => "/api/orgs"),
   refused("/api/orgs/{id}/limits", ({ orgId }) => `/api/orgs/${orgId}/limits`),
   shown("/api/audit"),
+  shown("/api/dashboards"),
+  shown("/api/dashboards/{id}", { of: ({ dashboardId }) => `/api/dashboards/${dashboardId}` }),
+  shown("/api/views"),
+  shown("/api/views/{id}", { of: ({ viewId }) => `/api/views/${viewId}` }),
   constant("/api/auth/oidc/callback", { status: 404 }),
   constant("/api/auth/oidc/start", { status: 404 }),
   shown("/api/auth/session", {

@@ -1,0 +1,163 @@
+// Dashboards and saved views: both are named JSON documents of an organisation, which every user reads and administrators change.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Kysely } from "kysely";
+import { audit } from "../../auth/audit-log.ts";
+import { callerOf, type Guards } from "../../auth/request-identity.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { CURSOR_QUERY, type CursorQuery, cutPage, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
+import { addRoutes, type Route } from "../../http/route.ts";
+import { ID_PARAMS, listResponse, NO_CONTENT, objectSchema, readId, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { MAX_DASHBOARDS, MAX_VIEWS } from "../limits.ts";
+import { DASHBOARD, VIEW } from "./schemas.ts";
+import {
+  insertItem,
+  listItems,
+  type Owner,
+  readItem,
+  removeItem,
+  replaceItem,
+  type SavedItemRow,
+  type SavedKind,
+  type SavedTables,
+} from "./table.ts";
+
+export interface SavedRoutesOptions {
+  readonly db: Kysely<SavedTables>;
+  readonly guards: Guards;
+  /** Unix milliseconds. */
+  readonly now?: () => number;
+  readonly pageRows?: number;
+}
+
+interface Resource {
+  readonly kind: SavedKind;
+  readonly path: string;
+  readonly noun: string;
+  readonly body: { readonly properties: Readonly<Record<string, object>> };
+  readonly maxItems: number;
+  /** Fields of the body that its list contains. */
+  readonly listed: readonly string[];
+}
+
+const RESOURCES: readonly Resource[] = [
+  { kind: "dashboard", path: "/api/dashboards", noun: "dashboard", body: DASHBOARD, maxItems: MAX_DASHBOARDS, listed: [] },
+  { kind: "view", path: "/api/views", noun: "saved view", body: VIEW, maxItems: MAX_VIEWS, listed: ["address"] },
+];
+
+type BodyRequest = FastifyRequest<{ Body: { readonly name: string } }>;
+
+const STAMPS = {
+  id: UUID_SCHEMA,
+  created_by: { type: "string", description: "e-mail address" },
+  created_at: TIME_SCHEMA,
+  updated_by: { type: "string", description: "e-mail address" },
+  updated_at: TIME_SCHEMA,
+} as const;
+
+export function registerSavedRoutes(app: FastifyInstance, options: SavedRoutesOptions): void {
+  for (const resource of RESOURCES) addRoutes(app, options.guards, [...readRoutes(resource, options), ...writeRoutes(resource, options)]);
+}
+
+const common = { tag: "saved" } as const;
+
+const ownerOf = (request: FastifyRequest, { kind, maxItems }: Resource): Owner => ({ orgId: callerOf(request).orgId, kind, maxItems });
+
+function readRoutes(resource: Resource, { db, pageRows = PAGE_ROWS }: SavedRoutesOptions): Route[] {
+  const { path, noun, body, listed } = resource;
+  const tenantDb = (request: FastifyRequest) => tenantDatabase(db, callerOf(request).orgId);
+  const listedFields = Object.fromEntries(listed.map((name) => [name, { type: "string" }]));
+  const entry = { name: { type: "string" }, ...listedFields, ...STAMPS };
+  return [
+    {
+      ...common,
+      method: "GET",
+      path,
+      access: "viewer",
+      summary: `The ${noun}s of your organisation, by name`,
+      description: "Pages have 500 entries; the header Link points to the next page.",
+      query: CURSOR_QUERY,
+      response: listResponse(entry),
+      handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
+        const rows = await listItems(tenantDb(request), ownerOf(request, resource), { after: readCursor(request, 2), limit: pageRows + 1 });
+        return cutPage([request, reply], rows, pageRows, (row) => [row.name, row.id]).map(describe);
+      },
+    },
+    {
+      ...common,
+      method: "GET",
+      path: `${path}/:id`,
+      access: "viewer",
+      summary: `A ${noun} of your organisation`,
+      params: ID_PARAMS,
+      response: { 200: objectSchema({ ...body.properties, ...STAMPS }) },
+      handler: async (request) => describe(await readItem(tenantDb(request), ownerOf(request, resource), readId(request, noun))),
+    },
+  ];
+}
+
+function writeRoutes(resource: Resource, { db, now = Date.now }: SavedRoutesOptions): Route[] {
+  const { kind, path, noun, body, maxItems } = resource;
+  const tenantDb = (request: FastifyRequest) => tenantDatabase(db, callerOf(request).orgId);
+  const savedBy = (request: BodyRequest) => {
+    const { name, ...rest } = request.body;
+    return { name, body: JSON.stringify(rest), email: callerOf(request).email, at: new Date(now()) };
+  };
+  return [
+    {
+      ...common,
+      method: "POST",
+      path,
+      access: "admin",
+      errors: ["conflict"],
+      summary: `Save a ${noun}; at most ${maxItems}`,
+      body,
+      response: { 201: objectSchema({ id: UUID_SCHEMA, name: { type: "string" } }) },
+      handler: async (request: BodyRequest, reply: FastifyReply) => {
+        const saved = savedBy(request);
+        const id = await insertItem(tenantDb(request), ownerOf(request, resource), saved);
+        audit(request, `${kind}.create`, { [`${kind}_id`]: id, name: saved.name });
+        return await reply.code(201).send({ id, name: saved.name });
+      },
+    },
+    {
+      ...common,
+      method: "PUT",
+      path: `${path}/:id`,
+      access: "admin",
+      errors: ["conflict"],
+      summary: `Replace a ${noun}`,
+      params: ID_PARAMS,
+      body,
+      response: { 200: objectSchema({ id: UUID_SCHEMA, name: { type: "string" } }) },
+      handler: async (request: BodyRequest) => {
+        const id = readId(request, noun);
+        const saved = savedBy(request);
+        await replaceItem(tenantDb(request), ownerOf(request, resource), id, saved);
+        audit(request, `${kind}.update`, { [`${kind}_id`]: id, name: saved.name });
+        return { id, name: saved.name };
+      },
+    },
+    {
+      ...common,
+      method: "DELETE",
+      path: `${path}/:id`,
+      access: "admin",
+      summary: `Remove a ${noun}`,
+      params: ID_PARAMS,
+      response: NO_CONTENT,
+      handler: async (request, reply) => {
+        const id = readId(request, noun);
+        const name = await removeItem(tenantDb(request), ownerOf(request, resource), id);
+        audit(request, `${kind}.delete`, { [`${kind}_id`]: id, name });
+        return await reply.code(204).send();
+      },
+    },
+  ];
+}
+
+/** An item with the fields of its body. */
+function describe(row: SavedItemRow): Record<string, unknown> {
+  const { id, name, body, created_by, created_at, updated_by, updated_at } = row;
+  const stamps = { created_by, created_at: created_at.toISOString(), updated_by, updated_at: updated_at.toISOString() };
+  return { ...(JSON.parse(body) as object), id, name, ...stamps };
+}

@@ -1,0 +1,108 @@
+// Dashboards and saved views over HTTP, on both engines of the relational store.
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { accountsApp, type AccountsApp, makeOrg, type Org } from "../../../test/fixtures/accounts-app.ts";
+import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
+import { MAX_DASHBOARDS } from "../limits.ts";
+import { registerSavedRoutes } from "./routes.ts";
+
+const PANEL = {
+  title: "<b>up</b>",
+  kind: "timeseries",
+  source: "metrics",
+  unit: "s",
+  width: 6,
+  queries: [{ query: "up", legend: "{{a}}" }],
+};
+const dashboard = (name: string, more: object = {}) => ({
+  name,
+  description: "ä",
+  variables: [{ name: "node", values: ["a"] }],
+  panels: [PANEL],
+  ...more,
+});
+
+describeOnEachStore((store) => {
+  let backend: AccountsApp;
+  let [red, blue]: Org[] = [];
+  beforeAll(async () => {
+    const routes: NonNullable<Parameters<typeof accountsApp>[1]>["routes"] = (app, guards) =>
+      registerSavedRoutes(app, { db: store.database.tables(), guards, pageRows: 2 });
+    backend = await accountsApp(store.database, { routes });
+    [red, blue] = [await makeOrg(backend), await makeOrg(backend)];
+  });
+  afterAll(async () => await backend?.[Symbol.asyncDispose]());
+
+  const call = (method: "GET" | "POST" | "PUT" | "DELETE", path: string, org: Org | undefined, body?: object) =>
+    backend.call(method, path, { bearer: org?.token, body });
+  const save = async (org: Org | undefined, body: object): Promise<string> => {
+    const answer = await call("POST", "/api/dashboards", org, body);
+    expect(answer.statusCode, answer.body).toBe(201);
+    return answer.json().id;
+  };
+
+  test("a dashboard is read as it was saved, with who saved it, and a list has no panels", async () => {
+    const id = await save(red, dashboard("whole"));
+    const read = (await call("GET", `/api/dashboards/${id}`, red)).json();
+    expect(read).toMatchObject({ ...dashboard("whole"), id, created_by: red?.email, updated_by: red?.email });
+    const [listed] = (await call("GET", "/api/dashboards", red)).json();
+    expect(listed).toMatchObject({ id, name: "whole" });
+    expect(listed).not.toHaveProperty("panels");
+    await call("PUT", `/api/dashboards/${id}`, red, dashboard("renamed", { panels: [] }));
+    expect((await call("GET", `/api/dashboards/${id}`, red)).json()).toMatchObject({ name: "renamed", panels: [] });
+    expect((await call("DELETE", `/api/dashboards/${id}`, red)).statusCode).toBe(204);
+    expect((await call("GET", `/api/dashboards/${id}`, red)).statusCode).toBe(404);
+  });
+
+  test("another organisation does not find it by its id, and may use its name", async () => {
+    const id = await save(red, dashboard("shared name"));
+    await save(blue, dashboard("shared name"));
+    for (const [method, body] of [["GET"], ["PUT", dashboard("stolen")], ["DELETE"]] as const)
+      expect((await call(method, `/api/dashboards/${id}`, blue, body)).statusCode).toBe(404);
+    expect((await call("GET", `/api/dashboards/${id}`, red)).json().name).toBe("shared name");
+    expect((await call("GET", "/api/dashboards", blue)).json()).toHaveLength(1);
+  });
+
+  test("a viewer reads and changes nothing", async () => {
+    const viewer = { email: `${randomUUID()}@example.com`, password: randomUUID(), role: "viewer" };
+    expect((await call("POST", "/api/users", red, viewer)).statusCode).toBe(201);
+    const bearer = await backend.login(viewer.email, viewer.password);
+    const id = await save(red, dashboard("for viewers"));
+    const as = async (method: "GET" | "POST" | "PUT" | "DELETE", path: string, body?: object) =>
+      (await backend.call(method, path, { bearer, body })).statusCode;
+    expect(await as("GET", `/api/dashboards/${id}`)).toBe(200);
+    expect(await as("POST", "/api/dashboards", dashboard("x"))).toBe(403);
+    expect(await as("PUT", `/api/dashboards/${id}`, dashboard("x"))).toBe(403);
+    expect(await as("DELETE", `/api/dashboards/${id}`)).toBe(403);
+    expect(await as("POST", "/api/views", { name: "x", address: "#/logs" })).toBe(403);
+  });
+
+  test("a name is used once, and renaming to one that is taken is refused", async () => {
+    const org = await makeOrg(backend);
+    const id = await save(org, dashboard("first"));
+    await save(org, dashboard("second"));
+    expect((await call("POST", "/api/dashboards", org, dashboard("first"))).json()).toMatchObject({ error: "conflict" });
+    expect((await call("PUT", `/api/dashboards/${id}`, org, dashboard("second"))).json()).toMatchObject({ error: "conflict" });
+    // A view is another kind.
+    expect((await call("POST", "/api/views", org, { name: "first", address: "#/logs" })).statusCode).toBe(201);
+  });
+
+  test("a list has pages, and a view in it has its address", async () => {
+    const org = await makeOrg(backend);
+    for (const name of ["a", "b", "c"]) await call("POST", "/api/views", org, { name, address: `#/logs?q=${name}` });
+    const first = await call("GET", "/api/views", org);
+    expect(first.json()).toMatchObject([
+      { name: "a", address: "#/logs?q=a" },
+      { name: "b", address: "#/logs?q=b" },
+    ]);
+    const next = /<([^>]+)>/.exec(String(first.headers["link"]))?.[1] ?? "";
+    expect((await call("GET", next, org)).json()).toMatchObject([{ name: "c" }]);
+  });
+
+  test("an organisation has a limit of dashboards", async () => {
+    const org = await makeOrg(backend);
+    for (let count = 0; count < MAX_DASHBOARDS; count++) await save(org, dashboard(`d${count}`));
+    expect((await call("POST", "/api/dashboards", org, dashboard("one more"))).json()).toMatchObject({ error: "limit_reached" });
+    expect((await call("POST", "/api/dashboards", blue, dashboard("of another"))).statusCode).toBe(201);
+  });
+});

@@ -1,0 +1,136 @@
+// Statements of dashboards and saved views. Invariant: every statement names the organisation, and concurrent inserts cannot exceed the limit
+// of a kind.
+import { randomUUID } from "node:crypto";
+import { type Kysely, sql, type Transaction } from "kysely";
+import { ApiError } from "../../errors.ts";
+import { notFound } from "../../http/schemas.ts";
+import { requireCapacity } from "../accounts/orgs.ts";
+
+export type SavedKind = "dashboard" | "view";
+
+export interface SavedItemRow {
+  id: string;
+  org_id: string;
+  kind: SavedKind;
+  name: string;
+  /** JSON. */
+  body: string;
+  created_by: string;
+  created_at: Date;
+  updated_by: string;
+  updated_at: Date;
+}
+
+export interface SavedTables {
+  saved_items: SavedItemRow;
+}
+
+/** Whose items, and of which kind. */
+export interface Owner {
+  readonly orgId: string;
+  readonly kind: SavedKind;
+  readonly maxItems: number;
+}
+
+/** What a request saves. */
+export interface Saved {
+  readonly name: string;
+  readonly body: string;
+  readonly email: string;
+  readonly at: Date;
+}
+
+const UNIQUE_VIOLATION = "23505";
+
+/** Returns the new id. Throws `conflict` if the name is taken, `limit_reached`. */
+export async function insertItem(db: Kysely<SavedTables>, { orgId, kind, maxItems }: Owner, saved: Saved): Promise<string> {
+  const { name, body, email, at } = saved;
+  const id = randomUUID();
+  const row = { id, org_id: orgId, kind, name, body, created_by: email, created_at: at, updated_by: email, updated_at: at };
+  await withFreeName(kind, name, async () => {
+    await db.transaction().execute(async (trx: Transaction<SavedTables>) => {
+      const count = trx
+        .selectFrom("saved_items")
+        .select((select) => select.fn.countAll().as("count"))
+        .where("org_id", "=", orgId)
+        .where("kind", "=", kind);
+      await requireCapacity(trx, orgId, `${kind}s`, count, maxItems);
+      await trx.insertInto("saved_items").values(row).execute();
+    });
+  });
+  return id;
+}
+
+/** Throws `not_found`, or `conflict` if the name is taken. */
+export async function replaceItem(db: Kysely<SavedTables>, { orgId, kind }: Owner, id: string, saved: Saved): Promise<void> {
+  const { name, body, email, at } = saved;
+  const updated = await withFreeName(
+    kind,
+    name,
+    async () =>
+      await db
+        .updateTable("saved_items")
+        .set({ name, body, updated_by: email, updated_at: at })
+        .where("id", "=", id)
+        .where("org_id", "=", orgId)
+        .where("kind", "=", kind)
+        .returning("id")
+        .executeTakeFirst(),
+  );
+  if (!updated) throw notFound(kind);
+}
+
+/** Throws `not_found`. */
+export async function readItem(db: Kysely<SavedTables>, { orgId, kind }: Owner, id: string): Promise<SavedItemRow> {
+  const row = await db
+    .selectFrom("saved_items")
+    .selectAll()
+    .where("id", "=", id)
+    .where("org_id", "=", orgId)
+    .where("kind", "=", kind)
+    .executeTakeFirst();
+  if (!row) throw notFound(kind);
+  return row;
+}
+
+export interface ItemPage {
+  /** Name and id of the last row of the page before. */
+  readonly after: readonly string[] | undefined;
+  readonly limit: number;
+}
+
+/** By name. The bodies of dashboards are large, so a list of them comes without. */
+export async function listItems(db: Kysely<SavedTables>, { orgId, kind }: Owner, { after, limit }: ItemPage): Promise<SavedItemRow[]> {
+  const body = kind === "view" ? sql<string>`body`.as("body") : sql<string>`'{}'`.as("body");
+  let query = db
+    .selectFrom("saved_items")
+    .select(["id", "org_id", "kind", "name", "created_by", "created_at", "updated_by", "updated_at"])
+    .select(body)
+    .where("org_id", "=", orgId)
+    .where("kind", "=", kind);
+  const [name, id] = after ?? [];
+  if (name !== undefined && id !== undefined) query = query.where(sql<boolean>`(name, id) > (${name}, ${id})`);
+  return await query.orderBy("name").orderBy("id").limit(limit).execute();
+}
+
+/** Returns its name. Throws `not_found`. */
+export async function removeItem(db: Kysely<SavedTables>, { orgId, kind }: Owner, id: string): Promise<string> {
+  const removed = await db
+    .deleteFrom("saved_items")
+    .where("id", "=", id)
+    .where("org_id", "=", orgId)
+    .where("kind", "=", kind)
+    .returning("name")
+    .executeTakeFirst();
+  if (!removed) throw notFound(kind);
+  return removed.name;
+}
+
+async function withFreeName<T>(kind: SavedKind, name: string, write: () => Promise<T>): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error;
+    throw new ApiError("conflict", `name: your organisation already has a ${kind} "${name}"`, { cause: error });
+  }
+}
