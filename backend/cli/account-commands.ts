@@ -68,6 +68,7 @@ function addUsers(program: Command, console: Console): void {
     });
   users
     .command("password <user>")
+    .alias("passwd")
     .description("set a user's password (by e-mail or id); the user's sessions end")
     .action(async (user: string) => {
       const { user_id, email } = await found(console, user);
@@ -99,7 +100,7 @@ function addAccounts(program: Command, console: Console): void {
   const accounts = program.command("accounts").description("accounts of all organisations, by e-mail; needs the role operator");
   const find = async (email: string): Promise<User[]> => await console.client().call("GET", "/api/accounts", { query: { email } });
   accounts
-    .command("find <email>")
+    .command("find <email>", { isDefault: true })
     .description("the organisation of an e-mail address; addresses are unique across organisations")
     .action(async (email: string) => console.print(await find(email), [...USER_COLUMNS, "org_id"]));
   accounts

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { type Change, type Existing, planOf, readSections, type Sections, textOf, yamlOf } from "./alerting-file.ts";
+import { dashboardKind, viewKind } from "./dashboard-kind.ts";
 import { channelKind } from "./channel-kind.ts";
 import { routeKind } from "./routes.ts";
 import { ruleKind } from "./rule.ts";
@@ -119,7 +120,7 @@ describe("what is to be done", () => {
 });
 
 describe("the file that is shown", () => {
-  const kinds = [channelKind, routeKind, ruleKind, silenceKind];
+  const kinds = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind];
   const text = (path: string): string => readFileSync(join(import.meta.dirname, path), "utf8");
   const shown = (where: string): string[] => {
     if (where === "help") return [/\n( {2}channels:\n[^]*?)\nExamples:/.exec(text("apply-commands.ts"))?.[1] ?? ""];

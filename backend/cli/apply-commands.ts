@@ -1,10 +1,11 @@
-// `atherops apply` and `atherops export`: all of an organisation's alerting, from files and back. Invariant: all files are read and all that
+// `atherops apply` and `atherops export`: all of an organisation's alerting, dashboards and saved views, from files and back. Invariant: all files are read and all that
 // can be tried is tried before anything is changed; what one run did not reach, the next one does.
 import type { Command } from "commander";
 import { type Change, type Kind, planOf, readSections, type Sections, textOf, type Thing, yamlOf } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
 import { PassingProblem, Problem, WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";
+import { dashboardKind, viewKind } from "./dashboard-kind.ts";
 import { channelKind } from "./channel-kind.ts";
 import { routeKind } from "./routes.ts";
 import { ruleKind } from "./rule.ts";
@@ -12,7 +13,7 @@ import { silenceKind } from "./silences.ts";
 import { cell, visible } from "./table.ts";
 
 /** In the order in which they need each other. */
-const KINDS: readonly Kind[] = [channelKind, routeKind, ruleKind, silenceKind];
+const KINDS: readonly Kind[] = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind];
 
 const HELP = `
 A file has a list for each kind of thing. What is in no file stays as it is, unless --prune is given; a second run changes nothing.
@@ -45,6 +46,17 @@ A file has a list for each kind of thing. What is in no file stays as it is, unl
     - name: CheckoutErrors
       severity: warning
       logs: {filter: {source: checkout, level: error}, window: 5m, by: [node], operator: ">", threshold: 20}
+  dashboards:
+    - name: Checkout
+      variables: [{name: node, query: group by (node) (up), label: node}]
+      panels:
+        - title: Errors
+          kind: timeseries              # or stat, table, list, text
+          source: logs                  # or metrics (PromQL), traces (attributes)
+          width: 6                      # of 12 columns
+          queries: [{query: 'source:checkout level:error'}]
+  views:
+    - {name: Errors of checkout, address: '#/logs?q=source:checkout+level:error'}
 
 Examples:
   atherops export > alerting.yaml                  what there is now
@@ -70,7 +82,7 @@ export function addApplyCommands(program: Command, console: Console): void {
     .action(async (options: ApplyOptions) => await apply(console, options));
   program
     .command("export")
-    .description("print your organisation's alerting as YAML for apply")
+    .description("print your organisation's alerting, dashboards and saved views as YAML for apply")
     .argument("[sections...]", `of ${sections.join(", ")}; default all`)
     .addHelpText("after", "\nExamples:\n  atherops export > alerting.yaml\n  atherops export rules | less")
     .action(async (wanted: string[]) => await exportAll(console, wanted));

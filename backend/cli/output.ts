@@ -3,13 +3,16 @@ import type { Command } from "commander";
 import { Missing } from "./cli-error.ts";
 import { Client } from "./client.ts";
 import type { World } from "./settings.ts";
-import { harmlessJson, table, type Row } from "./table.ts";
+import { csvColumns, csvLine, documentText, type Output } from "./formats.ts";
+import { table, type Row } from "./table.ts";
 
 const DEFAULT_COLUMNS = 100;
 
 export interface GlobalOptions {
   url?: string;
   json?: boolean;
+  output?: Output;
+  profile?: string;
   allowPlainHttp?: boolean;
 }
 
@@ -17,38 +20,54 @@ export interface GlobalOptions {
 export interface Console {
   readonly world: World;
   client(): Client;
-  /** Rows as a table, or as one JSON array with --json. */
+  /** Rows as a table, or in the format of --output. */
   print(rows: readonly Row[], columns: readonly string[]): void;
-  /** One object a line, as JSON. */
+  /** One object after the other, for output of any length: lines of JSON or CSV, or documents of YAML. */
   lines(rows: readonly object[]): void;
   /** A result that another program may take: plain on stdout, with its explanation on stderr; or the object with --json. */
   result(plain: string, explanation: string, object: Row): void;
   note(text: string): void;
+  /** Output is for programs, whatever its format: `print`, `lines` and `result` write it. */
   readonly json: boolean;
 }
 
 export function consoleOf(world: World, options: () => GlobalOptions): Console {
   const line = (text: string) => void world.stdout.write(`${text}\n`);
+  const output = (): Output => options().output ?? (options().json ? "json" : "table");
+  let columnsOfLines: readonly string[] | undefined;
+  const csv = (rows: readonly Row[], columns: readonly string[], hasHead: boolean) => {
+    if (hasHead) line(csvLine(columns));
+    for (const row of rows) line(csvLine(columns.map((name) => row[name])));
+  };
   return {
     world,
     client: () => new Client(world, options()),
     get json() {
-      return options().json ?? false;
+      return output() !== "table";
     },
-    print: (rows, columns) => line(options().json ? jsonOf(rows) : rows.length > 0 ? table(rows, columns) : "none"),
-    lines: (rows) => {
-      for (const row of rows) line(jsonOf(row));
+    print: (rows, columns) => {
+      const format = output();
+      if (format === "csv") csv(rows, rows.length > 0 ? csvColumns(rows) : columns, true);
+      else if (format === "table") line(rows.length > 0 ? table(rows, columns) : "none");
+      else line(documentText(format, rows));
+    },
+    lines: (objects) => {
+      const format = output();
+      const rows = objects as readonly Row[];
+      if (format === "csv") {
+        const isFirst = columnsOfLines === undefined;
+        columnsOfLines ??= csvColumns(rows);
+        csv(rows, columnsOfLines, isFirst);
+      } else for (const row of rows) line(format === "yaml" ? `---\n${documentText(format, row)}` : documentText("json", row));
     },
     result: (plain, explanation, object) => {
-      if (!options().json) world.stderr.write(`${explanation}\n`);
-      line(options().json ? jsonOf(object) : plain);
+      const format = output();
+      if (format === "table") world.stderr.write(`${explanation}\n`);
+      if (format === "csv") csv([object], csvColumns([object]), true);
+      else line(format === "table" ? plain : documentText(format, object));
     },
     note: (text) => void world.stderr.write(`${text}\n`),
   };
-}
-
-function jsonOf(value: object): string {
-  return harmlessJson(JSON.stringify(value));
 }
 
 /** Of the terminal, or as many as a page takes. */

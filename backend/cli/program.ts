@@ -1,11 +1,13 @@
 // The admin client `atherops`: its commands, its help, its exit codes (0 done, 1 failed, 2 wrong usage). Invariant: it talks to
 // the backend's HTTP API only; results go to stdout, everything else to stderr.
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, Option } from "commander";
 import { formatDuration } from "../../common/duration.ts";
 import packageFile from "./package.json" with { type: "json" };
 import { addAccountCommands } from "./account-commands.ts";
 import { addApplyCommands } from "./apply-commands.ts";
 import { type Console, consoleOf, type GlobalOptions } from "./output.ts";
+import { addCompletion } from "./completion.ts";
+import { OUTPUTS } from "./formats.ts";
 import { addEnrolmentCommands } from "./enrolment-commands.ts";
 import { addFleetCommand } from "./fleet-command.ts";
 import { addNotificationCommands } from "./notification-commands.ts";
@@ -16,8 +18,10 @@ import { addRuleCommands } from "./rule-commands.ts";
 import { asTyped, Interrupted, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
 import { addLogCommands } from "./log-commands.ts";
 import { addMetricsCommand } from "./metrics-command.ts";
+import { addSavedCommands } from "./saved-commands.ts";
 import { addServiceCommands } from "./service-commands.ts";
 import { addTraceCommands } from "./trace-commands.ts";
+import { addProfiles, sessionFileOf } from "./profiles.ts";
 import { loginBySso } from "./sso-login.ts";
 import type { World } from "./settings.ts";
 
@@ -25,6 +29,7 @@ const EXAMPLES = `
 Examples:
   atherops login --url https://telemetry.example.com --email me@example.com
   atherops login --sso                            with your identity provider, in a browser
+  atherops --profile staging login --url https://staging.example.com   a second session; --profile staging uses it
   atherops tokens create --ttl 1h                 an install token, for one cluster or host
   atherops clusters                               which clusters are online, with their nodes
   atherops fleet --problems                       agents that are offline, outdated or in trouble
@@ -44,7 +49,7 @@ Examples:
   atherops read-tokens create grafana             a token for Grafana, and its data source settings
 
 The password comes from a prompt, from a pipe or from the file that ATHEROPS_PASSWORD_FILE names, never from an argument.
-Other variables: ATHEROPS_URL, XDG_CONFIG_HOME, NODE_EXTRA_CA_CERTS (a private CA).
+Other variables: ATHEROPS_URL, ATHEROPS_PROFILE, XDG_CONFIG_HOME, NODE_EXTRA_CA_CERTS (a private CA).
 
 Exit codes: 0 success; 2 wrong usage, including a value that the backend refuses; 1 any other failure, such as an expired session,
 an unknown name, a file or the network.`;
@@ -76,7 +81,9 @@ function buildProgram(world: World): Command {
     .description("Administers an AtherOps backend over its HTTP API, and reads metrics, logs and traces.")
     .version(packageFile.version)
     .option("--url <address>", "the backend; default: ATHEROPS_URL, then that of the last login, then http://127.0.0.1:8080")
-    .option("--json", "JSON instead of a table: an array, or one object per line for logs and traces")
+    .addOption(new Option("-o, --output <format>", "format of the result").choices(OUTPUTS).conflicts(["json"]))
+    .option("--json", "the same as --output json: an array, or one object per line for logs and traces")
+    .option("--profile <name>", "one of several sessions, for several backends or users; default: ATHEROPS_PROFILE")
     .option("--allow-plain-http", "send the session over http to another machine")
     .addHelpText("after", EXAMPLES)
     .showHelpAfterError("(add --help for the list)")
@@ -84,7 +91,14 @@ function buildProgram(world: World): Command {
     .configureOutput({ writeOut: (text) => world.stdout.write(text), writeErr: (text) => world.stderr.write(text) })
     .exitOverride();
   const console = consoleOf(world, () => program.opts<GlobalOptions>());
+  const { profile: defaultProfile, sessionFile } = world.settings;
+  program.hook("preAction", () => {
+    const profile = program.opts<GlobalOptions>().profile ?? defaultProfile;
+    world.settings = { ...world.settings, sessionFile: sessionFileOf(sessionFile, profile) };
+  });
   addLogin(program, console);
+  addProfiles(program, console, sessionFile);
+  addCompletion(program, console);
   addAccountCommands(program, console);
   addEnrolmentCommands(program, console);
   addFleetCommand(program, console);
@@ -97,6 +111,7 @@ function buildProgram(world: World): Command {
   addServiceCommands(program, console);
   addRuleCommands(program, console);
   addNotificationCommands(program, console);
+  addSavedCommands(program, console);
   addApplyCommands(program, console);
   for (const command of descendants(program)) {
     command.exitOverride().copyInheritedSettings(program).hook("preSubcommand", refuseUnknown);

@@ -2,6 +2,7 @@
 //
 //   ATHEROPS_URL            the backend, e.g. https://telemetry.example.com; default: where the last login went
 //   ATHEROPS_PASSWORD_FILE  reads the password from this file; an expired session then logs in again by itself
+//   ATHEROPS_PROFILE        the name of one of several sessions
 //   XDG_CONFIG_HOME         the session is kept in $XDG_CONFIG_HOME/atherops/session.json (default ~/.config), mode 0600
 //   NODE_EXTRA_CA_CERTS     a private CA's certificate (read by Node.js)
 import { homedir } from "node:os";
@@ -10,6 +11,8 @@ import { join } from "node:path";
 export interface ClientSettings {
   readonly url: string | undefined;
   readonly passwordFile: string | undefined;
+  /** The session of this name; undefined: the one without a name. */
+  readonly profile?: string | undefined;
   readonly sessionFile: string;
 }
 
@@ -18,6 +21,7 @@ export function readClientSettings(env: NodeJS.ProcessEnv = process.env): Client
   return {
     url: env["ATHEROPS_URL"] || undefined,
     passwordFile: env["ATHEROPS_PASSWORD_FILE"] || undefined,
+    profile: env["ATHEROPS_PROFILE"] || undefined,
     sessionFile: join(config, "atherops", "session.json"),
   };
 }

@@ -1,5 +1,6 @@
 // `atherops traces` lists spans, `atherops traces search` lists traces, `atherops trace ID` shows one trace as a waterfall.
 import { type Command, Option } from "commander";
+import { durationMs } from "../../common/duration.ts";
 import type { Page } from "./client.ts";
 import { WrongUsage } from "./cli-error.ts";
 import { columnsOf, type Console } from "./output.ts";
@@ -12,7 +13,9 @@ const SPAN_COLUMNS = ["Timestamp", "Service", "Operation", "DurationMs", "Status
 const TRACE_COLUMNS = ["start", "duration_ms", "spans", "errors", "root_service", "root_operation", "trace_id"];
 
 export function addTraceCommands(program: Command, console: Console): void {
-  const traces = withRange(program.command("traces").description("the newest spans of your organisation, oldest first"))
+  const traces = withRange(
+    program.command("traces").description("the newest spans of your organisation, oldest first; `traces search` lists whole traces"),
+  )
     .option("--service <name>", "service.name of the sender")
     .option("--error", "only spans with an error")
     .option("--trace-id <hex>", "all spans of one trace")
@@ -53,15 +56,17 @@ function addSearch(traces: Command, console: Console): void {
       [],
     )
     .addOption(new Option("--order <order>", "what is first").choices(["time", "duration", "errors", "spans"]))
-    .option("--min-ms <milliseconds>", "minimum duration of the trace")
-    .option("--max-ms <milliseconds>", "maximum duration of the trace")
+    .option("--min <duration>", "minimum duration of the trace, such as 500ms or 2s")
+    .option("--max <duration>", "maximum duration of the trace")
+    .addOption(new Option("--min-ms <milliseconds>", "the same in milliseconds").hideHelp().conflicts(["min"]))
+    .addOption(new Option("--max-ms <milliseconds>", "the same in milliseconds").hideHelp().conflicts(["max"]))
     .addOption(new Option("--since <duration>", "how far back, such as 15m, 24h, 7d (default 1h)").conflicts(["start"]))
     .option("--start <time>", "RFC 3339, instead of --since")
     .option("--end <time>", "RFC 3339 (default now)")
     .addOption(new Option("--limit <traces>", "how many of the newest").default("100", "100"))
     .addHelpText(
       "after",
-      "\nExamples:\n  atherops traces search --service checkout --min-ms 500 --since 24h\n  atherops traces search --error --label http.route=/pay\n  atherops traces search --order duration --where 'http.response.status_code>=500'",
+      "\nExamples:\n  atherops traces search --service checkout --min 500ms --since 24h\n  atherops traces search --error --label http.route=/pay\n  atherops traces search --order duration --where 'http.response.status_code>=500'",
     )
     // commander gives an option that both have to the command above.
     .action(async (_options: object, command: Command) => search(console, command.optsWithGlobals<SearchOptions>()));
@@ -85,6 +90,8 @@ interface SearchOptions {
   label: string[];
   where: string[];
   order?: string;
+  min?: string;
+  max?: string;
   minMs?: string;
   maxMs?: string;
   since?: string;
@@ -104,8 +111,8 @@ async function search(console: Console, options: SearchOptions): Promise<void> {
     service,
     operation,
     error: error ? "true" : undefined,
-    min_duration_ms: minMs,
-    max_duration_ms: maxMs,
+    min_duration_ms: minMs ?? milliseconds("min", options.min),
+    max_duration_ms: maxMs ?? milliseconds("max", options.max),
     where: options.where,
     order: options.order,
     start: options.start ?? sinceStart(options.since),
@@ -120,6 +127,12 @@ async function search(console: Console, options: SearchOptions): Promise<void> {
   }
   if (console.json) console.lines(rows);
   else if (rows.length > 0) console.print(rows, TRACE_COLUMNS);
+}
+
+function milliseconds(option: string, text: string | undefined): string | undefined {
+  const ms = text === undefined ? undefined : durationMs(text);
+  if (text !== undefined && ms === undefined) throw new WrongUsage(`--${option} ${text}: write it as 500ms, 2s or 1m`);
+  return ms?.toString();
 }
 
 async function showTrace(console: Console, id: string, limit: number): Promise<void> {
