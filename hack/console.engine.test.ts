@@ -24,7 +24,8 @@ beforeAll(() => {
   tree = mkdtempSync(join(tmpdir(), "atherops-console-"));
   mkdirSync(join(tree, "hack"));
   for (const file of ["console.mjs", "lock.mjs"]) copyFileSync(join(ROOT, "hack", file), join(tree, "hack", file));
-  for (const folder of ["backend/console", "backend/client"]) cpSync(join(ROOT, folder), join(tree, folder), { recursive: true });
+  for (const folder of ["backend/console", "backend/client", "docs/dashboards"])
+    cpSync(join(ROOT, folder), join(tree, folder), { recursive: true });
   mkdirSync(join(tree, "backend/http"));
   symlinkSync(join(ROOT, "node_modules"), join(tree, "node_modules"));
 });

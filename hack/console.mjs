@@ -15,6 +15,8 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SOURCES = join(ROOT, "backend", "console");
 /** What the console shares with the CLI. */
 const CLIENT = join(ROOT, "backend", "client");
+/** Dashboards that the console shows. */
+const DASHBOARDS = join(ROOT, "docs", "dashboards");
 const TARGET = join(ROOT, "backend", "http", "console");
 /** In the same folder, so that it takes its place by a rename. */
 const DRAFT = `${TARGET}.draft`;
@@ -57,8 +59,13 @@ function isBuiltOf(origin) {
 
 function originOf() {
   const hash = createHash("sha256").update(readFileSync(fileURLToPath(import.meta.url)));
-  for (const folder of [SOURCES, CLIENT])
-    for (const path of sourcesIn(folder)) hash.update(path.slice(folder.length)).update(readFileSync(path));
+  const dashboards = sourcesIn(DASHBOARDS).filter((path) => path.endsWith(".json"));
+  for (const [folder, paths] of [
+    [SOURCES, sourcesIn(SOURCES)],
+    [CLIENT, sourcesIn(CLIENT)],
+    [DASHBOARDS, dashboards],
+  ])
+    for (const path of paths) hash.update(path.slice(folder.length)).update(readFileSync(path));
   return hash.digest("hex");
 }
 

@@ -115,3 +115,16 @@ function preciseMs(timestamp: string): { whole: number; part: number } {
   const part = Number(`0.${digits.slice(3) || "0"}`);
   return { whole: Date.parse(timestamp.replace(/(\.\d{3})\d+/, "$1")), part };
 }
+
+/** How long a span worked itself: its time without the time in which at least one of its children ran. Children of one span may overlap. */
+export function selfMs<S extends TimedSpan>({ startMs, endMs, children }: Node<S>): number {
+  let [covered, until] = [0, startMs];
+  // Children are in the order of their starts.
+  for (const child of children) {
+    const from = Math.max(child.startMs, until);
+    const to = Math.min(child.endMs, endMs);
+    if (to > from) covered += to - from;
+    until = Math.max(until, to);
+  }
+  return Math.max(0, endMs - startMs - covered);
+}

@@ -10,7 +10,7 @@ import { Help, Navigation } from "./navigation.tsx";
 import { Problem } from "./parts/common.tsx";
 import { Boundary, lazy } from "./parts/screens.tsx";
 import { hasEnded } from "./state/ended.ts";
-import { isHelpOpen, listenToKeys } from "./state/keys.ts";
+import { isHelpOpen, isPaletteOpen, isViewsOpen, listenToKeys } from "./state/keys.ts";
 import { address, go, route } from "./state/route.ts";
 import { pageTitle } from "./state/screens.ts";
 import { findSession, logInByLink, problem, user } from "./state/session.ts";
@@ -18,12 +18,16 @@ import { findSession, logInByLink, problem, user } from "./state/session.ts";
 const Administration = lazy(async () => (await import("./administration/screen.tsx")).Administration);
 const Alerts = lazy(async () => (await import("./alerts/screen.tsx")).Alerts);
 const AddCluster = lazy(async () => (await import("./fleet/add.tsx")).AddCluster);
+const Dashboards = lazy(async () => (await import("./dashboards/screen.tsx")).Dashboards);
+const EntityScreen = lazy(async () => (await import("./entities/screen.tsx")).EntityScreen);
 const Fleet = lazy(async () => (await import("./fleet/screen.tsx")).Fleet);
 const Logs = lazy(async () => (await import("./logs/screen.tsx")).Logs);
 const Metrics = lazy(async () => (await import("./metrics/screen.tsx")).Metrics);
 const Trace = lazy(async () => (await import("./traces/trace.tsx")).Trace);
 const Overview = lazy(async () => (await import("./overview/screen.tsx")).Overview);
+const Palette = lazy(async () => (await import("./palette.tsx")).Palette);
 const Services = lazy(async () => (await import("./services/screen.tsx")).Services);
+const Views = lazy(async () => (await import("./parts/views.tsx")).Views);
 const Traces = lazy(async () => (await import("./traces/screen.tsx")).Traces);
 
 function Console() {
@@ -43,6 +47,8 @@ function Console() {
         </Boundary>
       </main>
       {isHelpOpen.value && <Help />}
+      {isPaletteOpen.value && <Palette />}
+      {isViewsOpen.value && <Views onClose={() => (isViewsOpen.value = false)} />}
       {hasEnded.value && <LoginDialog />}
     </>
   );
@@ -57,6 +63,10 @@ function Screen() {
       return <Services />;
     case "fleet":
       return <Fleet />;
+    case "entity":
+      return <EntityScreen />;
+    case "dashboards":
+      return <Dashboards />;
     case "add":
       return <AddCluster />;
     case "logs":

@@ -1,7 +1,7 @@
 // The header of every screen: links to the screens, the user and the organisation, and the choices of time zone and colours; and the dialog
 // that lists the keys. The screens themselves are listed in state/screens.ts.
 import { signal } from "@preact/signals";
-import { isHelpOpen } from "./state/keys.ts";
+import { isHelpOpen, isPaletteOpen, isViewsOpen } from "./state/keys.ts";
 import { address, route } from "./state/route.ts";
 import { screenNamed, SCREENS } from "./state/screens.ts";
 import { utc } from "./state/time.ts";
@@ -29,6 +29,12 @@ export function Navigation() {
       </a>
       <ScreenLinks />
       <div class="who">
+        <button type="button" class="small" title="Ctrl-K" onClick={() => (isPaletteOpen.value = true)}>
+          Go to …
+        </button>
+        <button type="button" class="small" title="Saved views" onClick={() => (isViewsOpen.value = true)}>
+          Views
+        </button>
         <TimeZoneButton />
         <ColourChoice />
         <span class="quiet org" title={user.value?.email}>
@@ -86,6 +92,7 @@ function ColourChoice() {
 
 const HELP = [
   [`g, then ${IN_NAVIGATION.map(({ key }) => key).join(" ")}`, `to ${IN_NAVIGATION.map(({ title }) => title.toLowerCase()).join(", ")}`],
+  ["Ctrl-K", "command palette: search screens, services, hosts, pods, dashboards, saved views"],
   ["/", "into the query"],
   ["j k", "next and previous row"],
   ["Enter", "open the row"],

@@ -8,6 +8,8 @@ type Key = ApiResponses["GET /api/keys"][number];
 
 type InstallToken = ApiResponses["GET /api/install-tokens"][number];
 
+type IngestToken = ApiResponses["GET /api/ingest-tokens"][number];
+
 type ReadToken = ApiResponses["GET /api/read-tokens"][number];
 
 const NAME = { name: "name", label: "Name" };
@@ -17,6 +19,7 @@ export function Credentials() {
   return (
     <>
       <ReadTokens />
+      <IngestTokens />
       <Keys />
       <Things<InstallToken>
         title="Install tokens"
@@ -31,6 +34,51 @@ export function Credentials() {
       />
     </>
   );
+}
+
+function IngestTokens() {
+  return (
+    <Things<IngestToken>
+      title="Ingest tokens, for OpenTelemetry SDKs and collectors"
+      path="/api/ingest-tokens"
+      idOf={(row) => row.id}
+      columns={[
+        { name: "name", of: (row) => row.name },
+        { name: "may send", of: (row) => row.signals.join(", ") },
+        { name: "from", of: (row) => row.networks.join(", ") || "anywhere" },
+        { name: "made by", of: (row) => row.created_by },
+        { name: "last used", of: (row) => momentOr(row.last_used_at) },
+        { name: "expires", of: (row) => (row.expires_at ? moment(row.expires_at) : "never") },
+      ]}
+      removal={(row) => `Whatever sends with ${row.name} is refused within 5 seconds.`}
+      making={{
+        label: "Make ingest token",
+        fields: [
+          NAME,
+          { name: "signals", label: "May send", choices: ["all signals", "metrics", "logs", "traces"] },
+          { name: "ttl", label: "Good for", choices: ["90d", "30d", "24h", "1y", "ever"] },
+        ],
+        bodyOf: ({ name, signals, ttl }) => ({
+          name,
+          ...(signals !== "all signals" && { signals: [signals] }),
+          ...(ttl !== "ever" && { ttl }),
+        }),
+        secret: {
+          name: "token",
+          label: "The token, shown this once",
+          more: (token) => <Command label="Environment of a program with an OpenTelemetry SDK" text={sdkEnvironment(token)} />,
+        },
+      }}
+    />
+  );
+}
+
+function sdkEnvironment(token: string): string {
+  return [
+    `OTEL_EXPORTER_OTLP_ENDPOINT=${location.origin}`,
+    "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+    `OTEL_EXPORTER_OTLP_HEADERS="x-api-key=${token}"`,
+  ].join("\n");
 }
 
 function Keys() {

@@ -1,8 +1,10 @@
 // Fleet: clusters with their nodes, and hosts; silent ones first.
 import { useSignal } from "@preact/signals";
 import { useLoaded } from "../state/loaded.ts";
-import { address } from "../state/route.ts";
+import { address, choose, route } from "../state/route.ts";
 import { ago, moment } from "../state/time.ts";
+import { entityAddress } from "../entities/entity.ts";
+import { Members as KubernetesMembers } from "../entities/members.tsx";
 import { type Cluster, type Collector, type Host, isOld, readFleet } from "./members.ts";
 import { ThisMachine } from "./this-machine.tsx";
 import { Problem, Status, Table } from "../parts/common.tsx";
@@ -11,6 +13,12 @@ import { mayWrite } from "../state/session.ts";
 
 const EVERY_MS = 10_000;
 const SHOWN_NODES = 200;
+const VIEWS = [
+  ["agents", "Agents"],
+  ["namespace", "Namespaces"],
+  ["workload", "Workloads"],
+  ["pod", "Pods"],
+] as const;
 
 interface NodeRow {
   readonly name: string;
@@ -30,6 +38,7 @@ export function Fleet() {
   );
   const { clusters = [], hosts = [], atMs = 0 } = found.value.value ?? {};
   const nodes = clusters.flatMap((cluster) => cluster.nodes);
+  const view = VIEWS.find(([name]) => name === route.value.query.get("view"))?.[0] ?? "agents";
   return (
     <section class="screen fleet" aria-labelledby="title">
       <div class="bar">
@@ -47,12 +56,28 @@ export function Fleet() {
         )}
       </div>
       <ThisMachine onReady={found.reload} />
-      <Status of={found} empty={clusters.length + hosts.length === 0 && <Nothing />}>
-        {clusters.map((cluster) => (
-          <ClusterCard cluster={cluster} atMs={atMs} key={cluster.cluster_id} />
+      <div role="group" aria-label="Views" class="tabs">
+        {VIEWS.map(([name, label]) => (
+          <button
+            type="button"
+            key={name}
+            aria-pressed={name === view}
+            onClick={() => choose({ view: name === "agents" ? undefined : name })}
+          >
+            {label}
+          </button>
         ))}
-        {hosts.length > 0 && <Hosts hosts={hosts} atMs={atMs} />}
-      </Status>
+      </div>
+      {view === "agents" ? (
+        <Status of={found} empty={clusters.length + hosts.length === 0 && <Nothing />}>
+          {clusters.map((cluster) => (
+            <ClusterCard cluster={cluster} atMs={atMs} key={cluster.cluster_id} />
+          ))}
+          {hosts.length > 0 && <Hosts hosts={hosts} atMs={atMs} />}
+        </Status>
+      ) : (
+        <KubernetesMembers kind={view} range={{}} asked="" key={view} />
+      )}
     </section>
   );
 }
@@ -105,7 +130,10 @@ function ClusterCard({ cluster, atMs }: { cluster: Cluster; atMs: number }) {
     <article class="card">
       <header>
         <h2>
-          <Dot isOn={cluster.online} /> <bdi>{visible(cluster.name)}</bdi>
+          <Dot isOn={cluster.online} />{" "}
+          <a href={entityAddress({ kind: "cluster", name: cluster.name })}>
+            <bdi>{visible(cluster.name)}</bdi>
+          </a>
         </h2>
         <span>last heartbeat {ago(cluster.last_heartbeat, atMs)}</span>
         <KeyAge at={cluster.key_created_at} atMs={atMs} />
@@ -121,7 +149,7 @@ function ClusterCard({ cluster, atMs }: { cluster: Cluster; atMs: number }) {
           onInput={(event) => (filter.value = event.currentTarget.value)}
         />
       )}
-      <Members title={`Nodes of ${cluster.name}`} members={shown.slice(0, SHOWN_NODES)} atMs={atMs} />
+      <Members cluster={cluster.name} members={shown.slice(0, SHOWN_NODES)} atMs={atMs} />
       {shown.length > SHOWN_NODES && <p class="quiet">{shown.length - SHOWN_NODES} more; the field above finds them by name.</p>}
     </article>
   );
@@ -138,7 +166,7 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
           <tr key={host.agent_id}>
             <th scope="row">
               <Dot isOn={host.online} />{" "}
-              <a href={address("logs", { q: `host_id:${host.agent_id}` })}>
+              <a href={entityAddress({ kind: "host", name: host.hostname, hostId: host.agent_id })}>
                 <bdi>{visible(host.hostname)}</bdi>
               </a>
             </th>
@@ -160,15 +188,15 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
   );
 }
 
-function Members({ title, members, atMs }: { title: string; members: readonly NodeRow[]; atMs: number }) {
+function Members({ cluster, members, atMs }: { cluster: string; members: readonly NodeRow[]; atMs: number }) {
   if (members.length === 0) return null;
   return (
-    <Table title={title} heads={["node", "last heartbeat", "version", "collector"]}>
+    <Table title={`Nodes of ${visible(cluster)}`} heads={["node", "last heartbeat", "version", "collector"]}>
       {members.map(({ name, online, version, lastHeartbeat, collector }) => (
         <tr key={name}>
           <th scope="row">
             <Dot isOn={online} />{" "}
-            <a href={address("logs", { q: `node:${name}` })}>
+            <a href={entityAddress({ kind: "node", name, cluster })}>
               <bdi>{visible(name)}</bdi>
             </a>
           </th>

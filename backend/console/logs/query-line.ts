@@ -49,6 +49,13 @@ export function withTerm(line: string, term: Term): string {
   return [...kept, written(term)].join(" ");
 }
 
+/** The line with one more condition, as it is typed. */
+export function withCondition(line: string, condition: string): string {
+  const pieces = piecesOf(line);
+  if (pieces.includes(condition)) return line;
+  return pieces.includes("OR") ? `(${line.trim()}) ${condition}` : [...pieces, condition].join(" ");
+}
+
 export function hasTerm(line: string, term: Term): boolean {
   return piecesOf(line).includes(written(term));
 }

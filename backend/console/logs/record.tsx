@@ -9,6 +9,8 @@ import { FieldText, Message } from "./message.tsx";
 import { written, type Term } from "./query-line.ts";
 import { recordAddress } from "./record-address.ts";
 import type { LogRow } from "./rows.ts";
+import { entitiesNamed } from "../entities/entity.ts";
+import { EntityLink, ServiceLink } from "../entities/link.tsx";
 import { Copy, Foreign } from "../parts/common.tsx";
 
 const AROUND_MS = 5 * 60_000;
@@ -59,6 +61,7 @@ function Fields({ row, onFilter }: { row: LogRow; onFilter: (term: Term) => void
   const labels = Object.entries(row.labels)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, value]) => [`label.${name}`, value] as const);
+  const entities = entitiesNamed(row.labels, row);
   return (
     <table class="fields">
       <caption class="unseen">Fields</caption>
@@ -70,6 +73,7 @@ function Fields({ row, onFilter }: { row: LogRow; onFilter: (term: Term) => void
             </th>
             <td>
               <FieldText text={value} most={10_000} />
+              {name === "source" ? <ServiceLink service={value} /> : <EntityLink entity={entities.get(name.replace(/^label\./, ""))} />}
             </td>
             <td class="actions">
               <button

@@ -12,7 +12,8 @@ import { address, choose, route } from "../state/route.ts";
 import { currentRange, rangeQuery } from "../state/time.ts";
 import { Fields } from "./fields.tsx";
 import { Histogram, type Bucket } from "./histogram.tsx";
-import { hasTerm, type Term, withoutTerm, withTerm } from "./query-line.ts";
+import { Patterns } from "./patterns.tsx";
+import { hasTerm, type Term, withCondition, withoutTerm, withTerm } from "./query-line.ts";
 import { QueryField } from "./query-field.tsx";
 import { Record } from "./record.tsx";
 import { findRecord, recordAddress } from "./record-address.ts";
@@ -44,6 +45,7 @@ export function Logs() {
   const toggleColumn = (name: string): void =>
     choose({ column: columns.includes(name) ? columns.filter((other) => other !== name) : [...columns, name].slice(0, MOST_COLUMNS) });
   const hasFields = (query.get("fields") ?? (matchMedia("(min-width: 1000px)").matches ? "1" : "0")) === "1";
+  const hasPatterns = query.get("view") === "patterns" && !isLive;
   return (
     <section class="screen logs" aria-labelledby="title">
       <div class="bar">
@@ -55,12 +57,7 @@ export function Logs() {
           onLine={(q) => (q === line ? again.value++ : choose({ q: q || undefined, record: undefined }))}
         />
         <TimePicker onNow={() => again.value++} />
-        <button type="button" aria-pressed={isLive} onClick={() => choose({ live: isLive ? undefined : "1", record: undefined })}>
-          Live tail
-        </button>
-        <button type="button" aria-pressed={hasFields} onClick={() => choose({ fields: hasFields ? "0" : "1" })}>
-          Fields
-        </button>
+        <Views isLive={isLive} hasFields={hasFields} hasPatterns={hasPatterns} />
         <Download name="logs" read={async () => await downloaded(question)} />
         {line !== "" && <a href={address("alerts", { rule: "new", logs: line })}>alert on this</a>}
       </div>
@@ -70,10 +67,38 @@ export function Logs() {
         {hasFields && !isLive && !store.error.value && (
           <Fields asked={asked} question={question} columns={columns} onTerm={filter} onColumn={toggleColumn} />
         )}
-        <LogTable store={store} chosen={chosen} columns={columns} onChoose={setChosen} onColumn={toggleColumn} />
+        {hasPatterns ? (
+          <Patterns
+            asked={asked}
+            question={question}
+            onCondition={(condition) => choose({ q: withCondition(line, condition), view: undefined, record: undefined })}
+          />
+        ) : (
+          <LogTable store={store} chosen={chosen} columns={columns} onChoose={setChosen} onColumn={toggleColumn} />
+        )}
         {chosen && <Record row={chosen} onFilter={filter} onClose={() => setChosen(undefined)} />}
       </div>
     </section>
+  );
+}
+
+function Views({ isLive, hasFields, hasPatterns }: { isLive: boolean; hasFields: boolean; hasPatterns: boolean }) {
+  return (
+    <>
+      <button type="button" aria-pressed={isLive} onClick={() => choose({ live: isLive ? undefined : "1", record: undefined })}>
+        Live tail
+      </button>
+      <button type="button" aria-pressed={hasFields} onClick={() => choose({ fields: hasFields ? "0" : "1" })}>
+        Fields
+      </button>
+      <button
+        type="button"
+        aria-pressed={hasPatterns}
+        onClick={() => choose({ view: hasPatterns ? undefined : "patterns", live: undefined })}
+      >
+        Patterns
+      </button>
+    </>
   );
 }
 

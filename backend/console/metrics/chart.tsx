@@ -1,8 +1,8 @@
-// A chart of series over time (uPlot). Dragging over it shows that stretch alone.
+// A chart of series over time (uPlot). Dragging over it shows that time range alone; a click on a name of the legend shows that series alone.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { shortNumber } from "../parts/text.ts";
 import { clock, day, moment, showRange, utc } from "../state/time.ts";
+import { formatValue, type Unit } from "./unit.ts";
 
 export interface Series {
   readonly name: string;
@@ -14,62 +14,59 @@ export interface Series {
 
 const COLOURS = 8;
 const HEIGHT_PX = 320;
+/** Between two labels of the time axis: as wide as the longest, `11-25 14:03`. */
+const LABEL_PX = 90;
+const LEGEND_LENGTH = 100;
 
-export function Chart({
-  series,
-  fromS,
-  toS,
-  threshold,
-  heightPx = HEIGHT_PX,
-}: {
-  series: readonly Series[];
-  fromS: number;
-  toS: number;
-  threshold?: number | undefined;
-  heightPx?: number;
-}) {
+export interface ChartProps {
+  readonly series: readonly Series[];
+  readonly fromS: number;
+  readonly toS: number;
+  readonly threshold?: number | undefined;
+  readonly heightPx?: number;
+  readonly unit?: Unit | undefined;
+}
+
+export function Chart({ series, fromS, toS, threshold, heightPx = HEIGHT_PX, unit }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const element = place.current;
     if (!element) return undefined;
-    const plot = new uPlot({ ...options(element, series, fromS, toS, threshold), height: heightPx }, dataOf(series), element);
+    const plot = new uPlot({ ...options(element, { series, fromS, toS, threshold, unit }), height: heightPx }, dataOf(series), element);
     const watcher = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: heightPx }));
     watcher.observe(element);
     return () => {
       watcher.disconnect();
       plot.destroy();
     };
-  }, [series, fromS, toS, utc.value, threshold]);
+  }, [series, fromS, toS, utc.value, threshold, unit]);
   return <div class="chart" ref={place} role="img" aria-label={`${series.length} series over time; the table below has their values`} />;
 }
 
-function options(
-  element: HTMLElement,
-  series: readonly Series[],
-  fromS: number,
-  toS: number,
-  threshold: number | undefined,
-): uPlot.Options {
+function options(element: HTMLElement, { series, fromS, toS, threshold, unit }: ChartProps): uPlot.Options {
   const colour = colourOf(element);
   const axis = { stroke: colour("--text"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } };
   return {
     width: element.clientWidth,
     height: HEIGHT_PX,
     // Many series have no room for a legend each; the table below the chart names all.
-    legend: { show: series.length <= COLOURS },
+    legend: { show: series.length <= COLOURS, isolate: true },
     tzDate: (ts) => (utc.peek() ? uPlot.tzDate(new Date(ts * 1000), "Etc/UTC") : new Date(ts * 1000)),
     scales: { x: { min: fromS, max: toS } },
     cursor: { drag: { setScale: false, x: true, y: false } },
     axes: [
-      { ...axis, values: (_plot, splits) => splits.map(timeOf(fromS, toS)) },
-      { ...axis, size: 70, values: (_plot, splits) => splits.map(shortNumber) },
+      { ...axis, space: LABEL_PX, values: (_plot, splits) => splits.map(timeOf(fromS, toS)) },
+      { ...axis, size: 70, values: (_plot, splits) => splits.map((value) => formatValue(value, unit)) },
     ],
     series: [
       { value: (_plot, at) => (at === null ? "–" : moment(at * 1000)) },
       ...series.map(({ short: label }, at) => ({
-        label: label.slice(0, 100),
+        label: label.length > LEGEND_LENGTH ? `${label.slice(0, LEGEND_LENGTH)}…` : label,
+        value: (_plot: uPlot, value: number | null) => (value === null ? "–" : formatValue(value, unit)),
         stroke: colour(`--colour-${at % COLOURS}`),
         width: 1.5,
+        // A dashed line shows the equal one below it.
+        ...(isRepeated(series, at) && { dash: [6, 6] }),
         points: { show: false },
         spanGaps: false,
       })),
@@ -84,6 +81,18 @@ function options(
       draw: threshold === undefined ? [] : [(plot) => drawLine(plot, threshold, colour("--error"))],
     },
   };
+}
+
+/** The class of style.css with the colour of a series. */
+export function colourClass(at: number): string {
+  return `colour-${at % COLOURS}`;
+}
+
+/** Whether an earlier series has the same values; of many series the chart is not read line by line. */
+function isRepeated(series: readonly Series[], at: number): boolean {
+  if (series.length > COLOURS) return false;
+  const values = (points: Series["points"] = []): string => points.map(([, value]) => value).join();
+  return series.slice(0, at).some(({ points }) => values(points) === values(series[at]?.points));
 }
 
 /** A custom property as a canvas takes it: of this scheme, in numbers. */

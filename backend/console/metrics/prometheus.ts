@@ -7,7 +7,12 @@ export const PROMETHEUS = "/query/prometheus/api/v1";
 const POINTS = 240;
 const LEAST_STEP_S = 5;
 
-type Labels = Readonly<Record<string, string>>;
+export type Labels = Readonly<Record<string, string>>;
+
+/** With its labels, for legends. */
+export interface LabelledSeries extends Series {
+  readonly labels: Labels;
+}
 
 interface Answer<T> {
   readonly data: T;
@@ -32,7 +37,7 @@ export function stepOf({ fromMs, toMs }: Range): number {
   return Math.max(LEAST_STEP_S, Math.ceil((toMs - fromMs) / 1000 / POINTS));
 }
 
-export async function queryRange(query: string, range: Range, signal: AbortSignal): Promise<Series[]> {
+export async function queryRange(query: string, range: Range, signal: AbortSignal): Promise<LabelledSeries[]> {
   const step = stepOf(range);
   // On multiples of the step: the same range asked again is drawn from the same points.
   const [start, end] = [Math.floor(range.fromMs / 1000 / step) * step, Math.ceil(range.toMs / 1000 / step) * step];
@@ -46,6 +51,7 @@ export async function queryRange(query: string, range: Range, signal: AbortSigna
   const apart = toldApart(data.result.map(({ metric }) => metric));
   return data.result.map(({ metric, values }, at) => ({
     name: seriesName(metric),
+    labels: metric,
     short: apart[at] ?? "",
     points: values.map(([at, value]) => [at, Number(value)] as const),
   }));
@@ -81,9 +87,9 @@ export function toldApart(all: readonly Labels[]): string[] {
   });
 }
 
-/** `up{job="a"}`, as it is written in PromQL. */
+/** `up{job="a"}`, as it is written in PromQL. Without `org_id`, which is the same in every series that somebody may read. */
 export function seriesName(metric: Labels): string {
-  const { __name__: name = "", ...labels } = metric;
+  const { __name__: name = "", org_id: _org, ...labels } = metric;
   const inside = Object.entries(labels).map(([label, value]) => `${label}=${JSON.stringify(value)}`);
   return inside.length > 0 || !name ? `${name}{${inside.join(", ")}}` : name;
 }

@@ -5,11 +5,12 @@ import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { useLoaded, type Loaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { currentRange } from "../state/time.ts";
-import { Chart, type Series } from "./chart.tsx";
+import { Chart, colourClass, type Series } from "./chart.tsx";
 import { queryInstant, queryRange, seriesName, type Instant } from "./prometheus.ts";
 import { PromqlField } from "./promql-field.tsx";
+import { formatValue, type Unit, unitOfQuery } from "./unit.ts";
 import { Problem, Status, Table } from "../parts/common.tsx";
-import { shortNumber, visible } from "../parts/text.ts";
+import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 
 const MOST_DRAWN = 50;
@@ -89,36 +90,47 @@ function Graph({ query, question }: { query: string; question: string }) {
     return { range, series: await queryRange(query, range, signal) };
   });
   const { range, series } = found.value.value ?? {};
+  const unit = unitOfQuery(query);
   return (
     <Status of={found} empty={series?.length === 0 && "No series match in this range."}>
       {range && series && series.length > 0 && (
         <>
-          <Chart series={series.slice(0, MOST_DRAWN)} fromS={range.fromMs / 1000} toS={range.toMs / 1000} />
+          <Chart series={series.slice(0, MOST_DRAWN)} fromS={range.fromMs / 1000} toS={range.toMs / 1000} unit={unit} />
           {series.length > MOST_DRAWN && (
             <p class="quiet">
               The first {MOST_DRAWN} of {series.length} series are drawn; <code>topk(10, …)</code> chooses.
             </p>
           )}
-          <Last series={series} />
+          <Last series={series} unit={unit} />
         </>
       )}
     </Status>
   );
 }
 
-function Last({ series }: { series: readonly Series[] }) {
+function Last({ series, unit }: { series: readonly Series[]; unit: Unit | undefined }) {
   return (
     <Table title="Series and their last values" heads={["series", "last", "least", "most"]}>
-      {series.slice(0, MOST_ROWS).map(({ name, points }) => {
+      {series.slice(0, MOST_ROWS).map(({ name, points }, at) => {
         const values = points.map(([, value]) => value).filter(Number.isFinite);
         return (
           <tr key={name}>
             <td>
-              <bdi>{visible(name)}</bdi>
+              {at < MOST_DRAWN && <span class={`swatch ${colourClass(at)}`} />} <bdi>{visible(name)}</bdi>
             </td>
-            <td class="number">{shortNumber(values.at(-1) ?? Number.NaN)}</td>
-            <td class="number">{shortNumber(values.reduce((a, b) => Math.min(a, b), Infinity))}</td>
-            <td class="number">{shortNumber(values.reduce((a, b) => Math.max(a, b), -Infinity))}</td>
+            <td class="number">{formatValue(values.at(-1) ?? Number.NaN, unit)}</td>
+            <td class="number">
+              {formatValue(
+                values.reduce((a, b) => Math.min(a, b), Infinity),
+                unit,
+              )}
+            </td>
+            <td class="number">
+              {formatValue(
+                values.reduce((a, b) => Math.max(a, b), -Infinity),
+                unit,
+              )}
+            </td>
           </tr>
         );
       })}

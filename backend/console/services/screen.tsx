@@ -7,13 +7,16 @@ import { lazy } from "../parts/screens.tsx";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { address, route } from "../state/route.ts";
+import { address, choose, route } from "../state/route.ts";
 import { currentRange, rangeQuery, span } from "../state/time.ts";
 import { written } from "../logs/query-line.ts";
 import { type Operation, type Point, rateText, servicesBetween, shareText, worstFirst } from "./service.ts";
 import { ServiceTable } from "./table.tsx";
+import type { MapRange } from "./map.tsx";
+import { RunsOn } from "./runs-on.tsx";
 
 const Chart = lazy(async () => (await import("../metrics/chart.tsx")).Chart);
+const ServiceMap = lazy(async () => (await import("./map.tsx")).ServiceMap);
 
 export function Services() {
   const { id, query } = route.value;
@@ -21,21 +24,39 @@ export function Services() {
   useRefresh(() => again.value++);
   const asked = `${query.get("from")} ${query.get("to")} ${again.value}`;
   const range = { from: query.get("from") ?? undefined, to: query.get("to") ?? undefined };
+  const isMap = query.get("view") === "map";
   return (
     <section class="screen services" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">{id ? <bdi>{visible(id)}</bdi> : "Services"}</h1>
         <TimePicker onNow={() => again.value++} />
-        {id && <ServiceLinks service={id} range={range} />}
+        {id ? <ServiceLinks service={id} range={range} /> : <Views isMap={isMap} />}
       </div>
-      {id ? <OneService service={id} asked={asked} range={range} key={id} /> : <AllServices asked={asked} range={range} />}
+      {id ? (
+        <OneService service={id} asked={asked} range={range} key={id} />
+      ) : isMap ? (
+        <ServiceMap asked={asked} range={range} />
+      ) : (
+        <AllServices asked={asked} range={range} />
+      )}
     </section>
   );
 }
 
-type RangeAddress = { readonly from: string | undefined; readonly to: string | undefined };
+function Views({ isMap }: { isMap: boolean }) {
+  return (
+    <div role="group" aria-label="Shown as" class="tabs">
+      <button type="button" aria-pressed={!isMap} onClick={() => choose({ view: undefined })}>
+        list
+      </button>
+      <button type="button" aria-pressed={isMap} onClick={() => choose({ view: "map" })}>
+        map
+      </button>
+    </div>
+  );
+}
 
-function AllServices({ asked, range }: { asked: string; range: RangeAddress }) {
+function AllServices({ asked, range }: { asked: string; range: MapRange }) {
   const found = useLoaded(asked, async (signal) => {
     const { fromMs, toMs } = currentRange();
     const [now, before] = await Promise.all([servicesBetween(fromMs, toMs, signal), servicesBetween(2 * fromMs - toMs, fromMs, signal)]);
@@ -59,7 +80,7 @@ function AllServices({ asked, range }: { asked: string; range: RangeAddress }) {
   );
 }
 
-function ServiceLinks({ service, range }: { service: string; range: RangeAddress }) {
+function ServiceLinks({ service, range }: { service: string; range: MapRange }) {
   return (
     <>
       <a href={address("traces", { service, ...range })}>traces</a>
@@ -70,7 +91,7 @@ function ServiceLinks({ service, range }: { service: string; range: RangeAddress
   );
 }
 
-function OneService({ service, asked, range }: { service: string; asked: string; range: RangeAddress }) {
+function OneService({ service, asked, range }: { service: string; asked: string; range: MapRange }) {
   const path = `/query/services/${encodeURIComponent(service)}`;
   const found = useLoaded(`${service} ${asked}`, async (signal) => {
     const { fromMs, toMs } = currentRange();
@@ -87,6 +108,7 @@ function OneService({ service, asked, range }: { service: string; asked: string;
     <Status of={found} empty={isEmpty && "No calls in this range."}>
       {shown && !isEmpty && (
         <>
+          <RunsOn service={service} asked={asked} range={range} />
           <div class="charts">
             <Figure title="Calls per second" shown={shown} lines={[["rate", ({ rate }) => rate]]} />
             <Figure title="Errors, share" shown={shown} lines={[["errors", ({ error_ratio: ratio }) => ratio]]} />
@@ -101,6 +123,7 @@ function OneService({ service, asked, range }: { service: string; asked: string;
             />
           </div>
           <Operations service={service} operations={shown.operations} range={range} />
+          <ServiceMap asked={asked} range={range} service={service} />
         </>
       )}
     </Status>
@@ -127,7 +150,7 @@ function Figure({ title, shown: { points, fromS, toS }, lines }: FigureProps) {
   );
 }
 
-function Operations({ service, operations, range }: { service: string; operations: readonly Operation[]; range: RangeAddress }) {
+function Operations({ service, operations, range }: { service: string; operations: readonly Operation[]; range: MapRange }) {
   return (
     <Table title="Operations" heads={["operation", "kind", "rate", "errors", "p50", "p95", "p99"]}>
       {operations.map(({ operation, kind, rate, error_ratio: errors, p50_ms: p50, p95_ms: p95, p99_ms: p99 }) => (

@@ -1,11 +1,13 @@
-// Keys of the whole console: `/` to the query line, `g` and a letter to a screen, `?` for help. Invariant: keys typed into a field, and keys
-// pressed with Ctrl, Alt or Meta, are left alone.
+// Keys of the whole console: `/` to the query line, `g` and a letter to a screen, `?` for help. Invariant: except for Ctrl-K and Cmd-K,
+// which open the command palette, no key is taken from a field, nor one that is held with Ctrl, Alt or Meta.
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
 import { address, go } from "./route.ts";
 import { SCREENS } from "./screens.ts";
 
 export const isHelpOpen = signal(false);
+export const isPaletteOpen = signal(false);
+export const isViewsOpen = signal(false);
 
 type Handler = (event: KeyboardEvent) => void;
 const own = new Map<string, Handler>();
@@ -34,6 +36,11 @@ export function stepKeys(list: { count: () => number; at: () => number; choose: 
 
 export function listenToKeys(): void {
   document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      isPaletteOpen.value = true;
+      return;
+    }
     if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented || isTyping(event)) return;
     const screen = afterG ? SCREENS.find(({ key }) => key === event.key) : undefined;
     afterG = event.key === "g" && !afterG;

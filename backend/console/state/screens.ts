@@ -19,15 +19,17 @@ export const SCREENS: readonly Screen[] = [
   { name: "services", title: "Services", key: "v", keepsRange: true },
   { name: "fleet", title: "Fleet", key: "f" },
   { name: "add", title: "Add a cluster or host", parent: "fleet" },
+  { name: "entity", title: "Infrastructure", parent: "fleet" },
   { name: "logs", title: "Logs", key: "l", keepsRange: true },
   { name: "traces", title: "Traces", key: "t", keepsRange: true },
   { name: "metrics", title: "Metrics", key: "m", keepsRange: true },
+  { name: "dashboards", title: "Dashboards", key: "d", keepsRange: true },
   { name: "alerts", title: "Alerts", key: "a" },
   { name: "settings", title: "Settings", key: "s" },
 ];
 
 /** Parameters that describe a screen best. */
-const IN_TITLE = ["q", "service", "operation", "attributes", "view", "part"] as const;
+const IN_TITLE = ["kind", "q", "service", "operation", "attributes", "view", "part"] as const;
 const MAX_DETAILS_CHARS = 80;
 
 export function screenNamed(name: string): Screen | undefined {

@@ -10,8 +10,13 @@ import { address, choose, go, route } from "../state/route.ts";
 import { searchParameters } from "./search.ts";
 import { around, currentRange, moment, rangeQuery, span } from "../state/time.ts";
 import { Problem } from "../parts/common.tsx";
+import { lazy } from "../parts/screens.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call, type Page, page, wordsOf } from "../state/api.ts";
+
+const Facets = lazy(async () => (await import("./analysis.tsx")).Facets);
+const Heatmap = lazy(async () => (await import("./analysis.tsx")).Heatmap);
+const Differences = lazy(async () => (await import("./analysis.tsx")).Differences);
 
 type Service = ApiResponses["GET /query/services"][number];
 
@@ -26,6 +31,12 @@ export function Traces() {
   useRefresh(() => again.value++);
   const isSlowestFirst = query.get("sort") === "slowest";
   const pages = useFoundTraces(`${query}#${again.value}`, query, isSlowestFirst);
+  const [hasFacets, hasDifferences] = [query.get("facets") === "1", query.get("differences") === "1"];
+  const parameters = [...parametersOf(query), ...rangeQuery(currentRange())];
+  const analysis = {
+    question: `${JSON.stringify(parametersOf(query))} ${query.get("from")} ${query.get("to")} ${again.value}`,
+    parameters,
+  };
   return (
     <section class="screen traces" aria-labelledby="title">
       <div class="bar">
@@ -35,10 +46,25 @@ export function Traces() {
         <button type="button" aria-pressed={isSlowestFirst} onClick={() => choose({ sort: isSlowestFirst ? undefined : "slowest" })}>
           Slowest first
         </button>
+        <Toggle name="facets" label="Facets" isOn={hasFacets} />
+        <Toggle name="heatmap" label="Heatmap" isOn={query.get("heatmap") === "1"} />
+        <Toggle name="differences" label="Differences" isOn={hasDifferences} />
       </div>
       <Problem words={pages.error} retry={() => again.value++} />
-      <FoundTraces {...pages} />
+      {query.get("heatmap") === "1" && <Heatmap {...analysis} />}
+      <div class={`split ${hasFacets ? "with-fields" : ""}`}>
+        {hasFacets && <Facets {...analysis} />}
+        {hasDifferences ? <Differences {...analysis} /> : <FoundTraces {...pages} />}
+      </div>
     </section>
+  );
+}
+
+function Toggle({ name, label, isOn }: { name: string; label: string; isOn: boolean }) {
+  return (
+    <button type="button" aria-pressed={isOn} onClick={() => choose({ [name]: isOn ? undefined : "1" })}>
+      {label}
+    </button>
   );
 }
 

@@ -13,6 +13,14 @@ export function writtenAttribute(key: string, value: string): string | undefined
   return `${key}=${/^\S+$/.test(value) ? value : `"${value}"`}`;
 }
 
+/** A filter with one more equality, in place of another one for the same key; undefined if it cannot be typed. */
+export function withAttribute(text: string, key: string, value: string): string | undefined {
+  const added = writtenAttribute(key, value);
+  if (added === undefined) return undefined;
+  const kept = [...text.matchAll(COMPARISON)].map(([comparison]) => comparison).filter((comparison) => !comparison.startsWith(`${key}=`));
+  return [...kept, added].join(" ");
+}
+
 /** Parameters of GET /query/traces/search from those of the address. */
 export function searchParameters(query: URLSearchParams): [string, string][] {
   const named = (parameter: string, name: string): [string, string][] => {

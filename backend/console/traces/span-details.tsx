@@ -4,7 +4,9 @@ import { FieldText } from "../logs/message.tsx";
 import { writtenAttribute } from "./search.ts";
 import { address, route } from "../state/route.ts";
 import { around, moment, span as duration } from "../state/time.ts";
-import type { Node, Tree } from "../../client/trace-tree.ts";
+import { entitiesNamed } from "../entities/entity.ts";
+import { EntityLink, ServiceLink } from "../entities/link.tsx";
+import { type Node, selfMs, type Tree } from "../../client/trace-tree.ts";
 import { Foreign } from "../parts/common.tsx";
 
 const MOST_EVENTS = 200;
@@ -28,6 +30,7 @@ export function SpanDetails({ node, tree, onClose }: { node: Node; tree: Tree; o
           ["kind", span.Kind.toLowerCase()],
           ["start", `${moment(span.Timestamp)} (+${duration(node.startMs)})`],
           ["duration", duration(span.DurationMs)],
+          ["self time", duration(selfMs(node))],
           ["status", `${span.StatusCode.toLowerCase()} ${span.StatusMessage}`],
           ["critical path", node.isCritical ? "yes" : "no"],
           ["scope", `${span.Scope.Name} ${span.Scope.Version}`.trim()],
@@ -98,6 +101,7 @@ interface PairsProps {
 
 function Pairs({ title, pairs, isSearchable = false }: PairsProps) {
   const shown = pairs.filter(([, value]) => value !== "");
+  const entities = entitiesNamed(isSearchable ? Object.fromEntries(pairs) : {});
   if (shown.length === 0) return null;
   return (
     <table class="fields">
@@ -111,6 +115,7 @@ function Pairs({ title, pairs, isSearchable = false }: PairsProps) {
             <td>
               <FieldText text={value} most={10_000} />
               {isSearchable && <SearchLink name={name} value={value} />}
+              {isSearchable ? <EntityLink entity={entities.get(name)} /> : name === "service" && <ServiceLink service={value} />}
             </td>
           </tr>
         ))}

@@ -8,10 +8,13 @@ import { around, moment, span as duration } from "../state/time.ts";
 import { TraceLogs } from "./trace-logs.tsx";
 import { SpanDetails } from "./span-details.tsx";
 import { buildTree, type Node, type Span, type Tree } from "../../client/trace-tree.ts";
-import { Waterfall } from "./waterfall.tsx";
+import { coloursOf, Waterfall } from "./waterfall.tsx";
+import { lazy } from "../parts/screens.tsx";
 import { Copy, Status } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { wholeList } from "../state/api.ts";
+
+const FlameGraph = lazy(async () => (await import("./flame-graph.tsx")).FlameGraph);
 
 const MOST_PAGES = 10;
 
@@ -29,9 +32,12 @@ export function Trace({ id }: { id: string }) {
 function Shown({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) {
   const collapsed = useSignal<ReadonlySet<Node>>(new Set());
   const chosenId = route.value.query.get("span");
-  const rows = useMemo(() => shownRows(tree, collapsed.value), [tree, collapsed.value]);
+  const isFlame = route.value.query.get("view") === "flame";
+  const searched = useSignal("");
+  const colours = useMemo(() => coloursOf(tree), [tree]);
+  const rows = useMemo(() => matching(shownRows(tree, collapsed.value), searched.value), [tree, collapsed.value, searched.value]);
   const at = rows.findIndex(({ span }) => span.SpanID === chosenId);
-  const chosen = rows[at];
+  const chosen = rows[at] ?? (isFlame ? tree.all.find(({ span }) => span.SpanID === chosenId) : undefined);
   const toggle = (node: Node): void => {
     const next = new Set(collapsed.value);
     if (!next.delete(node)) next.add(node);
@@ -45,8 +51,31 @@ function Shown({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) 
   return (
     <>
       <Head id={id} tree={tree} isCut={isCut} />
+      <div class="bar">
+        <div role="group" aria-label="Shown as" class="tabs">
+          <button type="button" aria-pressed={!isFlame} onClick={() => choose({ view: undefined })}>
+            waterfall
+          </button>
+          <button type="button" aria-pressed={isFlame} onClick={() => choose({ view: "flame" })}>
+            flame graph and self time
+          </button>
+        </div>
+        {!isFlame && (
+          <input
+            type="search"
+            aria-label="Spans with this in their service, operation or attributes"
+            placeholder="search spans"
+            data-query
+            onInput={(event) => (searched.value = event.currentTarget.value)}
+          />
+        )}
+      </div>
       <div class={`split ${chosen ? "with-side" : ""}`}>
-        <Waterfall tree={tree} rows={rows} at={at} collapsed={collapsed.value} onChoose={show} onToggle={toggle} />
+        {isFlame ? (
+          <FlameGraph tree={tree} colours={colours} chosenId={chosenId ?? undefined} />
+        ) : (
+          <Waterfall tree={tree} rows={rows} at={at} collapsed={collapsed.value} onChoose={show} onToggle={toggle} />
+        )}
         {chosen && <SpanDetails node={chosen} tree={tree} onClose={() => show(undefined)} />}
       </div>
       <TraceLogs id={id} startMs={tree.startMs} durationMs={tree.durationMs} spanId={chosen?.span.SpanID} />
@@ -78,6 +107,17 @@ function Head({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) {
 
 function show(node: Node | undefined): void {
   choose({ span: node?.span.SpanID }, { replace: true });
+}
+
+/** Rows with a text in their service, operation or attributes. */
+function matching(rows: Node[], text: string): Node[] {
+  const wanted = text.trim().toLowerCase();
+  if (wanted === "") return rows;
+  const has = (value: string): boolean => value.toLowerCase().includes(wanted);
+  return rows.filter(
+    ({ span }) =>
+      has(span.Service) || has(span.Operation) || Object.entries(span.Attributes).some(([key, value]) => has(key) || has(value)),
+  );
 }
 
 /** Without what is below a collapsed span. */

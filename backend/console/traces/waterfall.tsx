@@ -112,6 +112,6 @@ function labelPosition(left: number, width: number): Record<string, string> {
 }
 
 /** Service → colour, in the order in which they come in. */
-function coloursOf({ all }: Tree): ReadonlyMap<string, number> {
+export function coloursOf({ all }: Tree): ReadonlyMap<string, number> {
   return new Map([...new Set(all.map(({ span }) => span.Service))].map((service, at) => [service, at % COLOURS]));
 }

@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { filled, legendOf, variablesIn } from "./dashboard.ts";
+
+test.each([
+  ['up{node="$node"}', { node: "a" }, 'up{node="a"}'],
+  ['up{node="${node}",c="[[c]]"}', { node: "a", c: "b" }, 'up{node="a",c="b"}'],
+  ['up{node=~"$node"}', { node: "a.b" }, 'up{node=~"a\\\\.b"}'],
+  ['up{node=~"$node-.+"}', { node: "a|b" }, 'up{node=~"a\\\\|b-.+"}'],
+  ['up{node="$node"}', { node: 'x"} or secret{a="' }, 'up{node="x\\"} or secret{a=\\""}'],
+  ["topk($n, up)", { n: "5" }, "topk(5, up)"],
+  ["topk($n, up)", { n: "5, up) or (up" }, "topk($n, up)"],
+  ['up{node="$other"}', { node: "a" }, 'up{node="$other"}'],
+  ['node:"$node"', { node: "a b" }, 'node:"a b"'],
+])("%s with %j is %s", (query, chosen, expected) => {
+  expect(filled(query, chosen)).toBe(expected);
+});
+
+test("a value that looks like a variable is not filled in again", () => {
+  expect(filled('a{b="$x",c="$y"}', { x: "$y", y: "1" })).toBe('a{b="$y",c="1"}');
+});
+
+test("the variables of a query are found in every way in which they are written", () => {
+  expect(variablesIn('a{b="$x",c="${y:regex}",d="[[z]]"}')).toEqual(["x", "y", "z"]);
+});
+
+test("a legend takes the values of labels, and nothing where there is none", () => {
+  expect(legendOf("{{pod}} {{ container }} used", { pod: "p", container: "c" })).toBe("p c used");
+  expect(legendOf("{{missing}} used", {})).toBe("used");
+});

@@ -1,0 +1,85 @@
+// What a dashboard is: panels with queries of metrics, logs or traces, and variables that the queries contain. The backend stores it as it is
+// here (docs/console.md).
+import type { Unit } from "../metrics/unit.ts";
+
+export const PANEL_KINDS = ["timeseries", "stat", "table", "list", "text"] as const;
+export type PanelKind = (typeof PANEL_KINDS)[number];
+export const SOURCES = ["metrics", "logs", "traces"] as const;
+export type Source = (typeof SOURCES)[number];
+
+export interface PanelQuery {
+  /** PromQL, a log query, or comparisons with attributes of spans, as `source` of the panel says. */
+  readonly query: string;
+  /** Name of a series, with `{{label}}` for the value of a label. */
+  readonly legend?: string;
+}
+
+export interface Panel {
+  readonly title: string;
+  readonly kind: PanelKind;
+  readonly source: Source;
+  readonly unit?: Unit;
+  /** Of 12 columns. */
+  readonly width: number;
+  readonly queries: readonly PanelQuery[];
+  /** Of a text panel. */
+  readonly text?: string;
+}
+
+/** A choice of the reader: one of `values`, or of the values that `label` has in the series of `query`. */
+export interface Variable {
+  readonly name: string;
+  readonly query?: string;
+  readonly label?: string;
+  readonly values?: readonly string[];
+}
+
+export interface Dashboard {
+  readonly name: string;
+  readonly description: string;
+  readonly variables: readonly Variable[];
+  readonly panels: readonly Panel[];
+}
+
+export type Chosen = Readonly<Record<string, string>>;
+
+/** `$name`, `${name}`, `${name:regex}` and `[[name]]`. */
+const VARIABLE = /\$\{(\w+)(?::\w+)?\}|\$(\w+)|\[\[(\w+)\]\]/g;
+
+/** Names of the variables that a query contains. */
+export function variablesIn(query: string): string[] {
+  return [...query.matchAll(VARIABLE)].map(([, braced, plain, bracketed]) => braced ?? plain ?? bracketed ?? "");
+}
+
+/**
+ * A query with the values of its variables. A value inside a string stays one: its quotes are escaped, and its regular expression if it is
+ * compared by `=~`. Outside of a string only a word or a number is filled in.
+ */
+export function filled(query: string, chosen: Chosen): string {
+  return query.replace(VARIABLE, (written: string, ...groups: unknown[]) => {
+    const [braced, plain, bracketed, offset] = groups as [string?, string?, string?, number?];
+    const value = chosen[braced ?? plain ?? bracketed ?? ""];
+    if (value === undefined) return written;
+    const before = openString(query.slice(0, offset));
+    if (before === undefined) return /^[\w.:]+$/.test(value) ? value : written;
+    const text = /[=!]~\s*$/.test(before) ? value.replaceAll(/[$()*+.?[\\\]^{|}]/g, "\\$&") : value;
+    return text.replaceAll(/["'\\`\n]/g, (char) => (char === "\n" ? "\\n" : `\\${char}`));
+  });
+}
+
+/** What is before the quote of a string that is open at the end; undefined outside of strings. */
+function openString(text: string): string | undefined {
+  let start = -1;
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at] ?? "";
+    if (start >= 0 && char === "\\") at++;
+    else if (start >= 0 && char === text[start]) start = -1;
+    else if (start < 0 && `"'\``.includes(char)) start = at;
+  }
+  return start < 0 ? undefined : text.slice(0, start);
+}
+
+/** `{{pod}} {{container}}` of a series' labels. */
+export function legendOf(legend: string, labels: Readonly<Record<string, string>>): string {
+  return legend.replaceAll(/\{\{\s*([\w.]+)\s*\}\}/g, (_written, label: string) => labels[label] ?? "").trim();
+}

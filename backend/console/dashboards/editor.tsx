@@ -1,0 +1,274 @@
+// Changes a dashboard: its name, variables and panels, in their order, with a preview of each panel. Nothing is sent before it is saved.
+import { useSignal, type Signal } from "@preact/signals";
+import { Problem } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { useSending } from "../state/sending.ts";
+import { type Dashboard, type Panel, PANEL_KINDS, type PanelKind, type Source, SOURCES, type Variable } from "./dashboard.ts";
+import { Panels } from "./board.tsx";
+
+const WIDTHS = [3, 4, 6, 8, 12] as const;
+const NEW_PANEL: Panel = { title: "", kind: "timeseries", source: "metrics", width: 6, queries: [{ query: "" }] };
+
+export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (changed: Dashboard) => Promise<void> }) {
+  const draft = useSignal(dashboard);
+  const { send, isBusy, error } = useSending(async () => await save(draft.peek()));
+  const change = (part: Partial<Dashboard>): void => void (draft.value = { ...draft.peek(), ...part });
+  const { name, description, panels } = draft.value;
+  return (
+    <form
+      class="stack"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send();
+      }}
+    >
+      <div class="filters">
+        <label>
+          Name <input type="text" required maxLength={100} value={name} onInput={(event) => change({ name: event.currentTarget.value })} />
+        </label>
+        <label>
+          Description{" "}
+          <input
+            type="text"
+            size={40}
+            maxLength={1000}
+            value={description}
+            onInput={(event) => change({ description: event.currentTarget.value })}
+          />
+        </label>
+      </div>
+      <Variables draft={draft} />
+      {panels.map((panel, at) => (
+        <PanelForm draft={draft} panel={panel} at={at} key={at} />
+      ))}
+      <div class="filters">
+        <button type="button" onClick={() => change({ panels: [...panels, NEW_PANEL] })}>
+          Add panel
+        </button>
+        <button type="submit" class="primary" disabled={isBusy}>
+          Save
+        </button>
+      </div>
+      <Problem words={error} />
+    </form>
+  );
+}
+
+/** One line for each: `name = a, b, c`, or `name = label of PromQL`. */
+function Variables({ draft }: { draft: Signal<Dashboard> }) {
+  const { variables } = draft.value;
+  const set = (at: number, variable: Variable | undefined): void => {
+    const next = variables.flatMap((other, index) => (index === at ? (variable ? [variable] : []) : [other]));
+    draft.value = { ...draft.peek(), variables: next };
+  };
+  return (
+    <fieldset>
+      <legend>Variables</legend>
+      {variables.map((variable, at) => (
+        <VariableRow variable={variable} set={(changed) => set(at, changed)} key={at} />
+      ))}
+      <button
+        type="button"
+        class="small"
+        onClick={() =>
+          (draft.value = { ...draft.peek(), variables: [...variables, { name: `variable${variables.length + 1}`, values: [] }] })
+        }
+      >
+        Add variable
+      </button>
+    </fieldset>
+  );
+}
+
+function VariableRow({ variable, set }: { variable: Variable; set: (changed: Variable | undefined) => void }) {
+  return (
+    <div class="filters">
+      <label>
+        Name
+        <input
+          type="text"
+          size={10}
+          required
+          pattern="\w{1,50}"
+          value={variable.name}
+          onInput={(event) => set({ ...variable, name: event.currentTarget.value })}
+        />
+      </label>
+      <label>
+        Values, separated by commas
+        <input
+          type="text"
+          value={variable.values?.join(", ") ?? ""}
+          onChange={(event) => set({ name: variable.name, values: listOf(event.currentTarget.value) })}
+        />
+      </label>
+      <label>
+        or the values of label
+        <input
+          type="text"
+          size={12}
+          value={variable.label ?? ""}
+          onChange={(event) => set({ name: variable.name, query: variable.query ?? "", label: event.currentTarget.value })}
+        />
+      </label>
+      <label>
+        in PromQL
+        <input
+          type="text"
+          size={30}
+          value={variable.query ?? ""}
+          onChange={(event) => set({ name: variable.name, label: variable.label ?? "", query: event.currentTarget.value })}
+        />
+      </label>
+      <button type="button" class="small" aria-label={`Remove variable ${variable.name}`} onClick={() => set(undefined)}>
+        Remove
+      </button>
+    </div>
+  );
+}
+
+function listOf(text: string): string[] {
+  return text
+    .split(",")
+    .map((value) => value.trim())
+    .filter(Boolean);
+}
+
+interface PanelFormProps {
+  readonly draft: Signal<Dashboard>;
+  readonly panel: Panel;
+  readonly at: number;
+}
+
+function PanelForm({ draft, panel, at }: PanelFormProps) {
+  const isPreviewed = useSignal(false);
+  const { panels } = draft.value;
+  const put = (next: readonly Panel[]): void => void (draft.value = { ...draft.peek(), panels: next });
+  const set = (part: Partial<Panel>): void => put(panels.map((other, index) => (index === at ? { ...other, ...part } : other)));
+  const move = (by: number): void => {
+    const rest = panels.toSpliced(at, 1);
+    put(rest.toSpliced(at + by, 0, panel));
+  };
+  const title = panel.title || `panel ${at + 1}`;
+  return (
+    <fieldset class="panel-form">
+      <legend>{visible(title)}</legend>
+      <div class="filters">
+        <label>
+          Title <input type="text" maxLength={200} value={panel.title} onInput={(event) => set({ title: event.currentTarget.value })} />
+        </label>
+        <Select label="Shown as" value={panel.kind} choices={PANEL_KINDS} onChoose={(kind: PanelKind) => set({ kind })} />
+        {panel.kind !== "text" && (
+          <Select label="From" value={panel.source} choices={SOURCES} onChoose={(source: Source) => set({ source })} />
+        )}
+        <Select
+          label="Width, of 12"
+          value={String(panel.width)}
+          choices={[...new Set([...WIDTHS, panel.width])].toSorted((a, b) => a - b).map(String)}
+          onChoose={(width) => set({ width: Number(width) })}
+        />
+        <button type="button" class="small" disabled={at === 0} aria-label={`Move ${title} up`} onClick={() => move(-1)}>
+          ↑
+        </button>
+        <button type="button" class="small" disabled={at === panels.length - 1} aria-label={`Move ${title} down`} onClick={() => move(1)}>
+          ↓
+        </button>
+        <button type="button" class="small" aria-label={`Remove ${title}`} onClick={() => put(panels.toSpliced(at, 1))}>
+          Remove
+        </button>
+      </div>
+      {panel.kind === "text" ? (
+        <label>
+          Text
+          <textarea rows={3} maxLength={10_000} value={panel.text ?? ""} onInput={(event) => set({ text: event.currentTarget.value })} />
+        </label>
+      ) : (
+        <Queries panel={panel} set={set} />
+      )}
+      <button type="button" class="small" aria-pressed={isPreviewed.value} onClick={() => (isPreviewed.value = !isPreviewed.value)}>
+        Preview
+      </button>
+      {isPreviewed.value && <Panels panels={[{ ...panel, width: 12 }]} chosen={{}} />}
+    </fieldset>
+  );
+}
+
+const QUERY_LABELS: Readonly<Record<Source, string>> = {
+  metrics: "PromQL",
+  logs: "Log query",
+  traces: "Attributes, such as http.response.status_code>=500",
+};
+
+function Queries({ panel, set }: { panel: Panel; set: (part: Partial<Panel>) => void }) {
+  const { queries, source } = panel;
+  const put = (at: number, part: { query?: string; legend?: string }): void =>
+    set({ queries: queries.map((other, index) => (index === at ? { ...other, ...part } : other)) });
+  return (
+    <>
+      {queries.map(({ query, legend }, at) => (
+        <div class="filters" key={at}>
+          <label class="query-of-panel">
+            {QUERY_LABELS[source]}
+            <input
+              type="text"
+              size={60}
+              maxLength={4000}
+              value={query}
+              onChange={(event) => put(at, { query: event.currentTarget.value })}
+            />
+          </label>
+          {source === "metrics" && (
+            <label>
+              Legend
+              <input
+                type="text"
+                size={16}
+                placeholder="{{label}}"
+                maxLength={200}
+                value={legend ?? ""}
+                onChange={(event) => put(at, { legend: event.currentTarget.value })}
+              />
+            </label>
+          )}
+          {queries.length > 1 && (
+            <button
+              type="button"
+              class="small"
+              aria-label={`Remove query ${at + 1}`}
+              onClick={() => set({ queries: queries.toSpliced(at, 1) })}
+            >
+              Remove
+            </button>
+          )}
+        </div>
+      ))}
+      {panel.kind !== "list" && queries.length < 10 && (
+        <button type="button" class="small" onClick={() => set({ queries: [...queries, { query: "" }] })}>
+          Add query
+        </button>
+      )}
+    </>
+  );
+}
+
+interface SelectProps<T extends string> {
+  readonly label: string;
+  readonly value: T;
+  readonly choices: readonly T[];
+  readonly onChoose: (value: T) => void;
+}
+
+function Select<T extends string>({ label, value, choices, onChoose }: SelectProps<T>) {
+  return (
+    <label>
+      {label}
+      <select value={value} onChange={(event) => onChoose(event.currentTarget.value as T)}>
+        {choices.map((choice) => (
+          <option value={choice} key={choice}>
+            {choice}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}

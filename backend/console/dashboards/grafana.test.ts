@@ -1,0 +1,61 @@
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { variablesIn } from "./dashboard.ts";
+import { isGrafana, MAX_PANELS, readGrafana } from "./grafana.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+
+test.each(globSync("docs/dashboards/*.json", { cwd: ROOT }))(
+  "%s is read whole, and every variable of a query is one of its own",
+  (file) => {
+    const json = JSON.parse(readFileSync(join(ROOT, file), "utf8")) as { panels: object[] };
+    const { dashboard, omitted } = readGrafana(json);
+    expect(isGrafana(json)).toBe(true);
+    expect(omitted).toEqual([]);
+    expect(dashboard.panels).toHaveLength(json.panels.length);
+    const known = dashboard.variables.map(({ name }) => name);
+    const used = dashboard.panels.flatMap(({ queries }) => queries.flatMap(({ query }) => variablesIn(query)));
+    expect(used.filter((name) => !known.includes(name))).toEqual([]);
+  },
+);
+
+test("variables with a list of values, and panels inside of a row, are read", () => {
+  const { dashboard } = readGrafana({
+    title: "mine",
+    templating: { list: [{ name: "env", type: "custom", query: "prod, test" }] },
+    panels: [{ type: "row", panels: [{ type: "stat", title: "up", targets: [{ expr: "up" }], gridPos: { w: 6 } }] }],
+  });
+  expect(dashboard.variables).toEqual([{ name: "env", values: ["prod", "test"] }]);
+  expect(dashboard.panels).toEqual([{ title: "up", kind: "stat", source: "metrics", width: 3, queries: [{ query: "up" }] }]);
+});
+
+test("what cannot be shown is named", () => {
+  const { dashboard, omitted } = readGrafana({
+    templating: { list: [{ name: "x", type: "adhoc" }] },
+    panels: [
+      { type: "geomap", title: "map" },
+      { type: "logs", title: "lines", datasource: { type: "loki" }, targets: [{ expr: "{a=`b`}" }] },
+      { type: "timeseries", title: "empty" },
+    ],
+  });
+  expect(dashboard.panels).toEqual([]);
+  expect(omitted).toEqual([
+    "variable x: its type adhoc is not read",
+    "panel map: its type geomap is not shown here",
+    "panel lines: it has no PromQL query",
+    "panel empty: it has no PromQL query",
+  ]);
+});
+
+test.each([null, 1, "x", [], {}, { panels: {} }, { panels: [null, 1, { type: 5, targets: "x" }], templating: { list: [null] } }])(
+  "%j is no dashboard, and breaks nothing",
+  (json) => {
+    expect(readGrafana(json).dashboard.panels).toEqual([]);
+  },
+);
+
+test("of many panels the first ones are read", () => {
+  const { dashboard } = readGrafana({ panels: Array.from({ length: 500 }, () => ({ type: "stat", targets: [{ expr: "up" }] })) });
+  expect(dashboard.panels).toHaveLength(MAX_PANELS);
+});

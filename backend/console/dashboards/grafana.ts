@@ -1,0 +1,176 @@
+// Reads a dashboard of Grafana (https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/). Invariant:
+// whatever the JSON contains, the answer is a valid dashboard, and every part that cannot be shown here is named.
+import type { Dashboard, Panel, PanelKind, PanelQuery, Source, Variable } from "./dashboard.ts";
+import type { Unit } from "../metrics/unit.ts";
+
+export const MAX_PANELS = 100;
+export const MAX_QUERIES = 10;
+export const MAX_VARIABLES = 20;
+const MAX_QUERY_CHARACTERS = 4000;
+const MAX_VALUES = 200;
+const COLUMNS = 12;
+const MAX_OMITTED = 50;
+
+export interface Imported {
+  readonly dashboard: Dashboard;
+  /** What was left out, and why. */
+  readonly omitted: readonly string[];
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+const KINDS: Readonly<Record<string, PanelKind>> = {
+  timeseries: "timeseries",
+  graph: "timeseries",
+  barchart: "timeseries",
+  stat: "stat",
+  singlestat: "stat",
+  gauge: "stat",
+  bargauge: "stat",
+  table: "table",
+  "table-old": "table",
+  logs: "list",
+  text: "text",
+};
+const UNITS: Readonly<Record<string, Unit>> = {
+  bytes: "bytes",
+  decbytes: "bytes",
+  Bps: "Bps",
+  binBps: "Bps",
+  percentunit: "percentunit",
+  percent: "percent",
+  s: "s",
+  ms: "ms",
+  reqps: "reqps",
+  ops: "reqps",
+  short: "short",
+};
+
+/** Whether a JSON document is Grafana's and not our own. */
+export function isGrafana(json: unknown): boolean {
+  const { panels, schemaVersion, rows, dashboard } = objectOf(json);
+  return (
+    schemaVersion !== undefined ||
+    rows !== undefined ||
+    dashboard !== undefined ||
+    listOf(panels).some((panel) => "type" in objectOf(panel))
+  );
+}
+
+export function readGrafana(json: unknown): Imported {
+  const outer = objectOf(json);
+  const source = outer["dashboard"] === undefined ? outer : objectOf(outer["dashboard"]);
+  const omitted: string[] = [];
+  const omit = (words: string): void => void (omitted.length < MAX_OMITTED && omitted.push(words));
+  const variables = listOf(objectOf(source["templating"])["list"])
+    .slice(0, MAX_VARIABLES)
+    .flatMap((variable) => readVariable(objectOf(variable), omit));
+  const flat = listOf(source["panels"]).flatMap((panel) => [panel, ...listOf(objectOf(panel)["panels"])]);
+  const panels = flat
+    .map(objectOf)
+    .filter(({ type }) => type !== "row")
+    .flatMap((panel) => readPanel(panel, omit));
+  if (panels.length > MAX_PANELS) omit(`${panels.length - MAX_PANELS} panels: at most ${MAX_PANELS}`);
+  const dashboard = {
+    name: textOf(source["title"]).slice(0, 100) || "Imported dashboard",
+    description: textOf(source["description"]).slice(0, 1000),
+    variables,
+    panels: panels.slice(0, MAX_PANELS),
+  };
+  return { dashboard, omitted };
+}
+
+function readPanel(panel: Json, omit: (words: string) => void): Panel[] {
+  const type = textOf(panel["type"]);
+  const title = textOf(panel["title"]).slice(0, 200);
+  const kind = KINDS[type];
+  if (!kind) return (omit(`panel ${title}: its type ${type} is not shown here`), []);
+  const base = { title, kind, width: widthOf(panel), ...unitOf(panel) };
+  if (kind === "text")
+    return [{ ...base, source: "metrics", queries: [], text: textOf(objectOf(panel["options"])["content"]).slice(0, 10_000) }];
+  const source = sourceOf(panel, type);
+  const targets = listOf(panel["targets"])
+    .map(objectOf)
+    .filter(({ hide }) => hide !== true);
+  const queries = targets.flatMap((target) => queryOf(target)).slice(0, MAX_QUERIES);
+  if (!source || queries.length === 0) return (omit(`panel ${title}: it has no PromQL query`), []);
+  return [{ ...base, source, queries }];
+}
+
+/** Only Prometheus' queries mean the same here: LogQL is another language than the panel's. */
+function sourceOf(panel: Json, type: string): Source | undefined {
+  const kinds = [panel, ...listOf(panel["targets"])].map((part) => textOf(objectOf(objectOf(part)["datasource"])["type"]));
+  const isOther = type === "logs" || kinds.some((kind) => kind !== "" && kind !== "prometheus");
+  return isOther ? undefined : "metrics";
+}
+
+function queryOf({ expr, legendFormat }: Json): PanelQuery[] {
+  const query = textOf(expr);
+  if (query === "" || query.length > MAX_QUERY_CHARACTERS) return [];
+  const legend = textOf(legendFormat).slice(0, 200);
+  return [legend === "" || legend === "__auto" ? { query } : { query, legend }];
+}
+
+function widthOf(panel: Json): number {
+  const width = Number(objectOf(panel["gridPos"])["w"]) / 2;
+  return Number.isFinite(width) ? Math.min(COLUMNS, Math.max(2, Math.round(width))) : COLUMNS / 2;
+}
+
+function unitOf(panel: Json): { unit?: Unit } {
+  const unit = UNITS[textOf(objectOf(objectOf(panel["fieldConfig"])["defaults"])["unit"])];
+  return unit ? { unit } : {};
+}
+
+function readVariable(variable: Json, omit: (words: string) => void): Variable[] {
+  const name = textOf(variable["name"]);
+  const type = textOf(variable["type"]);
+  // There is one data source here.
+  if (type === "datasource") return [];
+  if (!/^\w{1,50}$/.test(name)) return (omit(`variable ${name.slice(0, 50)}: its name is not a word`), []);
+  if (type === "query") {
+    const query = valuesQuery(
+      textOf(variable["definition"]) || textOf(objectOf(variable["query"])["query"]) || textOf(variable["query"]),
+      variable,
+    );
+    return query ? [{ name, ...query }] : (omit(`variable ${name}: only label_values and query_result are read`), []);
+  }
+  const values = type === "custom" || type === "interval" ? textOf(variable["query"]).split(",") : [textOf(variable["query"])];
+  if (!["custom", "interval", "constant", "textbox"].includes(type)) return (omit(`variable ${name}: its type ${type} is not read`), []);
+  return [
+    {
+      name,
+      values: values
+        .map((value) => value.trim().slice(0, 200))
+        .filter(Boolean)
+        .slice(0, MAX_VALUES),
+    },
+  ];
+}
+
+/** `label_values(metric{…}, label)`, or `query_result(…)` with a regular expression that takes the value of one label. */
+function valuesQuery(definition: string, variable: Json): { query: string; label: string } | undefined {
+  const inside = /^\s*(label_values|query_result)\s*\((.*)\)\s*$/s.exec(definition.slice(0, MAX_QUERY_CHARACTERS));
+  if (!inside) return undefined;
+  const [, call, argument = ""] = inside;
+  if (call === "query_result") {
+    const label = /\b(\w{1,50})="/.exec(textOf(variable["regex"]))?.[1];
+    return label ? { query: argument, label } : undefined;
+  }
+  const comma = argument.lastIndexOf(",");
+  const label = argument.slice(comma + 1).trim();
+  if (!/^\w+$/.test(label)) return undefined;
+  const selector = comma < 0 ? `{${label}!=""}` : argument.slice(0, comma).trim();
+  return { query: `group by (${label}) (${selector})`, label };
+}
+
+function objectOf(value: unknown): Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : {};
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value.slice(0, 1000) : [];
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}

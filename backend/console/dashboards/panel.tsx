@@ -1,0 +1,259 @@
+// One panel of a dashboard: what its queries find, as lines over time, figures, a table or a list. It asks when it is first seen.
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { levelClass } from "../logs/histogram.tsx";
+import { questionOf, type LogRow } from "../logs/rows.ts";
+import { Chart, type Series } from "../metrics/chart.tsx";
+import { type LabelledSeries, queryInstant, queryRange, seriesName } from "../metrics/prometheus.ts";
+import { formatValue, type Unit, unitOfQuery } from "../metrics/unit.ts";
+import { Status, Table } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { address } from "../state/route.ts";
+import { clock, currentRange, type Range, rangeQuery, span } from "../state/time.ts";
+import { readAttributes } from "../traces/search.ts";
+import type { ApiResponses } from "../../client/api.ts";
+import { type Chosen, filled, legendOf, type Panel, type PanelQuery } from "./dashboard.ts";
+
+const HEIGHT_PX = 190;
+const MOST_SERIES = 50;
+const MOST_ROWS = 50;
+const DRAWN = 300;
+
+type Bucket = ApiResponses["GET /query/logs/histogram"][number];
+type HeatmapPoint = ApiResponses["GET /query/traces/heatmap"][number];
+type FoundTrace = ApiResponses["GET /query/traces/search"][number];
+
+export interface PanelProps {
+  readonly panel: Panel;
+  readonly chosen: Chosen;
+  /** What tells one request from another: range, variables, refreshes. */
+  readonly asked: string;
+}
+
+export function PanelView({ panel, chosen, asked }: PanelProps) {
+  const element = useRef<HTMLElement>(null);
+  const isSeen = useSignal(false);
+  useEffect(() => {
+    const watcher = new IntersectionObserver((entries) => {
+      if (entries.some(({ isIntersecting }) => isIntersecting)) isSeen.value = true;
+    });
+    if (element.current) watcher.observe(element.current);
+    return () => watcher.disconnect();
+  }, []);
+  const queries = panel.queries.map(({ query, ...rest }) => ({ ...rest, query: filled(query, chosen) }));
+  const first = queries[0]?.query ?? "";
+  const { from, to } = currentRangeAddress();
+  const screen = panel.source;
+  const target = address(screen, { ...(screen === "traces" ? { attributes: first } : { q: first }), from, to });
+  return (
+    <figure class="panel" ref={element} style={{ gridColumn: `span ${panel.width}` }} aria-label={visible(panel.title)}>
+      <figcaption>
+        {panel.kind === "text" ? (
+          <bdi>{visible(panel.title)}</bdi>
+        ) : (
+          <a href={target}>
+            <bdi>{visible(panel.title) || "untitled"}</bdi>
+          </a>
+        )}
+      </figcaption>
+      {isSeen.value && <Contents panel={panel} queries={queries} asked={asked} />}
+    </figure>
+  );
+}
+
+function currentRangeAddress(): { from: string | undefined; to: string | undefined } {
+  const range = currentRange();
+  if (range.last) return { from: range.last, to: undefined };
+  return { from: new Date(range.fromMs).toISOString(), to: new Date(range.toMs).toISOString() };
+}
+
+interface ContentsProps {
+  readonly panel: Panel;
+  readonly queries: readonly PanelQuery[];
+  readonly asked: string;
+}
+
+function Contents({ panel, queries, asked }: ContentsProps) {
+  const question = `${asked}\n${JSON.stringify([panel.kind, panel.source, queries])}`;
+  switch (panel.kind) {
+    case "text":
+      return <p class="panel-text">{visible(panel.text ?? "")}</p>;
+    case "timeseries":
+      return <Lines panel={panel} queries={queries} question={question} />;
+    case "list":
+      return panel.source === "traces" ? (
+        <TraceList query={queries[0]?.query ?? ""} question={question} />
+      ) : (
+        <LogList query={queries[0]?.query ?? ""} question={question} />
+      );
+    default:
+      return <Values panel={panel} queries={queries} question={question} />;
+  }
+}
+
+interface QuestionProps {
+  readonly panel: Panel;
+  readonly queries: readonly PanelQuery[];
+  readonly question: string;
+}
+
+function unitOfPanel({ unit, source, queries }: Panel): Unit | undefined {
+  return unit ?? (source === "metrics" ? unitOfQuery(queries[0]?.query ?? "") : undefined);
+}
+
+function Lines({ panel, queries, question }: QuestionProps) {
+  const found = useLoaded(question, async (signal) => {
+    const range = currentRange();
+    const parts = await Promise.all(queries.map(async (query) => await readSeries(panel, query, range, signal)));
+    return { range, series: parts.flat() };
+  });
+  const { range, series = [] } = found.value.value ?? {};
+  return (
+    <Status of={found} empty={series.length === 0 && "No data in this range."}>
+      {range && series.length > 0 && (
+        <>
+          <Chart
+            series={series.slice(0, MOST_SERIES)}
+            fromS={range.fromMs / 1000}
+            toS={range.toMs / 1000}
+            heightPx={HEIGHT_PX}
+            unit={unitOfPanel(panel)}
+          />
+          {series.length > MOST_SERIES && (
+            <p class="quiet">
+              The first {MOST_SERIES} of {series.length} series.
+            </p>
+          )}
+        </>
+      )}
+    </Status>
+  );
+}
+
+async function readSeries(panel: Panel, { query, legend }: PanelQuery, range: Range, signal: AbortSignal): Promise<Series[]> {
+  if (panel.source === "logs") return await logCounts(query, range, signal);
+  if (panel.source === "traces") return await spanCounts(query, range, signal);
+  const series = await queryRange(query, range, signal);
+  return series.map((line) => ({ ...line, short: nameOf(line, legend) }));
+}
+
+function nameOf({ labels, short }: LabelledSeries, legend: string | undefined): string {
+  return (legend && legendOf(legend, labels)) || short;
+}
+
+async function logCounts(query: string, range: Range, signal: AbortSignal): Promise<Series[]> {
+  const asked = [...questionOf(query), ...rangeQuery(range), ["buckets", "120"] as const];
+  const buckets = await call<Bucket[]>("/query/logs/histogram", { query: asked, signal });
+  const levels = [...new Set(buckets.flatMap(({ counts }) => Object.keys(counts)))];
+  return levels.map((level) => ({
+    name: level,
+    short: level || "no level",
+    points: buckets.map(({ start, counts }) => [Date.parse(start) / 1000, counts[level] ?? 0] as const),
+  }));
+}
+
+async function spanCounts(query: string, range: Range, signal: AbortSignal): Promise<Series[]> {
+  const where = readAttributes(query).map((comparison) => ["where", comparison] as const);
+  const points = await call<HeatmapPoint[]>("/query/traces/heatmap", {
+    query: [...where, ...rangeQuery(range), ["points", "120"]],
+    signal,
+  });
+  const line = (name: "spans" | "errors"): Series => ({
+    name,
+    short: name,
+    points: points.map((point) => [Date.parse(point.start) / 1000, point[name]] as const),
+  });
+  return [line("spans"), line("errors")];
+}
+
+/** The values at the end of the range. */
+function Values({ panel, queries, question }: QuestionProps) {
+  const found = useLoaded(question, async (signal) => {
+    const atMs = currentRange().toMs;
+    const parts = await Promise.all(
+      queries.map(async ({ query, legend }) =>
+        (await queryInstant(query, atMs, signal)).map(({ labels, value }) => ({
+          name: (legend && legendOf(legend, labels)) || seriesName(labels),
+          value: Number(value),
+        })),
+      ),
+    );
+    return parts.flat();
+  });
+  const rows = (found.value.value ?? []).slice(0, MOST_ROWS);
+  const unit = unitOfPanel(panel);
+  return (
+    <Status of={found} empty={rows.length === 0 && "No data at the end of this range."}>
+      {rows.length > 0 && panel.kind === "stat" ? (
+        <ul class="plain-list stats">
+          {rows.map(({ name, value }, at) => (
+            <li key={at}>
+              <span class="figure">{formatValue(value, unit)}</span> {rows.length > 1 && <bdi class="quiet">{visible(name)}</bdi>}
+            </li>
+          ))}
+        </ul>
+      ) : (
+        rows.length > 0 && (
+          <Table title={panel.title} heads={["series", "value"]}>
+            {rows.map(({ name, value }, at) => (
+              <tr key={at}>
+                <td>
+                  <bdi>{visible(name)}</bdi>
+                </td>
+                <td class="number">{formatValue(value, unit)}</td>
+              </tr>
+            ))}
+          </Table>
+        )
+      )}
+    </Status>
+  );
+}
+
+/** The newest records. */
+export function LogList({ query, question }: { query: string; question: string }) {
+  const found = useLoaded(question, async (signal) => {
+    const asked = [...questionOf(query), ...rangeQuery(currentRange()), ["limit", String(MOST_ROWS)] as const];
+    return await call<LogRow[]>("/query/logs", { query: asked, signal });
+  });
+  const rows = found.value.value ?? [];
+  return (
+    <Status of={found} empty={rows.length === 0 && "No records in this range."}>
+      <div class="panel-list" tabIndex={0} role="group" aria-label="Records">
+        {rows.map((row, at) => (
+          <div class={`line mark ${levelClass(row.level)}`} key={at}>
+            <time dateTime={row.timestamp}>{clock(new Date(row.timestamp))}</time>
+            <span class={`level ${levelClass(row.level)}`}>{visible(row.level.slice(0, 8)) || "–"}</span>
+            <bdi class="message">{visible(row.message.slice(0, DRAWN).replace(/\s+/g, " "))}</bdi>
+          </div>
+        ))}
+      </div>
+    </Status>
+  );
+}
+
+/** The slowest traces. */
+export function TraceList({ query, question }: { query: string; question: string }) {
+  const found = useLoaded(question, async (signal) => {
+    const where = readAttributes(query).map((comparison) => ["where", comparison] as const);
+    const asked = [...where, ...rangeQuery(currentRange()), ["order", "duration"] as const, ["limit", "20"] as const];
+    return await call<FoundTrace[]>("/query/traces/search", { query: asked, signal });
+  });
+  const rows = found.value.value ?? [];
+  return (
+    <Status of={found} empty={rows.length === 0 && "No traces in this range."}>
+      <ul class="plain-list">
+        {rows.map((row) => (
+          <li key={row.trace_id}>
+            <a href={address("traces", {}, row.trace_id)}>
+              <bdi>{visible(row.root_service)}</bdi> <bdi>{visible(row.root_operation)}</bdi>
+            </a>{" "}
+            {span(row.duration_ms)} {row.errors > 0 && <span class="level is-error">failed</span>}
+          </li>
+        ))}
+      </ul>
+    </Status>
+  );
+}

@@ -1,0 +1,248 @@
+// Dashboards: those of the organisation and those that come with the product; one of them with its panels; and its editor. Imports take our own
+// JSON and Grafana's.
+import { useSignal } from "@preact/signals";
+import type { ApiResponses } from "../../client/api.ts";
+import { Problem, Status, Table } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
+import { lazy } from "../parts/screens.tsx";
+import { call, wholeList } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { address, go, route } from "../state/route.ts";
+import { useSending } from "../state/sending.ts";
+import { mayWrite } from "../state/session.ts";
+import { moment } from "../state/time.ts";
+import { Removal } from "../parts/removal.tsx";
+import { Board } from "./board.tsx";
+import type { Dashboard } from "./dashboard.ts";
+import { readDashboard } from "./import.ts";
+import { readShipped, SHIPPED } from "./shipped.ts";
+
+const Editor = lazy(async () => (await import("./editor.tsx")).Editor);
+
+type Listed = ApiResponses["GET /api/dashboards"][number];
+
+/** Ids of shipped dashboards in addresses. */
+const SHIPPED_PREFIX = "shipped-";
+const NEW = "new";
+
+export function Dashboards() {
+  const { id, query } = route.value;
+  if (id === undefined) return <List />;
+  if (id === NEW || query.get("edit") === "1") return <Edited id={id} key={id} />;
+  return <Shown id={id} key={id} />;
+}
+
+function List() {
+  const found = useLoaded("dashboards", async (signal) => await wholeList<Listed>("/api/dashboards", signal));
+  const rows = found.value.value?.rows ?? [];
+  return (
+    <section class="screen narrow dashboards" aria-labelledby="title">
+      <div class="bar">
+        <h1 id="title">Dashboards</h1>
+        {mayWrite.value && (
+          <>
+            <a class="button primary" href={address("dashboards", {}, NEW)}>
+              New dashboard
+            </a>
+            <Import />
+          </>
+        )}
+      </div>
+      <section class="card" aria-label="Dashboards of the organisation">
+        <h2>Of the organisation</h2>
+        <Status of={found} empty={rows.length === 0 && "None yet. Create one, import one from Grafana, or copy one from below."}>
+          {rows.length > 0 && (
+            <Table title="Dashboards of the organisation" heads={["name", "changed", "by"]}>
+              {rows.map((row) => (
+                <tr key={row.id}>
+                  <th scope="row">
+                    <a href={address("dashboards", {}, row.id)}>
+                      <bdi>{visible(row.name)}</bdi>
+                    </a>
+                  </th>
+                  <td>{moment(row.updated_at)}</td>
+                  <td>
+                    <bdi>{visible(row.updated_by)}</bdi>
+                  </td>
+                </tr>
+              ))}
+            </Table>
+          )}
+        </Status>
+      </section>
+      <section class="card" aria-label="Dashboards that come with AtherOps">
+        <h2>With AtherOps</h2>
+        <ul class="plain-list">
+          {SHIPPED.map(({ id, title }) => (
+            <li key={id}>
+              <a href={address("dashboards", {}, SHIPPED_PREFIX + id)}>{title}</a>
+            </li>
+          ))}
+        </ul>
+      </section>
+    </section>
+  );
+}
+
+async function saveNew(dashboard: Dashboard): Promise<string> {
+  const { id } = await call<{ id: string }>("/api/dashboards", { method: "POST", body: dashboard });
+  return id;
+}
+
+/** A file with a dashboard of AtherOps or of Grafana. */
+function Import() {
+  const omitted = useSignal<readonly string[]>([]);
+  const { send, isBusy, error } = useSending(async (file: File) => {
+    const imported = await readDashboard(file);
+    const id = await saveNew(imported.dashboard);
+    omitted.value = imported.omitted;
+    if (imported.omitted.length === 0) go(address("dashboards", {}, id));
+  });
+  return (
+    <>
+      <label class="button">
+        {isBusy ? "Importing …" : "Import JSON"}
+        <input
+          class="unseen"
+          type="file"
+          accept="application/json,.json"
+          onChange={(event) => {
+            const [file] = event.currentTarget.files ?? [];
+            if (file) void send(file);
+            event.currentTarget.value = "";
+          }}
+        />
+      </label>
+      <Problem words={error} />
+      {omitted.value.length > 0 && (
+        <div class="card" role="status">
+          <p>Imported, without these parts:</p>
+          <ul>
+            {omitted.value.map((words, at) => (
+              <li key={at}>
+                <bdi>{visible(words)}</bdi>
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </>
+  );
+}
+
+/** A stored or shipped dashboard. Throws ApiFailure. */
+async function findDashboard(id: string, signal: AbortSignal): Promise<Dashboard> {
+  if (id.startsWith(SHIPPED_PREFIX)) {
+    const shipped = await readShipped(id.slice(SHIPPED_PREFIX.length));
+    if (!shipped) throw new Error("There is no such dashboard.");
+    return shipped;
+  }
+  const { name, description, variables, panels } = await call<Dashboard>(`/api/dashboards/${encodeURIComponent(id)}`, { signal });
+  return { name, description, variables, panels };
+}
+
+function Shown({ id }: { id: string }) {
+  const again = useSignal(0);
+  const found = useLoaded(id, async (signal) => await findDashboard(id, signal));
+  useRefresh(() => again.value++);
+  const dashboard = found.value.value;
+  return (
+    <section class="screen dashboards" aria-labelledby="title">
+      <div class="bar">
+        <h1 id="title">
+          <bdi>{visible(dashboard?.name ?? "Dashboard")}</bdi>
+        </h1>
+        <TimePicker onNow={() => again.value++} />
+        {dashboard && <Actions id={id} dashboard={dashboard} />}
+        <a href={address("dashboards")}>all dashboards</a>
+      </div>
+      <Status of={found}>
+        {dashboard && (
+          <>
+            {dashboard.description && (
+              <p class="quiet">
+                <bdi>{visible(dashboard.description)}</bdi>
+              </p>
+            )}
+            <Board dashboard={dashboard} again={again.value} />
+          </>
+        )}
+      </Status>
+    </section>
+  );
+}
+
+function Actions({ id, dashboard }: { id: string; dashboard: Dashboard }) {
+  const isLeaving = useSignal(false);
+  const isShipped = id.startsWith(SHIPPED_PREFIX);
+  const { send, isBusy, error } = useSending(async () => {
+    const copied = await saveNew({ ...dashboard, name: `Copy of ${dashboard.name}`.slice(0, 100) });
+    go(address("dashboards", { edit: "1" }, copied));
+  });
+  return (
+    <>
+      <button type="button" onClick={() => download(dashboard)}>
+        Export JSON
+      </button>
+      {mayWrite.value && (
+        <>
+          <button type="button" disabled={isBusy} onClick={() => void send()}>
+            Copy
+          </button>
+          {!isShipped && (
+            <>
+              <a class="button" href={address("dashboards", { edit: "1" }, id)}>
+                Edit
+              </a>
+              <button type="button" onClick={() => (isLeaving.value = true)}>
+                Remove
+              </button>
+            </>
+          )}
+        </>
+      )}
+      <Problem words={error} />
+      {isLeaving.value && (
+        <Removal
+          title="Remove?"
+          path={`/api/dashboards/${encodeURIComponent(id)}`}
+          onClose={() => (isLeaving.value = false)}
+          onRemoved={() => go(address("dashboards"))}
+        >
+          {visible(`${dashboard.name} is removed for everybody in the organisation.`)}
+        </Removal>
+      )}
+    </>
+  );
+}
+
+function download(dashboard: Dashboard): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([`${JSON.stringify(dashboard, undefined, 1)}\n`], { type: "application/json" }));
+  link.download = `${dashboard.name.replaceAll(/[^\w-]+/g, "-") || "dashboard"}.json`;
+  link.click();
+  // The browser reads it after the click.
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+const EMPTY: Dashboard = { name: "", description: "", variables: [], panels: [] };
+
+function Edited({ id }: { id: string }) {
+  const found = useLoaded(id, async (signal) => (id === NEW ? EMPTY : await findDashboard(id, signal)));
+  const dashboard = found.value.value;
+  const save = async (changed: Dashboard): Promise<void> => {
+    if (id !== NEW) await call(`/api/dashboards/${encodeURIComponent(id)}`, { method: "PUT", body: changed });
+    go(address("dashboards", {}, id === NEW ? await saveNew(changed) : id));
+  };
+  return (
+    <section class="screen dashboards" aria-labelledby="title">
+      <div class="bar">
+        <h1 id="title">{id === NEW ? "New dashboard" : "Edit dashboard"}</h1>
+        <TimePicker />
+        <a href={address("dashboards", {}, id === NEW ? undefined : id)}>Discard changes</a>
+      </div>
+      <Status of={found}>{dashboard && <Editor dashboard={dashboard} save={save} />}</Status>
+    </section>
+  );
+}

@@ -1,0 +1,126 @@
+// Clusters, nodes, hosts, namespaces, workloads and pods: their addresses in the console, and which metrics, logs, events, traces and alerts are
+// theirs. Names come from senders, so every name in a query is quoted.
+import { written } from "../logs/query-line.ts";
+import type { LogRow } from "../logs/rows.ts";
+import { address } from "../state/route.ts";
+import { writtenAttribute } from "../traces/search.ts";
+import type { Chosen } from "../dashboards/dashboard.ts";
+
+export const ENTITY_KINDS = ["cluster", "node", "host", "namespace", "workload", "pod"] as const;
+export type EntityKind = (typeof ENTITY_KINDS)[number];
+/** Kinds of workloads, as attributes name them: `k8s.deployment.name`. */
+export const WORKLOAD_KINDS = ["deployment", "statefulset", "daemonset", "job"] as const;
+
+export interface Entity {
+  readonly kind: EntityKind;
+  readonly name: string;
+  /** Name of the cluster; of everything but a host. */
+  readonly cluster?: string | undefined;
+  readonly namespace?: string | undefined;
+  /** Of a workload: `deployment`, … */
+  readonly workload?: string | undefined;
+  /** `host_id` of what a host's agent sends. */
+  readonly hostId?: string | undefined;
+}
+
+export interface AddressRange {
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+}
+
+export function entityAddress({ kind, name, cluster, namespace, workload, hostId }: Entity, range: AddressRange = {}): string {
+  return address("entity", { kind, cluster, namespace, workload, host: hostId, ...range }, name);
+}
+
+/** What `entityAddress` wrote; undefined if the address names no entity. */
+export function entityOf(name: string | undefined, query: URLSearchParams): Entity | undefined {
+  const kind = ENTITY_KINDS.find((known) => known === query.get("kind"));
+  if (!kind || name === undefined) return undefined;
+  const read = (parameter: string): string | undefined => query.get(parameter) ?? undefined;
+  return { kind, name, cluster: read("cluster"), namespace: read("namespace"), workload: read("workload"), hostId: read("host") };
+}
+
+/** OpenTelemetry attributes of an entity, `k8s.pod.name` and the like. A host has none that its agent sets. */
+function attributesOf({ kind, name, cluster, namespace, workload }: Entity): [string, string][] {
+  const pairs: [string, string | undefined][] = [
+    ["k8s.cluster.name", kind === "cluster" ? name : cluster],
+    ["k8s.namespace.name", kind === "namespace" ? name : namespace],
+    ["k8s.node.name", kind === "node" ? name : undefined],
+    [`k8s.${workload ?? "deployment"}.name`, kind === "workload" ? name : undefined],
+    ["k8s.pod.name", kind === "pod" ? name : undefined],
+  ];
+  return pairs.flatMap(([key, value]): [string, string][] => (value === undefined ? [] : [[key, value]]));
+}
+
+/** A query of the log explorer. */
+export function logQuery(entity: Entity): string {
+  if (entity.kind === "host") return written({ not: false, name: "host_id", value: entity.hostId ?? "" });
+  return attributesOf(entity)
+    .map(([key, value]) => written({ not: false, name: `label.${key}`, value }))
+    .join(" ");
+}
+
+/** Kubernetes events of its objects; a host has none. */
+export function eventQuery(entity: Entity): string | undefined {
+  return entity.kind === "host" ? undefined : `source:kubernetes-events ${logQuery(entity)}`;
+}
+
+/** Comparisons as the traces screen writes them; undefined if a name cannot be written. */
+export function traceQuery(entity: Entity): string | undefined {
+  const pairs = entity.kind === "host" ? ([["host.name", entity.name]] as const) : attributesOf(entity);
+  const parts = pairs.map(([key, value]) => writtenAttribute(key, value));
+  return parts.every((part) => part !== undefined) ? parts.join(" ") : undefined;
+}
+
+/** Label matchers of its metrics. */
+export function metricSelector(entity: Entity): string {
+  const pairs =
+    entity.kind === "host"
+      ? [["host_id", entity.hostId ?? ""]]
+      : attributesOf(entity).map(([key, value]) => [key.replaceAll(".", "_"), value]);
+  return `{${pairs.map(([label, value]) => `${label}=${JSON.stringify(value)}`).join(",")}}`;
+}
+
+/** The dashboard with its main metrics, and the values of that dashboard's variables. */
+export function dashboardOf(entity: Entity): { readonly id: string; readonly chosen: Chosen } {
+  const { kind, name, cluster = "", namespace = "", hostId = "" } = entity;
+  switch (kind) {
+    case "cluster":
+      return { id: "agents", chosen: { cluster: name } };
+    case "host":
+      return { id: "host", chosen: { host: hostId } };
+    default:
+      return { id: kind, chosen: { cluster, namespace, [kind]: name } };
+  }
+}
+
+/** Whether an alert is about it: each of its labels that the alert has is equal, and one of them names the entity itself. */
+export function isAbout(entity: Entity, labels: Readonly<Record<string, string>>): boolean {
+  if (entity.kind === "host") return labels["host_id"] === entity.hostId && entity.hostId !== undefined;
+  const pairs = attributesOf(entity).map(([key, value]) => [labels[key.replaceAll(".", "_")], value] as const);
+  const own = labels[`k8s_${entity.kind === "workload" ? (entity.workload ?? "deployment") : entity.kind}_name`];
+  return own === entity.name && pairs.every(([found, value]) => found === undefined || found === value);
+}
+
+/** The entities that a record or span names in its attributes: field → entity. */
+export function entitiesNamed(labels: Readonly<Record<string, string>>, sender?: Pick<LogRow, "host_id" | "node">): Map<string, Entity> {
+  const found = new Map<string, Entity>();
+  const [cluster, namespace] = [labels["k8s.cluster.name"], labels["k8s.namespace.name"]];
+  const add = (key: string, kind: EntityKind, rest: Partial<Entity> = {}): void => {
+    const name = labels[key];
+    if (name) found.set(key, { kind, name, cluster, ...rest });
+  };
+  add("k8s.cluster.name", "cluster", { cluster: undefined });
+  add("k8s.node.name", "node");
+  add("k8s.namespace.name", "namespace");
+  for (const workload of WORKLOAD_KINDS) add(`k8s.${workload}.name`, "workload", { namespace, workload });
+  add("k8s.pod.name", "pod", { namespace });
+  if (sender?.node) {
+    const node: Entity = cluster
+      ? { kind: "node", name: sender.node, cluster }
+      : { kind: "host", name: sender.node, hostId: sender.host_id };
+    found.set("node", node);
+    if (!cluster) found.set("host_id", node);
+  }
+  return found;
+}

@@ -1,0 +1,79 @@
+// Namespaces, workloads and pods, found in the metrics that agents sent: of a whole organisation, or of one cluster, node, namespace or workload.
+import { queryInstant } from "../metrics/prometheus.ts";
+import { formatValue } from "../metrics/unit.ts";
+import { Status, Table } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { currentRange } from "../state/time.ts";
+import { type AddressRange, type Entity, entityAddress, metricSelector, WORKLOAD_KINDS } from "./entity.ts";
+
+/** Those with most memory. */
+const MOST_ROWS = 500;
+
+export interface EntityRow {
+  readonly entity: Entity;
+  readonly memoryBytes: number;
+}
+
+export type MemberKind = "namespace" | "workload" | "pod";
+
+const LABELS = {
+  namespace: ["k8s_cluster_name", "k8s_namespace_name"],
+  workload: ["k8s_cluster_name", "k8s_namespace_name", ...WORKLOAD_KINDS.map((kind) => `k8s_${kind}_name`)],
+  pod: ["k8s_cluster_name", "k8s_namespace_name", "k8s_pod_name"],
+} as const satisfies Record<MemberKind, readonly string[]>;
+
+/** `within`: only its members. */
+export async function readMembers(kind: MemberKind, within: Entity | undefined, signal: AbortSignal): Promise<EntityRow[]> {
+  const series = `k8s_pod_memory_working_set_bytes${within ? metricSelector(within) : ""}`;
+  const query = `topk(${MOST_ROWS}, sum by (${LABELS[kind].join(", ")}) (${series}))`;
+  const found = await queryInstant(query, currentRange().toMs, signal);
+  return found
+    .flatMap(({ labels, value }) => {
+      const entity = entityIn(kind, labels);
+      return entity ? [{ entity, memoryBytes: Number(value) }] : [];
+    })
+    .toSorted((a, b) => b.memoryBytes - a.memoryBytes);
+}
+
+function entityIn(kind: MemberKind, labels: Readonly<Record<string, string>>): Entity | undefined {
+  const workload = WORKLOAD_KINDS.find((known) => labels[`k8s_${known}_name`]);
+  const name = labels[`k8s_${kind === "workload" ? workload : kind}_name`];
+  if (!name) return undefined;
+  const rest = kind === "namespace" ? {} : { namespace: labels["k8s_namespace_name"] };
+  return { kind, name, cluster: labels["k8s_cluster_name"], ...rest, ...(kind === "workload" && { workload }) };
+}
+
+export function Members({ kind, within, range, asked }: { kind: MemberKind; within?: Entity; range: AddressRange; asked: string }) {
+  const found = useLoaded(`${kind} ${JSON.stringify(within)} ${asked}`, async (signal) => await readMembers(kind, within, signal));
+  const rows = found.value.value ?? [];
+  const title = `${kind[0]?.toUpperCase()}${kind.slice(1)}s`;
+  return (
+    <section class="card" aria-label={title}>
+      <h2>{title}</h2>
+      <Status of={found} empty={rows.length === 0 && `No agent reported a ${kind} at the end of this range.`}>
+        {rows.length > 0 && (
+          <Table title={title} heads={[kind, "namespace", "cluster", "memory"]}>
+            {rows.map(({ entity, memoryBytes }) => (
+              <tr key={entityAddress(entity)}>
+                <th scope="row">
+                  <a href={entityAddress(entity, range)}>
+                    <bdi>{visible(entity.name)}</bdi>
+                  </a>
+                </th>
+                <td>
+                  <bdi>{visible(entity.namespace ?? "–")}</bdi>
+                </td>
+                <td>
+                  <bdi>{visible(entity.cluster ?? "–")}</bdi>
+                </td>
+                <td class="number">{formatValue(memoryBytes, "bytes")}</td>
+              </tr>
+            ))}
+          </Table>
+        )}
+      </Status>
+      {rows.length === MOST_ROWS && <p class="quiet">The {MOST_ROWS} with most memory.</p>}
+    </section>
+  );
+}

@@ -1,0 +1,159 @@
+// The page of one cluster, node, host, namespace, workload or pod: what fires, its agent, charts of its main metrics, its logs, events and
+// traces, and what runs in it.
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { Panels } from "../dashboards/board.tsx";
+import { LogList, TraceList } from "../dashboards/panel.tsx";
+import { readShipped } from "../dashboards/shipped.ts";
+import type { ApiResponses } from "../../client/api.ts";
+import { Status } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
+import { call } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { address, route } from "../state/route.ts";
+import { AgentOf } from "./agent.tsx";
+import {
+  type AddressRange,
+  dashboardOf,
+  type Entity,
+  entityAddress,
+  entityOf,
+  eventQuery,
+  isAbout,
+  logQuery,
+  traceQuery,
+} from "./entity.ts";
+import { type MemberKind, Members } from "./members.tsx";
+
+type Alerts = ApiResponses["GET /query/prometheus/api/v1/alerts"];
+
+export function EntityScreen() {
+  const { id, query } = route.value;
+  const entity = entityOf(id, query);
+  return entity ? <Page entity={entity} key={JSON.stringify(entity)} /> : <p class="empty">This address names no cluster, host or pod.</p>;
+}
+
+function Page({ entity }: { entity: Entity }) {
+  const { query } = route.value;
+  const again = useSignal(0);
+  useRefresh(() => again.value++);
+  const range = { from: query.get("from") ?? undefined, to: query.get("to") ?? undefined };
+  const asked = `${range.from} ${range.to} ${again.value}`;
+  return (
+    <section class="screen entity" aria-labelledby="title">
+      <div class="bar">
+        <h1 id="title">
+          <span class="quiet">{entity.kind === "workload" ? (entity.workload ?? entity.kind) : entity.kind}</span>{" "}
+          <bdi>{visible(entity.name)}</bdi>
+        </h1>
+        <Parents entity={entity} range={range} />
+        <TimePicker onNow={() => again.value++} />
+      </div>
+      <Firing entity={entity} asked={asked} />
+      {["cluster", "node", "host"].includes(entity.kind) && <AgentOf entity={entity} />}
+      <Charts entity={entity} again={again.value} />
+      <div class="cards">
+        <Logs entity={entity} range={range} asked={asked} />
+        <Traces entity={entity} range={range} asked={asked} />
+      </div>
+      {MEMBERS[entity.kind].map((kind) => (
+        <Members kind={kind} within={entity} range={range} asked={asked} key={kind} />
+      ))}
+    </section>
+  );
+}
+
+const MEMBERS: Readonly<Record<Entity["kind"], readonly MemberKind[]>> = {
+  cluster: ["namespace"],
+  node: ["pod"],
+  host: [],
+  namespace: ["workload", "pod"],
+  workload: ["pod"],
+  pod: [],
+};
+
+/** What it is in. */
+function Parents({ entity: { kind, cluster, namespace }, range }: { entity: Entity; range: AddressRange }) {
+  const parents: Entity[] = [];
+  if (cluster && kind !== "cluster") parents.push({ kind: "cluster", name: cluster });
+  if (namespace && kind !== "namespace") parents.push({ kind: "namespace", name: namespace, cluster });
+  return (
+    <>
+      {parents.map((parent) => (
+        <span key={parent.kind}>
+          <span class="quiet">{parent.kind}</span>{" "}
+          <a href={entityAddress(parent, range)}>
+            <bdi>{visible(parent.name)}</bdi>
+          </a>
+        </span>
+      ))}
+    </>
+  );
+}
+
+function Firing({ entity, asked }: { entity: Entity; asked: string }) {
+  const found = useLoaded(asked, async (signal) => (await call<Alerts>("/query/prometheus/api/v1/alerts", { signal })).data.alerts);
+  const own = (found.value.value ?? []).filter(({ labels, state }) => state === "firing" && isAbout(entity, labels));
+  if (own.length === 0) return null;
+  return (
+    <p role="status">
+      <strong class="level is-error">Firing: </strong>
+      {own.map(({ labels }, at) => (
+        <a href={address("alerts", { view: "firing" })} key={at}>
+          <bdi>{visible(labels["alertname"] ?? "alert")}</bdi>{" "}
+        </a>
+      ))}
+    </p>
+  );
+}
+
+function Charts({ entity, again }: { entity: Entity; again: number }) {
+  const { id, chosen } = dashboardOf(entity);
+  const found = useLoaded(id, async () => await readShipped(id));
+  const dashboard = found.value.value;
+  return <Status of={found}>{dashboard && <Panels panels={dashboard.panels} chosen={chosen} again={again} />}</Status>;
+}
+
+interface PartProps {
+  readonly entity: Entity;
+  readonly range: AddressRange;
+  readonly asked: string;
+}
+
+function Logs({ entity, range, asked }: PartProps) {
+  const [logs, events] = [logQuery(entity), eventQuery(entity)];
+  return (
+    <>
+      <Part title="Newest logs" href={address("logs", { q: logs, ...range })}>
+        <LogList query={logs} question={`${asked} ${logs}`} />
+      </Part>
+      {events !== undefined && (
+        <Part title="Newest Kubernetes events" href={address("logs", { q: events, ...range })}>
+          <LogList query={events} question={`${asked} ${events}`} />
+        </Part>
+      )}
+    </>
+  );
+}
+
+function Traces({ entity, range, asked }: PartProps) {
+  const query = traceQuery(entity);
+  if (query === undefined) return null;
+  return (
+    <Part title="Slowest traces" href={address("traces", { attributes: query, sort: "slowest", ...range })}>
+      <TraceList query={query} question={`${asked} ${query}`} />
+    </Part>
+  );
+}
+
+function Part({ title, href, children }: { title: string; href: string; children: ComponentChildren }) {
+  return (
+    <section class="card" aria-label={title}>
+      <h2>
+        <a href={href}>{title}</a>
+      </h2>
+      {children}
+    </section>
+  );
+}

@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { formatValue, unitOfQuery } from "./unit.ts";
+
+test.each([
+  ["system_memory_usage_bytes", "bytes"],
+  ["sum by (state) (system_memory_usage_bytes)", "bytes"],
+  ['sum by (direction) (rate(system_network_io_bytes_total{a="b/c"}[5m]))', "Bps"],
+  ["http_request_duration_seconds", "s"],
+  ["rate(process_cpu_seconds_total[5m])", undefined],
+  ["a_bytes / b_bytes", undefined],
+  ["count(a_bytes)", undefined],
+  ["a_bytes + b_seconds", undefined],
+  ["up", undefined],
+])("%s is in %s", (query, unit) => {
+  expect(unitOfQuery(query)).toBe(unit);
+});
+
+test.each([
+  [1_610_612_736, "bytes", "1.5 GiB"],
+  [2048, "Bps", "2 KiB/s"],
+  [12, "bytes", "12 B"],
+  [0.123, "percentunit", "12.3 %"],
+  [0.0042, "s", "4.2 ms"],
+  [90, "s", "90 s"],
+  [7200, "s", "2 h"],
+  [1_200_000, "short", "1.2M"],
+  [Number.NaN, "bytes", "–"],
+] as const)("%d %s is written %s", (value, unit, words) => {
+  expect(formatValue(value, unit)).toBe(words);
+});

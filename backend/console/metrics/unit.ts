@@ -1,0 +1,72 @@
+// Units of metrics: how a value is written on an axis and in a table. Names of units are those of Grafana's field options.
+import { shortNumber } from "../parts/text.ts";
+
+export type Unit = "short" | "bytes" | "Bps" | "percentunit" | "percent" | "s" | "ms" | "reqps";
+
+const BINARY = [
+  [2 ** 40, "Ti"],
+  [2 ** 30, "Gi"],
+  [2 ** 20, "Mi"],
+  [2 ** 10, "Ki"],
+] as const;
+
+/** `1.5 GiB`, `12 %`, `340 ms`. */
+export function formatValue(value: number, unit: Unit | undefined): string {
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? "–" : String(value);
+  switch (unit) {
+    case "bytes":
+      return `${scaled(value, BINARY, " ")}B`;
+    case "Bps":
+      return `${scaled(value, BINARY, " ")}B/s`;
+    case "percentunit":
+      return `${Number((value * 100).toPrecision(3))} %`;
+    case "percent":
+      return `${Number(value.toPrecision(3))} %`;
+    case "s":
+      return duration(value * 1000);
+    case "ms":
+      return duration(value);
+    case "reqps":
+      return `${shortNumber(value)}/s`;
+    default:
+      return shortNumber(value);
+  }
+}
+
+function scaled(value: number, sizes: readonly (readonly [number, string])[], space: string): string {
+  const found = sizes.find(([size]) => Math.abs(value) >= size);
+  if (found) return `${Number((value / found[0]).toPrecision(4))}${space}${found[1]}`;
+  return `${Number(value.toPrecision(5))}${space}`;
+}
+
+function duration(ms: number): string {
+  const size = Math.abs(ms);
+  if (size === 0) return "0 s";
+  if (size < 1) return `${Number((ms * 1000).toPrecision(3))} µs`;
+  if (size < 1000) return `${Number(ms.toPrecision(3))} ms`;
+  if (size < 120_000) return `${Number((ms / 1000).toPrecision(3))} s`;
+  if (size < 7_200_000) return `${Number((ms / 60_000).toPrecision(3))} min`;
+  return `${Number((ms / 3_600_000).toPrecision(3))} h`;
+}
+
+const UNITS = [
+  [/_bytes(_total)?$/, "bytes"],
+  [/_(milliseconds|ms)$/, "ms"],
+  [/_seconds$/, "s"],
+  [/_ratio$/, "percentunit"],
+] as const satisfies readonly (readonly [RegExp, Unit])[];
+
+/**
+ * The unit that the names of the metrics in an expression end in, as OpenMetrics asks for. undefined if they differ, or if the expression
+ * divides, counts or compares, because its values then have another unit.
+ */
+export function unitOfQuery(query: string): Unit | undefined {
+  const withoutStrings = query.replaceAll(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g, '""');
+  if (/[/*=<>^](?!=?~?"")|\b(count|count_values|group|bool)\b/.test(withoutStrings.replaceAll(/\{[^{}]*\}/g, ""))) return undefined;
+  const names = withoutStrings.match(/\b[a-zA-Z_:][\w:]*\b(?!\s*\()/g) ?? [];
+  const units = new Set(names.flatMap((name) => UNITS.find(([suffix]) => suffix.test(name))?.[1] ?? []));
+  const [unit] = units;
+  if (units.size !== 1 || !unit) return undefined;
+  if (!/\b(rate|irate)\s*\(/.test(withoutStrings)) return unit;
+  return unit === "bytes" ? "Bps" : undefined;
+}

@@ -1,0 +1,25 @@
+import { expect, test } from "vitest";
+import { found, type Target } from "./palette-search.ts";
+
+const target = (kind: string, name: string): Target => ({ kind, name, href: `#/${kind}/${name}` });
+const TARGETS = [target("screen", "Logs"), target("service", "catalogs"), target("pod", "logs-7f9"), target("service", "cart")];
+const names = (typed: string): string[] => found(TARGETS, typed).map(({ name }) => name);
+
+test("an equal name is first, then names that begin with it, then those that contain it", () => {
+  expect(names("logs")).toEqual(["Logs", "logs-7f9", "catalogs"]);
+});
+
+test("every word counts, and a kind is a word too", () => {
+  expect(names("service ca")).toEqual(["cart", "catalogs"]);
+  expect(names("pod 7f9")).toEqual(["logs-7f9"]);
+  expect(names("service nope")).toEqual([]);
+});
+
+test("at most twenty are offered", () => {
+  expect(
+    found(
+      Array.from({ length: 100 }, (_, at) => target("pod", `p${at}`)),
+      "p",
+    ),
+  ).toHaveLength(20);
+});

@@ -1,0 +1,201 @@
+// The service map as a picture: a box for each service, database, queue and external host, a line for each kind of call between two of them.
+// Below it a table with the same calls in numbers. Services are links, so the picture is used by keyboard too.
+import { useMemo } from "preact/hooks";
+import { useSignal } from "@preact/signals";
+import { Status, Table } from "../parts/common.tsx";
+import { counted, visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { type Loaded, useLoaded } from "../state/loaded.ts";
+import { address } from "../state/route.ts";
+import { currentRange, rangeQuery, span } from "../state/time.ts";
+import {
+  type Edge,
+  type Graph,
+  layOut,
+  neighbourhood,
+  NODE_HEIGHT_PX,
+  NODE_WIDTH_PX,
+  type PlacedEdge,
+  type PlacedNode,
+} from "./map-layout.ts";
+import { rateText, shareText } from "./service.ts";
+
+/** Characters of a name that fit into a box. */
+const NAME_LENGTH = 20;
+const SHOWN_EDGES = 200;
+const LEAST_ERROR_RATIO = 0.01;
+
+/** `from` and `to` of addresses. */
+export type MapRange = {
+  readonly from: string | undefined;
+  readonly to: string | undefined;
+};
+
+export function useGraph(asked: string): Loaded<Graph> {
+  return useLoaded(asked, async (signal) => await call<Graph>("/query/services/graph", { query: rangeQuery(currentRange()), signal }));
+}
+
+/** The whole map, or only what calls one service and what it calls. */
+export function ServiceMap({ asked, range, service }: { asked: string; range: MapRange; service?: string }) {
+  const found = useGraph(asked);
+  const graph = found.value.value;
+  const edges = useMemo(() => (graph ? (service === undefined ? graph.edges : neighbourhood(graph, service)) : []), [graph, service]);
+  return (
+    <section class="service-map" aria-label="Service map">
+      {service !== undefined && <h2>Calls</h2>}
+      <Status of={found} empty={edges.length === 0 && "No calls between services in this range. Calls appear a minute after their spans."}>
+        {edges.length > 0 && (
+          <>
+            <Picture edges={edges} range={range} service={service} />
+            <Calls edges={edges} range={range} />
+          </>
+        )}
+      </Status>
+    </section>
+  );
+}
+
+function Picture({ edges, range, service }: { edges: readonly Edge[]; range: MapRange; service: string | undefined }) {
+  const layout = useMemo(() => layOut(edges), [edges]);
+  const pointed = useSignal<string | undefined>(undefined);
+  const most = Math.max(...edges.map(({ rate }) => rate));
+  return (
+    <>
+      <div class="wide" tabIndex={0} role="group" aria-label="Map">
+        <svg width={layout.widthPx} height={layout.heightPx} viewBox={`0 0 ${layout.widthPx} ${layout.heightPx}`}>
+          <defs>
+            {["is-plain", "is-error"].map((colour) => (
+              <marker
+                id={`arrow-${colour}`}
+                key={colour}
+                viewBox="0 0 8 8"
+                refX="7"
+                refY="4"
+                markerWidth="7"
+                markerHeight="7"
+                orient="auto"
+              >
+                <path d="M0 0 L8 4 L0 8 z" class={`arrow ${colour}`} />
+              </marker>
+            ))}
+          </defs>
+          {layout.edges.map((placed) => (
+            <Call
+              key={`${placed.from.key} ${placed.to.key} ${placed.edge.connection}`}
+              placed={placed}
+              most={most}
+              isFaded={pointed.value !== undefined && placed.from.key !== pointed.value && placed.to.key !== pointed.value}
+            />
+          ))}
+          {layout.nodes.map((node) => (
+            <g
+              key={node.key}
+              onMouseEnter={() => (pointed.value = node.key)}
+              onMouseLeave={() => (pointed.value = undefined)}
+              onFocusIn={() => (pointed.value = node.key)}
+              onFocusOut={() => (pointed.value = undefined)}
+            >
+              <Box node={node} range={range} isCentre={node.kind === "service" && node.name === service} />
+            </g>
+          ))}
+        </svg>
+      </div>
+      {layout.omitted > 0 && (
+        <p class="quiet">{counted(layout.omitted, "node")} with fewer calls not drawn; open a service to see its neighbours.</p>
+      )}
+    </>
+  );
+}
+
+function Box({ node, range, isCentre }: { node: PlacedNode; range: MapRange; isCentre: boolean }) {
+  const name = visible(node.name);
+  const shown = name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH - 1)}…` : name;
+  const box = (
+    <>
+      <title>{node.kind === "service" ? name : `${name}, ${node.kind}`}</title>
+      <rect
+        x={node.x}
+        y={node.y}
+        width={NODE_WIDTH_PX}
+        height={NODE_HEIGHT_PX}
+        rx={node.kind === "service" ? 6 : NODE_HEIGHT_PX / 2}
+        class={`box ${isCentre ? "is-centre" : ""}`}
+      />
+      <text x={node.x + NODE_WIDTH_PX / 2} y={node.y + (node.kind === "service" ? 25 : 18)} class="name">
+        {shown}
+      </text>
+      {node.kind !== "service" && (
+        <text x={node.x + NODE_WIDTH_PX / 2} y={node.y + 33} class="kind">
+          {node.kind}
+        </text>
+      )}
+    </>
+  );
+  if (node.kind !== "service") return <g>{box}</g>;
+  return (
+    <a href={address("services", { ...range }, node.name)} aria-label={`Service ${name}`}>
+      {box}
+    </a>
+  );
+}
+
+function Call({ placed: { edge, from, to }, most, isFaded }: { placed: PlacedEdge; most: number; isFaded: boolean }) {
+  const colour = edge.error_ratio >= LEAST_ERROR_RATIO ? "is-error" : "is-plain";
+  const width = 1 + 4 * Math.sqrt(most > 0 ? edge.rate / most : 0);
+  return (
+    <path
+      d={pathOf(from, to)}
+      class={`call ${colour} ${isFaded ? "is-faded" : ""}`}
+      stroke-width={width}
+      marker-end={`url(#arrow-${colour})`}
+    >
+      <title>
+        {`${visible(from.name)} → ${visible(to.name)}: ${rateText(edge.rate)}, ${shareText(edge.error_ratio)} errors, p95 ${latency(edge.p95_ms)}`}
+      </title>
+    </path>
+  );
+}
+
+/** From the right side of the caller to the left side of what it calls; back and to itself in an arc below. */
+function pathOf(from: PlacedNode, to: PlacedNode): string {
+  const [startX, startY] = [from.x + NODE_WIDTH_PX, from.y + NODE_HEIGHT_PX / 2];
+  const [endX, endY] = [to.x - 2, to.y + NODE_HEIGHT_PX / 2];
+  if (to.x > from.x) {
+    const middle = (startX + endX) / 2;
+    return `M${startX} ${startY} C${middle} ${startY} ${middle} ${endY} ${endX} ${endY}`;
+  }
+  const lowest = Math.max(from.y, to.y) + NODE_HEIGHT_PX + 18;
+  return `M${startX} ${startY} C${startX + 50} ${lowest} ${endX - 50} ${lowest} ${endX} ${endY}`;
+}
+
+const latency = (ms: number | null): string => (ms === null ? "unknown" : span(ms));
+
+function Calls({ edges, range }: { edges: readonly Edge[]; range: MapRange }) {
+  return (
+    <>
+      <Table title="Calls between services" heads={["caller", "calls", "by", "rate", "errors", "p95"]}>
+        {edges.slice(0, SHOWN_EDGES).map((edge) => (
+          <tr key={`${edge.client} ${edge.server} ${edge.connection}`}>
+            <th scope="row">
+              <a href={address("services", { ...range }, edge.client)}>
+                <bdi>{visible(edge.client)}</bdi>
+              </a>
+            </th>
+            <td>
+              <bdi>{visible(edge.server)}</bdi>
+            </td>
+            <td>{edge.connection || "request"}</td>
+            <td class="number">{rateText(edge.rate)}</td>
+            <td class={`number ${edge.error_ratio >= LEAST_ERROR_RATIO ? "level is-error" : ""}`}>{shareText(edge.error_ratio)}</td>
+            <td class="number">{latency(edge.p95_ms)}</td>
+          </tr>
+        ))}
+      </Table>
+      {edges.length > SHOWN_EDGES && (
+        <p class="quiet">
+          The {SHOWN_EDGES} with most calls of {edges.length.toLocaleString("en")}.
+        </p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,68 @@
+// Where a service runs, as the attributes of its newest spans name it, and which alerts about it fire.
+import type { ApiResponses } from "../../client/api.ts";
+import { type Entity, entityAddress } from "../entities/entity.ts";
+import { visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { address } from "../state/route.ts";
+import { currentRange, rangeQuery } from "../state/time.ts";
+import type { MapRange } from "./map.tsx";
+
+type Facet = ApiResponses["GET /query/traces/facets"][number];
+type Alerts = ApiResponses["GET /query/prometheus/api/v1/alerts"];
+
+const SHOWN = 20;
+
+export function RunsOn({ service, asked, range }: { service: string; asked: string; range: MapRange }) {
+  const found = useLoaded(`${service} ${asked}`, async (signal) => {
+    const query: [string, string][] = [["service", service], ...rangeQuery(currentRange())];
+    const [facets, alerts] = await Promise.all([
+      call<Facet[]>("/query/traces/facets", { query, signal }),
+      call<Alerts>("/query/prometheus/api/v1/alerts", { signal }),
+    ]);
+    const firing = alerts.data.alerts.filter(({ state, labels }) => state === "firing" && isAbout(service, labels));
+    return { entities: entitiesOf(facets), firing };
+  });
+  const { entities = [], firing = [] } = found.value.value ?? {};
+  return (
+    <>
+      {firing.length > 0 && (
+        <p role="status">
+          <strong class="level is-error">Firing: </strong>
+          {firing.map(({ labels }, at) => (
+            <a href={address("alerts", { view: "firing" })} key={at}>
+              <bdi>{visible(labels["alertname"] ?? "alert")}</bdi>{" "}
+            </a>
+          ))}
+        </p>
+      )}
+      {entities.length > 0 && (
+        <p class="links">
+          Runs on
+          {entities.map((entity) => (
+            <a href={entityAddress(entity, range)} key={entityAddress(entity)}>
+              <span class="quiet">{entity.kind}</span> <bdi>{visible(entity.name)}</bdi>
+            </a>
+          ))}
+        </p>
+      )}
+    </>
+  );
+}
+
+function isAbout(service: string, labels: Readonly<Record<string, string>>): boolean {
+  return [labels["service"], labels["source"], labels["service_name"]].includes(service);
+}
+
+/** Of several clusters or namespaces, the values do not say which pod is in which: then the pod is searched for by its name alone. */
+function entitiesOf(facets: readonly Facet[]): Entity[] {
+  const values = (name: string): string[] =>
+    facets.find((facet) => facet.name === `attribute.${name}`)?.values.map(({ value }) => value) ?? [];
+  const only = (name: string): string | undefined => (values(name).length === 1 ? values(name)[0] : undefined);
+  const [cluster, namespace] = [only("k8s.cluster.name"), only("k8s.namespace.name")];
+  return [
+    ...values("k8s.namespace.name").map((name): Entity => ({ kind: "namespace", name, cluster })),
+    ...values("k8s.node.name").map((name): Entity => ({ kind: "node", name, cluster })),
+    ...values("k8s.pod.name").map((name): Entity => ({ kind: "pod", name, cluster, namespace })),
+  ].slice(0, SHOWN);
+}

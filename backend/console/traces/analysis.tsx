@@ -1,0 +1,213 @@
+// What the spans that match have in common: how long they took over time (a heatmap), their most frequent values (facets), and how the slow or
+// failed ones differ from the others. A click on a value searches for it.
+import type { ApiResponses } from "../../client/api.ts";
+import { Status, Table } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { choose, route } from "../state/route.ts";
+import { typedIn } from "../state/sending.ts";
+import { moment, showRange, span } from "../state/time.ts";
+import { withAttribute } from "./search.ts";
+
+type Facet = ApiResponses["GET /query/traces/facets"][number];
+type Difference = ApiResponses["GET /query/traces/differences"][number];
+type HeatmapPoint = ApiResponses["GET /query/traces/heatmap"][number];
+
+const SHOWN_VALUES = 8;
+const SHOWN_DIFFERENCES = 30;
+const POINTS = 60;
+/** Parameters of the address that are parameters of the search. */
+const OWN_FIELDS = ["service", "operation"] as const;
+
+export interface AnalysisProps {
+  /** What tells one request from another. */
+  readonly question: string;
+  /** Of GET /query/traces/facets and the others. */
+  readonly parameters: readonly (readonly [string, string])[];
+}
+
+/** Searches for spans with this value of a field of facets and differences. False if it cannot be searched for. */
+function searchFor(name: string, value: string): boolean {
+  const own = OWN_FIELDS.find((known) => known === name);
+  if (own) return (choose({ [own]: value }), true);
+  if (name === "status" && value === "ERROR") return (choose({ error: "true" }), true);
+  if (!name.startsWith("attribute.")) return false;
+  const attributes = withAttribute(route.peek().query.get("attributes") ?? "", name.slice("attribute.".length), value);
+  if (attributes === undefined) return false;
+  return (choose({ attributes }), true);
+}
+
+function canSearch(name: string, value: string): boolean {
+  const isOwn = OWN_FIELDS.some((known) => known === name) || (name === "status" && value === "ERROR");
+  return isOwn || (name.startsWith("attribute.") && withAttribute("", name.slice("attribute.".length), value) !== undefined);
+}
+
+const nameOf = (name: string): string => visible(name.replace(/^attribute\./, ""));
+
+function Value({ name, value }: { name: string; value: string }) {
+  return (
+    <button
+      type="button"
+      class="plain value"
+      disabled={!canSearch(name, value)}
+      aria-label={`Only ${nameOf(name)} ${visible(value.slice(0, 60))}`}
+      onClick={() => searchFor(name, value)}
+    >
+      <bdi>{visible(value) || "(empty)"}</bdi>
+    </button>
+  );
+}
+
+export function Facets({ question, parameters }: AnalysisProps) {
+  const found = useLoaded(question, async (signal) => await call<Facet[]>("/query/traces/facets", { query: parameters, signal }));
+  const facets = found.value.value ?? [];
+  return (
+    <aside class="field-list" aria-label="Facets">
+      <Status of={found} empty={facets.length === 0 && "No spans."}>
+        {facets.map(({ name, values }) => {
+          const total = values.reduce((sum, { count }) => sum + count, 0);
+          return (
+            <details key={name} open={!name.startsWith("attribute.")}>
+              <summary>
+                <bdi>{nameOf(name)}</bdi>
+              </summary>
+              <ul>
+                {values.slice(0, SHOWN_VALUES).map(({ value, count }) => (
+                  <li key={value}>
+                    <Value name={name} value={value} />
+                    <span class="quiet number">{count.toLocaleString("en")}</span>
+                    <span class="share" style={{ width: `${(count / total) * 100}%` }} />
+                  </li>
+                ))}
+              </ul>
+            </details>
+          );
+        })}
+      </Status>
+    </aside>
+  );
+}
+
+/** Time from left to right, duration from bottom to top on a logarithmic scale; the darker, the more spans. */
+export function Heatmap({ question, parameters }: AnalysisProps) {
+  const found = useLoaded(question, async (signal) => {
+    const query = [...parameters, ["points", String(POINTS)] as const];
+    return await call<HeatmapPoint[]>("/query/traces/heatmap", { query, signal });
+  });
+  const points = found.value.value ?? [];
+  const limits = points.flatMap(({ buckets }) => buckets.map(({ max_ms: ms }) => ms));
+  return (
+    <Status of={found} empty={limits.length === 0 && "No spans in this range."}>
+      {limits.length > 0 && <Cells points={points} limits={[...new Set(limits)]} />}
+    </Status>
+  );
+}
+
+const [WIDTH, HEIGHT] = [600, 120];
+
+/** Buckets end at 2^(n/4) ms: n. */
+const indexOf = (ms: number): number => Math.round(Math.log2(ms) * 4);
+
+function Cells({ points, limits }: { points: readonly HeatmapPoint[]; limits: readonly number[] }) {
+  const [lowest, highest] = [Math.min(...limits.map(indexOf)), Math.max(...limits.map(indexOf))];
+  const [cellWidth, cellHeight] = [WIDTH / points.length, HEIGHT / (highest - lowest + 1)];
+  const most = Math.max(1, ...points.flatMap(({ buckets }) => buckets.map(({ count }) => count)));
+  const errors = Math.max(1, ...points.map((point) => point.errors));
+  const slowest = 2 ** (highest / 4);
+  return (
+    <figure class="heatmap">
+      <svg
+        viewBox={`0 0 ${WIDTH} ${HEIGHT + 8}`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`Durations of spans over time, up to ${span(slowest)}`}
+      >
+        {points.map((point, at) => (
+          <g key={point.start} onClick={() => showRange(Date.parse(point.start), Date.parse(point.end))}>
+            <rect class="behind" x={at * cellWidth} y={0} width={cellWidth} height={HEIGHT + 8} />
+            {point.buckets.map(({ max_ms: ms, count }) => (
+              <rect
+                key={ms}
+                class="cell"
+                x={at * cellWidth}
+                y={HEIGHT - (indexOf(ms) - lowest + 1) * cellHeight}
+                width={cellWidth}
+                height={cellHeight}
+                fill-opacity={0.15 + 0.85 * (Math.log1p(count) / Math.log1p(most))}
+              >
+                <title>{`${moment(point.start)}: ${count.toLocaleString("en")} of ${span(ms / 2 ** 0.25)} to ${span(ms)}`}</title>
+              </rect>
+            ))}
+            {point.errors > 0 && (
+              <rect
+                class="is-error"
+                x={at * cellWidth}
+                y={HEIGHT + 2}
+                width={cellWidth}
+                height={6}
+                fill-opacity={0.3 + 0.7 * (point.errors / errors)}
+              >
+                <title>{`${moment(point.start)}: ${point.errors.toLocaleString("en")} with an error`}</title>
+              </rect>
+            )}
+          </g>
+        ))}
+      </svg>
+      <figcaption class="quiet">
+        {span(2 ** ((lowest - 1) / 4))} to {span(slowest)}, from bottom to top; below, errors. A click shows that time alone.
+      </figcaption>
+    </figure>
+  );
+}
+
+/** Slow spans, or failed ones, next to the others. */
+export function Differences({ question, parameters }: AnalysisProps) {
+  const slower = route.value.query.get("slower") ?? "";
+  const found = useLoaded(`${question} ${slower}`, async (signal) => {
+    const query = slower ? [...parameters, ["slower_than_ms", slower] as const] : parameters;
+    return await call<Difference[]>("/query/traces/differences", { query, signal });
+  });
+  const rows = (found.value.value ?? []).slice(0, SHOWN_DIFFERENCES);
+  const compared = slower ? `spans of ${slower} ms and more` : "spans with an error";
+  return (
+    <section class="card" aria-label="Differences">
+      <form
+        class="filters"
+        onSubmit={(event) => {
+          event.preventDefault();
+          choose({ slower: typedIn(event.currentTarget)("slower") });
+        }}
+      >
+        <label>
+          Compare spans that took at least
+          <input name="slower" type="text" inputMode="numeric" size={6} placeholder="ms" pattern="\d+(\.\d+)?" defaultValue={slower} />
+        </label>
+        <button type="submit">Compare</button>
+        <span class="quiet">Without a duration: spans with an error.</span>
+      </form>
+      <Status of={found} empty={rows.length === 0 && `There are no ${compared}, or they do not differ from the others.`}>
+        {rows.length > 0 && (
+          <Table title="Differences" heads={["attribute", "value", `of ${compared}`, "of the others"]}>
+            {rows.map(({ name, value, compared_share: share, others_share: others }) => (
+              <tr key={`${name} ${value}`}>
+                <th scope="row">
+                  <bdi>{nameOf(name)}</bdi>
+                </th>
+                <td>
+                  <Value name={name} value={value} />
+                </td>
+                <td class="number">{percent(share)}</td>
+                <td class="number">{percent(others)}</td>
+              </tr>
+            ))}
+          </Table>
+        )}
+      </Status>
+    </section>
+  );
+}
+
+function percent(share: number): string {
+  return `${Number((share * 100).toPrecision(2))} %`;
+}

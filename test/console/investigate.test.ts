@@ -1,0 +1,396 @@
+// The screens for finding out why, in a real Chromium against a real backend: service map, pages of clusters, nodes, hosts and pods, command
+// palette, saved views, patterns, analysis of traces, dashboards and ingest tokens. Names and texts of senders are hostile. Two organisations
+// have data of their own, and no screen shows or changes what belongs to the other.
+import { randomUUID } from "node:crypto";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { sign } from "../../common/protocol/signature.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { adminPassword, makeTenant } from "../fixtures/backend-process.ts";
+import { faultsOf, logInBy, LOOKS, openBrowser, openPage, type Screen, violations } from "../fixtures/browser.ts";
+import { call, eventually, signedPost } from "../fixtures/processes.ts";
+
+const REFUSED = /status of 401/;
+const HOSTILE = '<img src=x onerror=alert(1)>"}{';
+const POD = 'cart-7f9c\u202e"><b>';
+const TRACE = "0af7651916cd43dd8448eb211c80319c";
+const VIEWER = { email: "viewer@localhost", password: "only reading, thank you" };
+const backend = backendOfFile({ INGEST_TOKENS: "true" });
+let browser: Browser;
+let token: string;
+let other: { email: string; password: string };
+
+const text = (stringValue: string) => ({ stringValue });
+const attributes = (pairs: Record<string, string>) => Object.entries(pairs).map(([key, value]) => ({ key, value: text(value) }));
+const ns = (secondsAgo: number): string => `${Date.now() - secondsAgo * 1000}000000`;
+const POD_ATTRIBUTES = {
+  "k8s.cluster.name": "north",
+  "k8s.namespace.name": "shop",
+  "k8s.pod.name": POD,
+  "k8s.deployment.name": "cart",
+  "k8s.node.name": "n1",
+};
+
+beforeAll(async () => {
+  browser = await openBrowser();
+  token = await backend.operator();
+  const key = await registerCluster();
+  await sendMetrics(key);
+  await sendSpans(key);
+  await sendRecords(key);
+  expect((await call("POST", `${backend.apiUrl}/api/users`, { bearer: token, body: { ...VIEWER, role: "viewer" } })).status).toBe(201);
+  const { orgId: id } = await makeTenant(backend.apiUrl, token, "neighbour");
+  other = { email: `second-${randomUUID()}@neighbour.example`, password: randomUUID() };
+  expect((await call("POST", `${backend.apiUrl}/api/orgs/${id}/admins`, { bearer: token, body: other })).status).toBe(201);
+  const edges = async (): Promise<number> =>
+    ((await call("GET", `${backend.apiUrl}/query/services/graph`, { bearer: token })).json as { edges: object[] }).edges.length;
+  await eventually("edges of the service map are computed", async () => (await edges()) > 0, 150_000);
+});
+afterAll(async () => await browser?.close());
+
+async function registerCluster(): Promise<string> {
+  const identity = { cluster_name: "north", cluster_uid: randomUUID(), agent_version: "0.1.0" };
+  const headers = { "idempotency-key": randomUUID() };
+  const bearer = await backend.installToken(token);
+  const { json } = await call("POST", `${backend.apiUrl}/api/clusters/register`, { bearer, headers, body: identity });
+  const collector = { state: "failed", restarts: 3, last_error: HOSTILE };
+  const beat = { node: "n1", agent_version: "0.1.0", collector };
+  const signed = sign(json.api_key, "POST", "/heartbeat", Date.now() / 1000);
+  expect((await call("POST", `${backend.apiUrl}/heartbeat`, { body: beat, headers: signed })).status).toBe(204);
+  return json.api_key;
+}
+
+async function send(path: string, key: string, body: string, type = "application/json"): Promise<void> {
+  const answer = await signedPost(backend.apiUrl, path, key, body, { "content-type": type });
+  expect(answer.status, answer.text).toBe(204);
+}
+
+async function sendMetrics(key: string): Promise<void> {
+  const quoted = (value: string): string => value.replaceAll(/["\\]/g, "\\$&");
+  const labels = Object.entries(POD_ATTRIBUTES).map(([name, value]) => `${name.replaceAll(".", "_")}="${quoted(value)}"`);
+  const lines = [
+    `k8s_pod_memory_working_set_bytes{${labels.join(",")}} 104857600`,
+    `k8s_pod_phase{${labels.join(",")}} 2`,
+    `k8s_container_ready{${labels.join(",")},k8s_container_name="cart"} 1`,
+    'k8s_node_condition_ready{k8s_cluster_name="north",k8s_node_name="n1"} 1',
+    'k8s_node_memory_working_set_bytes{k8s_cluster_name="north",k8s_node_name="n1"} 1073741824',
+    'system_cpu_load_average_1m{k8s_cluster_name="north",k8s_node_name="n1"} 0.5',
+  ];
+  await send("/ingest", key, `${lines.join("\n")}\n`, "text/plain");
+}
+
+/** web calls a service with a hostile name, which calls a database. One call in five is slow and fails. */
+async function sendSpans(key: string): Promise<void> {
+  const traces = Array.from({ length: 20 }, (_, at) => {
+    const traceId = at === 0 ? TRACE : (at + 1).toString(16).padStart(32, "0");
+    const isSlow = at % 5 === 0;
+    const span = (place: number, parent: number, kind: number, name: string, durationMs: number, pairs: Record<string, string> = {}) => ({
+      traceId,
+      spanId: `${(at + 1).toString(16).padStart(8, "0")}0000000${place}`,
+      parentSpanId: parent === 0 ? "" : `${(at + 1).toString(16).padStart(8, "0")}0000000${parent}`,
+      name,
+      kind,
+      startTimeUnixNano: ns(120 + at),
+      endTimeUnixNano: `${Date.now() - (120 + at) * 1000 + durationMs}000000`,
+      attributes: attributes({ ...pairs, ...(isSlow && { "cache.hit": "false" }) }),
+      ...(isSlow && { status: { code: 2, message: "lock" } }),
+    });
+    const total = isSlow ? 900 : 40;
+    return {
+      web: [span(1, 0, 2, "GET /cart", total), span(2, 1, 3, "call", total - 5)],
+      hostile: [
+        span(3, 2, 2, "<b>load</b>", total - 10, POD_ATTRIBUTES),
+        span(4, 3, 3, "SELECT", total - 20, { "db.system.name": "postgresql", "db.namespace": "shop" }),
+      ],
+    };
+  });
+  const resourceSpans = (["web", "hostile"] as const).map((part) => ({
+    resource: { attributes: attributes({ "service.name": part === "web" ? "web" : HOSTILE }) },
+    scopeSpans: [{ spans: traces.flatMap((trace) => trace[part]) }],
+  }));
+  await send("/ingest/traces", key, JSON.stringify({ resourceSpans }));
+}
+
+async function sendRecords(key: string): Promise<void> {
+  const record = (secondsAgo: number, severityText: string, body: string, pairs: Record<string, string> = {}) => ({
+    timeUnixNano: ns(secondsAgo),
+    severityText,
+    body: text(body),
+    attributes: attributes({ ...POD_ATTRIBUTES, ...pairs }),
+  });
+  const logs = (service: string, logRecords: object[]) => ({
+    resource: { attributes: attributes({ "service.name": service }) },
+    scopeLogs: [{ logRecords }],
+  });
+  const lines = Array.from({ length: 30 }, (_, at) => record(100 + at, "INFO", `GET /cart ${at} took ${at * 3} ms <i>`));
+  const refused = record(50, "ERROR", 'payment "refused" (code 7) a|b');
+  const event = record(40, "WARN", `Back-off restarting ${HOSTILE}`, { "k8s.event.reason": "BackOff" });
+  await send(
+    "/ingest/logs/otlp",
+    key,
+    JSON.stringify({ resourceLogs: [logs("cart", [...lines, refused]), logs("kubernetes-events", [event])] }),
+  );
+}
+
+const openAs = async (email: string, password: string, options = {}, expected = REFUSED) => {
+  const opened = await openPage(browser, backend.apiUrl, options, expected);
+  await logInBy(opened.page, email, password);
+  return opened;
+};
+const openLoggedIn = async (options = {}, expected = REFUSED) =>
+  await openAs("admin@localhost", adminPassword(backend.place), options, expected);
+
+const podAddress = (): string =>
+  `#/entity/${encodeURIComponent(POD)}?${new URLSearchParams({ kind: "pod", cluster: "north", namespace: "shop" }).toString()}`;
+
+const SCREENS: readonly Screen[] = [
+  ["map", "#/services?view=map", async (page) => await page.getByRole("link", { name: "Service web" }).waitFor()],
+  ["service", "#/services/web", async (page) => await page.getByRole("heading", { name: "Calls" }).waitFor()],
+  ["cluster", "#/entity/north?kind=cluster", async (page) => await page.getByRole("link", { name: "shop" }).first().waitFor()],
+  ["node", "#/entity/n1?kind=node&cluster=north", async (page) => await page.getByText("3 restarts").waitFor()],
+  [
+    "namespace",
+    "#/entity/shop?kind=namespace&cluster=north",
+    async (page) => await page.getByRole("link", { name: "cart-7f9c" }).waitFor(),
+  ],
+  [
+    "workload",
+    "#/entity/cart?kind=workload&cluster=north&namespace=shop&workload=deployment",
+    async (page) => await page.getByRole("link", { name: "cart-7f9c" }).waitFor(),
+  ],
+  ["pod", podAddress(), async (page) => await page.getByText("Back-off restarting").first().waitFor()],
+  ["pods", "#/fleet?view=pod", async (page) => await page.getByRole("link", { name: "cart-7f9c" }).waitFor()],
+  ["patterns", "#/logs?view=patterns", async (page) => await page.getByRole("button", { name: /^Only GET/ }).waitFor()],
+  ["analysis", "#/traces?facets=1&heatmap=1", async (page) => await page.getByRole("button", { name: "Only service web" }).waitFor()],
+  ["differences", "#/traces?differences=1", async (page) => await page.getByRole("button", { name: "Only cache.hit false" }).waitFor()],
+  ["flame graph", `#/traces/${TRACE}?view=flame`, async (page) => await page.getByRole("columnheader", { name: "self time" }).waitFor()],
+  ["dashboards", "#/dashboards", async (page) => await page.getByRole("link", { name: "Kubernetes pod" }).waitFor()],
+  ["dashboard", "#/dashboards/shipped-node", async (page) => await page.locator("canvas").first().waitFor()],
+  ["editor", "#/dashboards/new", async (page) => await page.getByRole("button", { name: "Add panel" }).waitFor()],
+  ["tokens", "#/settings?part=credentials", async (page) => await page.getByRole("button", { name: "Make ingest token" }).waitFor()],
+];
+
+describe.each(LOOKS)("%s", (_name, options) => {
+  test("every screen shows what there is, breaks no rule of accessibility, and fits", async () => {
+    await using opened = await openLoggedIn(options);
+    const { page, complaints } = opened;
+    expect(await faultsOf(page, SCREENS)).toEqual([]);
+    expect(await page.locator("img[src=x], main b").count()).toBe(0);
+    expect(complaints).toEqual([]);
+  });
+});
+
+test("the service map shows who calls whom, and leads by keyboard to a service and its neighbours", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/#/services");
+  await page.getByRole("button", { name: "map" }).click();
+  await page.getByRole("link", { name: "Service web" }).waitFor();
+  const calls = page.getByRole("table", { name: "Calls between services" });
+  expect(await calls.textContent()).toContain("postgresql:shop");
+  await page.getByRole("link", { name: "Service web" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "web" }).waitFor();
+  await calls.waitFor();
+  expect(await calls.textContent()).not.toContain("postgresql:shop");
+  expect(complaints).toEqual([]);
+});
+
+test("a log record leads to its pod, and that to its namespace, cluster and node with the error of its agent", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/#/logs?q=refused");
+  await page.getByRole("row").first().click();
+  await page.getByRole("link", { name: /^Open pod/ }).click();
+  await page.getByRole("heading", { name: /^pod/ }).waitFor();
+  await page.getByText("Back-off restarting").first().waitFor();
+  await page.locator("canvas").first().waitFor();
+  await page.getByRole("link", { name: "north" }).click();
+  await page.getByRole("link", { name: "shop" }).first().waitFor();
+  await page.goto("/#/fleet");
+  await page.getByRole("link", { name: "n1", exact: true }).click();
+  await page.getByRole("region", { name: "Agent" }).getByText(HOSTILE).waitFor();
+  await page.getByRole("region", { name: "Pods" }).getByRole("link").first().click();
+  await page.getByRole("heading", { name: /^pod/ }).waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test("the command palette finds screens, services, pods and dashboards by keyboard alone", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  const goTo = async (words: string, result: RegExp): Promise<void> => {
+    await page.keyboard.press("Control+k");
+    await page.getByRole("combobox", { name: "Search" }).fill(words);
+    await page.getByRole("option", { name: result, selected: true }).waitFor();
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+  };
+  await goTo("tokens", /keys and tokens/);
+  await page.getByRole("heading", { name: "Settings" }).waitFor();
+  await goTo("pod cart-7f", /cart-7f9c/);
+  await page.getByRole("heading", { name: /^pod/ }).waitFor();
+  await goTo("service onerror", /onerror/);
+  await page.getByRole("heading", { name: HOSTILE }).waitFor();
+  await goTo("node n1", /^n1/);
+  await page.getByRole("region", { name: "Agent" }).waitFor();
+  await page.keyboard.press("Control+k");
+  expect(await violations(page)).toEqual([]);
+  expect(complaints).toEqual([]);
+});
+
+test("a view is saved for everybody, opens what it shows, and a viewer neither saves nor removes one", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  const name = `<u>errors</u> ${HOSTILE}`;
+  await page.goto("/#/logs?q=level:error&from=6h");
+  await page.getByRole("button", { name: "Views" }).click();
+  await page.getByLabel("Name of what is shown now").fill(name);
+  await page.getByRole("button", { name: "Save this view" }).click();
+  await page.getByRole("link", { name }).waitFor();
+  expect(await violations(page)).toEqual([]);
+  await using viewed = await openAs(VIEWER.email, VIEWER.password);
+  await viewed.page.getByRole("button", { name: "Views" }).click();
+  expect(await viewed.page.getByRole("button", { name: /^(Save|Remove)/ }).count()).toBe(0);
+  await viewed.page.getByRole("link", { name }).click();
+  await viewed.page.getByRole("heading", { name: "Logs" }).waitFor();
+  expect(await viewed.page.getByRole("combobox", { name: "Query" }).inputValue()).toBe("level:error");
+  await page.getByRole("button", { name: /^Remove <u>/ }).click();
+  await page.getByRole("dialog", { name: "Remove?" }).getByRole("button", { name: "Remove" }).click();
+  await page.getByText("None yet.").waitFor();
+  expect([...complaints, ...viewed.complaints]).toEqual([]);
+});
+
+test("a click on a pattern shows only its records, and one on its minus leaves them out", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  const count = async (): Promise<number> => await page.getByRole("row").count();
+  await page.goto("/#/logs?q=source:cart&view=patterns");
+  await page.getByRole("button", { name: /^Only GET/ }).click();
+  await eventually("the thirty records of the pattern", async () => (await count()) >= 25);
+  await page.goto("/#/logs?q=source:cart&view=patterns");
+  await page.getByRole("button", { name: /^Without GET/ }).click();
+  await eventually("the other one", async () => (await count()) === 1);
+  expect(await page.getByRole("row").first().textContent()).toContain("refused");
+  await page.goto("/#/logs?q=source:cart&view=patterns");
+  await page.getByRole("button", { name: /^Only payment/ }).click();
+  await eventually("signs of expressions are text", async () => (await count()) === 1);
+  expect(complaints).toEqual([]);
+});
+
+test("what slow spans have in common is one click from the search for it", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/#/traces?differences=1");
+  await page.getByLabel(/^Compare spans/).fill("500");
+  await page.getByRole("button", { name: "Compare", exact: true }).click();
+  await page.getByRole("button", { name: "Only cache.hit false" }).click();
+  await eventually("the address has it", async () => page.url().includes("attributes=cache.hit%3Dfalse"));
+  await page.getByRole("button", { name: "Differences" }).click();
+  await eventually("the four slow traces", async () => (await page.getByRole("row").count()) === 4);
+  await page.getByRole("button", { name: "Facets" }).click();
+  await page.getByRole("button", { name: `Only service ${HOSTILE}` }).click();
+  await eventually("the service is chosen", async () => (await page.getByRole("combobox", { name: "service" }).inputValue()) === HOSTILE);
+  expect(complaints).toEqual([]);
+});
+
+test("where the time of a trace went: self time by operation, and a search over its spans", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto(`/#/traces/${TRACE}`);
+  await page.getByLabel("Spans with this in their service, operation or attributes").fill("postgresql");
+  await eventually("one span is left", async () => (await page.getByRole("row").count()) === 1);
+  await page.getByRole("button", { name: "flame graph and self time" }).click();
+  const first = page.getByRole("table", { name: "Self time by operation" }).getByRole("row").nth(1);
+  expect(await first.textContent()).toContain("SELECT");
+  await first.getByRole("button").click();
+  await page.getByRole("complementary", { name: "Span" }).getByText("self time").waitFor();
+  expect(complaints).toEqual([]);
+});
+
+const panelTitles = async (page: Page): Promise<string[]> => await page.locator(".panel figcaption").allTextContents();
+
+test("a dashboard is made, changed, exported, imported and removed; Grafana's is imported and says what is left out", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/#/dashboards");
+  await page.getByRole("link", { name: "New dashboard" }).click();
+  await page.getByLabel("Name", { exact: true }).fill(HOSTILE);
+  await page.getByRole("button", { name: "Add panel" }).click();
+  await page.getByLabel("Title").fill("<b>memory</b>");
+  await page.getByLabel("PromQL").fill("k8s_pod_memory_working_set_bytes");
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("heading", { name: HOSTILE }).waitFor();
+  await page.locator("canvas").waitFor();
+  expect(await panelTitles(page)).toEqual(["<b>memory</b>"]);
+  const downloading = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Export JSON" }).click();
+  const file = await (await downloading).path();
+  await page.getByRole("button", { name: "Copy", exact: true }).click();
+  await page.getByRole("heading", { name: "Edit dashboard" }).waitFor();
+  await page.goto("/#/dashboards");
+  await page.getByLabel("Import JSON").setInputFiles(file);
+  await page.getByRole("alert").getByText("already has a dashboard").waitFor();
+  const grafana = {
+    title: "from Grafana",
+    schemaVersion: 39,
+    panels: [
+      { type: "stat", title: "pods", targets: [{ expr: "count(k8s_pod_phase)" }], gridPos: { w: 6 } },
+      { type: "geomap", title: "<i>world</i>" },
+    ],
+  };
+  const buffer = Buffer.from(JSON.stringify(grafana));
+  await page.getByLabel("Import JSON").setInputFiles({ name: "grafana.json", mimeType: "application/json", buffer });
+  await page.getByText("panel <i>world</i>: its type geomap is not shown here").waitFor();
+  await page.reload();
+  await page.getByRole("link", { name: "from Grafana" }).click();
+  await page.locator(".figure").getByText("1", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Remove" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+  await page.getByRole("heading", { name: "Dashboards", exact: true }).waitFor();
+  await eventually("it is gone", async () => (await page.getByRole("link", { name: "from Grafana" }).count()) === 0);
+  expect(complaints.filter((words) => !words.includes("409"))).toEqual([]);
+});
+
+test("an ingest token is made with the environment of a program, and revoked", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await page.goto("/#/settings?part=credentials");
+  const tokens = page.getByRole("region", { name: /^Ingest tokens/ });
+  await tokens.getByLabel("Name").fill("<b>ci</b>");
+  await tokens.getByLabel("May send").selectOption("logs");
+  await tokens.getByRole("button", { name: "Make ingest token" }).click();
+  await page.getByText("OTEL_EXPORTER_OTLP_HEADERS").waitFor();
+  await tokens.getByRole("button", { name: "Remove <b>ci</b>" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+  await tokens.getByText("None.").waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test("an administrator of another organisation sees nothing of this one on any of these screens, and a viewer is offered no change", async () => {
+  await call("POST", `${backend.apiUrl}/api/views`, { bearer: token, body: { name: "ours alone", address: "#/logs" } });
+  await call("POST", `${backend.apiUrl}/api/dashboards`, {
+    bearer: token,
+    body: { name: "ours alone", description: "", variables: [], panels: [] },
+  });
+  await using opened = await openAs(other.email, other.password, {}, /status of (401|404)/);
+  const { page, complaints } = opened;
+  for (const [, address] of SCREENS) {
+    await page.goto(`/${address}`);
+    await page.locator("main h1").first().waitFor();
+    await eventually(`${address} has loaded`, async () => (await page.getByText("Loading …").count()) === 0);
+    const shown = (await page.locator("main").textContent()) ?? "";
+    for (const secret of ["onerror", "Back-off", "payment", "postgresql:shop", "ours alone", "3 restarts", "GET /cart"])
+      expect(shown, `${address} shows ${secret}`).not.toContain(secret);
+  }
+  await page.getByRole("button", { name: "Views" }).click();
+  await page.getByText("None yet.").waitFor();
+  expect(complaints).toEqual([]);
+  await using viewed = await openAs(VIEWER.email, VIEWER.password);
+  for (const [, address, isThere] of SCREENS.filter(([name]) => !["editor", "tokens"].includes(name))) {
+    await viewed.page.goto(`/${address}`);
+    await isThere(viewed.page);
+    expect(await viewed.page.getByRole("button", { name: /^(Save|Copy|Remove|Edit|Import)$/ }).count(), address).toBe(0);
+    expect(await viewed.page.getByRole("link", { name: /^(New dashboard|Edit)$/ }).count(), address).toBe(0);
+  }
+  expect(viewed.complaints).toEqual([]);
+});
