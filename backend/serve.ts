@@ -200,7 +200,6 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   await openSenderProtocols(running, app, { handler, exposition, logs, traces, activeSeries });
   registerAccounts(app, running);
   registerUsageRoutes(app, { db: running.database.tables(), limits, guards });
-  registerSavedRoutes(app, { db: running.database.tables(), guards });
   registerAuditRoutes(app, { db: running.database.tables(), guards });
   const { masterKeys, keyCache: keys, ingestTokens } = running;
   registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys, keys, ingestTokens, guards });
@@ -272,6 +271,7 @@ function openSandbox({ log, ownMetrics, stopping }: Running, clickhouse: Telemet
 }
 
 function registerAccounts(app: FastifyInstance, running: Running): void {
+  registerSavedRoutes(app, { db: running.database.tables(), guards: running.guards });
   const { settings, secrets, database, sessions, browserSessions, readTokens, signing, guards } = running;
   const { isPasswordLogin, oidc, noProxy } = settings;
   const { oidcClientSecret: clientSecret, httpsProxy, httpProxy } = secrets;

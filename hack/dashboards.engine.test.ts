@@ -6,6 +6,7 @@ import { execa } from "execa";
 import { describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { readSections, type Sections } from "../backend/cli/alerting-file.ts";
+import { whyNotAsked } from "../backend/engines/victoria-metrics/expression-guard.ts";
 import { ruleKind } from "../backend/cli/rule.ts";
 import { expressionsOfDocs, metricsOf } from "../test/fixtures/metrics-of-docs.ts";
 import { ROOT, temporaryFolder } from "../test/fixtures/processes.ts";
@@ -39,6 +40,10 @@ test.each(ASKED)("$where asks for metrics that arrive", ({ expr }) => {
   const metrics = metricsOf(expr);
   expect(metrics.length).toBeGreaterThan(0);
   expect(metrics.filter((name) => !ARRIVED.has(name))).toEqual([]);
+});
+
+test.each(ASKED)("$where is not refused by the backend", ({ expr }) => {
+  expect(whyNotAsked(expr.replaceAll(/\$\w+/g, "x"))).toBeUndefined();
 });
 
 test("the engine takes every expression", async () => {

@@ -376,7 +376,7 @@ test("an administrator of another organisation sees nothing of this one on any o
   const { page, complaints } = opened;
   for (const [, address] of SCREENS) {
     await page.goto(`/${address}`);
-    await page.locator("main h1").first().waitFor();
+    await page.locator("main h1, main [role=alert]").first().waitFor();
     await eventually(`${address} has loaded`, async () => (await page.getByText("Loading …").count()) === 0);
     const shown = (await page.locator("main").textContent()) ?? "";
     for (const secret of ["onerror", "Back-off", "payment", "postgresql:shop", "ours alone", "3 restarts", "GET /cart"])
