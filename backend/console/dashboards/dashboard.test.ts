@@ -19,7 +19,7 @@ test("a value that looks like a variable is not filled in again", () => {
   expect(filled('a{b="$x",c="$y"}', { x: "$y", y: "1" })).toBe('a{b="$y",c="1"}');
 });
 
-test("the variables of a query are found in every way in which they are written", () => {
+test("the variables of a query are found in all three notations", () => {
   expect(variablesIn('a{b="$x",c="${y:regex}",d="[[z]]"}')).toEqual(["x", "y", "z"]);
 });
 

@@ -28,7 +28,7 @@ type FoundTrace = ApiResponses["GET /query/traces/search"][number];
 export interface PanelProps {
   readonly panel: Panel;
   readonly chosen: Chosen;
-  /** What tells one request from another: range, variables, refreshes. */
+  /** Identifies a request: range, variables, refreshes. */
   readonly asked: string;
 }
 

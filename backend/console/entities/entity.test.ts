@@ -37,7 +37,7 @@ test("a hostile name stays inside of its quotes", () => {
   expect(entity.traceQuery(hostile)).toBeUndefined();
 });
 
-test("a host is told by its id, not by its name", () => {
+test("a host is found by its id, not by its name", () => {
   const host = { kind: "host", name: "vm", hostId: "h1" } as const;
   expect(entity.logQuery(host)).toBe("host_id:h1");
   expect(entity.metricSelector(host)).toBe('{host_id="h1"}');

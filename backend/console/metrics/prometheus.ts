@@ -87,7 +87,7 @@ export function toldApart(all: readonly Labels[]): string[] {
   });
 }
 
-/** `up{job="a"}`, as it is written in PromQL. Without `org_id`, which is the same in every series that somebody may read. */
+/** `up{job="a"}`, as it is written in PromQL. Without `org_id`, which is the same in all series of the user. */
 export function seriesName(metric: Labels): string {
   const { __name__: name = "", org_id: _org, ...labels } = metric;
   const inside = Object.entries(labels).map(([label, value]) => `${label}=${JSON.stringify(value)}`);

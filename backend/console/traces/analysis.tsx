@@ -21,7 +21,7 @@ const POINTS = 60;
 const OWN_FIELDS = ["service", "operation"] as const;
 
 export interface AnalysisProps {
-  /** What tells one request from another. */
+  /** Identifies a request. */
   readonly question: string;
   /** Of GET /query/traces/facets and the others. */
   readonly parameters: readonly (readonly [string, string])[];

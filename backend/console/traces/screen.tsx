@@ -32,9 +32,9 @@ export function Traces() {
   const isSlowestFirst = query.get("sort") === "slowest";
   const pages = useFoundTraces(`${query}#${again.value}`, query, isSlowestFirst);
   const [hasFacets, hasDifferences] = [query.get("facets") === "1", query.get("differences") === "1"];
-  const parameters = [...parametersOf(query), ...rangeQuery(currentRange())];
+  const parameters = [...searchParameters(query), ...rangeQuery(currentRange())];
   const analysis = {
-    question: `${JSON.stringify(parametersOf(query))} ${query.get("from")} ${query.get("to")} ${again.value}`,
+    question: `${JSON.stringify(searchParameters(query))} ${query.get("from")} ${query.get("to")} ${again.value}`,
     parameters,
   };
   return (
