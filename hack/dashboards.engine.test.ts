@@ -7,6 +7,7 @@ import { describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { readSections, type Sections } from "../backend/cli/alerting-file.ts";
 import { whyNotAsked } from "../backend/engines/victoria-metrics/expression-guard.ts";
+import { refuseCostly } from "../backend/storage/metrics/query-cost.ts";
 import { ruleKind } from "../backend/cli/rule.ts";
 import { expressionsOfDocs, metricsOf } from "../test/fixtures/metrics-of-docs.ts";
 import { ROOT, temporaryFolder } from "../test/fixtures/processes.ts";
@@ -43,7 +44,10 @@ test.each(ASKED)("$where asks for metrics that arrive", ({ expr }) => {
 });
 
 test.each(ASKED)("$where is not refused by the backend", ({ expr }) => {
-  expect(whyNotAsked(expr.replaceAll(/\$\w+/g, "x"))).toBeUndefined();
+  const asked = expr.replaceAll(/\$\w+/g, "x");
+  expect(whyNotAsked(asked)).toBeUndefined();
+  // As a chart of an hour asks.
+  expect(() => refuseCostly(asked, { points: 240, stepMs: 15_000 })).not.toThrow();
 });
 
 test("the engine takes every expression", async () => {
