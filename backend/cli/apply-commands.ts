@@ -3,7 +3,7 @@
 import type { Command } from "commander";
 import { type Change, type Kind, planOf, readSections, type Sections, textOf, type Thing, yamlOf } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
-import { PassingProblem, Problem, WrongUsage } from "./cli-error.ts";
+import { Missing, PassingProblem, Problem, WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";
 import { dashboardKind, viewKind } from "./dashboard-kind.ts";
 import { channelKind } from "./channel-kind.ts";
@@ -179,9 +179,16 @@ async function exportAll(console: Console, wanted: readonly string[]): Promise<v
       throw new WrongUsage(`there is no section ${section}: there are ${KINDS.map((kind) => kind.section).join(", ")}`);
   const client = console.client();
   const sections: Record<string, Thing[]> = {};
-  for (const kind of KINDS)
-    if (wanted.length === 0 || wanted.includes(kind.section))
+  for (const kind of KINDS) {
+    if (wanted.length > 0 && !wanted.includes(kind.section)) continue;
+    try {
       sections[kind.section] = (await kind.list(client)).map(({ thing }) => kind.exported?.(thing) ?? thing);
+    } catch (error) {
+      // A backend of an earlier version has fewer kinds.
+      if (!(error instanceof Missing) || wanted.length > 0) throw error;
+      console.note(`this backend has no ${kind.section}`);
+    }
+  }
   if (console.json) console.lines([sections]);
   else console.world.stdout.write(yamlOf(sections));
 }
