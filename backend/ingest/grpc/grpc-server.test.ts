@@ -1,6 +1,6 @@
 // A client of the gRPC library calls OTLP services: results, statuses, retries, limits. Nothing of a call is read before its sender is known.
 import { once } from "node:events";
-import { connect, type ClientHttp2Stream } from "node:http2";
+import { connect, constants, type ClientHttp2Stream } from "node:http2";
 import { Client, compressionAlgorithms, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
 import { afterAll, beforeEach, expect, test } from "vitest";
 import type { Sender } from "../../auth/request-identity.ts";
@@ -135,6 +135,17 @@ test("nothing of a call is waited for before its sender is known, and a message 
   session.close();
   await once(session, "close");
 });
+
+test("a client that goes on after its answer holds no memory: what it sends is discarded, and the call is closed", async () => {
+  const session = connect(`http://${address}`);
+  const stream = session.request({ ":method": "POST", ":path": LOGS, "content-type": "application/grpc", "x-api-key": "good" });
+  stream.resume().write(Buffer.from([0, 0, 0, 0, 1, 0x0a]));
+  const [trailers] = (await once(stream, "trailers")) as [Record<string, string>];
+  expect(trailers["grpc-status"]).toBe("0");
+  if (!stream.closed) await once(stream, "close");
+  expect(stream.rstCode).toBe(constants.NGHTTP2_NO_ERROR);
+  session.close();
+}, 5000);
 
 test("a client that sends no call is disconnected", async () => {
   const session = connect(`http://${address}`);

@@ -45,6 +45,8 @@ export interface GrpcServerOptions {
 
 const HANDSHAKE_MS = 10_000;
 const IDLE_MS = 300_000;
+/** A client that has its answer ends its own side of the call within this time. */
+const HALF_CLOSED_MS = 1000;
 /** Of the calls that are under way when the server stops. */
 const STOP_MS = 30_000;
 /** What a client may send of a call before it is read, and of all its calls: the default of HTTP/2 until one of them is authenticated. */
@@ -176,8 +178,19 @@ export class GrpcServer implements AsyncDisposable {
 function answer(stream: ServerHttp2Stream, message: Uint8Array): void {
   if (stream.destroyed) return;
   stream.respond(HTTP_OK, { waitForTrailers: true });
-  stream.once("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
+  stream.once("wantTrailers", () => {
+    stream.sendTrailers({ "grpc-status": "0" });
+    closeSoon(stream);
+  });
   stream.end(framed(message));
+}
+
+/** A client that goes on sending after its answer would keep the call, and what is unread of it in memory. Closed at once, it would lose the answer. */
+function closeSoon(stream: ServerHttp2Stream): void {
+  stream.resume();
+  if (stream.readableEnded) return;
+  const timer = setTimeout(() => stream.close(constants.NGHTTP2_NO_ERROR), HALF_CLOSED_MS);
+  stream.once("close", () => clearTimeout(timer));
 }
 
 /** What is unread of the message is discarded, because its bytes count against those that the connection may send. */

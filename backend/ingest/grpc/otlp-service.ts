@@ -1,5 +1,6 @@
 // OTLP over gRPC: the three services of opentelemetry-proto, by the same handler as OTLP over HTTP. Invariants: a call that returns OK is stored,
 // but for what its partial success counts; the limits of memory, quota and speed are those of every other ingest path.
+import type { Readable } from "node:stream";
 import type { IngestSignal as TokenSignal, IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { ApiError } from "../../errors.ts";
 import type { OwnMetrics, Signal } from "../../operations/own-metrics.ts";
@@ -37,6 +38,7 @@ function exportMethod(signal: TokenSignal, { handler, ingestTokens, ownMetrics, 
       const read = wholeMessage(
         handler.readStream({ request: stream, declaredBytes, encoding }),
         encoding === undefined ? declaredBytes : undefined,
+        stream,
       );
       const result = await handler.take({ sender, signal, ingest: signals[signal], encoding: "protobuf", read });
       return successBody(signal, result, "protobuf") as Buffer;
@@ -48,9 +50,11 @@ function exportMethod(signal: TokenSignal, { handler, ingestTokens, ownMetrics, 
 }
 
 /** Refuses a call that ends within its message, or has a second one. */
-function wholeMessage(read: IngestRequest["read"], byteLength: number | undefined): IngestRequest["read"] {
+function wholeMessage(read: IngestRequest["read"], byteLength: number | undefined, stream: Readable): IngestRequest["read"] {
   return async (reservation) => {
     const message = await read(reservation);
+    // Discards what the client sends behind it, which no budget counts.
+    stream.resume();
     if (byteLength === undefined || message.length === byteLength) return message;
     throw new ApiError(
       "malformed_body",
