@@ -146,3 +146,16 @@ test.each([
 ])("protobuf: %s is refused", (_, body, code) => {
   expect(codeOf("loki_protobuf", body)).toBe(code);
 });
+
+test("a small push that becomes much more JSON does not occupy the event loop", async () => {
+  await using decoder = openOtlpDecoder();
+  const stream = Buffer.concat([bytesField(1, Buffer.from('{a="b"}')), Buffer.alloc(126 * 1024, Buffer.from([0x12, 0]))]);
+  const body = compressSnappy(bytesField(1, stream));
+  expect(body.length).toBeLessThan(10_000);
+  using held = decoder.open("org");
+  const before = process.threadCpuUsage();
+  const decoding = decoder.decode({ signal: "logs", body, encoding: "loki_protobuf", context: CONTEXT }, held);
+  const { user, system } = process.threadCpuUsage(before);
+  expect((user + system) / 1000).toBeLessThan(8);
+  expect((await decoding).accepted).toBeGreaterThan(60_000);
+});

@@ -53,8 +53,8 @@ const INLINE_BYTES = 32 * 1024;
 const INLINE_ROWS_BYTES = 1024 * 1024;
 /** The kernel decodes a smaller body in less than a millisecond; a thread would cost half as much again. */
 const MAX_KERNEL_BYTES = 384 * 1024;
-/** A body of another encoding becomes at most seven times as much JSON, which takes up to 5 ms. */
-const MAX_INLINE_TRANSCODED_BYTES = 128 * 1024;
+/** A smaller body becomes JSON within about 5 ms: protobuf at most seven times as much, but a Loki entry of two bytes becomes 48. */
+const MAX_INLINE_TRANSCODED_BYTES = { protobuf: 128 * 1024, loki_json: 16 * 1024, loki_protobuf: 16 * 1024 } as const;
 /** Limits of the kernel on this thread. */
 const INLINE_LIMITS: KernelLimits = { mostBodyBytes: MAX_KERNEL_BYTES, mostRowsBytes: INLINE_ROWS_BYTES };
 /** Twice what the worst body needs, a record of 32 MiB: if JSON.parse exceeds the limit, the process ends, not the thread. */
@@ -108,7 +108,7 @@ class QueuedDecoder implements OtlpDecoder {
 
   decode(task: DecodeTask, reservation: Reservation): DecodedBody | Promise<DecodedBody> {
     if (task.encoding === undefined) return this.#decodeJson(task, reservation);
-    if (decompressedBytes(task) > MAX_INLINE_TRANSCODED_BYTES) return this.#decodeQueued(task, reservation);
+    if (decompressedBytes(task) > MAX_INLINE_TRANSCODED_BYTES[task.encoding]) return this.#decodeQueued(task, reservation);
     const json = asJson(task);
     freeBuffer(task.body);
     const { byteLength } = json.body;
@@ -146,7 +146,7 @@ class QueuedDecoder implements OtlpDecoder {
       const isForKernel = task.encoding === undefined && task.body.byteLength <= MAX_KERNEL_BYTES;
       const decoded = isForKernel ? await this.#decodeWithKernel(task, reservation) : undefined;
       if (decoded) return decoded;
-      return await (task.body.byteLength > LARGE_BYTES ? this.#largeQueue.run(orgId, undefined, onThread) : onThread());
+      return await (decompressedBytes(task) > LARGE_BYTES ? this.#largeQueue.run(orgId, undefined, onThread) : onThread());
     } catch (error) {
       if (error instanceof QueueFullError) throw unavailable("too many bodies are waiting to be decoded; send it again later", error);
       throw error;

@@ -30,12 +30,14 @@ export interface OtlpIngestOptions {
 
 export function createOtlpIngest({ signal, decoder, store, retentionDays }: OtlpIngestOptions): IngestOtlp {
   const nextId = createIds();
-  return async (key, body, { receivedAt, encoding: received }) => {
+  return async (key, body, { receivedAt, encoding: received, reservation }) => {
     const encoding = encodingOf(received);
     const { orgId, hostId, node } = key;
     const receivedAtMs = receivedAt.getTime();
     // The shortest record has three bytes of JSON and two of protobuf.
     const bytes = decompressedBytes({ body, ...(encoding && { encoding }) });
+    // Memory of the request, and its cost if it is refused.
+    reservation?.add(bytes - body.byteLength);
     const firstId = nextId(receivedAtMs, encoding === undefined ? bytes : bytes * 1.5);
     const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays };
     using held = decoder.open(orgId);

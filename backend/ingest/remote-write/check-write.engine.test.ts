@@ -162,6 +162,12 @@ test("a small request of 2.0 that becomes gigabytes is refused", () => {
   expect(codeOf(body, 2)).toBe("batch_too_large");
 });
 
+test("references that repeat a long symbol are refused by the bytes that they stand for, also of series that are not stored", () => {
+  const series = references(1, 2, ...Array<number>(250).fill(3));
+  const body = Buffer.concat([symbols("", "__name__", "up", "v".repeat(100_000)), ...Array<Buffer>(400).fill(series)]);
+  expect(codeOf(body, 2)).toBe("batch_too_large");
+});
+
 function varintOf(value: number): number[] {
   const bytes: number[] = [];
   let rest = value;

@@ -4,8 +4,9 @@
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../errors.ts";
 import { type HashKey, hashOf } from "../../storage/metrics/series-hash.ts";
+import { MAX_REWRITTEN_BYTES } from "../limits.ts";
 import { decompressSnappy } from "../snappy.ts";
-import { SeriesOutput } from "./series-output.ts";
+import { SeriesOutput, tooManyLabels } from "./series-output.ts";
 import { WriteRequest, type WriteVersion } from "./write-request.ts";
 
 /** What the engine stores of a series; its defaults, without the labels that the server adds. */
@@ -76,6 +77,8 @@ class WriteCheck {
   #accepted = 0;
   /** What is put before the names of the current series' labels. */
   #prefixes: (Uint8Array | undefined)[] = [];
+  /** Of all labels so far: references of 2.0 repeat symbols, so a small request could cost days. */
+  #labelBytes = 0;
   #tooLong: string | undefined;
   #isClean = true;
 
@@ -111,7 +114,7 @@ class WriteCheck {
     if (hashKey) this.#addHash(hashKey);
   }
 
-  /** The number of labels that have a value. Throws `invalid_payload`. */
+  /** The number of labels that have a value. Throws `invalid_payload` and `batch_too_large`. */
   #checkLabels(): number {
     const { bytes, labels, labelCount } = this.#request;
     const { maxNameBytes, maxValueBytes } = this.#task.limits;
@@ -123,6 +126,8 @@ class WriteCheck {
       const [nameStart, nameEnd] = [labels[slot] as number, labels[slot + 1] as number];
       const [valueStart, valueEnd] = [labels[slot + 2] as number, labels[slot + 3] as number];
       if (nameEnd === nameStart) throw invalid("a label has no name");
+      this.#labelBytes += nameEnd - nameStart + valueEnd - valueStart;
+      if (this.#labelBytes > MAX_REWRITTEN_BYTES) throw tooManyLabels();
       if (!isText(bytes, nameStart, nameEnd) || !isText(bytes, valueStart, valueEnd)) throw invalid("a label is not UTF-8");
       if (nameEnd - nameStart > maxNameBytes) this.#tooLong ??= "too_long_label_name";
       if (valueEnd - valueStart > maxValueBytes) this.#tooLong ??= "too_long_label_value";

@@ -6,6 +6,7 @@ import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";
 import { FUTURE_MS, LABEL_LIMITS } from "../exposition/store-limits.ts";
 import type { IngestSignal } from "../ingest-handler.ts";
+import { snappyLength } from "../snappy.ts";
 import type { CheckedWrite, WriteTask } from "./check-write.ts";
 
 export interface RemoteWriteOptions {
@@ -30,7 +31,11 @@ export function createRemoteWriteIngest({ threads, store, activeSeries, retentio
     const limits = { ...LABEL_LIMITS, oldestMs: now - retentionMs, newestMs: now + FUTURE_MS };
     const hashKey = activeSeries.hashKeyOf(sender);
     const version = encoding === "remote_write_2" ? 2 : 1;
+    // Memory while it is checked, and the cost of a request that is refused.
+    const decompressedBytes = snappyLength(body);
+    reservation?.add(decompressedBytes);
     const checked = await threads.checkWrite(sender.orgId, { body, version, limits, hashKey });
+    reservation?.add(-decompressedBytes);
     const { accepted, dropped, storedBytes, bodies, seriesHashes } = checked;
     if (accepted === 0) return { accepted, dropped, storedBytes };
     reservation?.add(bodies.reduce((sum, { byteLength }) => sum + byteLength, seriesHashes.byteLength));

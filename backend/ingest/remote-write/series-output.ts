@@ -89,8 +89,7 @@ export class SeriesOutput {
   #cut(): void {
     const size = this.#length - HEAD_BYTES;
     this.#cutBytes += size;
-    if (this.#cutBytes > MAX_REWRITTEN_BYTES)
-      throw new ApiError("batch_too_large", "the series have more than 32 MiB with all their labels: send smaller batches");
+    if (this.#cutBytes > MAX_REWRITTEN_BYTES) throw tooManyLabels();
     // The length of a varint is fixed: five bytes, of which the last ones may be 0.
     for (let index = 0; index < 5; index += 1) this.#bytes[index] = (Math.floor(size / 128 ** index) & 0x7f) | (index < 4 ? 0x80 : 0);
     this.#bytes[5] = LITERAL_OF_4_LENGTH_BYTES;
@@ -124,6 +123,10 @@ export class SeriesOutput {
     for (let at = start; at < end; at += 1) bytes[to++] = source[at] as number;
     this.#length = to;
   }
+}
+
+export function tooManyLabels(): ApiError {
+  return new ApiError("batch_too_large", "the series have more than 32 MiB with all their labels: send smaller batches");
 }
 
 function sizeOfLabel(labels: Uint32Array, index: number, prefix: Uint8Array | undefined): number {

@@ -1,7 +1,8 @@
 // Bodies of metrics that are converted on a thread become what small ones become on the event loop, and hostile ones fail alone.
 import { afterAll, expect, test } from "vitest";
-import { encodeProtobuf } from "../protobuf/encode.fixture.ts";
+import { bytesField, encodeProtobuf } from "../protobuf/encode.fixture.ts";
 import { convertMetrics, type ConvertedMetrics, type MetricsTask } from "./convert-metrics.ts";
+import { compressSnappy } from "../../snappy.fixture.ts";
 import { createOwnMetrics } from "../../../operations/own-metrics.ts";
 import { IngestHandler, type IngestSignal, type IngestResult } from "../../ingest-handler.ts";
 import { createOtlpMetricsIngest, MetricsThreads } from "./metrics-threads.ts";
@@ -101,4 +102,17 @@ test("a body with a list that is none is refused before its good points are stor
   const body = Buffer.from(JSON.stringify({ resourceMetrics: [{ scopeMetrics: [{ metrics: [good, bad] }] }] }));
   await expect(take(body)).rejects.toMatchObject({ code: "invalid_payload", status: 400 });
   expect(stored).toBe(0);
+});
+
+test("a small remote write request whose references repeat a long symbol is checked on a thread", async () => {
+  const symbols = ["", "__name__", "up", "v".repeat(6000)].map((text) => bytesField(4, Buffer.from(text)));
+  const series = bytesField(5, bytesField(1, Buffer.from([1, 2, ...Array<number>(250).fill(3)])));
+  const body = compressSnappy(Buffer.concat([...symbols, ...Array<Buffer>(38).fill(series)]));
+  expect(body.length).toBeLessThan(1024);
+  const limits = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096, oldestMs: 0, newestMs: Date.now() };
+  const before = process.threadCpuUsage();
+  const refused = threads.checkWrite("org", { body, version: 2, limits }).catch((error: unknown) => error);
+  const { user, system } = process.threadCpuUsage(before);
+  expect((user + system) / 1000).toBeLessThan(8);
+  expect(await refused).toMatchObject({ code: "batch_too_large" });
 });

@@ -21,8 +21,8 @@ export type MetricsAnswer =
 const INLINE_BYTES = 128 * 1024;
 /** The labels of a resource are repeated for each point: a small body that becomes more text is converted again, on a thread. */
 const INLINE_TEXT_BYTES = 1024 * 1024;
-/** Checking a smaller request of remote write takes a fraction of a millisecond. */
-const INLINE_WRITE_BYTES = 16 * 1024;
+/** Checking a smaller request of remote write takes a fraction of a millisecond. In 2.0 references repeat symbols: work grows with the square. */
+const INLINE_WRITE_BYTES = { 1: 16 * 1024, 2: 2 * 1024 } as const;
 const QUEUE = { running: 2, perOrg: 1, waitingPerOrg: 64 };
 /**
  * Twice what bodies of 32 MiB need: 192 MiB are enough for 192,000 points with two labels, and for two million attributes. A body of objects
@@ -67,7 +67,7 @@ export class MetricsThreads implements AsyncDisposable {
 
   /** Takes the body over. Throws as checkWrite, `unstorable` and `unavailable`. */
   async checkWrite(orgId: string, task: WriteTask): Promise<CheckedWrite> {
-    if (snappyLength(task.body) <= INLINE_WRITE_BYTES) return checkWrite(task);
+    if (snappyLength(task.body) <= INLINE_WRITE_BYTES[task.version]) return checkWrite(task);
     return await this.#run(orgId, async () => await this.#pool.run(task, readChecked));
   }
 
