@@ -30,7 +30,7 @@ export const MAX_CLAIMED_ATTRIBUTES = 16;
 /** A longer log line is not parsed for fields. */
 export const MAX_PARSED_LINE_BYTES = 65_536;
 
-// collector/supervision/outages.ts
+// collector/supervision/child-log.ts, of outages
 /** Distinct outages of the collector's components that are remembered. */
 export const MAX_OUTAGES = 100;
 /** An error that is not repeated within this time is over, or was no outage. */
@@ -40,7 +40,7 @@ export const MAX_QUIET_MS = 15 * 60_000;
 /** Globs of log files in a remote configuration. */
 export const MAX_REMOTE_PATHS = 100;
 
-// collector/supervision/validate.ts
+// collector/supervision/config-files.ts
 /** Characters that are read from a run of the collector that validates a configuration. */
 export const MAX_VALIDATION_OUTPUT = 1_000_000;
 

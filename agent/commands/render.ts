@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { configFromSettings } from "../collector/config/config-from-settings.ts";
 import { collectorProgram, collectorVariables } from "../collector/supervision/process.ts";
-import { validateCollectorConfig } from "../collector/supervision/validate.ts";
+import { validateCollectorConfig } from "../collector/supervision/config-files.ts";
 import { type Identity, readSettings } from "../settings.ts";
 
 /** Throws CollectorConfigError when the collector refuses what was printed. */

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { keptOfPods } from "../../agent/commands/start-parts.ts";
+import { keptOfPods } from "../../agent/commands/parts.ts";
 import { KubernetesApi } from "../../agent/kubernetes/api.ts";
 import { NodePods } from "../../agent/pods/node-pods.ts";
 import { PodRelay } from "../../agent/pods/relay.ts";

@@ -5,10 +5,17 @@
 import { FILES_HEADER } from "../files/file-batch.ts";
 import type { Compression, ListenAddress, LogLevel, Signal } from "../../settings.ts";
 import { MAX_BATCH_BYTES } from "../../limits.ts";
-import { CHECKPOINT_STORAGE, type Component, type Fragment, type FragmentPipeline } from "./fragments/fragment.ts";
+import {
+  CHECKPOINT_STORAGE,
+  type Component,
+  edits,
+  type EditsInput,
+  editsOf,
+  type Fragment,
+  type FragmentPipeline,
+} from "./fragments/fragment.ts";
 import { cadvisor, type CadvisorInput, kubelet, type KubeletInput } from "./fragments/kubelet.ts";
 import { clusterState, kubernetesEvents } from "./fragments/cluster-objects.ts";
-import { edits, editsOf, type EditsInput } from "./fragments/edits.ts";
 import { files, type FilesInput, journal, type JournalInput } from "./fragments/host-logs.ts";
 import { hostMetrics, type HostMetricsInput } from "./fragments/host-metrics.ts";
 import { otlp, type OtlpInput } from "./fragments/otlp.ts";

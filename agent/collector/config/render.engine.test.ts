@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { toolPath } from "../../../hack/fetch-tools.ts";
 import { CASES, HOST, OVERLAYS, render } from "./render.fixture.ts";
-import { validateCollectorConfig } from "../supervision/validate.ts";
+import { validateCollectorConfig } from "../supervision/config-files.ts";
 
 let folder: string;
 let program: string;

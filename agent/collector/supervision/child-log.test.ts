@@ -3,8 +3,7 @@ import { describe, expect, test, vi } from "vitest";
 import { advice } from "../../identity/plan.ts";
 import { maskSecrets } from "../../../common/mask.ts";
 import { MAX_LINE_LENGTH } from "../../limits.ts";
-import { endsEvents, LastLines, reemit, CUT_MARK, eachLine } from "./child-log.ts";
-import { Outages } from "./outages.ts";
+import { CUT_MARK, eachLine, endsEvents, LastLines, Outages, reemit } from "./child-log.ts";
 import { Readable } from "node:stream";
 
 function recorder(): { lines: Record<string, unknown>[]; log: Logger } {

@@ -17,7 +17,7 @@ import { noteChild, StateInUseError } from "./orphan.ts";
 import { CollectorConfigError } from "../config/render.ts";
 import { canMount, SmallDisk } from "./small-disk.fixture.ts";
 import { Supervisor, type SupervisorTiming } from "./supervisor.ts";
-import { ValidationUnavailableError, validateCollectorConfig } from "./validate.ts";
+import { ValidationUnavailableError, validateCollectorConfig } from "./config-files.ts";
 
 let program: string;
 let folder: string;

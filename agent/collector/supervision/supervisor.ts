@@ -4,7 +4,7 @@
 // is ended; a disk that is full or read-only keeps nothing that runs from running, and a damaged file of a store not the rest from starting.
 import { backoffOf, Loop, pause } from "../../../common/loop.ts";
 import { reportEmptied, quarantineDamaged } from "./stores.ts";
-import { ConfigFiles } from "./config-files.ts";
+import { ConfigFiles, validateCollectorConfig, ValidationUnavailableError } from "./config-files.ts";
 import { endOrphan, forgetChild, noteChild } from "./orphan.ts";
 import { CollectorProcess, type CollectorProcessOptions } from "./process.ts";
 import { QueueSpace } from "./queue-space.ts";
@@ -12,7 +12,6 @@ import type { Rejection } from "./queue-state.ts";
 import { QUEUE_BYTES_VARIABLE } from "../config/collector-config.ts";
 import { CollectorConfigError } from "../config/render.ts";
 import type { Signal } from "../../settings.ts";
-import { ValidationUnavailableError, validateCollectorConfig } from "./validate.ts";
 
 export interface SupervisorOptions extends Omit<CollectorProcessOptions, "configFile"> {
   readonly stateDir: string;

@@ -9,7 +9,7 @@ import { collectorProgram, collectorVariables } from "../../collector/supervisio
 import { logFileRules } from "../../collector/files/log-paths.ts";
 import { surveyLogFiles } from "../../collector/files/log-tree.ts";
 import { adviceForLink, linkToNowhere, POD_LOGS } from "../../collector/files/pod-log-links.ts";
-import { validateCollectorConfig } from "../../collector/supervision/validate.ts";
+import { validateCollectorConfig } from "../../collector/supervision/config-files.ts";
 import { QUEUE_DISK_SHARE } from "../../limits.ts";
 import { COLLECTOR_VERSION, type HostSettings, type Settings } from "../../settings.ts";
 import type { StateStatus } from "../../state/state-dir.ts";

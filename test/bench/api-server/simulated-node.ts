@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { ClusterCollector, COLLECTION_LEASE } from "../../../agent/collector/cluster-collector.ts";
 import type { Supervisor } from "../../../agent/collector/supervision/supervisor.ts";
-import { keptOfPods } from "../../../agent/commands/start-parts.ts";
+import { keptOfPods } from "../../../agent/commands/parts.ts";
 import { startClusterIdentity } from "../../../agent/identity/cluster-identity.ts";
 import { collectionLease, Lease } from "../../../agent/identity/lease.ts";
 import { KubernetesApi } from "../../../agent/kubernetes/api.ts";

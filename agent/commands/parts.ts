@@ -1,25 +1,110 @@
-// Starts the parts that only some agents have: the identity of a host or a cluster, the pods of the node, the collector for the whole
-// cluster. Invariants: a host agent never loads the Kubernetes API; the state of the cluster's collector is in the folder of the same
-// identity, so what it has not sent is sent when this agent leads again.
+// The parts of the agent that run now, and what /status and heartbeats report of them. Invariant: a part that does not run is undefined,
+// and is not reported.
+import { hostname } from "node:os";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { ClusterCollector, COLLECTION_LEASE, LEASE_REQUEST_MS, STOP_GRACE_MS } from "../collector/cluster-collector.ts";
+import type { EffectiveConfig } from "../collector/effective-config.ts";
+import type { Adjustment, RemoteConfigLoop } from "../collector/config/remote-config.ts";
+import { Supervisor } from "../collector/supervision/supervisor.ts";
+import { type AgentIdentity, installationOf, readMachineId } from "../identity/identity.ts";
+import type { LogFiles } from "../collector/files/log-files.ts";
+import type { LogFilesWatchdog } from "../collector/files/watchdog.ts";
+import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "../../common/protocol/enrolment.ts";
+import type { Proxy } from "../proxy/server.ts";
+import { type ClusterSettings, type Identity, readInstallToken, type Secrets, type Settings } from "../settings.ts";
+import type { ClaimedState, StateStatus } from "../state/state-dir.ts";
+import { HeartbeatLoop, type HeartbeatOptions } from "../status/heartbeat.ts";
+import type { HealthSource } from "../status/metrics.ts";
+import type { BackendClock } from "../upstream/clock.ts";
 import { asksAgentForPods, clusterConfigFromSettings } from "../collector/config/config-from-settings.ts";
-import { KUBECONFIG_VARIABLE, EVENTS_FROM_VARIABLE } from "../collector/config/collector-config.ts";
+import { EVENTS_FROM_VARIABLE, KUBECONFIG_VARIABLE } from "../collector/config/collector-config.ts";
 import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-attributes.ts";
 import { SCRAPE_ANNOTATIONS } from "../collector/config/fragments/scraped-pods.ts";
 import { type KnownPods, knownPods, relayedPods } from "../collector/known-pods.ts";
 import type { Log } from "../log.ts";
-import { type ClusterSettings, type Settings, readInstallToken, type Secrets } from "../settings.ts";
 import type { SlimOptions } from "../pods/node-pods.ts";
-import { hostname } from "node:os";
-import { readMachineId, type AgentIdentity } from "../identity/identity.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import type { TransportOptions } from "../kubernetes/transport.ts";
 import type { BackendApi } from "../upstream/backend-api.ts";
-import { ClusterCollector, COLLECTION_LEASE, LEASE_REQUEST_MS, STOP_GRACE_MS } from "../collector/cluster-collector.ts";
 import { EventsCheckpoint } from "../collector/events-checkpoint.ts";
 import { collectorVariables } from "../collector/supervision/process.ts";
-import { Supervisor } from "../collector/supervision/supervisor.ts";
+
+export interface Parts {
+  identity?: AgentIdentity;
+  heartbeat?: HeartbeatLoop;
+  /** These are of one identity, and there is none of them while it is not known whose the state on this node is. */
+  state?: ClaimedState | undefined;
+  proxy?: Proxy | undefined;
+  supervisor?: Supervisor | undefined;
+  logFiles?: LogFiles | undefined;
+  logFilesWatchdog?: LogFilesWatchdog | undefined;
+  effectiveConfig?: EffectiveConfig | undefined;
+  clusterCollector?: ClusterCollector | undefined;
+  remote?: RemoteConfigLoop | undefined;
+  stateStatus?: StateStatus;
+  /** What remote configuration has in force. */
+  adjustment: Adjustment;
+}
+
+export function healthSource({ program, version }: Program, settings: Settings, clock: BackendClock, parts: Parts): HealthSource {
+  const startedAt = new Date().toISOString();
+  return {
+    status: () => ({
+      program,
+      version,
+      startedAt,
+      signals: parts.adjustment.signals ?? settings.signals,
+      clockSkewS: clock.skewS(),
+      identity: parts.identity?.status(),
+      state: parts.stateStatus && { ...parts.stateStatus, owner: parts.state?.owner },
+      heartbeat: parts.heartbeat?.status(),
+      collector: parts.supervisor?.status(),
+      clusterCollector: parts.clusterCollector?.status(),
+      waitsFor: parts.effectiveConfig?.waitsFor,
+      telemetry: parts.proxy?.status(),
+      logFiles: parts.logFiles?.status(),
+      failing: parts.logFilesWatchdog?.failing(),
+      remoteConfig: parts.remote?.status(),
+    }),
+    collectorHealthy: async () => (await parts.supervisor?.healthy()) ?? false,
+    collectorMetricsUrl: () => parts.supervisor?.metricsUrl,
+  };
+}
+
+export function startHeartbeat(
+  settings: Settings,
+  version: string,
+  { identity, backend, refusedKey, log }: Pick<HeartbeatOptions, "identity" | "backend" | "refusedKey" | "log">,
+  parts: Parts,
+): HeartbeatLoop {
+  const intervalMs = (): number => parts.adjustment.heartbeatIntervalMs ?? settings.heartbeatIntervalMs;
+  const body = (): Heartbeat => {
+    const collector = parts.supervisor?.status();
+    const last_error = (collector?.configError ?? parts.effectiveConfig?.waitsFor ?? collector?.lastError)?.slice(0, 1000);
+    return {
+      node: settings.cluster?.nodeName ?? hostname(),
+      agent_version: version,
+      interval_s: Math.ceil(intervalMs() / 1000),
+      ...(settings.cluster && { installation: installationOf(settings.cluster) }),
+      ...(collector && { collector: { state: collector.state, restarts: collector.restarts, last_error } }),
+      ...(parts.remote && { config: parts.remote.status() }),
+    };
+  };
+  const path = settings.cluster ? CLUSTER_HEARTBEAT_PATH : HOST_HEARTBEAT_PATH;
+  const onOrg = (id: string, org: string): void => parts.state?.noteOrg(id, org);
+  return new HeartbeatLoop({ path, identity, backend, intervalMs, body, onOrg, refusedKey, log });
+}
+
+export interface Program {
+  readonly identity: Identity;
+  readonly program: string;
+  readonly version: string;
+}
+
+// Starts the parts that only some agents have: the identity of a host or a cluster, the pods of the node, the collector for the whole
+// cluster. Invariants: a host agent never loads the Kubernetes API; the state of the cluster's collector is in the folder of the same
+// identity, so what it has not sent is sent when this agent leads again.
 
 export interface StartedPods {
   readonly known: KnownPods;
