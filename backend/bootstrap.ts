@@ -13,7 +13,7 @@ import { reencryptChannels } from "./notification/channels/channel-store.ts";
 import type { NotificationTables } from "./notification/model/table.ts";
 import type { Log } from "./operations/log.ts";
 import { SettingsError, type Secrets, type Settings } from "./settings.ts";
-import { StartError } from "./startup-error.ts";
+import { StartError } from "./errors.ts";
 import { hashPassword } from "./auth/sessions/password.ts";
 import { insertOrg, insertUser, type AccountTables } from "./auth/sessions/table.ts";
 

@@ -1,7 +1,8 @@
-// The closed table of error codes and their HTTP statuses. Except on the Prometheus routes, the body is {"error": code, "message": what is
-// wrong and what to do}. The descriptions here are for pages and /openapi.json; messages are written where errors are thrown. Invariant: every
-// response of 400 or above has a code of this table (http/error-response.ts).
-
+// The errors of the backend. `ERROR_CODES` is the closed table of codes and HTTP statuses. Except on the Prometheus routes, the body is
+// {"error": code, "message": what is wrong and what to do}. The descriptions here are for pages and /openapi.json; messages are written
+// where errors are thrown. `StartError` is an error that prevents the process from starting and that the operator can fix. Invariants:
+// every response of 400 or above has a code of this table (http/error-response.ts); no message contains a secret, because clients see those
+// of ApiError, and main.ts prints those of StartError without a stack.
 /** code → [HTTP status, description]. */
 export const ERROR_CODES = {
   malformed_request: [400, "the request is not valid HTTP/1.1; the message says what is wrong"],
@@ -70,4 +71,32 @@ export class ApiError extends Error {
     this.status = ERROR_CODES[code][0];
     this.retryAfterS = options.retryAfterS;
   }
+}
+
+export const TOO_EXPENSIVE = "this query takes too much time or memory: ask for a shorter range, add filters, or lower the limit";
+
+/** The rows exceed the bytes or the memory that a query may take: fewer of them may do. */
+export class TooLargeError extends ApiError {
+  constructor(cause: unknown) {
+    super("query_too_expensive", TOO_EXPENSIVE, { cause });
+  }
+}
+
+export class StartError extends Error {
+  override readonly name: string = "StartError";
+}
+
+/** Another process uses DATA_DIR; the message says which, and what to do. */
+export class DataDirInUseError extends StartError {
+  override readonly name = "DataDirInUseError";
+}
+
+/** A listener could not be opened. `variable`: the setting that chose its address. */
+export function cannotListen(
+  variable: string,
+  at: { readonly host: string; readonly port: number },
+  cause: NodeJS.ErrnoException,
+): StartError {
+  const reason = cause.code === "EADDRINUSE" ? "the port is in use" : cause.message;
+  return new StartError(`${variable}: cannot listen on ${at.host}:${at.port}: ${reason}`, { cause });
 }

@@ -9,7 +9,7 @@ import { lockDataDir } from "./operations/backup/lock.ts";
 import { addMoveCommand } from "./operations/backup/move-command.ts";
 import packageFile from "./package.json" with { type: "json" };
 import { helpOfSettings, readSettings, type Role, ROLES, SettingsError } from "./settings.ts";
-import { StartError } from "./startup-error.ts";
+import { StartError } from "./errors.ts";
 
 async function start(roles: readonly Role[]): Promise<void> {
   const { settings, secrets } = readSettings();

@@ -63,7 +63,7 @@ import { type ListenAddress, loggable } from "./settings.ts";
 import { Sandbox } from "./query/sandbox/sandbox.ts";
 import { registerSsoRoutes } from "./auth/sso/routes.ts";
 import { type LocalStart, openStartChannel } from "./start-channel.ts";
-import { cannotListen } from "./startup-error.ts";
+import { cannotListen } from "./errors.ts";
 import { type Opening, openStores, type Stores } from "./stores.ts";
 import { UsageCounter } from "./tenants/usage/counter.ts";
 import { OrgLimits } from "./tenants/usage/limits.ts";

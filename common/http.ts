@@ -1,7 +1,10 @@
-// node:http, taken without an import statement, one GET to a child process, and freeing a body's memory. Invariant: neither program imports
-// a value of node:http, only types: such an import reads every name of the module, WebSocket among them, and that loads Node's own copy of
-// undici: 40 ms of CPU and 14 MB resident (http.engine.test.ts looks for it in a process that has loaded a whole program).
+// node:http, taken without an import statement, one GET to a child process, freeing a body's memory, and a limit for the connections of a
+// listener. Invariant: neither program imports a value of node:http, only types: such an import reads every name of the module, WebSocket
+// among them, and that loads Node's own copy of undici: 40 ms of CPU and 14 MB resident (http.engine.test.ts looks for it in a process that
+// has loaded a whole program).
 import { text } from "node:stream/consumers";
+import type { Server } from "node:http";
+import type { Socket } from "node:net";
 
 export const { createServer, METHODS, request, ServerResponse, STATUS_CODES } = process.getBuiltinModule("node:http");
 
@@ -38,4 +41,21 @@ export async function ask(
 /** Frees bytes that nothing refers to any more; those that share their memory with others, or have been handed on, stay as they are. */
 export function freeBuffer({ buffer, byteLength }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && !buffer.detached && buffer.byteLength === byteLength) buffer.transfer(0);
+}
+
+/**
+ * Closes the oldest connection when there are more than `limit`, so that a client that keeps connections open cannot block probes or the
+ * evaluator. For listeners that serve no tenants. Call it before the server listens.
+ */
+export function keepNewestConnections(server: Server, limit: number): void {
+  const open = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    const [oldest] = open;
+    if (open.size >= limit && oldest) {
+      open.delete(oldest);
+      oldest.destroy();
+    }
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+  });
 }

@@ -8,12 +8,11 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { createServer } from "../../common/http.ts";
+import { createServer, keepNewestConnections } from "../../common/http.ts";
 import { Outage } from "../../common/outage.ts";
 import { ruleFileParts } from "../engines/vmalert/rule-files.ts";
-import { keepNewestConnections } from "../admission/newest-connections.ts";
 import type { Log } from "../operations/log.ts";
-import { cannotListen } from "../startup-error.ts";
+import { cannotListen } from "../errors.ts";
 import { MAX_RULES_CONNECTIONS } from "./limits.ts";
 import type { RuleSets } from "./rule-groups.ts";
 

@@ -11,7 +11,7 @@ import { maskSecrets } from "../../common/mask.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Log } from "../operations/log.ts";
 import { loginOf } from "./engine-http.ts";
-import { StartError } from "../startup-error.ts";
+import { StartError } from "../errors.ts";
 import { announceChild, endOrphan, forgetChild, recordChild } from "./orphan.ts";
 
 export interface ChildOptions {

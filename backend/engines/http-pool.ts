@@ -23,7 +23,10 @@ export async function loadProxyAgent(): Promise<ProxyAgentClass> {
   return ProxyAgent;
 }
 
-/** A pool for the connection to the proxy, which must answer the request for a tunnel in time. */
+/**
+ * A pool for the connection to the proxy, which must answer the request for a tunnel in time:
+ * without a limit, a proxy that does not respond would occupy the request for undici's default of five minutes.
+ */
 export function proxyPool(origin: URL, options: object, timeoutMs: number): Pool {
   return new Pool(origin, { ...options, headersTimeout: timeoutMs });
 }

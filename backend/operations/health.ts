@@ -4,13 +4,12 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
-import { createServer } from "../../common/http.ts";
+import { createServer, keepNewestConnections } from "../../common/http.ts";
 import { Outage } from "../../common/outage.ts";
-import { keepNewestConnections } from "../admission/newest-connections.ts";
 import { MAX_HEALTH_CONNECTIONS } from "./limits.ts";
 import type { Log } from "./log.ts";
 import type { ListenAddress } from "../settings.ts";
-import { cannotListen } from "../startup-error.ts";
+import { cannotListen } from "../errors.ts";
 
 export interface HealthOptions {
   readonly listen: ListenAddress;

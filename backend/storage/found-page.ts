@@ -2,7 +2,7 @@
 // is any, and its memory stays that of the engine's own result: rows are handed on as the engine wrote them, never parsed.
 import type { Ask, ClickHouse } from "../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../engines/clickhouse/sql.ts";
-import { TooLargeError } from "../engines/clickhouse/too-large-error.ts";
+import { TooLargeError } from "../errors.ts";
 import type { QueryOptions } from "../admission/query-queue.ts";
 import { MAX_LIMIT, MAX_PAGE_BYTES } from "./limits.ts";
 import { type Cursor, type Found, type Page, pageConditions, nanoseconds } from "./page.ts";

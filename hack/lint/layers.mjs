@@ -19,14 +19,7 @@ const LAYERS = [
   },
   {
     folder: "backend/engines/",
-    imports: [
-      "backend/engines/",
-      "backend/admission/",
-      "backend/errors.ts",
-      "backend/startup-error.ts",
-      "backend/operations/log.ts",
-      "common/",
-    ],
+    imports: ["backend/engines/", "backend/admission/", "backend/errors.ts", "backend/operations/log.ts", "common/"],
     why: "engines know no domain: the domain imports engines, never the reverse",
   },
   {

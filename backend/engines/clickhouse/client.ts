@@ -3,11 +3,11 @@
 // queries of one tenant delay neither those of others nor inserts.
 import { addAbortListener } from "node:events";
 import { join } from "node:path";
-import { ApiError } from "../../errors.ts";
+import { ApiError, TOO_EXPENSIVE, TooLargeError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
-import { runQueued, type QueryOptions } from "../../admission/query-queue.ts";
+import { type QueryOptions, runQueued } from "../../admission/query-queue.ts";
 import type { Log } from "../../operations/log.ts";
-import { MAX_FAILING_S, MAX_READS_PER_ORG, MAX_READ_S, MAX_WAITING_READS_PER_ORG } from "../limits.ts";
+import { MAX_FAILING_S, MAX_READ_S, MAX_READS_PER_ORG, MAX_WAITING_READS_PER_ORG } from "../limits.ts";
 import { openEmbedded } from "./embedded.ts";
 import type { Engine, Insert } from "./engine.ts";
 import { reportLeftRows } from "./left-rows.ts";
@@ -15,7 +15,6 @@ import { PendingRows } from "./pending-rows.ts";
 import { openRemote } from "./remote.ts";
 import type { Sql } from "./sql.ts";
 import { requireFiltered } from "./tenant-filter.ts";
-import { TOO_EXPENSIVE, TooLargeError } from "./too-large-error.ts";
 
 export interface ClickHouse extends AsyncDisposable {
   /** True when other processes may write to the same tables. */

@@ -2,14 +2,13 @@
 // and pings have connections of their own, so that none waits for another; closing waits until the engine has let go of its folder.
 import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
-import { availableParallelism } from "node:os";
+import { availableParallelism, totalmem } from "node:os";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { mkdir, open, rm, unlink } from "node:fs/promises";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
 import { makeFolder } from "../../../common/files.ts";
-import { StartError } from "../../startup-error.ts";
-import { cacheArguments, memoryLimitBytes } from "./caches.ts";
+import { StartError } from "../../errors.ts";
 import { untilAborted } from "./cancel.ts";
 import type { Engine, Insert } from "./engine.ts";
 import { coalescePieces } from "../pieces.ts";
@@ -210,4 +209,29 @@ class Pool {
       else this.#free.push(client);
     }
   }
+}
+
+const MIB = 1024 * 1024;
+const LEAST_BYTES = 8 * MIB;
+/**
+ * The engine's caches as parts of the memory limit, together at most a sixteenth; its default is 5 GiB for marks alone. They are never so small
+ * that a query reads its marks twice. Primary keys are in memory with their parts, and columns are not cached.
+ */
+const PARTS = {
+  // Of the columns, 24 bytes for each 2,048 rows before they are compressed.
+  mark_cache_size: 1 / 64,
+  index_mark_cache_size: 1 / 128,
+  query_condition_cache_size: 1 / 128,
+  compiled_expression_cache_size: 1 / 128,
+};
+
+/** The memory that this process may use: the limit of its container (cgroup v1 or v2), else the memory of the machine. */
+export function memoryLimitBytes(): number {
+  const limit = process.constrainedMemory();
+  return limit > 0 ? Math.min(limit, totalmem()) : totalmem();
+}
+
+/** The sizes of the caches as arguments of the engine. */
+export function cacheArguments(limitBytes: number): string[] {
+  return Object.entries(PARTS).map(([name, part]) => `--${name}=${Math.max(LEAST_BYTES, Math.floor(limitBytes * part))}`);
 }

@@ -4,7 +4,7 @@ import { closeSync, existsSync, openSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { makeFolder, renameDurably, syncFile, syncFolder } from "../../../common/files.ts";
 import type { Log } from "../../operations/log.ts";
-import { StartError } from "../../startup-error.ts";
+import { StartError } from "../../errors.ts";
 import { SqliteFailure, StoreThread } from "./store-thread.ts";
 
 /** While the backend runs, there are also files with the suffixes `-wal` and `-shm`. */

@@ -4,7 +4,7 @@ import { pino } from "pino";
 import { expect, test } from "vitest";
 import { toolPath } from "../../../hack/fetch-tools.ts";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { StartError } from "../../startup-error.ts";
+import { StartError } from "../../errors.ts";
 import { startEvaluator } from "./embedded.ts";
 
 test("a port that another vmalert has ends the start with one sentence that names EVALUATOR_LISTEN", async () => {

@@ -1,6 +1,6 @@
 // The embedded rule evaluator: a supervised vmalert whose rules are a folder under DATA_DIR, one file for each group. Invariant:
 // vmalert is never started on a file that it would refuse, because it would exit. It has no environment, so that no rule can read one.
-import { cannotListen } from "../../startup-error.ts";
+import { cannotListen } from "../../errors.ts";
 import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { execa } from "execa";

@@ -3,8 +3,7 @@
 import { randomUUID } from "node:crypto";
 import type { Kysely, Selectable, Transaction } from "kysely";
 import type { MasterKeys } from "../../tenants/enrolment/master-key.ts";
-import { ApiError } from "../../errors.ts";
-import { StartError } from "../../startup-error.ts";
+import { ApiError, StartError } from "../../errors.ts";
 import { notFound } from "../../http/schemas.ts";
 import { MAX_CHANNELS_PER_ORG } from "../limits.ts";
 import { type CheckedChannel, invalid } from "./channel-settings.ts";

@@ -5,13 +5,11 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
-import { createServer } from "../../../common/http.ts";
-import { keepNewestConnections } from "../../admission/newest-connections.ts";
-import { cannotListen } from "../../startup-error.ts";
+import { createServer, keepNewestConnections } from "../../../common/http.ts";
+import { ApiError, cannotListen } from "../../errors.ts";
 import { MAX_INTAKE_CONNECTIONS, MAX_POSTED_ALERTS_BYTES, MAX_WAITING_POSTS } from "../limits.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
-import { ApiError } from "../../errors.ts";
 import type { Intake } from "./intake.ts";
 
 export interface IntakeListener extends AsyncDisposable {

@@ -12,7 +12,7 @@ import { copyOnline } from "../../engines/sqlite/online-copy.ts";
 import { ACCOUNTS_FILE } from "../../engines/sqlite/open.ts";
 import { snapshotFolder } from "../../engines/victoria-metrics/snapshot.ts";
 import { SettingsError, type Secrets, type Settings } from "../../settings.ts";
-import { StartError } from "../../startup-error.ts";
+import { StartError } from "../../errors.ts";
 import { copyPieces, type Entries, freeBytes, type Piece, sharesBlocks, type Size, sizeOf } from "./copy-tree.ts";
 import { type BackupSnapshot, type Outside, outsideOf, removeLeftovers, SNAPSHOT_FOLDER, SNAPSHOT_JOURNAL } from "./snapshot-protocol.ts";
 import { requestSnapshot, type OpenSnapshot } from "./snapshot-client.ts";

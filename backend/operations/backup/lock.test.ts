@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { DataDirInUseError, StartError } from "../../startup-error.ts";
+import { DataDirInUseError, StartError } from "../../errors.ts";
 import { lockDataDir } from "./lock.ts";
 
 /** Asks for the lock as a user that owns nothing here (root may write everywhere); returns the error message. */

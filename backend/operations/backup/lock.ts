@@ -7,7 +7,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { makeFolder } from "../../../common/files.ts";
-import { DataDirInUseError, StartError } from "../../startup-error.ts";
+import { DataDirInUseError, StartError } from "../../errors.ts";
 
 /**
  * Takes the lock of `dir`, making the folder (mode 0700) when it is missing. Throws DataDirInUseError when it is taken, StartError when

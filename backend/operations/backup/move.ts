@@ -19,7 +19,7 @@ import { advisoryLock, type Database, openAccountsFile, openDatabase } from "../
 import { migrate } from "../../engines/relational/migrate.ts";
 import { ACCOUNTS_FILE, underDraftName } from "../../engines/sqlite/open.ts";
 import type { Log } from "../log.ts";
-import { StartError } from "../../startup-error.ts";
+import { StartError } from "../../errors.ts";
 import { lockDataDir } from "./lock.ts";
 
 export interface Move {

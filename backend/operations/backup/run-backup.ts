@@ -4,7 +4,7 @@
 import { constants, setPriority } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { type Secrets, type Settings, SettingsError } from "../../settings.ts";
-import { StartError } from "../../startup-error.ts";
+import { StartError } from "../../errors.ts";
 import { type Backup, backup, isData } from "./backup.ts";
 import type { BackupPlace } from "./backup-command.ts";
 import { finished, newName, prune, removeCutOff } from "./backup-schedule.ts";

@@ -2,7 +2,7 @@
 // while the connection is open; `lost` aborts when it ends.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { StartError } from "../../startup-error.ts";
+import { StartError } from "../../errors.ts";
 import { type SnapshotResponse, firstLine, type BackupSnapshot, REQUEST, socketIn } from "./snapshot-protocol.ts";
 
 /** The engines flush their memory first. */

@@ -2,7 +2,7 @@
 // value that Entry.get and `convert` give; no label is an empty text.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
-import { attributeOf } from "../../storage/logs/attributes.ts";
+import { attributeOf } from "../../storage/logs/filter.ts";
 import { KEYS, KEYS_OF_GROUP } from "../../storage/logs/minute-counts.ts";
 import { MAX_LABEL_CONDITION_BYTES, MAX_LABEL_KEYS, MAX_LABEL_NAMES } from "../limits.ts";
 import { labelName, SOFT_LABEL, STREAM_LABELS, withoutExtracted } from "./entry.ts";

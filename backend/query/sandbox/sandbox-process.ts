@@ -3,12 +3,34 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { addAbortListener } from "node:events";
 import { fileURLToPath } from "node:url";
-import { TooLargeError } from "../../engines/clickhouse/too-large-error.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, TooLargeError } from "../../errors.ts";
 import { MAX_STDERR_CHARACTERS } from "../limits.ts";
 import { ABORT_MS, LIFETIME_CPU_S, POLL_MS, type SandboxLimits, START_MS } from "./limits.ts";
-import { type ProcessUsage, readProcessUsage } from "./process-usage.ts";
 import type { FromSandbox, Question, SentError, ToSandbox } from "./protocol.ts";
+import { readFileSync } from "node:fs";
+
+export interface ProcessUsage {
+  readonly cpuMs: number;
+  /** Resident memory without the pages of files, such as the program itself. */
+  readonly residentBytes: number;
+}
+
+/** Linux on all architectures that Node supports has 100 ticks a second. */
+const TICK_MS = 10;
+
+/** CPU time and memory of a child process from /proc, because a busy process cannot be asked. Undefined if it does not exist, or without Linux. */
+export function readProcessUsage(pid: number): ProcessUsage | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+    // proc(5): the program's name is in parentheses and may hold anything; utime and stime are the fields 14 and 15 of all.
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    const status = readFileSync(`/proc/${pid}/status`, "latin1");
+    const [, kibibytes] = /^RssAnon:\s+(\d+) kB$/m.exec(status) ?? /^VmRSS:\s+(\d+) kB$/m.exec(status) ?? [];
+    return { cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS, residentBytes: Number(kibibytes ?? 0) * 1024 };
+  } catch {
+    return undefined;
+  }
+}
 
 /** Why a process was killed, or ended by itself while it had a job. */
 export type KillReason = "cpu_time" | "no_progress" | "memory" | "crash" | "client_gone";

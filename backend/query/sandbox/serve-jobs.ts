@@ -3,8 +3,7 @@
 import { writeFileSync } from "node:fs";
 import { setPriority } from "node:os";
 import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
-import { TooLargeError } from "../../engines/clickhouse/too-large-error.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, TooLargeError } from "../../errors.ts";
 import type { FromSandbox, SentError, ToSandbox } from "./protocol.ts";
 
 export interface JobContext {

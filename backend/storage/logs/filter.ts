@@ -1,10 +1,33 @@
 // Which log records are meant, and as conditions on the table logs. Invariant: every value is a literal; regular expressions are matched as
 // matching.ts has it, which says of which table the rows are to be read.
 import { ApiError } from "../../errors.ts";
-import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
-import { hasAttribute } from "./attributes.ts";
+import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { type Matching, matchingOf } from "./matching.ts";
 import { hasWords, withHints, wordsOf } from "./words.ts";
+
+const WITH_COLUMN: ReadonlySet<string> = new Set([
+  "http.route",
+  "http.request.method",
+  "http.response.status_code",
+  "k8s.namespace.name",
+  "k8s.pod.name",
+  "k8s.container.name",
+]);
+
+/** The value of an attribute, a String or a LowCardinality(String); empty if the record has none. */
+export function attributeOf(key: string): Sql {
+  return WITH_COLUMN.has(key) ? new Sql(columnOf(key)) : sql`labels[${key}]`;
+}
+
+/** The record has the attribute, with this value. */
+export function hasAttribute(key: string, value: string): Sql {
+  if (WITH_COLUMN.has(key) && value !== "") return sql`${new Sql(columnOf(key))} = ${value}`;
+  return sql`mapContains(labels, ${key}) AND labels[${key}] = ${value}`;
+}
+
+function columnOf(key: string): string {
+  return `attribute_${key.replaceAll(".", "_")}`;
+}
 
 type Pairs = readonly (readonly [key: string, value: string])[];
 

@@ -5,8 +5,7 @@ import type { QueryOptions } from "../../admission/query-queue.ts";
 import { MAX_GROUP_VALUE_CHARACTERS } from "../limits.ts";
 import { pageConditions } from "../page.ts";
 import type { RangeFilter } from "./counts.ts";
-import { attributeOf } from "./attributes.ts";
-import { matchingIn, recordConditions, refusePattern } from "./filter.ts";
+import { attributeOf, matchingIn, recordConditions, refusePattern } from "./filter.ts";
 import { halves, isOfGroups } from "./minute-counts.ts";
 
 export const COMPARISONS = [">", ">=", "<", "<=", "==", "!="] as const;

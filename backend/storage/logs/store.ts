@@ -7,10 +7,9 @@ import type { OtlpBatch } from "../../ingest/otlp/rows.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { askPage } from "../found-page.ts";
 import type { Found, Page } from "../page.ts";
-import { Arrivals } from "./arrivals.ts";
 import { fields, histogram, type RangeFilter } from "./counts.ts";
 import { LOG_COLUMNS } from "../../ingest/otlp/decode-logs.ts";
-import { matchingIn, type RecordFilter, recordConditions, refusePattern } from "./filter.ts";
+import { matchingIn, recordConditions, type RecordFilter, refusePattern } from "./filter.ts";
 import { findPatterns } from "./message-patterns.ts";
 import { isOfGroups } from "./minute-counts.ts";
 import { type Arrived, Tail } from "./tail.ts";
@@ -138,5 +137,26 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
   /** Commits what is under way. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#writer[Symbol.asyncDispose]();
+  }
+}
+
+/** Notifies the tails of an organisation that this process has stored records. An organisation without tails takes no memory. */
+export class Arrivals {
+  readonly #listeners = new Map<string, Set<() => void>>();
+
+  /** Calls `notify` after each insert, until the result is disposed. */
+  listen(orgId: string, notify: () => void): Disposable {
+    const listeners = this.#listeners.get(orgId) ?? new Set();
+    this.#listeners.set(orgId, listeners.add(notify));
+    return {
+      [Symbol.dispose]: () => {
+        listeners.delete(notify);
+        if (listeners.size === 0 && this.#listeners.get(orgId) === listeners) this.#listeners.delete(orgId);
+      },
+    };
+  }
+
+  notify(orgId: string): void {
+    for (const listener of this.#listeners.get(orgId) ?? []) listener();
   }
 }

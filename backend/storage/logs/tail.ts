@@ -2,7 +2,7 @@
 // later ones, within OVERLAP_MS; one question answers a bounded number of rows and bytes, and reads the last hour of record times at most.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
-import { TooLargeError } from "../../engines/clickhouse/too-large-error.ts";
+import { TooLargeError } from "../../errors.ts";
 import { firstIdAt, idsWithin, receivedAtMsOf } from "../../ingest/otlp/ids.ts";
 import { MAX_TAIL_BYTES, MAX_TAIL_LAG_MS, MAX_TAIL_RECORD_AGE_MS, MAX_TAIL_REMEMBERED, MAX_TAIL_ROWS } from "../limits.ts";
 import { nanoseconds } from "../page.ts";

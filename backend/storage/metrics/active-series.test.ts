@@ -2,8 +2,7 @@
 import { expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
 import { ActiveSeries } from "./active-series.ts";
-import { eachSeries, hashOf } from "./series-hash.ts";
-import { Ranks, rankOf, registerOf, REGISTERS } from "./series-sketch.ts";
+import { eachSeries, hashOf, rankOf, Ranks, registerOf, REGISTERS } from "./series-hash.ts";
 
 const MINUTE_MS = 60_000;
 

@@ -5,8 +5,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { SigningKey } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { MAX_REMEMBERED_ORGS } from "../limits.ts";
-import { eachSeries, type HashKey, keyOfHost, newHashKey } from "./series-hash.ts";
-import { Ranks, rankOf, registerOf, REGISTERS } from "./series-sketch.ts";
+import { eachSeries, type HashKey, keyOfHost, newHashKey, rankOf, Ranks, registerOf, REGISTERS } from "./series-hash.ts";
 
 const PERIOD_MS = 30 * 60_000;
 const RETRY_AFTER_S = 60;

@@ -2,7 +2,7 @@
 // that is answered has a span, and what is left out of it is said in its warnings.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { sql, type Sql } from "../../engines/clickhouse/sql.ts";
-import { TooLargeError } from "../../engines/clickhouse/too-large-error.ts";
+import { TooLargeError } from "../../errors.ts";
 import { askPage } from "../found-page.ts";
 import { MAX_JAEGER_PAGE_BYTES, MAX_SERVICES_PER_TRACE, MAX_SUMMARY_BYTES } from "../limits.ts";
 import { findTraces, type Place, spansOf, type TraceFilter } from "./search.ts";

@@ -1,6 +1,6 @@
 // API keys in the database: create, find by hash, retire, revoke, re-encrypt. Invariant: this file returns the raw key only when a key is
 // created, and to the cache that verifies signatures. A revoked key stays revoked.
-import { StartError } from "../../startup-error.ts";
+import { StartError } from "../../errors.ts";
 import { randomBytes, randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
 import { keyHash } from "../../../common/protocol/signature.ts";

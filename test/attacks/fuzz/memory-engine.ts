@@ -1,6 +1,6 @@
 // Answers the statements of LogQL queries from memory, without ClickHouse: every condition is true, so that each stage sees the records.
 import type { Ask, ClickHouse } from "../../../backend/engines/clickhouse/client.ts";
-import { TooLargeError } from "../../../backend/engines/clickhouse/too-large-error.ts";
+import { TooLargeError } from "../../../backend/errors.ts";
 import type { Choices, HostileRecord } from "../programs.ts";
 
 const START_MS = Date.parse("2026-11-24T00:00:00Z");

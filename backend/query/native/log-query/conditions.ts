@@ -2,8 +2,7 @@
 // towards the limits of pattern.ts. Simple conditions become fields of the filter, because the engine has indexes and counts for these.
 import { ApiError } from "../../../errors.ts";
 import { and, type Sql, sql } from "../../../engines/clickhouse/sql.ts";
-import { attributeOf, hasAttribute } from "../../../storage/logs/attributes.ts";
-import { containsText, type RecordFilter } from "../../../storage/logs/filter.ts";
+import { attributeOf, containsText, hasAttribute, type RecordFilter } from "../../../storage/logs/filter.ts";
 import { type Matching, matchingOf } from "../../../storage/logs/matching.ts";
 import { type Comparison, type FieldValue, type LogQuery, parseLogQuery } from "./parse.ts";
 import { globExpression } from "./scan.ts";
