@@ -80,10 +80,10 @@ export function logFilesFolder({ stateFolder, stateDir }: Settings): string {
   return `${stateFolder ?? stateDir}/log-files`;
 }
 
-/** Each pass of the collector costs it some 80 µs of CPU for each file, idle or not. */
+/** Each pass costs the collector about 80 µs of CPU per file, idle or not: at 10,000 files, 0.05 core are spent on passes every 10 s. */
 export function filesPollIntervalMs(openFiles: number): number {
   if (openFiles <= 2000) return 1000;
-  return openFiles <= 5000 ? 2000 : 4000;
+  return openFiles <= 5000 ? 2000 : 10_000;
 }
 
 function overlayText(path: string): string {
