@@ -25,6 +25,7 @@ export const SLOW = [
   "backend/ingest/otlp/otlp-documents",
   "backend/ingest/otlp/protobuf/to-json",
   "backend/ingest/remote-write/check-write",
+  "backend/ingest/refused-cost",
   "backend/ingest/routes",
   "backend/query/loki/record-work",
   "backend/query/sandbox/sandbox",
