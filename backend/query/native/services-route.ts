@@ -86,7 +86,7 @@ const ROUTES: readonly RedRoute[] = [
   {
     path: "/query/services",
     summary: "Services by name, with their operations and kinds, rate, errors and latency",
-    parameters: { start, end, points: { ...points, maximum: 500 }, kind },
+    parameters: { start, end, points, kind },
     items: SERVICES,
     ask: "listServices",
   },

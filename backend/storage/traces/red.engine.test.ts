@@ -96,6 +96,26 @@ function isInBucketOf(durationNs: number | undefined, valueMs: number | null): b
 const range = { start: iso(startMs), end: iso(startMs + 20 * MINUTE_MS - 1) };
 
 describe("figures of services", () => {
+  it("are answered for 100 services and every minute of a day", async () => {
+    const org = await app.org();
+    const dayStartMs = startMs - DAY_MS;
+    const service = sql`concat('service-', leftPad(toString(number % 100), 2, '0'))`;
+    await app.clickhouse.command(sql`INSERT INTO spans (org_id, time, id, service, operation, kind, duration_ns)
+      SELECT ${org.orgId}, fromUnixTimestamp64Milli(toInt64(${dayStartMs} + intDiv(number, 100) * ${MINUTE_MS}), 'UTC'), number, ${service},
+        'op', 'SERVER', (number % 100 + 1) * 1000000 FROM numbers(144000)`);
+    await app.clickhouse.command(sql`INSERT INTO span_operations (org_id, service, operation, kind, time)
+      SELECT ${org.orgId}, ${service}, 'op', 'SERVER', now() + 86400 FROM numbers(100)`);
+    const day = { start: iso(dayStartMs), end: iso(startMs - 1), points: "1440" };
+    const services = await get<ServiceRow>(org, "/query/services", day);
+    expect(services).toHaveLength(100);
+    for (const [index, { calls, series }] of services.entries()) {
+      expect([calls, new Set(series.calls), new Set(series.errors)]).toEqual([1440, new Set([1]), new Set([0])]);
+      expect(series.p95_ms).toHaveLength(1440);
+      const values = series.p95_ms.filter((ms) => !isInBucketOf((index + 1) * 1e6, ms));
+      expect(values).toEqual([]);
+    }
+  });
+
   it("equal a pass over the spans, in parts with and without the projection, whatever is sent again", async () => {
     const [org, other] = [await app.org(), await app.org()];
     const all = Array.from({ length: 3000 }, randomSpan);
@@ -236,7 +256,7 @@ describe("figures of services", () => {
     ).toMatch(/ReadFromMergeTree \(minutes\)/);
   });
 
-  it.each(["start=yesterday", "points=0", "points=501", "kind=none", "operation=x", "servcie=x"])(
+  it.each(["start=yesterday", "points=0", "points=1501", "kind=none", "operation=x", "servcie=x"])(
     "are refused for %s by its name",
     async (query) => {
       const org = await app.org();
