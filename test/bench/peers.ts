@@ -1,8 +1,8 @@
-// `npm run bench -- peers [--rounds 5] [--seconds 5] [--senders 8,64] [--only loki,bulk,metrics] [--streams each|one] [--records 1000]
+// `npm run bench -- peers [--rounds 5] [--seconds 5] [--senders 8,64] [--only loki,bulk,metrics,write] [--streams each|one] [--records 1000]
 // [--lines 10000] [--out FILE]`: the whole backend with embedded engines compared to what its users would otherwise take, in turns within one
 // run, with the same bodies from the same senders. Logs: Loki (built from its Go module at the first run) and the engine's own bulk insert
-// of 10,000 rows; spans: the bulk insert; metrics: the same VictoriaMetrics straight. CPU of each with its children, while it is sent to and
-// until it is quiet again, compared to JSON.parse of the same records. `--streams one`: all senders are one pod, which is one stream of Loki.
+// of 10,000 rows; spans: the bulk insert; metrics, as text and by remote write: the same VictoriaMetrics straight. CPU of each with its
+// children, while it is sent to and until it is quiet again, compared to JSON.parse of the same records. `--streams one`: all senders are one pod, which is one stream of Loki.
 // `--out`: the lines and the table also to FILE, everything to FILE.json. What the backend has acknowledged is counted in the end.
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -16,7 +16,7 @@ import { backendPlace } from "../fixtures/backend-process.ts";
 import { markdown } from "../fixtures/measure.ts";
 import { LOAD_SIGNALS, type LoadSignal } from "../fixtures/otlp-load.ts";
 import { ROOT, temporaryFolder } from "../fixtures/processes.ts";
-import { expositionBody, otlpBody } from "./peers/bodies.ts";
+import { expositionBody, otlpBody, writeLoadBody } from "./peers/bodies.ts";
 import { type Block, lines, rowsOf } from "./peers/lines.ts";
 import type { Body } from "./peers/load.ts";
 import { PEERS, type Peer, Programs } from "./peers/programs.ts";
@@ -48,7 +48,7 @@ const PARSED_RECORDS = 50_000;
 const load = (): string => loadavg()[0]?.toFixed(1) ?? "?";
 const loadBefore = load();
 using folder = temporaryFolder();
-const place = await backendPlace(folder.path, { UV_THREADPOOL_SIZE: "16" });
+const place = await backendPlace(folder.path, { INGEST_TOKENS: "true", UV_THREADPOOL_SIZE: "16" });
 const { blocks, acknowledged } = await measure();
 const stored = await storedRows();
 print();
@@ -72,6 +72,12 @@ async function measure() {
       await warmUp(ways);
       const found = await inTurns(ways, { rounds, ms: seconds * 1000 }, () => undefined);
       measured.push({ signal: "metrics", senders, rounds: found, parseCpuUs: [] });
+    }
+    if (peers.includes("write")) {
+      const ways = await programs.writes(() => Array.from({ length: senders }, (_, index) => writeLoadBody(Number(values.lines), index)));
+      await warmUp(ways);
+      const found = await inTurns(ways, { rounds, ms: seconds * 1000 }, () => undefined);
+      measured.push({ signal: "remote write", senders, rounds: found, parseCpuUs: [] });
     }
   }
   return { blocks: measured, acknowledged: programs.acknowledged };

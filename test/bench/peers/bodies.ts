@@ -1,6 +1,7 @@
 // What senders send in the bench of the peers: records of otlp-load.ts, and exposition text. Invariant: two bodies of a run are never equal;
 // their times are those of sending.
 import { LoadBody, type LoadSignal } from "../../fixtures/otlp-load.ts";
+import { writeBody } from "../../../backend/ingest/remote-write/write-request.fixture.ts";
 import type { Body } from "./load.ts";
 
 /** Series that senders share: more of them would measure how each engine meets new series. */
@@ -10,6 +11,32 @@ const MS_DIGITS = 13;
 export function otlpBody(signal: LoadSignal, records: number, pod: string): Body {
   const body = new LoadBody(signal, records, pod);
   return { records, next: () => body.next() };
+}
+
+/** So many requests are made before the run: their times are within what is compressed. */
+const PREPARED = 16;
+
+/** The same series as a remote write request. */
+export function writeLoadBody(lines: number, sender: number): Body {
+  const now = Date.now();
+  const bodies = Array.from({ length: PREPARED }, (_, request) =>
+    writeBody(
+      Array.from({ length: lines }, (_, index) => ({
+        labels: [
+          ["__name__", "http_request_duration_seconds_bucket"],
+          ["handler", `/api/v1/things/${index % 97}`],
+          ["instance", `10.0.${sender % SERIES_SETS}.${index % 50}:8080`],
+          ["le", `${index % 12}`],
+          ["method", "GET"],
+          ["namespace", "prod"],
+          ["pod", `thing-${index % 200}-abcde`],
+        ],
+        samples: [[index * 3 + sender + 0.5, now - request * 1000]],
+      })),
+    ),
+  );
+  let next = 0;
+  return { records: lines, next: () => bodies[next++ % PREPARED] as Buffer };
 }
 
 /** A scrape of `lines` series. */

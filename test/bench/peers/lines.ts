@@ -9,7 +9,7 @@ export const STRAIGHT = "VictoriaMetrics straight";
 
 /** What was measured with one signal and so many senders. */
 export interface Block {
-  readonly signal: "logs" | "spans" | "metrics";
+  readonly signal: "logs" | "spans" | "metrics" | "remote write";
   readonly senders: number;
   /** By the name of the way. */
   readonly rounds: ReadonlyMap<string, readonly Round[]>;
@@ -23,6 +23,7 @@ const REACH: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   [`logs against ${BULK}`]: { 64: "≥ 0.6" },
   [`spans against ${BULK}`]: { 64: "≥ 0.6" },
   [`metrics against ${STRAIGHT}`]: { 8: "≥ 0.85", 64: "≥ 0.85" },
+  [`remote write against ${STRAIGHT}`]: { 8: "≥ 0.85", 64: "≥ 0.85" },
   [`logs, ${cpuOverParse()}`]: { 8: "≤ 4.0", 64: "≤ 3.0" },
   [`spans, ${cpuOverParse()}`]: { 8: "≤ 4.5", 64: "≤ 3.5" },
 };

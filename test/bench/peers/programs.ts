@@ -14,16 +14,17 @@ import {
 } from "../../fixtures/backend-process.ts";
 import { type LoneEngine, startEngine } from "../../fixtures/engine-insert.ts";
 import { INGEST_PATHS, type LoadSignal } from "../../fixtures/otlp-load.ts";
-import { eventually, type TestProcess } from "../../fixtures/processes.ts";
+import { call, eventually, type TestProcess } from "../../fixtures/processes.ts";
 import { BULK, LOKI, OURS, STRAIGHT } from "./lines.ts";
 import { type Body, send, type Sent, type Target } from "./load.ts";
 import { type Loki, LOKI_PATH, startLoki } from "./loki.ts";
 import type { Way } from "./turns.ts";
 
-export const PEERS = ["loki", "bulk", "metrics"] as const;
+export const PEERS = ["loki", "bulk", "metrics", "write"] as const;
 export type Peer = (typeof PEERS)[number];
 
 const METRICS_PATH = "/ingest";
+const WRITE_PATH = "/api/v1/write";
 const BULK_ROWS = 10_000;
 const COUNTED_WITHIN_MS = 60_000;
 
@@ -80,15 +81,26 @@ export class Programs implements AsyncDisposable {
 
   /** Through the backend, and to the engine below it with the labels that the backend gives. */
   metrics(bodies: readonly Body[]): Way[] {
+    return this.#nextToEngine("/api/v1/import/prometheus", this.#signed(METRICS_PATH, "text/plain"), bodies);
+  }
+
+  /** The same by remote write, with an ingest token. Bodies take seconds to make, after which an idle connection is closed. */
+  async writes(makeBodies: () => readonly Body[]): Promise<Way[]> {
+    const { place, tenant } = this.#started;
+    const answer = await call("POST", `${place.apiUrl}/api/ingest-tokens`, { bearer: tenant.token, body: { name: "bench" } });
+    const headers = { "x-api-key": String(answer.json.token), "content-type": "application/x-protobuf", "content-encoding": "snappy" };
+    return this.#nextToEngine(WRITE_PATH, { url: place.apiUrl, path: WRITE_PATH, headers: () => headers }, makeBodies());
+  }
+
+  #nextToEngine(path: string, ours: Target, bodies: readonly Body[]): Way[] {
     const { place, tenant } = this.#started;
     const engine = JSON.parse(readFileSync(join(place.dataDir, "victoria-metrics.pid"), "utf8")) as { pid: number; commandLine: string };
     const labels = [`org_id=${tenant.orgId}`, `host_id=${tenant.keyId}`, "node=straight"].map((label) => `extra_label=${label}`).join("&");
     const straight: Target = {
       url: `http://${/-httpListenAddr=([\d.:]+)/.exec(engine.commandLine)?.[1]}`,
-      path: `/api/v1/import/prometheus?${labels}`,
+      path: `${path}?${labels}`,
       headers: () => ({ authorization: engineAuthorization(place) }),
     };
-    const ours = this.#signed(METRICS_PATH, "text/plain");
     return [
       { name: OURS, pid: this.#pid, run: (ms) => send(ours, bodies, ms) },
       { name: STRAIGHT, pid: engine.pid, run: (ms) => send(straight, bodies, ms) },
