@@ -159,3 +159,17 @@ test("a small push that becomes much more JSON does not occupy the event loop", 
   expect((user + system) / 1000).toBeLessThan(8);
   expect((await decoding).accepted).toBeGreaterThan(60_000);
 });
+
+test.each([
+  ["characters in its labels", bytesField(1, bytesField(1, Buffer.from(`{a="${"x".repeat(20_000_000)}"}`)))],
+  [
+    "pairs of metadata",
+    bytesField(1, Buffer.concat([bytesField(1, Buffer.from('{a="b"}')), bytesField(2, Buffer.alloc(30_000_000, Buffer.from([0x1a, 0])))])),
+  ],
+])("a stream with too many %s is refused before they are read", (_, push) => {
+  const body = compressSnappy(push);
+  const before = process.threadCpuUsage();
+  expect(codeOf("loki_protobuf", body)).toBe("invalid_payload");
+  const { user, system } = process.threadCpuUsage(before);
+  expect((user + system) / 1000).toBeLessThan(500);
+});

@@ -72,7 +72,10 @@ function readEntry(reader: WireReader, writer: LogsWriter): void {
         else if (reader.field === 2) nanos = reader.integer();
       });
     } else if (reader.field === 2) line = reader.text();
-    else if (reader.field === 3) metadata.push(readPair(reader));
+    else if (reader.field === 3) {
+      if (metadata.length === MAX_STRUCTURED_METADATA) throw tooManyPairs();
+      metadata.push(readPair(reader));
+    }
   });
   if (seconds < 0 || nanos < 0 || nanos >= 10 ** NANOSECONDS) throw invalid("a timestamp is out of range");
   writer.entry(`${seconds === 0 ? "" : seconds}${String(nanos).padStart(seconds === 0 ? 1 : NANOSECONDS, "0")}`, line, metadata);
@@ -155,7 +158,7 @@ class LogsWriter {
   }
 
   entry(timeUnixNano: string, line: string, metadata: Pairs): void {
-    if (metadata.length > MAX_STRUCTURED_METADATA) throw invalid(`an entry has more than ${MAX_STRUCTURED_METADATA} pairs of metadata`);
+    if (metadata.length > MAX_STRUCTURED_METADATA) throw tooManyPairs();
     const level = levelOf(metadata) ?? this.#level;
     const [ids, attributes] = split(metadata);
     const severity = level === "" ? "" : `,"severityText":${JSON.stringify(level)}`;
@@ -199,6 +202,10 @@ function split(metadata: Pairs): [ids: string, attributes: Pairs] {
 
 function asAttribute([key, value]: readonly [string, string]): string {
   return `{"key":${JSON.stringify(key)},"value":{"stringValue":${JSON.stringify(value)}}}`;
+}
+
+function tooManyPairs(): ApiError {
+  return invalid(`an entry has more than ${MAX_STRUCTURED_METADATA} pairs of metadata`);
 }
 
 function invalid(what: string): ApiError {

@@ -1,6 +1,7 @@
 // Reads the labels of a stream as Loki's protobuf has them: `{job="varlogs", host="a"}`, values as Go quotes them. Invariant: one pass, and text
 // that is not a list of labels throws `invalid_payload`.
 import { ApiError } from "../../errors.ts";
+import { MAX_LABELS_OF_STREAM, MAX_STREAM_LABELS_LENGTH } from "../limits.ts";
 
 const LABEL = /\s*([a-zA-Z_]\w*)\s*=\s*("(?:[^"\\]|\\.)*"|`[^`]*`)\s*(,|$)/suy;
 const ESCAPE = /\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|([0-3][0-7]{2})|(.))/gisu;
@@ -10,6 +11,7 @@ const MAX_CODE_POINT = 0x10ffff;
 const QUOTED_CHARACTERS = 100;
 
 export function parseStreamLabels(text: string): [name: string, value: string][] {
+  if (text.length > MAX_STREAM_LABELS_LENGTH) throw invalid(`the labels of a stream have more than ${MAX_STREAM_LABELS_LENGTH} characters`);
   const trimmed = text.trim();
   if (!trimmed.startsWith("{") || !trimmed.endsWith("}")) throw wrong(text);
   const inner = trimmed.slice(1, -1).trim();
@@ -18,6 +20,7 @@ export function parseStreamLabels(text: string): [name: string, value: string][]
     LABEL.lastIndex = at;
     const [, name, literal] = LABEL.exec(inner) ?? [];
     if (name === undefined || literal === undefined) throw wrong(text);
+    if (labels.length === MAX_LABELS_OF_STREAM) throw invalid(`a stream has more than ${MAX_LABELS_OF_STREAM} labels`);
     labels.push([name, unquote(literal)]);
   }
   return labels;
@@ -36,5 +39,9 @@ function unquote(literal: string): string {
 
 function wrong(text: string): ApiError {
   const shown = JSON.stringify(text.slice(0, QUOTED_CHARACTERS));
-  return new ApiError("invalid_payload", `not a Loki push request, nothing was stored: ${shown} is not a list of labels such as {job="a"}`);
+  return invalid(`${shown} is not a list of labels such as {job="a"}`);
+}
+
+function invalid(what: string): ApiError {
+  return new ApiError("invalid_payload", `not a Loki push request, nothing was stored: ${what}`);
 }
