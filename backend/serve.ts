@@ -254,12 +254,14 @@ async function openSenderProtocols(running: Running, app: FastifyInstance, parts
 }
 
 async function openGrpc({ settings, log, stack, ownMetrics }: Running, methods: GrpcServerOptions["methods"]): Promise<void> {
-  const { otlpGrpc: listenAt, tls, maxConnections, hasIngestTokens } = settings;
+  const { otlpGrpc: listenAt, tls, maxConnections, trustedProxies, hasIngestTokens } = settings;
   if (!listenAt || !hasIngestTokens) return;
   const onFinished = (...seen: Parameters<OwnMetrics["finished"]>) => ownMetrics.finished(...seen);
-  const server = await GrpcServer.start({ listen: listenAt, tls, maxConnections, methods, log, onFinished }).catch((cause) => {
-    throw cannotListen("OTLP_GRPC_LISTEN", listenAt, cause);
-  });
+  const server = await GrpcServer.start({ listen: listenAt, tls, maxConnections, trustedProxies, methods, log, onFinished }).catch(
+    (cause) => {
+      throw cannotListen("OTLP_GRPC_LISTEN", listenAt, cause);
+    },
+  );
   stack.use(server);
 }
 

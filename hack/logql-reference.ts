@@ -28,7 +28,7 @@ ClickHouse evaluates what has an exact form in SQL, over any number of records. 
 | range aggregations | all but \`rate_counter\` |
 | \`regexp\`, \`pattern\`, \`unpack\`, \`line_format\`, \`label_format\`, \`decolorize\` | never |
 
-A query moves to record by record if one record in its range needs it: a line of JSON that is cut, a key that occurs twice, an object whose members would become the same label, a line above 16 KiB, or a number such as \`1.50\` whose text is asked for.
+A query moves to record by record if one record in its range needs it: a line of JSON that is cut, a key that occurs twice, an object whose members would become the same label, a line above 4 KiB, more than 6 labels of the line, or a number such as \`1.50\` whose text is asked for.
 
 ## Template functions
 \`line_format\` and \`label_format\` take Go's templates with fields, variables, \`{{if}}\` and these functions. They keep every function whose work is bounded by the length of its texts:

@@ -34,6 +34,8 @@ export interface SupervisorTiming {
   readonly hungAfter: number;
   /** How often the rejections of the disk queues are read; their disk space is read every `askEveryMs`. */
   readonly queuesEveryMs: number;
+  /** A collector that ran this long is started again for more queue space. Who can write to the disk could otherwise keep it restarting. */
+  readonly growAfterMs: number;
 }
 
 export const SUPERVISOR_TIMING: SupervisorTiming = {
@@ -44,6 +46,7 @@ export const SUPERVISOR_TIMING: SupervisorTiming = {
   askEveryMs: 10_000,
   hungAfter: 6,
   queuesEveryMs: 1000,
+  growAfterMs: 300_000,
 };
 
 /** A running collector is started again if the space for its queues changed by this factor. */
@@ -294,7 +297,8 @@ export class Supervisor implements AsyncDisposable {
    * must be repaired; undefined if it ended otherwise.
    */
   async #untilResized(child: CollectorProcess, queues: QueueSpace, gone: AbortSignal): Promise<string | undefined> {
-    const { queuesEveryMs, askEveryMs } = this.#timing;
+    const { queuesEveryMs, askEveryMs, growAfterMs } = this.#timing;
+    const startedAt = performance.now();
     for (let pass = 1; !gone.aborted; pass++) {
       await pause(queuesEveryMs, gone);
       if (gone.aborted) return undefined;
@@ -306,7 +310,8 @@ export class Supervisor implements AsyncDisposable {
         child.kill();
         return "no space left on device: the collector starts again, to send what it skipped and to queue less";
       }
-      if (growth >= RESIZE_FACTOR || growth <= 1 / RESIZE_FACTOR) {
+      const mayGrow = isFull || performance.now() - startedAt >= growAfterMs;
+      if ((growth >= RESIZE_FACTOR && mayGrow) || growth <= 1 / RESIZE_FACTOR) {
         this.#options.log.info(
           { event: "collector.queues_resized", growth },
           "restarting the collector: the disk space for its queues changed",

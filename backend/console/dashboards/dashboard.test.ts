@@ -10,6 +10,7 @@ test.each([
   ["topk($n, up)", { n: "5" }, "topk(5, up)"],
   ["topk($n, up)", { n: "5, up) or (up" }, "topk($n, up)"],
   ['up{node="$other"}', { node: "a" }, 'up{node="$other"}'],
+  ['up{node="$toString"}', { node: "a" }, 'up{node="$toString"}'],
   ['node:"$node"', { node: "a b" }, 'node:"a b"'],
 ])("%s with %j is %s", (query, chosen, expected) => {
   expect(filled(query, chosen)).toBe(expected);

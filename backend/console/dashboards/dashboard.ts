@@ -58,7 +58,8 @@ export function variablesIn(query: string): string[] {
 export function filled(query: string, chosen: Chosen): string {
   return query.replace(VARIABLE, (written: string, ...groups: unknown[]) => {
     const [braced, plain, bracketed, offset] = groups as [string?, string?, string?, number?];
-    const value = chosen[braced ?? plain ?? bracketed ?? ""];
+    const name = braced ?? plain ?? bracketed ?? "";
+    const value = Object.hasOwn(chosen, name) ? chosen[name] : undefined;
     if (value === undefined) return written;
     const before = openString(query.slice(0, offset));
     if (before === undefined) return /^[\w.:]+$/.test(value) ? value : written;

@@ -83,7 +83,7 @@ export function readGrafana(json: unknown): Imported {
 function readPanel(panel: Json, omit: (words: string) => void): Panel[] {
   const type = textOf(panel["type"]);
   const title = textOf(panel["title"]).slice(0, 200);
-  const kind = KINDS[type];
+  const kind = Object.hasOwn(KINDS, type) ? KINDS[type] : undefined;
   if (!kind) return (omit(`panel ${title}: its type ${type} is not shown here`), []);
   const base = { title, kind, width: widthOf(panel), ...unitOf(panel) };
   if (kind === "text")

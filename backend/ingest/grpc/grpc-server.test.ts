@@ -24,9 +24,11 @@ const handler = new IngestHandler({
 });
 const sender: Sender = { keyId: "t", kind: "direct", orgId: "org", hostId: "t", node: "node", createdAt: new Date() };
 let received: Buffer[] = [];
+let callers: string[] = [];
 let ingest: IngestSignal;
 beforeEach(() => {
   received = [];
+  callers = [];
   ingest = async (_, body) => {
     received.push(Buffer.from(body));
     return { accepted: 1, dropped: {} };
@@ -38,14 +40,16 @@ const methods = otlpMethods({
   ownMetrics,
   signals: { logs: signal, traces: signal, metrics: signal },
   ingestTokens: {
-    async authenticate({ headers }) {
+    async authenticate({ headers, address: from }) {
+      callers.push(from);
       if (headers["x-api-key"] !== "good") throw new ApiError("invalid_token", "the ingest token is unknown");
       return sender;
     },
   },
 });
 const log = createLog("silent");
-const server = await GrpcServer.start({ listen: { host: "127.0.0.1", port: 0 }, maxConnections: 64, methods, log });
+const listening = { listen: { host: "127.0.0.1", port: 0 }, maxConnections: 64, methods, log };
+const server = await GrpcServer.start({ ...listening, trustedProxies: [] });
 const address = `127.0.0.1:${server.port}`;
 const client = new Client(address, credentials.createInsecure());
 afterAll(async () => {
@@ -55,15 +59,25 @@ afterAll(async () => {
 
 const same = (bytes: Buffer): Buffer => bytes;
 
-async function call(message: Buffer, { token = "good", path = LOGS, isCompressed = false } = {}): Promise<Buffer | ServiceError> {
+interface CallOptions {
+  token?: string;
+  path?: string;
+  isCompressed?: boolean;
+  forwardedFor?: string;
+  caller?: Client;
+}
+
+async function call(message: Buffer, options: CallOptions = {}): Promise<Buffer | ServiceError> {
+  const { token = "good", path = LOGS, isCompressed = false, forwardedFor } = options;
   const metadata = new Metadata();
   metadata.set("x-api-key", token);
-  const options = { "grpc.default_compression_algorithm": compressionAlgorithms.gzip };
-  const caller = isCompressed ? new Client(address, credentials.createInsecure(), options) : client;
+  if (forwardedFor !== undefined) metadata.set("x-forwarded-for", forwardedFor);
+  const gzip = { "grpc.default_compression_algorithm": compressionAlgorithms.gzip };
+  const caller = options.caller ?? (isCompressed ? new Client(address, credentials.createInsecure(), gzip) : client);
   const { promise, resolve } = Promise.withResolvers<Buffer | ServiceError>();
   caller.makeUnaryRequest(path, same, same, message, metadata, (error, answer) => resolve(error ?? answer ?? Buffer.alloc(0)));
   const result = await promise;
-  if (caller !== client) caller.close();
+  if (isCompressed) caller.close();
   return result;
 }
 
@@ -102,6 +116,17 @@ test.each([
   const details = Buffer.from(error.metadata.get("grpc-status-details-bin")[0] ?? "");
   const delay = bytesField(2, bytesField(1, Buffer.from([0x08, retryAfterS ?? 0])));
   expect([details.includes("google.rpc.RetryInfo"), details.includes(delay)]).toEqual(Array(2).fill(retryAfterS !== undefined));
+});
+
+test("a call through a trusted proxy comes from the address that the proxy names, and from no other", async () => {
+  const forwardedFor = { forwardedFor: "192.0.2.9, 198.51.100.7" };
+  await call(Buffer.from("x"), forwardedFor);
+  expect(callers).toEqual(["127.0.0.1"]);
+  await using behindProxy = await GrpcServer.start({ ...listening, trustedProxies: ["loopback"] });
+  const caller = new Client(`127.0.0.1:${behindProxy.port}`, credentials.createInsecure());
+  await call(Buffer.from("x"), { ...forwardedFor, caller });
+  caller.close();
+  expect(callers).toEqual(["127.0.0.1", "198.51.100.7"]);
 });
 
 test("a wrong token, method or type has its status", async () => {

@@ -36,6 +36,11 @@ beforeAll(async () => {
     long.map((attribute, index) => logRecord(startNs + BigInt(index), "x", { attributes: [attribute] })),
     "long",
   );
+  const pairs = `${"k=v ".repeat(1000)}a=1`;
+  await red.send(
+    Array.from({ length: 512 }, (_, index) => logRecord(startNs + BigInt(index), `${pairs.slice(index % 7)} n=${index}`)),
+    "pairs",
+  );
   await blue.send([logRecord(startNs, "of blue")]);
 });
 afterAll(async () => {
@@ -47,6 +52,7 @@ const of = (service: string, stages: string): string => `{service_name="${servic
 const printed =
   '{{$a := printf "%1048000s" "x"}}{{$b := print $a $a $a $a $a $a $a $a}}{{$c := print $b $b $b $b $b $b $b $b}}{{trimAll "y" $c}}';
 const paths = Array.from({ length: 200 }, (_, index) => `a${index}="b[${124_999 - index}]"`).join(", ");
+const labels = Array.from({ length: 40 }, (_, index) => `x${index}`).join(", ");
 const copies = (count: number, text: string): string => Array.from({ length: count }, () => text).join(" ");
 
 const LOGS: readonly (readonly [name: string, query: string])[] = [
@@ -64,6 +70,7 @@ const LOGS: readonly (readonly [name: string, query: string])[] = [
   ],
 ];
 const METRICS: readonly (readonly [name: string, query: string])[] = [
+  ["many labels that logfmt finds at the end of long lines", `sum by (${labels}) (count_over_time(${of("pairs", "| logfmt [1h]")}))`],
   ["an unwrapped label that is almost a number", `sum(sum_over_time(${of("number", "| unwrap a [1h]")}))`],
   [
     "a label that is made of many copies of a long one",

@@ -2,6 +2,7 @@
 // depends on it, errors included; a record that SQL may evaluate differently is `isOdd`, and then JavaScript evaluates the whole leaf.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
+import { MAX_SQL_LINE_LABELS } from "../limits.ts";
 import { or, valueMatches } from "./conditions.ts";
 import { SOFT_LABEL, STABLE_LABELS } from "./entry.ts";
 import { floatLiteral, isEmptyAttribute, type KeysOf, labelValue, numberSql } from "./label-sql.ts";
@@ -221,8 +222,10 @@ function addStage(state: State, stage: Stage): boolean {
 /** Of a second parser, and of one behind dropped labels, the labels could have other names. */
 function addParser(state: State, stage: Stage): boolean {
   if (state.line || state.keepsSome || state.dropped.length > 0) return false;
-  state.line = lineParser(stage);
-  if (!state.line) return false;
+  const parser = lineParser(stage);
+  if (!parser) return false;
+  const asked = new Set<string>();
+  state.line = { ...parser, label: (name) => (asked.add(name).size > MAX_SQL_LINE_LABELS ? undefined : parser.label(name)) };
   state.error = either(state.error, state.line.error ?? NO);
   state.odd.push(state.line.odd ?? NO);
   return true;

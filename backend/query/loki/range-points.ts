@@ -3,10 +3,9 @@
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { askPage } from "../../storage/found-page.ts";
-import { GRANULE_ROWS } from "../../storage/logs/matching.ts";
 import { areOfGroups, minutesAround } from "../../storage/logs/minute-counts.ts";
 import { type Cursor, pageConditions } from "../../storage/page.ts";
-import { MAX_CELLS, MAX_CELL_BYTES } from "../limits.ts";
+import { LINE_BLOCK_ROWS, MAX_CELLS, MAX_CELL_BYTES } from "../limits.ts";
 import { aggregates, type Cell, cellStatement, labelReader, minuteSources } from "./cell-statement.ts";
 import { push, type Pushed } from "./conditions.ts";
 import { type Entry, EntryMaker, LabelSet, NO_LABELS, type Row } from "./entry.ts";
@@ -90,7 +89,7 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
   for (const part of minuteSources(source, [org], conditions) ?? [source]) {
     const asked = cellStatement(part);
     if (!asked) return undefined;
-    const blockRows = matching.blockRows ?? (readsLine ? GRANULE_ROWS : undefined);
+    const blockRows = matching.blockRows ?? (readsLine ? LINE_BLOCK_ROWS : undefined);
     const lines = await ask(asked.statement, MAX_CELL_BYTES, blockRows, asked.mostCells);
     budget.begin();
     for (const line of linesOf(lines)) {
