@@ -48,13 +48,17 @@ export const SETTINGS_TABLE = {
   ...group("Ingest without an agent", {
     hasIngestTokens: setting("INGEST_TOKENS", flag, {
       default: "false",
+      value: "ingestTokens.enabled",
       description: "Accepts telemetry with ingest tokens: OTLP, Prometheus remote write and Loki push (docs/guides/send).",
     }),
     allowsIngestTokensOverHttp: setting("INGEST_TOKENS_OVER_HTTP", flag, {
       default: "false",
+      value: "ingestTokens.overHttp",
       description: "Accepts ingest tokens without TLS from other machines too. Anyone on the network path can read them.",
     }),
     otlpGrpc: setting("OTLP_GRPC_LISTEN", address, {
+      value: "ingestTokens.otlpGrpc",
+      valueDefault: "false",
       description: "OTLP over gRPC, usually `0.0.0.0:4317`, with the certificate of the API. Requires `INGEST_TOKENS`. Unset: no listener.",
     }),
   }),

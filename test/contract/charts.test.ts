@@ -115,6 +115,9 @@ test.each([
   ["backend", "--set backup.every=6h", "backup.existingClaim is required", "a claim for the backups"],
   ["backend", "--set backup.every=often,backup.existingClaim=b", "backup.every:", "such as 6h or 1d"],
   ["backend", "--set alertmanagerUrl=alertmanager:9093", "alertmanagerUrl: must be a URL", ""],
+  ["backend", "--set ingestTokens.otlpGrpc=true", "ingestTokens.enabled is required", ""],
+  ["backend", "--set ingestTokens.enabled=true,ingestTokens.otlpGrpc=true", "refuses tokens without TLS", "tls.secretName"],
+  ["backend", "--set-string extraEnv.OTLP_GRPC_LISTEN=x", "set the value ingestTokens.otlpGrpc instead", ""],
   ["backend", "--set extraEnv.MASTER_KEY_FILE=/x", "set the value secrets.existingSecret instead", ""],
   ["backend", "--set extraEnv.API_LISTEN=x", "extraEnv.API_LISTEN: the chart sets this variable itself", ""],
 ])("%s with %s is refused: %s … %s", async (chart, flags, message, advice) => {
@@ -129,6 +132,28 @@ test("over TLS the API of the distributed form reaches the alerting service over
   const text = await rendered("backend", "distributed-values.yaml", "--set", "tls.secretName=telemetry-tls");
   expect(text).toContain('"https://t-alerting:8082"');
   expect(text).not.toContain('"http://t-alerting:8082"');
+});
+
+test.each([
+  ["default-values.yaml", "all"],
+  ["distributed-values.yaml", "api"],
+])("with %s, OTLP over gRPC is open on the pods of the API alone, on their Service and in the NetworkPolicy", async (values, component) => {
+  const enabled = "ingestTokens.enabled=true,ingestTokens.otlpGrpc=true,tls.secretName=telemetry-tls,networkPolicy.enabled=true";
+  const all = await manifests("backend", values, "--set", enabled);
+  const pods = all.filter(({ kind }) => kind === "Deployment").map(({ spec }) => spec.template);
+  const open = pods.filter(({ spec }) => JSON.stringify(spec.containers[0].ports).includes("4317"));
+  expect(open.map(({ metadata }) => metadata.labels["app.kubernetes.io/component"])).toEqual([component]);
+  expect(open[0].spec.containers[0].ports).toContainEqual({ name: "otlp-grpc", containerPort: 4317 });
+  expect(open[0].spec.containers[0].env).toContainEqual({ name: "OTLP_GRPC_LISTEN", value: "0.0.0.0:4317" });
+  expect(open[0].spec.containers[0].env).toContainEqual({ name: "INGEST_TOKENS", value: "true" });
+  const service = all.find(({ kind, metadata }) => kind === "Service" && metadata.name === "t");
+  expect(service?.spec.ports).toContainEqual({ name: "otlp-grpc", port: 4317, targetPort: "otlp-grpc" });
+  const policy = all.find(({ kind }) => kind === "NetworkPolicy");
+  expect(policy?.spec.ingress[0].ports).toContainEqual({ port: "otlp-grpc" });
+});
+
+test("OTLP over gRPC is closed by default", async () => {
+  expect(await rendered("backend", "default-values.yaml")).not.toMatch(/4317|INGEST_TOKENS/);
 });
 
 test("durations of several units and http within one cluster are taken", async () => {

@@ -49,6 +49,8 @@ DATABASE_URL: distributed.connectionSecret
 DATA_DIR: persistence
 EVALUATION_INTERVAL: evaluation.interval
 EVALUATOR_QUERY_URL: distributed.vmalert.queryUrl
+INGEST_TOKENS: ingestTokens.enabled
+INGEST_TOKENS_OVER_HTTP: ingestTokens.overHttp
 JWT_SECRET: secrets.existingSecret
 JWT_TTL: jwtTtl
 LOGS_RETENTION_DAYS: retention.logsDays
@@ -58,6 +60,7 @@ METRICS_QUERY_URL: distributed.metrics.queryUrl
 METRICS_RETENTION: retention.metrics
 METRICS_WRITE_URL: distributed.metrics.writeUrl
 NOTIFY_ALLOWED_NETWORKS: notification.allowedNetworks
+OTLP_GRPC_LISTEN: ingestTokens.otlpGrpc
 PUBLIC_URL: publicUrl
 QUOTA_BYTES_PER_SECOND: quota.bytesPerSecond
 QUOTA_RECORDS_PER_SECOND: quota.recordsPerSecond
@@ -84,6 +87,10 @@ TRUSTED_PROXIES: trustedProxies
 {{- fail (printf "notification.allowedNetworks: %q is not an address or CIDR, such as 10.0.0.0/8" .) -}}
 {{- end }}{{ end -}}
 {{- with (.Values.notification).smtp }}{{ if and .existingSecret (not .from) }}{{ fail "notification.smtp.from is required with notification.smtp.existingSecret: the sender's address" }}{{ end }}{{ end -}}
+{{- with .Values.ingestTokens }}
+{{- if and (or .overHttp .otlpGrpc) (not .enabled) }}{{ fail "ingestTokens.enabled is required with ingestTokens.overHttp and ingestTokens.otlpGrpc" }}{{ end -}}
+{{- if and .otlpGrpc (not (or .overHttp $.Values.tls.secretName)) }}{{ fail "ingestTokens.otlpGrpc: the listener refuses tokens without TLS: set tls.secretName, or ingestTokens.overHttp=true" }}{{ end -}}
+{{- end -}}
 {{- include "backend.checkUrl" (dict "name" "publicUrl" "url" .Values.publicUrl) -}}
 {{- include "backend.checkDuration" (dict "name" "evaluation.interval" "text" .Values.evaluation.interval) -}}
 {{- include "backend.checkDuration" (dict "name" "jwtTtl" "text" .Values.jwtTtl) -}}
@@ -151,6 +158,17 @@ TRUSTED_PROXIES: trustedProxies
 - { name: SMTP_ALLOWED_DOMAINS, value: {{ join "," . | quote }} }
 {{- end }}
 {{- end }}
+{{- end }}
+{{- end }}
+{{- with .Values.ingestTokens }}
+{{- if .enabled }}
+- { name: INGEST_TOKENS, value: "true" }
+{{- end }}
+{{- if .overHttp }}
+- { name: INGEST_TOKENS_OVER_HTTP, value: "true" }
+{{- end }}
+{{- if .otlpGrpc }}
+- { name: OTLP_GRPC_LISTEN, value: "0.0.0.0:4317" }
 {{- end }}
 {{- end }}
 {{- with .Values.trustedProxies }}
@@ -305,6 +323,9 @@ spec:
       ports:
         {{- if ne .role "alerting" }}
         - { name: api, containerPort: 8080 }
+        {{- if ($root.Values.ingestTokens).otlpGrpc }}
+        - { name: otlp-grpc, containerPort: 4317 }
+        {{- end }}
         {{- end }}
         {{- if ne .role "api" }}
         - { name: alerting, containerPort: 8082 }
