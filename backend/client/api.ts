@@ -813,7 +813,12 @@ export interface ApiResponses {
   };
   readonly "GET /query/prometheus/api/v1/metadata": {
     readonly status: "success";
-    readonly data?: {};
+    readonly data?: Readonly<Record<string, readonly {
+      readonly type: "counter" | "histogram" | "summary" | "unknown";
+      readonly help: "";
+      readonly unit: string;
+    }[]>>;
+    readonly warnings?: readonly string[];
   };
   readonly "GET /query/prometheus/api/v1/query": {
     readonly status: "success";
@@ -883,6 +888,26 @@ export interface ApiResponses {
   readonly "GET /query/prometheus/api/v1/status/buildinfo": {
     readonly status: "success";
     readonly data?: {"version":"2.24.0"};
+  };
+  readonly "GET /query/prometheus/api/v1/status/config": {
+    readonly status: "success";
+    readonly data?: {"yaml":""};
+  };
+  readonly "GET /query/prometheus/api/v1/status/flags": {
+    readonly status: "success";
+    readonly data?: {};
+  };
+  readonly "GET /query/prometheus/api/v1/status/runtimeinfo": {
+    readonly status: "success";
+    readonly data?: {"reloadConfigSuccess":true,"corruptionCount":0};
+  };
+  readonly "GET /query/prometheus/api/v1/targets": {
+    readonly status: "success";
+    readonly data?: {"activeTargets":[],"droppedTargets":[],"droppedTargetCounts":{}};
+  };
+  readonly "GET /query/prometheus/api/v1/targets/metadata": {
+    readonly status: "success";
+    readonly data?: [];
   };
   readonly "GET /query/services": readonly {
     readonly service: string;

@@ -56,9 +56,10 @@ test("the Prometheus routes describe their parameters, their form, and both form
   const post = paths[`${base}/query`]?.["post"];
   expect(Object.keys(post?.requestBody?.content ?? {})).toEqual(["application/x-www-form-urlencoded"]);
   expect(post?.requestBody?.required).toBe(false);
-  const ofOurs = ["status/buildinfo", "metadata", "query_exemplars", "rules", "alerts"].map((path) => `${base}/${path}`);
+  const statuses = ["buildinfo", "config", "flags", "runtimeinfo"].map((name) => `status/${name}`);
+  const ofOurs = [...statuses, "targets", "targets/metadata", "query_exemplars", "rules", "alerts"].map((path) => `${base}/${path}`);
   const ofPrometheus = operations().filter(([path]) => path.startsWith(base) && !ofOurs.includes(path));
-  expect(ofPrometheus).toHaveLength(9);
+  expect(ofPrometheus).toHaveLength(10);
   for (const [, , operation] of ofPrometheus)
     for (const status of ["400", "422"])
       expect(errorOf(operation, status)?.content["application/json"]?.schema.anyOf?.map(({ required }) => required[0])).toEqual([

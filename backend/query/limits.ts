@@ -118,6 +118,12 @@ export const MAX_BUCKETS = 500;
 /** Words of a full-text search: each is searched in every message. */
 export const MAX_SEARCH_WORDS = 50;
 
+// prometheus/metadata-route.ts
+/** Names of metrics that an answer of metadata is derived from. */
+export const MAX_METADATA_NAMES = 10_000;
+/** Text of these names; with more of it, metadata is empty. */
+export const MAX_METADATA_BYTES = 1024 * 1024;
+
 // prometheus/routes.ts
 /** Longest `timeout` of a metrics query. */
 export const MAX_QUERY_TIMEOUT_MS = 30_000;

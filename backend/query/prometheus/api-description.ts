@@ -53,6 +53,36 @@ export function declareConstant(method: "GET" | "POST", path: string, summary: s
   };
 }
 
+const METADATA = {
+  type: "object",
+  required: ["type", "help", "unit"],
+  properties: {
+    type: { type: "string", enum: ["counter", "histogram", "summary", "unknown"] },
+    help: { type: "string", const: "" },
+    unit: text("of the name's suffix, or empty"),
+  },
+};
+
+/** Declares `metadata`, which is derived from the names of metrics. */
+export function declareMetadata(): RouteDeclaration {
+  const data = { type: "object", additionalProperties: { type: "array", items: METADATA } };
+  const properties = { limit: { type: "integer", description: "at most so many metrics" }, metric: text("only the metric of this name") };
+  return {
+    method: "GET",
+    path: `${BASE}/metadata`,
+    access: "reader",
+    tag: "metrics",
+    summary: "Prometheus HTTP API: metadata, from the names of the tenant's metrics of the last 24 hours",
+    documented: {
+      query: { type: "object", properties },
+      response: {
+        200: { ...ANSWER, properties: { ...ANSWER.properties, data, warnings: { type: "array", items: { type: "string" } } } },
+      },
+    },
+    otherErrors: { schemas: { 400: ENGINE_ERROR, 422: ENGINE_ERROR } },
+  };
+}
+
 /** Declares an endpoint. The parameters of a POST are in the body, in the query string, or in both. */
 export function declareEndpoint(method: "GET" | "POST", endpoint: QueryEndpoint): RouteDeclaration {
   const parameters = { type: "object", ...PARAMETERS[endpoint] };

@@ -1,5 +1,5 @@
-// What Grafana asks besides queries, answered without the engine. Invariant: the answers are constants: the engine's own metadata is that
-// of all tenants, whatever label it is asked with, and it keeps no exemplars.
+// Endpoints that Grafana and other clients of Prometheus ask besides queries, answered without the engine. Invariant: each answer is a constant,
+// so that it contains no flags, configuration or targets of this server and no data of an organisation.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Route } from "../../http/route.ts";
 import { declareConstant } from "./api-description.ts";
@@ -16,11 +16,25 @@ const ANSWERS = [
     data: { version: COMPATIBLE_VERSION },
     summary: "status/buildinfo, the version of Prometheus whose API this is like",
   },
-  { methods: ["GET"], path: "metadata", data: {}, summary: "metadata, always empty" },
+  { methods: ["GET"], path: "status/config", data: { yaml: "" }, summary: "status/config, always empty" },
+  { methods: ["GET"], path: "status/flags", data: {}, summary: "status/flags, always empty" },
+  {
+    methods: ["GET"],
+    path: "status/runtimeinfo",
+    data: { reloadConfigSuccess: true, corruptionCount: 0 },
+    summary: "status/runtimeinfo, without the times and settings of the server",
+  },
+  {
+    methods: ["GET"],
+    path: "targets",
+    data: { activeTargets: [], droppedTargets: [], droppedTargetCounts: {} },
+    summary: "targets, always empty: agents scrape, not this server",
+  },
+  { methods: ["GET"], path: "targets/metadata", data: [], summary: "targets/metadata, always empty" },
   { methods: ["GET", "POST"], path: "query_exemplars", data: [], summary: "query_exemplars, always empty" },
 ] as const;
 
-/** The base address, status/buildinfo and metadata (GET), and query_exemplars (GET and POST). */
+/** The base address, status/*, targets and targets/metadata (GET), and query_exemplars (GET and POST). */
 export function createConstantRoutes(): Route[] {
   return [
     { ...declareConstant("GET", "", ROOT.summary, ROOT.data), path: ROOT.path, handler: answer(ROOT.data) },

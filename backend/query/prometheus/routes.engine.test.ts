@@ -218,7 +218,11 @@ test("what Grafana asks besides queries is answered without the engine, which wo
   const form: [string, string][] = [["query", "up"]];
   for (const [answer, data] of [
     [await get("/status/buildinfo"), { version: "2.24.0" }],
-    [await get("/metadata", [["limit", "100"]]), {}],
+    [await get("/status/config"), { yaml: "" }],
+    [await get("/status/flags"), {}],
+    [await get("/status/runtimeinfo"), { reloadConfigSuccess: true, corruptionCount: 0 }],
+    [await get("/targets", [["state", "active"]]), { activeTargets: [], droppedTargets: [], droppedTargetCounts: {} }],
+    [await get("/targets/metadata", [["limit", "100"]]), []],
     [await get("/query_exemplars", form), []],
     [await post("/query_exemplars", form), []],
     [await app.inject({ method: "POST", url: `${BASE}/query_exemplars`, headers: { "x-org": "mine" } }), []],
@@ -230,8 +234,52 @@ test("what Grafana asks besides queries is answered without the engine, which wo
   const root = { method: "GET", url: "/query/prometheus/" } as const;
   expect((await app.inject({ ...root, headers: { "x-org": "mine" } })).json()).toEqual({ status: "success", data: {} });
   expect((await app.inject(root)).statusCode).toBe(401);
-  for (const path of ["/status/buildinfo", "/metadata", "/query_exemplars"])
+  for (const path of ["/status/buildinfo", "/status/flags", "/targets", "/metadata", "/query_exemplars"])
     expect((await app.inject({ method: "GET", url: `${BASE}${path}` })).statusCode).toBe(401);
+});
+
+test("metadata is that of the tenant's own metrics, by their names, and as much of it as was asked for", async () => {
+  const unknown = [{ type: "unknown", help: "", unit: "" }];
+  const data = async (params: [string, string][] = []) => (await get("/metadata", params)).json();
+  expect(await data()).toEqual({ status: "success", data: { only_mine: unknown, requests: unknown } });
+  expect(await data([["limit", "-1"]])).toEqual(await data());
+  expect((await data([["limit", "1"]])).data).toEqual({ only_mine: unknown });
+  expect((await data([["metric", "requests"]])).data).toEqual({ requests: unknown });
+  expect((await data([["metric", "only_theirs"]])).data).toEqual({});
+  expect((await data([["metric", 'x"} or {__name__=~".+']])).data ?? {}).toEqual({});
+  const histogram = ["latency_seconds_bucket", "latency_seconds_sum", "latency_seconds_count"].map((name) => `${name} 1 ${NOW * 1000}\n`);
+  await store.write({ orgId: "other", hostId: "h", node: "n" }, Buffer.from(histogram.join("")), NOW);
+  await engine.flush();
+  const ofOther = await get("/metadata", [["metric", "latency_seconds"]], { "x-org": "other" });
+  expect(ofOther.json().data).toEqual({ latency_seconds: [{ type: "histogram", help: "", unit: "seconds" }] });
+});
+
+test("metadata names a wrong parameter in Prometheus' form", async () => {
+  for (const params of [
+    ["limit", "x"],
+    ["metric", "a".repeat(257)],
+    ["metric", "\u0000"],
+  ] as [string, string][]) {
+    const answer = await get("/metadata", [params]);
+    expect([answer.statusCode, answer.json()]).toMatchObject([400, { status: "error", errorType: "bad_data" }]);
+  }
+});
+
+test("metadata of too many names says so, and is limited", async () => {
+  const answerOf = async (names: readonly string[]) => {
+    const body = Buffer.from(JSON.stringify({ status: "success", data: names }));
+    const few = { query: async () => ({ status: 200, pieces: [body], body }) };
+    const limited = await createApp({ log: createLog("silent") });
+    registerMetricsRoutes(limited, { store: few as never, answers: new ResponseBudget(), guards });
+    await closeRoutes(limited);
+    const answer = await limited.inject({ method: "GET", url: `${BASE}/metadata`, headers: { "x-org": "mine" } });
+    await limited.close();
+    return answer.json();
+  };
+  const many = await answerOf(Array.from({ length: 10_000 }, (_, index) => `metric_${index}`));
+  expect([Object.keys(many.data).length, many.warnings]).toEqual([10_000, ["there are more than 10000 metrics: ask for one by metric"]]);
+  const long = await answerOf(Array.from({ length: 300 }, (_, index) => `${"x".repeat(4000)}${index}`));
+  expect([long.status, long.data, long.warnings]).toEqual(["success", {}, [expect.stringContaining("too long together")]]);
 });
 
 test("errors have Prometheus' form, without the engine's preamble, so that Prometheus' clients show the message", async () => {

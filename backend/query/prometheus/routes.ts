@@ -11,6 +11,7 @@ import { MAX_FORM_BYTES, MAX_LABEL_LENGTH, MAX_QUERY_TIMEOUT_MS } from "../limit
 import { declareEndpoint } from "./api-description.ts";
 import { answerPrometheusError, readEngineError } from "./prometheus-errors.ts";
 import { createConstantRoutes } from "./constant-routes.ts";
+import { createMetadataRoute } from "./metadata-route.ts";
 import type { MetricsStore, QueryEndpoint } from "../../storage/metrics/store.ts";
 
 export interface MetricsRoutesOptions {
@@ -21,7 +22,7 @@ export interface MetricsRoutesOptions {
 
 const FORWARDED = new Set(["query", "start", "end", "step", "time", "match[]", "limit"]);
 
-/** Adds GET and POST of query, query_range, series, labels, GET of label/<name>/values, and the constant answers; each needs a session or a read token. */
+/** Adds GET and POST of query, query_range, series, labels, GET of label/<name>/values and metadata, and the constant answers; each needs a session or a read token. */
 export function registerMetricsRoutes(app: FastifyInstance, { store, answers, guards }: MetricsRoutesOptions): void {
   void app.register(async (scope) => {
     scope.addContentTypeParser(
@@ -29,7 +30,7 @@ export function registerMetricsRoutes(app: FastifyInstance, { store, answers, gu
       async (request: FastifyRequest) => new URLSearchParams((await app.smallBodies.read(request, MAX_FORM_BYTES)).toString("utf8")),
     );
     scope.setErrorHandler(answerPrometheusError);
-    const routes = createConstantRoutes();
+    const routes = [...createConstantRoutes(), createMetadataRoute({ store, answers })];
     for (const endpoint of ["query", "query_range", "series", "labels"] as const) {
       const handler = (request: FastifyRequest, reply: FastifyReply) => answer({ store, answers }, endpoint, request, reply);
       routes.push({ ...declareEndpoint("GET", endpoint), handler }, { ...declareEndpoint("POST", endpoint), handler });

@@ -81,6 +81,8 @@ const prometheus = (endpoint: string, query: string): Case[] => [
   asUser("a query", "GET", () => red.token, 200, undefined, undefined, `/query/prometheus/api/v1/${endpoint}?${query}`),
 ];
 
+const METADATA = "/query/prometheus/api/v1/metadata";
+
 export const TELEMETRY_ROWS: Row[] = [
   {
     method: "POST",
@@ -312,11 +314,28 @@ export const TELEMETRY_ROWS: Row[] = [
             ],
     })),
   ),
-  ...["GET status/buildinfo", "GET metadata", "GET query_exemplars", "POST query_exemplars"].map((operation): Row => {
+  ...[
+    ...["buildinfo", "config", "flags", "runtimeinfo"].map((name) => `GET status/${name}`),
+    "GET targets",
+    "GET targets/metadata",
+    "GET query_exemplars",
+    "POST query_exemplars",
+  ].map((operation): Row => {
     const [method = "", endpoint] = operation.split(" ");
     const path = `/query/prometheus/api/v1/${endpoint}`;
     return { method, path, auth: "reader", cases: () => [asUser("answered", method, () => red.token, 200)] };
   }),
+  {
+    method: "GET",
+    path: METADATA,
+    auth: "reader",
+    cases: () => [
+      asUser("of the metrics", "GET", () => red.token, 200),
+      asUser("of one metric, with a limit", "GET", () => red.token, 200, undefined, undefined, `${METADATA}?metric=up&limit=5`),
+      asUser("limit not a number", "GET", () => red.token, 400, undefined, "limit: must be a number", `${METADATA}?limit=x`),
+      asUser("no name of a metric", "GET", () => red.token, 400, undefined, "metric: not a metric name", `${METADATA}?metric=%00`),
+    ],
+  },
   {
     method: "GET",
     path: "/query/prometheus/",

@@ -1,0 +1,80 @@
+// `metadata` of the Prometheus HTTP API, which Grafana's editor reads for types and units. Invariant: it is derived from the organisation's own
+// metric names, of which there are at most MAX_METADATA_NAMES, because it is made on the event loop.
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { readerOf } from "../../auth/request-identity.ts";
+import { ApiError } from "../../errors.ts";
+import { goneSignal } from "../../http/client.ts";
+import type { ResponseBudget } from "../../http/response-budget.ts";
+import type { Route } from "../../http/route.ts";
+import type { MetricsStore } from "../../storage/metrics/store.ts";
+import { MAX_LABEL_LENGTH, MAX_METADATA_BYTES, MAX_METADATA_NAMES, MAX_QUERY_TIMEOUT_MS } from "../limits.ts";
+import { declareMetadata } from "./api-description.ts";
+import { metadataOf, seriesNamesOf } from "./metric-metadata.ts";
+import { readEngineError } from "./prometheus-errors.ts";
+
+export interface MetadataRouteOptions {
+  readonly store: Pick<MetricsStore, "query">;
+  readonly answers: ResponseBudget;
+}
+
+const DAY_S = 86_400;
+
+export function createMetadataRoute({ store, answers }: MetadataRouteOptions): Route {
+  const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const { orgId } = readerOf(request);
+    const signal = goneSignal(reply);
+    const wanted = readWanted(request);
+    try {
+      const options = { label: "__name__", signal, admit: () => answers.admit(orgId) };
+      const { status, pieces } = await store.query(orgId, "label_values", namesOf(wanted.metric), options);
+      const body = status < 400 ? [describe(pieces, wanted)] : readEngineError(status, pieces);
+      return answers.send(orgId, reply.code(status).type("application/json"), body);
+    } catch (error) {
+      // The client has left: there is no one to answer, and no failure to log.
+      if (signal.aborted) return reply.code(499).send();
+      throw error;
+    }
+  };
+  return { ...declareMetadata(), handler };
+}
+
+interface Wanted {
+  readonly metric: string | undefined;
+  readonly limit: number;
+}
+
+/** As Prometheus reads them: a negative limit is none. Throws ApiError invalid_parameter. */
+function readWanted(request: FastifyRequest): Wanted {
+  const parameters = new URLSearchParams(request.url.split("?")[1] ?? "");
+  const limit = parameters.get("limit") || "-1";
+  if (!/^[+-]?\d{1,15}$/.test(limit)) throw new ApiError("invalid_parameter", "limit: must be a number");
+  const metric = parameters.get("metric") || undefined;
+  if (metric && (metric.length > MAX_LABEL_LENGTH || /[\u0000-\u001f\u007f]/.test(metric)))
+    throw new ApiError("invalid_parameter", "metric: not a metric name");
+  return { metric, limit: Number(limit) < 0 ? Infinity : Number(limit) };
+}
+
+/** Parameters of the engine for names of the last day: a shorter time costs the engine as much, because its index is by day. */
+function namesOf(metric: string | undefined): URLSearchParams {
+  const parameters = new URLSearchParams({
+    start: String(Math.floor(Date.now() / 1000) - DAY_S),
+    limit: String(MAX_METADATA_NAMES),
+    timeout: `${MAX_QUERY_TIMEOUT_MS}ms`,
+  });
+  if (metric !== undefined) for (const name of seriesNamesOf(metric)) parameters.append("match[]", `{__name__=${JSON.stringify(name)}}`);
+  return parameters;
+}
+
+function describe(pieces: readonly Buffer[], { metric, limit }: Wanted): Buffer {
+  if (pieces.reduce((sum, { length }) => sum + length, 0) > MAX_METADATA_BYTES)
+    return success({}, ["the names of the metrics are too long together: ask for one by metric"]);
+  const { data } = JSON.parse(Buffer.concat(pieces).toString("utf8")) as { data: string[] };
+  const found = [...metadataOf(data)].filter(([name]) => metric === undefined || name === metric).slice(0, limit);
+  const isCut = data.length >= MAX_METADATA_NAMES;
+  const warnings = isCut ? [`there are more than ${MAX_METADATA_NAMES} metrics: ask for one by metric`] : undefined;
+  return success(Object.fromEntries(found.map(([name, metadata]) => [name, [metadata]])), warnings);
+}
+
+function success(data: object, warnings?: readonly string[]): Buffer {
+  return Buffer.from(JSON.stringify({ status: "success", data, warnings }));
+}

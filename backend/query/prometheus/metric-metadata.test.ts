@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { metadataOf } from "./metric-metadata.ts";
+
+const described = (...names: string[]): unknown =>
+  Object.fromEntries([...metadataOf(names)].map(([name, { type, unit }]) => [name, [type, unit]]));
+
+test("a counter, a histogram and a summary are told apart by the suffixes of their series", () => {
+  expect(described("http_requests_total", "cpu_seconds_total", "system_memory_usage_bytes", "up")).toEqual({
+    cpu_seconds_total: ["counter", "seconds"],
+    http_requests_total: ["counter", ""],
+    system_memory_usage_bytes: ["unknown", "bytes"],
+    up: ["unknown", ""],
+  });
+  const histogram = { latency_seconds: ["histogram", "seconds"] };
+  expect(described("latency_seconds_bucket", "latency_seconds_count", "latency_seconds_sum")).toEqual(histogram);
+  expect(described("latency_seconds_sum", "latency_seconds_count", "latency_seconds_bucket")).toEqual(histogram);
+  expect(described("gc_seconds", "gc_seconds_count", "gc_seconds_sum")).toEqual({ gc_seconds: ["summary", "seconds"] });
+});
+
+test("a suffix alone makes no summary, and a name of a suffix only stays itself", () => {
+  expect(described("queue_count", "pods_sum", "_bucket", "__proto__")).toEqual(
+    Object.fromEntries([
+      ["queue_count", ["unknown", ""]],
+      ["pods_sum", ["unknown", ""]],
+      ["_bucket", ["unknown", ""]],
+      ["__proto__", ["unknown", ""]],
+    ]),
+  );
+});
+
+test("a gauge of a histogram's name does not hide the histogram", () => {
+  expect(described("size", "size_bucket", "size_sum", "size_count")).toEqual({ size: ["histogram", ""] });
+  expect(described("size_bucket", "size")).toEqual({ size: ["histogram", ""] });
+});

@@ -1,0 +1,38 @@
+// Derives the metadata of metrics from their names, by the naming conventions of Prometheus and OpenMetrics: the metrics engine keeps no types,
+// and its metadata is that of all tenants.
+
+export interface MetricMetadata {
+  readonly type: "counter" | "histogram" | "summary" | "unknown";
+  readonly help: "";
+  readonly unit: string;
+}
+
+/** Base units of OpenMetrics, and other common units. */
+const UNIT =
+  /_(?<unit>seconds|milliseconds|bytes|bits|ratio|percent|celsius|volts|amperes|watts|joules|hertz|meters|grams|cores)(?:_total)?$/;
+const PART = /_(?:bucket|sum|count)$/;
+
+/** The names of series that the metric `name` may have. */
+export function seriesNamesOf(name: string): string[] {
+  return ["", "_bucket", "_sum", "_count"].map((suffix) => name + suffix);
+}
+
+/** `names` are those of series; a histogram or summary is one metric. Sorted by name. */
+export function metadataOf(names: readonly string[]): Map<string, MetricMetadata> {
+  const series = new Set(names);
+  const found = new Map<string, MetricMetadata>();
+  for (const name of names) {
+    const [metric, type] = typeOf(name, series);
+    if (type !== "unknown" || !found.has(metric)) found.set(metric, { type, help: "", unit: UNIT.exec(metric)?.groups?.["unit"] ?? "" });
+  }
+  return new Map([...found].sort(([one], [other]) => (one < other ? -1 : 1)));
+}
+
+function typeOf(name: string, series: ReadonlySet<string>): [metric: string, type: MetricMetadata["type"]] {
+  if (name.endsWith("_total")) return [name, "counter"];
+  const metric = name.replace(PART, "");
+  if (metric === "") return [name, "unknown"];
+  if (series.has(`${metric}_bucket`)) return [metric, "histogram"];
+  if (series.has(`${metric}_sum`) && series.has(`${metric}_count`)) return [metric, "summary"];
+  return [name, "unknown"];
+}
