@@ -284,9 +284,9 @@ describe("diagnose in a pod", () => {
   });
 
   it.skipIf(!canMount)("says that the disk is full, or cannot be written (needs root)", async () => {
-    using disk = new SmallDisk(file("small-disk"), "80m");
+    using disk = new SmallDisk(file("small-disk"), "160m");
     const env = { ...pod, STATE_DIR: disk.path };
-    expect((await diagnose(env)).of("disk")).toEqual([expect.stringMatching(/^ok: (79|80) MiB free/)]);
+    expect((await diagnose(env)).of("disk")).toEqual([expect.stringMatching(/^ok: (159|160) MiB free/)]);
     disk.fill();
     const full = await diagnose(env);
     expect(full.of("disk")).toEqual([expect.stringMatching(/^fail: full: 0 MiB free .* \| free space/)]);
