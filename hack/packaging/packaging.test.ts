@@ -51,7 +51,7 @@ test("a value is text: with blanks, stars and dollars, in quotes or not, and in 
     PATH: process.env["PATH"],
     HEALTH_LISTEN: "127.0.0.1:9598",
     OTELCOL_PATH: join(folder, "lib", "otelcol-contrib"),
-    ARGUMENTS: `--max-semi-space-size=2 ${join(folder, "lib", "atherops-otel-agent.js")} diagnose --bundle a file`,
+    ARGUMENTS: `--optimize-for-size ${join(folder, "lib", "atherops-otel-agent.js")} diagnose --bundle a file`,
   });
 });
 
