@@ -121,16 +121,6 @@ function licence({ id, folder, license }: Package): string {
   return `${"=".repeat(80)}\n${id} (${license})\n\n${texts.join("\n\n") || "The package carries no text of its licence."}\n`;
 }
 
-if (import.meta.main) {
-  const [program, folder] = process.argv.slice(2);
-  if (!program || !folder || !Object.hasOwn(PROGRAMS, program)) {
-    console.error(`usage: node hack/bundle.ts ${Object.keys(PROGRAMS).join("|")} FOLDER`);
-    process.exit(2);
-  }
-  const packages = await bundle(program as ProgramName, folder);
-  console.error(`${relative(process.cwd(), folder)}: ${packages.length} packages inside`);
-}
-
 // Takes out of the bundled agent what it does not use of the official Kubernetes client: its classes have methods for every call of the API
 // and its serialiser names every model, which no bundler can know to be unused: 7 MB resident on every node. Invariant: what stays is
 // decided by agent/kubernetes/api.ts alone: the calls that it names, and every model that these calls, or it, read or write. Where the
@@ -202,4 +192,14 @@ function readIfThere(path: string): string | undefined {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
+}
+
+if (import.meta.main) {
+  const [program, folder] = process.argv.slice(2);
+  if (!program || !folder || !Object.hasOwn(PROGRAMS, program)) {
+    console.error(`usage: node hack/bundle.ts ${Object.keys(PROGRAMS).join("|")} FOLDER`);
+    process.exit(2);
+  }
+  const packages = await bundle(program as ProgramName, folder);
+  console.error(`${relative(process.cwd(), folder)}: ${packages.length} packages inside`);
 }
