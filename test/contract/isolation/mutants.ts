@@ -16,6 +16,7 @@ const FOLDERS = [
   "storage/traces",
   "tenants/accounts",
   "tenants/enrolment",
+  "tenants/saved",
   "tenants/usage",
 ];
 const FILES = [
@@ -23,11 +24,11 @@ const FILES = [
   ...[
     "api/active-alerts",
     "api/alertmanager-routes",
-    "api/delivery-routes",
+    "api/routes",
     "channels/channel-store",
     "model/organisation-rows",
     "routing/route-store",
-    "routing/silence-store",
+    "routing/silences",
   ].map((name) => `notification/${name}.ts`),
 ];
 /** Written from the ingest path, for which it reads what was written before. */
