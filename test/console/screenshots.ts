@@ -1,27 +1,46 @@
-// `npm run screenshots`: the pictures of the console in docs/screenshots, of a real backend with a real agent's metrics, and an hour of logs
-// and traces of a small shop. They stay true by being taken again.
+// `npm run screenshots`: a picture of every screen of the console in docs/screenshots, from a real backend with the metrics of a real host
+// agent, and an hour of a small shop on Kubernetes. `npm run screenshots -- FOLDER` takes them in light, in dark and as a phone shows them,
+// for a review, and changes nothing in docs. They stay true by being taken again after a change of a screen.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Page } from "playwright-core";
+import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
 import { adminPassword, backendPlace, login, startBackend } from "../fixtures/backend-process.ts";
-import { logInBy, openBrowser, openPage } from "../fixtures/browser.ts";
+import { logInBy, LOOKS, openBrowser, openPage, type Screen } from "../fixtures/browser.ts";
 import { hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
-import { call, ROOT, temporaryFolder } from "../fixtures/processes.ts";
-import { sendVisits, SHOWN, visit } from "../fixtures/shop-visits.ts";
+import { call, eventually, ROOT, temporaryFolder } from "../fixtures/processes.ts";
+import { sendHeartbeats, startShopCluster } from "../fixtures/shop-cluster.ts";
+import { SHOWN, visit } from "../fixtures/shop-visits.ts";
+import { WebhookReceiver } from "../fixtures/webhook-receiver.ts";
 
-const FOLDER = join(ROOT, "docs", "screenshots");
 const HOUR_MS = 3_600_000;
-const SHOPPERS = 150;
+const SHOPPERS = 400;
+const HEARTBEAT_MS = 20_000;
 
 await using stack = new AsyncDisposableStack();
 const folder = stack.use(temporaryFolder());
-const place = await backendPlace(folder.path);
+const trusted = authority(folder.path, "trusted");
+const receiver = stack.use(await WebhookReceiver.start(trusted));
+const place = await backendPlace(folder.path, {
+  INGEST_TOKENS: "true",
+  NOTIFY_ALLOWED_NETWORKS: "127.0.0.1",
+  NOTIFY_CA_FILE: trusted.caFile,
+  EVALUATION_INTERVAL: "5s",
+});
 const backend = await startBackend(place);
 stack.defer(async () => void (await backend.end()));
 const token = await login(place.apiUrl, "admin@localhost", adminPassword(place));
-const { json } = await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer: token, body: {} });
+
+async function api<T = { id: string }>(method: "GET" | "POST", path: string, body?: object): Promise<T> {
+  const answer = await call(method, `${place.apiUrl}${path}`, { bearer: token, ...(body && { body }) });
+  if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
+  return answer.json as T;
+}
+
+const installToken = async (): Promise<string> => (await api<{ token: string }>("POST", "/api/install-tokens", {})).token;
 const agentPlace = await hostAgentPlace(folder.path, place.apiUrl, {
-  INSTALL_TOKEN: json.token,
+  INSTALL_TOKEN: await installToken(),
   METRICS_INTERVAL: "2s",
   HEARTBEAT_INTERVAL: "2s",
 });
@@ -31,30 +50,129 @@ const nowMs = Date.now();
 const visits = Array.from({ length: SHOPPERS }, (_, at) =>
   visit(at, nowMs - HOUR_MS * ((SHOPPERS - at) / (SHOPPERS + 4)) ** 1.3, at === SHOPPERS - 1),
 );
-await sendVisits(agentPlace.otlpHttp, visits.flat());
-// A minute of metrics, so that there is a line to be seen.
-await sleep(60_000);
+const cluster = await startShopCluster(place.apiUrl, await installToken(), visits.flat());
+const heartbeats = setInterval(() => void sendHeartbeats(cluster), HEARTBEAT_MS);
+stack.defer(() => clearInterval(heartbeats));
 
-const browser = await openBrowser();
-stack.defer(async () => await browser.close());
-mkdirSync(FOLDER, { recursive: true });
-const opened = stack.use(await openPage(browser, place.apiUrl, { colorScheme: "light", viewport: { width: 1280, height: 720 } }, /401/));
-const { page } = opened;
-await logInBy(page, "admin@localhost", adminPassword(place));
-const SCREENS: [string, string, () => Promise<unknown>][] = [
-  ["overview", "#/overview", async () => await page.getByRole("link", { name: "shop", exact: true }).waitFor()],
-  ["logs", "#/logs", async () => await page.getByRole("row").filter({ hasText: "given up" }).click()],
-  ["trace", `#/traces/${SHOWN}`, async () => await page.getByRole("row").filter({ hasText: "UPDATE stock" }).click()],
+await api("POST", "/api/users", { email: "oncall@shop.example", password: "only reading, thank you", role: "viewer" });
+await api("POST", "/api/ingest-tokens", { name: "checkout-ci", signals: ["traces", "logs"], ttl: "90d" });
+await api("POST", "/api/views", { name: "Errors of the shop", address: "#/logs?q=level:error" });
+const channel = await api("POST", "/alerting/channels", { name: "on-call", kind: "webhook", settings: { url: receiver.url("hook") } });
+await api("POST", "/alerting/routes", {
+  matchers: [{ label: "severity", op: "=~", value: "critical|warning" }],
+  channel_ids: [channel.id],
+  group_wait: "0s",
+});
+const rule = await api("POST", "/alerting/rules", {
+  name: "Container restarts",
+  severity: "warning",
+  expr: "max by (k8s_deployment_name) (k8s_container_restarts) > 1",
+});
+await api("POST", "/alerting/rules", {
+  name: "Node not ready",
+  severity: "critical",
+  expr: "k8s_node_condition_ready == 0",
+  for: "5m",
+});
+await api("POST", "/alerting/silences", {
+  matchers: [{ name: "k8s_node_name", value: "worker-3", isRegex: false, isEqual: true }],
+  endsAt: new Date(nowMs + HOUR_MS).toISOString(),
+  comment: "Kernel update of worker-3",
+});
+const memory = { source: "metrics", unit: "bytes", width: 6, kind: "timeseries" };
+const dashboard = await api("POST", "/api/dashboards", {
+  name: "Shop",
+  description: "What the shop's on-call engineer looks at first",
+  variables: [],
+  panels: [
+    {
+      title: "Memory by deployment",
+      ...memory,
+      queries: [{ query: "sum by (k8s_deployment_name) (k8s_pod_memory_working_set_bytes)", legend: "{{k8s_deployment_name}}" }],
+    },
+    { title: "Slow locks", ...memory, source: "logs", unit: "short", queries: [{ query: "source:stock level:warn", legend: "waits" }] },
+  ],
+});
+
+const WAITING_MS = 180_000;
+await eventually(
+  "the service map has edges",
+  async () => (await api<{ edges: object[] }>("GET", "/query/services/graph")).edges.length > 3,
+  WAITING_MS,
+);
+await eventually(
+  "a notification was delivered",
+  async () => (await api<object[]>("GET", "/alerting/deliveries?status=delivered")).length > 0,
+  WAITING_MS,
+);
+
+await eventually("usage was counted", async () => (await api<object[]>("GET", "/api/usage")).length === 3, WAITING_MS);
+
+const hasHeading = (name: string) => async (page: Page) => await page.getByRole("heading", { name }).first().waitFor();
+const hasText = (text: string) => async (page: Page) => await page.getByText(text).first().waitFor();
+const hasChart = async (page: Page): Promise<unknown> => await page.locator("canvas").first().waitFor();
+const IN_CLUSTER = "cluster=shop-production";
+const SCREENS: readonly Screen[] = [
+  ["overview", "#/overview", async (page) => await page.getByRole("link", { name: "shop", exact: true }).waitFor()],
+  ["logs", "#/logs", async (page) => await page.getByRole("row").filter({ hasText: "given up" }).click()],
+  ["patterns", "#/logs?view=patterns", async (page) => await page.getByRole("button", { name: /^Only/ }).first().waitFor()],
+  [
+    "traces",
+    "#/traces?facets=1&heatmap=1&sort=slowest",
+    async (page) => await page.getByRole("button", { name: "Only service shop" }).waitFor(),
+  ],
+  ["differences", "#/traces?differences=1&slower=400", async (page) => await page.getByRole("button", { name: /^Only/ }).first().waitFor()],
+  ["trace", `#/traces/${SHOWN}`, async (page) => await page.getByRole("row").filter({ hasText: "UPDATE stock" }).click()],
+  ["flame-graph", `#/traces/${SHOWN}?view=flame`, async (page) => await page.getByRole("columnheader", { name: "self time" }).waitFor()],
   [
     "metrics",
-    `#/metrics?q=${encodeURIComponent("sum by (state) (system_memory_usage_bytes)")}&from=5m`,
-    async () => await page.getByRole("cell", { name: /used/ }).waitFor(),
+    `#/metrics?q=${encodeURIComponent("sum by (k8s_node_name) (k8s_node_memory_working_set_bytes)")}`,
+    async (page) => await page.getByRole("cell", { name: /worker-1/ }).waitFor(),
   ],
+  ["services", "#/services", async (page) => await page.getByRole("link", { name: "stock", exact: true }).waitFor()],
+  ["service-map", "#/services?view=map", async (page) => await page.getByRole("link", { name: "Service cart" }).waitFor()],
+  ["service", "#/services/stock", hasHeading("Calls")],
+  ["node", `#/entity/worker-2?kind=node&${IN_CLUSTER}`, hasChart],
+  ["workload", `#/entity/stock?kind=workload&${IN_CLUSTER}&namespace=shop&workload=deployment`, hasChart],
+  ["dashboards", "#/dashboards", async (page) => await page.getByRole("link", { name: "Kubernetes pod" }).waitFor()],
+  ["dashboard", "#/dashboards/shipped-node", hasChart],
+  [
+    "dashboard-editor",
+    `#/dashboards/${dashboard.id}?edit=1`,
+    async (page) => await page.getByRole("button", { name: "Preview" }).first().click(),
+  ],
+  ["fleet", "#/fleet", hasText("worker-3")],
+  ["add", "#/add?kind=cluster", hasHeading("Add")],
+  ["alert-rules", `#/alerts?rule=${rule.id}`, hasText("Container restarts")],
+  ["alerts-firing", "#/alerts?view=firing", async (page) => await page.getByRole("link", { name: "Silence Container restarts" }).waitFor()],
+  ["silences", "#/alerts?view=silences", hasText("Kernel update")],
+  ["routes", "#/alerts?view=routes", hasText("on-call")],
+  ["channels", "#/alerts?view=channels", hasText("on-call")],
+  ["deliveries", "#/alerts?view=deliveries", hasText("Container restarts")],
+  ["users", "#/settings?part=users", hasText("oncall@shop.example")],
+  ["keys-and-tokens", "#/settings?part=credentials", hasText("checkout-ci")],
+  ["usage", "#/settings?part=usage", hasHeading("Settings")],
+  ["audit", "#/settings?part=audit", hasText("user.create")],
 ];
-for (const [name, address, isThere] of SCREENS) {
-  await page.goto(`/${address}`);
-  await isThere();
-  await sleep(500);
-  await page.screenshot({ path: join(FOLDER, `${name}.png`) });
-  console.log(`docs/screenshots/${name}.png`);
+
+const review = process.argv[2];
+const browser = await openBrowser();
+stack.defer(async () => await browser.close());
+for (const [look, options] of review === undefined ? LOOKS.slice(0, 1) : LOOKS) {
+  const target = review === undefined ? join(ROOT, "docs", "screenshots") : join(review, look.replace("a ", ""));
+  mkdirSync(target, { recursive: true });
+  await using opened = await openPage(browser, place.apiUrl, options, /401/);
+  const { page, complaints } = opened;
+  await logInBy(page, "admin@localhost", adminPassword(place));
+  for (const [name, address, isThere] of SCREENS) {
+    await page.goto(`/${address}`);
+    await isThere(page).catch((error: Error) => complaints.push(`${name}: ${error.message}`));
+    // Charts and sparklines are drawn after their data arrived.
+    await sleep(1500);
+    const path = join(target, `${name}.png`);
+    await page.screenshot({ path });
+    console.log(path);
+  }
+  for (const complaint of complaints) console.error(`${look}: ${complaint}`);
+  if (complaints.length > 0) process.exitCode = 1;
 }

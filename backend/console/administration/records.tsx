@@ -23,13 +23,13 @@ export function Usage() {
       <h2>Usage by day</h2>
       {limits && (
         <p class="quiet">
-          It may send {amount(limits.bytes_per_second, "bytes")} and {amount(limits.records_per_second, "records")} a second to each
-          replica, and have {amount(limits.active_series, "active series")}.
+          Limits: {amount(limits.bytes_per_second, "bytes")} and {amount(limits.records_per_second, "records")} per second and replica,{" "}
+          {amount(limits.active_series, "active series")}.
         </p>
       )}
       <Status of={found} empty={used.length === 0 && "Nothing was stored yet."}>
         {used.length > 0 && (
-          <Table heads={["day", "signal", "records", "bytes", "most active series"]} title="Usage">
+          <Table heads={["day", "signal", "records", "bytes", "peak active series"]} title="Usage">
             {used.map(({ day, signal, bytes, records, active_series: series }) => (
               <tr key={`${day} ${signal}`}>
                 <td>{day}</td>
@@ -47,7 +47,7 @@ export function Usage() {
 }
 
 function amount(most: number, unit: string): string {
-  return most === 0 ? `any number of ${unit}` : `${most.toLocaleString("en")} ${unit}`;
+  return most === 0 ? `unlimited ${unit}` : `${most.toLocaleString("en")} ${unit}`;
 }
 
 export function Audit() {
@@ -55,13 +55,13 @@ export function Audit() {
   const changes = found.value.value ?? [];
   return (
     <section class="card" aria-label="Audit">
-      <h2>Who changed what</h2>
+      <h2>Audit log</h2>
       <Status of={found} empty={changes.length === 0 && "Nothing was changed yet."}>
         {changes.length > 0 && (
-          <Table heads={["time", "who", "what", "of what", "from"]} title="Changes, newest first">
+          <Table heads={["time", "user", "action", "details", "client address"]} title="Changes, newest first">
             {changes.map((change) => (
               <tr key={change.id}>
-                <td>{moment(change.at)}</td>
+                <td class="moment">{moment(change.at)}</td>
                 <td>
                   <Foreign text={change.actor ?? "–"} />
                 </td>

@@ -221,7 +221,9 @@ function Preview({ expr }: { expr: string }) {
       <Problem words={found.error.value} />
       {range && series && series.length > 0 && (
         <figure>
-          <figcaption class="quiet">The last day{compared ? `, and the line at ${compared.threshold}` : ": where it held"}</figcaption>
+          <figcaption class="quiet">
+            Last 24 hours{compared ? `, threshold ${compared.threshold}` : ": when the condition was true"}
+          </figcaption>
           <Chart series={series.slice(0, MOST_DRAWN)} fromS={range.fromMs / 1000} toS={range.toMs / 1000} threshold={compared?.threshold} />
         </figure>
       )}

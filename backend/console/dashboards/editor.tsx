@@ -157,12 +157,12 @@ function PanelForm({ draft, panel, at }: PanelFormProps) {
         <label>
           Title <input type="text" maxLength={200} value={panel.title} onInput={(event) => set({ title: event.currentTarget.value })} />
         </label>
-        <Select label="Shown as" value={panel.kind} choices={PANEL_KINDS} onChoose={(kind: PanelKind) => set({ kind })} />
+        <Select label="Panel type" value={panel.kind} choices={PANEL_KINDS} onChoose={(kind: PanelKind) => set({ kind })} />
         {panel.kind !== "text" && (
           <Select label="From" value={panel.source} choices={SOURCES} onChoose={(source: Source) => set({ source })} />
         )}
         <Select
-          label="Width, of 12"
+          label="Width (of 12)"
           value={String(panel.width)}
           choices={[...new Set([...WIDTHS, panel.width])].toSorted((a, b) => a - b).map(String)}
           onChoose={(width) => set({ width: Number(width) })}

@@ -72,7 +72,7 @@ function List() {
         </Status>
       </section>
       <section class="card" aria-label="Dashboards that come with AtherOps">
-        <h2>With AtherOps</h2>
+        <h2>Included with AtherOps</h2>
         <ul class="plain-list">
           {SHIPPED.map(({ id, title }) => (
             <li key={id}>

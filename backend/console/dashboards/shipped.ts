@@ -40,22 +40,22 @@ const values = (name: string, metric: string, label: string): Variable => ({ nam
 const ON_HOST = '{host_id="$host"}';
 const HOST: Dashboard = {
   name: "Host",
-  description: "Processor, memory, file systems, disks and network of a host",
+  description: "CPU, memory, file systems, disks and network of a host",
   variables: [values("host", "system_memory_usage_bytes", "host_id")],
   panels: [
-    lines("Processor in use", "percentunit", {
+    lines("CPU utilization", "percentunit", {
       query: `1 - sum(rate(system_cpu_time_seconds_total{host_id="$host",state="idle"}[5m])) / sum(rate(system_cpu_time_seconds_total${ON_HOST}[5m]))`,
       legend: "in use",
     }),
     lines(
-      "Load",
+      "Load average",
       "short",
       { query: `system_cpu_load_average_1m${ON_HOST}`, legend: "1 minute" },
       { query: `system_cpu_load_average_5m${ON_HOST}`, legend: "5 minutes" },
       { query: `system_cpu_load_average_15m${ON_HOST}`, legend: "15 minutes" },
     ),
     lines("Memory", "bytes", { query: `sum by (state) (system_memory_usage_bytes${ON_HOST})`, legend: "{{state}}" }),
-    lines("File systems in use", "percentunit", {
+    lines("File system utilization", "percentunit", {
       query: `sum by (mountpoint) (system_filesystem_usage_bytes{host_id="$host",state="used"}) / sum by (mountpoint) (system_filesystem_usage_bytes${ON_HOST})`,
       legend: "{{mountpoint}}",
     }),
@@ -68,7 +68,7 @@ const IN_POD = 'k8s_cluster_name="$cluster",k8s_namespace_name="$namespace",k8s_
 const OF_POD = 'k8s_cluster_name="$cluster",namespace="$namespace",pod="$pod",container!=""';
 const POD: Dashboard = {
   name: "Pod",
-  description: "Processor, memory, restarts and network of a pod",
+  description: "CPU, memory, restarts and network of a pod",
   variables: [
     values("cluster", "k8s_pod_phase", "k8s_cluster_name"),
     values("namespace", 'k8s_pod_phase{k8s_cluster_name="$cluster"}', "k8s_namespace_name"),
@@ -76,7 +76,7 @@ const POD: Dashboard = {
   ],
   panels: [
     lines(
-      "Processor",
+      "CPU",
       "short",
       { query: `sum by (container) (rate(container_cpu_usage_seconds_total{${OF_POD}}[5m]))`, legend: "{{container}}" },
       { query: `sum by (k8s_container_name) (k8s_container_cpu_request{${IN_POD}})`, legend: "{{k8s_container_name}} requested" },

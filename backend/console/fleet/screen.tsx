@@ -218,7 +218,7 @@ function CollectorState({ of }: { of: Collector | null }) {
   return (
     <>
       <span class={of.state === "running" ? "" : "level is-error"}>{visible(of.state ?? "unknown")}</span>
-      {(of.restarts ?? 0) > 0 && <span class="quiet"> {of.restarts} restarts</span>}
+      {(of.restarts ?? 0) > 0 && <span class="quiet"> {counted(of.restarts ?? 0, "restart")}</span>}
       {of.last_error && <span class="quiet last-error"> {visible(of.last_error.slice(0, 300))}</span>}
     </>
   );
@@ -228,8 +228,8 @@ function KeyAge({ at, atMs }: { at: string | null; atMs: number }) {
   if (!at) return <span class="quiet">no key</span>;
   return (
     <span title={`created ${moment(at)}`} class={isOld(at, atMs) ? "level is-warn" : ""}>
-      key of {ago(at, atMs).replace(" ago", "")}
-      {isOld(at, atMs) && ", old"}
+      key {ago(at, atMs).replace(" ago", "")} old
+      {isOld(at, atMs) && ", not renewed"}
     </span>
   );
 }

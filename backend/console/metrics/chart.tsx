@@ -17,6 +17,11 @@ const HEIGHT_PX = 320;
 /** Between two labels of the time axis: as wide as the longest, `11-25 14:03`. */
 const LABEL_PX = 90;
 const LEGEND_LENGTH = 100;
+/** Of the axis of values: as wide as its longest label, and at least this. */
+const AXIS_PX = 70;
+const CHARACTER_PX = 7;
+/** Steps between labels of bytes, so that these are round in KiB, MiB and GiB. */
+const BINARY_STEPS = Array.from({ length: 60 }, (_, at) => 2 ** at);
 
 export interface ChartProps {
   readonly series: readonly Series[];
@@ -56,7 +61,12 @@ function options(element: HTMLElement, { series, fromS, toS, threshold, unit }: 
     cursor: { drag: { setScale: false, x: true, y: false } },
     axes: [
       { ...axis, space: LABEL_PX, values: (_plot, splits) => splits.map(timeOf(fromS, toS)) },
-      { ...axis, size: 70, values: (_plot, splits) => splits.map((value) => formatValue(value, unit)) },
+      {
+        ...axis,
+        ...((unit === "bytes" || unit === "Bps") && { incrs: BINARY_STEPS }),
+        size: (_plot, labels) => Math.max(AXIS_PX, 20 + CHARACTER_PX * Math.max(0, ...(labels ?? []).map(({ length }) => length))),
+        values: (_plot, splits) => splits.map((value) => formatValue(value, unit)),
+      },
     ],
     series: [
       { value: (_plot, at) => (at === null ? "–" : moment(at * 1000)) },

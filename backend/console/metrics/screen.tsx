@@ -110,7 +110,7 @@ function Graph({ query, question }: { query: string; question: string }) {
 
 function Last({ series, unit }: { series: readonly Series[]; unit: Unit | undefined }) {
   return (
-    <Table title="Series and their last values" heads={["series", "last", "least", "most"]}>
+    <Table title="Series and their last values" heads={["series", "last", "min", "max"]}>
       {series.slice(0, MOST_ROWS).map(({ name, points }, at) => {
         const values = points.map(([, value]) => value).filter(Number.isFinite);
         return (

@@ -67,7 +67,7 @@ function nothing(routes: readonly NotificationRoute[], channels: readonly Channe
 function RouteTable({ routes, channels, chosen }: Shown & { chosen: string | null }) {
   const names = new Map(channels.map(({ id, name, enabled }) => [id, enabled ? name : `${name} (off)`]));
   return (
-    <Table title="Routes, in their order" heads={["asked", "alerts with", "go to", "grouped by", "waits", "repeats"]}>
+    <Table title="Routes, in their order" heads={["order", "matchers", "channels", "grouped by", "waits", "repeats"]}>
       {routes.map((route, at) => (
         <tr key={route.id} class={route.id === chosen ? "is-chosen" : ""}>
           <td>{at + 1}.</td>

@@ -173,7 +173,7 @@ const latency = (ms: number | null): string => (ms === null ? "unknown" : span(m
 function Calls({ edges, range }: { edges: readonly Edge[]; range: MapRange }) {
   return (
     <>
-      <Table title="Calls between services" heads={["caller", "calls", "by", "rate", "errors", "p95"]}>
+      <Table title="Calls between services" heads={["caller", "callee", "type", "rate", "errors", "p95"]}>
         {edges.slice(0, SHOWN_EDGES).map((edge) => (
           <tr key={`${edge.client} ${edge.server} ${edge.connection}`}>
             <th scope="row">

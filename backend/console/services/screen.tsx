@@ -70,7 +70,7 @@ function AllServices({ asked, range }: { asked: string; range: MapRange }) {
         <>
           <p role="status">
             {counted(services.length, "service")}
-            {worse > 0 && <strong class="level is-error"> {worse} worse than in the range before</strong>}
+            {worse > 0 && <strong class="level is-error"> {worse} worse than in the range before</strong>}{" "}
             <Download name="services" read={() => services.map(({ series: _series, worse: _worse, ...figures }) => ({ ...figures }))} />
           </p>
           <ServiceTable services={services} range={range} />
@@ -111,7 +111,7 @@ function OneService({ service, asked, range }: { service: string; asked: string;
           <RunsOn service={service} asked={asked} range={range} />
           <div class="charts">
             <Figure title="Calls per second" shown={shown} lines={[["rate", ({ rate }) => rate]]} />
-            <Figure title="Errors, share" shown={shown} lines={[["errors", ({ error_ratio: ratio }) => ratio]]} />
+            <Figure title="Error ratio" shown={shown} lines={[["errors", ({ error_ratio: ratio }) => ratio]]} />
             <Figure
               title="Latency, ms"
               shown={shown}

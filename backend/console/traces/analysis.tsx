@@ -155,7 +155,7 @@ function Cells({ points, limits }: { points: readonly HeatmapPoint[]; limits: re
         ))}
       </svg>
       <figcaption class="quiet">
-        {span(2 ** ((lowest - 1) / 4))} to {span(slowest)}, from bottom to top; below, errors. A click shows that time alone.
+        {span(2 ** ((lowest - 1) / 4))} to {span(slowest)}, from bottom to top; errors are marked below. Click to zoom in on a time.
       </figcaption>
     </figure>
   );
@@ -169,7 +169,7 @@ export function Differences({ question, parameters }: AnalysisProps) {
     return await call<Difference[]>("/query/traces/differences", { query, signal });
   });
   const rows = (found.value.value ?? []).slice(0, SHOWN_DIFFERENCES);
-  const compared = slower ? `spans of ${slower} ms and more` : "spans with an error";
+  const compared = slower ? `spans ≥ ${slower} ms` : "spans with an error";
   return (
     <section class="card" aria-label="Differences">
       <form
@@ -188,7 +188,7 @@ export function Differences({ question, parameters }: AnalysisProps) {
       </form>
       <Status of={found} empty={rows.length === 0 && `There are no ${compared}, or they do not differ from the others.`}>
         {rows.length > 0 && (
-          <Table title="Differences" heads={["attribute", "value", `of ${compared}`, "of the others"]}>
+          <Table title="Differences" heads={["attribute", "value", `share of ${compared}`, "share of other spans"]}>
             {rows.map(({ name, value, compared_share: share, others_share: others }) => (
               <tr key={`${name} ${value}`}>
                 <th scope="row">
