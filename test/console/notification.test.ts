@@ -294,7 +294,7 @@ test("active series are shown next to their limit, in the usage and where the la
   await eventually("the limit is in force", async () => {
     await page.goto("/#/settings?part=usage");
     await page.reload();
-    await page.getByText(/a second to each replica/).waitFor();
+    await page.getByText(/per second and replica/).waitFor();
     return (await page.getByText(/4,321 active series/).count()) === 1;
   });
   await page.goto("/#/metrics?view=cardinality");
