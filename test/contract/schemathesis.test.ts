@@ -34,8 +34,8 @@ test.skipIf(!program)("schemathesis finds no 5xx and no undocumented status", as
   writeFileSync(config, `[auth.openapi]\nsession = { bearer = "${token}" }\n`, { mode: 0o600 });
   const checks = ["--checks", "not_a_server_error,status_code_conformance"];
   const effort = ["--phases", "examples,coverage,fuzzing", "--max-examples", String(EXAMPLES), "--continue-on-failure", "--seed", "1"];
-  // Its answer never ends.
-  const left = ["--exclude-path", "/query/logs/tail"];
+  // The answer of the first never ends, and Schemathesis cannot write the protobuf of the second.
+  const left = ["--exclude-path", "/query/logs/tail", "--exclude-path", "/api/v1/write"];
   const run = await execa(program ?? "", ["--config-file", config, "run", `${place.apiUrl}/openapi.json`, ...checks, ...effort, ...left], {
     reject: false,
     all: true,
