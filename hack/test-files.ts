@@ -16,6 +16,7 @@ export const ENGINES = [
 /** Tests that load no engine, but take more than two seconds of CPU time: compilers, bundles, and comparisons of many documents. */
 export const SLOW = [
   "agent/commands/diagnose/outgoing-proxy",
+  "agent/collector/supervision/queue-space",
   "agent/proxy/fast-exposition",
   "agent/proxy/part-sender",
   "backend/ingest/loki/push-to-json",
