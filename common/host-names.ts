@@ -1,5 +1,5 @@
-// Names of hosts in URLs and settings (IPv6 in brackets), and which of them NO_PROXY excludes, as curl reads it. Invariant: names are
-// compared as written and never resolved.
+// Names of hosts in URLs and settings (IPv6 in brackets), which of them NO_PROXY excludes, as curl reads it, and IP networks (CIDRs).
+// Invariant: names are compared as written and never resolved.
 import { BlockList, isIP } from "node:net";
 
 /**

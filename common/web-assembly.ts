@@ -1,5 +1,5 @@
-// What is used of the global WebAssembly, of which Node's types say nothing, and how a program gets a kernel (hack/kernel.mjs).
-// Invariant: a kernel that cannot be had is no failure; its user has a slower way.
+// Types of the global WebAssembly, which Node's types leave out, how a program loads a kernel (hack/kernel.mjs), and the memory that both
+// share. Invariant: a kernel that cannot be loaded is no failure; its user has a slower path.
 
 export interface WasmMemory {
   readonly buffer: ArrayBuffer;

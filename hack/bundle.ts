@@ -135,7 +135,7 @@ const MODEL_IMPORT = /^import \{ \w+ +\} from '\.\.\/models\/(\w+)\.js';\n/gm;
 const MODEL_EXPORT = /^export \* from '\.\.\/models\/\w+\.js';\n/gm;
 const MODEL_ENTRY = /^ {4}"(\w+)": \w+,\n/gm;
 
-export function leanClient(root: string): Plugin {
+function leanClient(root: string): Plugin {
   const calls = readFileSync(join(root, CALLS), "utf8");
   const folder = join(root, "node_modules", CLIENT);
   const isCalled = (method: string): boolean => new RegExp(`\\.${method.replace(/WithHttpInfo$/, "")}(?:WithHttpInfo)?\\(`).test(calls);

@@ -1,5 +1,5 @@
-// What both HTTP services say of themselves at /openapi.json, without an engine: their routes are added to applications that never
-// listen. Invariant: the same routes as `serve` adds; test/contract/matrix.test.ts holds a running backend against these documents.
+// Writes the documents that both HTTP services serve at /openapi.json, without an engine: their routes are added to applications that never
+// listen; and TypeScript types from them. Invariant: the same routes as `serve` adds; test/contract/matrix.test.ts compares a running backend.
 import type { FastifyInstance } from "fastify";
 import { registerAccountRoutes, registerEnrolmentRoutes } from "../backend/tenants/routes.ts";
 import { registerAuditRoutes } from "../backend/auth/audit/routes.ts";

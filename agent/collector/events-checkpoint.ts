@@ -8,7 +8,7 @@ import type { Supervisor } from "./supervision/supervisor.ts";
 
 /** A resourceVersion of events. */
 const ANNOTATION = "atherops.io/events-delivered";
-/** From the API server's word that an event is there to its entry in the collector's queue, at most. */
+/** Longest time from the API server's report of an event to its entry in the collector's queue. */
 export const SETTLED_MS = 4_000;
 
 /** No agent collects meanwhile. */
@@ -79,7 +79,10 @@ export class EventsCheckpoint {
     if (numberOf(version) !== undefined) this.#next = { version, pid, atMs: nowMs };
   }
 
-  /** One that watches nothing has an empty queue, which says nothing. Started anew it continues from the checkpoint, once events can be had. */
+  /**
+   * The empty queue of a collector that stopped watching events does not prove that they are delivered. Once the API server lists events, it
+   * is started again and continues from the checkpoint.
+   */
   async #resume(collector: EventsCollector, signal: AbortSignal): Promise<void> {
     this.#next = undefined;
     await this.#api.newestOfEvents(signal);

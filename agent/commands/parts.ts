@@ -1,5 +1,5 @@
-// The parts of the agent that run now, and what /status and heartbeats report of them. Invariant: a part that does not run is undefined,
-// and is not reported.
+// The parts of the agent that run now, what /status and heartbeats report of them, and the start of those that only some agents have: pods of
+// the node, identity of a host or a cluster, collector for the cluster. Invariant: a part that does not run is undefined and not reported.
 import { hostname } from "node:os";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

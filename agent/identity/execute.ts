@@ -114,7 +114,7 @@ async function announce(session: LeaderSession, credential: Credential): Promise
 // before the call, so that an agent that starts after a crash makes the very same call and is answered the very same key; the install token is
 // never burnt.
 
-export interface EnrolmentCall {
+interface EnrolmentCall {
   readonly installToken: string;
   readonly tokenHash: string;
   readonly clusterName: string;
@@ -126,7 +126,7 @@ export interface EnrolmentCall {
 }
 
 /** Rejects with BackendError when the backend refuses, KubernetesError when the API server does. */
-export async function enrolCluster(session: LeaderSession, call: EnrolmentCall): Promise<void> {
+async function enrolCluster(session: LeaderSession, call: EnrolmentCall): Promise<void> {
   const { idempotencyKey, body } = await announceEnrolment(session, call);
   const answer = await call.backend.registerCluster(call.installToken, idempotencyKey, body, session.signal);
   await session.step("registered");

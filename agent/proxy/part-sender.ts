@@ -73,13 +73,13 @@ export class PartSender {
 // sent again after a failure is the same bytes and stored once; no record is lost or doubled, and each keeps its resource and scope.
 // A number beyond 2^53 would be rounded; the collector writes 64-bit integers as strings.
 
-export interface Part {
+interface Part {
   readonly body: Buffer;
   readonly records: number;
 }
 
 /** What a part may be at most; one record alone may be more. */
-export interface PartLimits {
+interface PartLimits {
   /** As it is stored, each record with its resource and scope. */
   readonly storedBytes: number;
   /** As it is sent. */
@@ -87,7 +87,7 @@ export interface PartLimits {
 }
 
 /** Half of what the backend takes: the estimate here is rough. */
-export const FIRST_LIMITS: PartLimits = { storedBytes: 64 << 20, sentBytes: 16 << 20 };
+const FIRST_LIMITS: PartLimits = { storedBytes: 64 << 20, sentBytes: 16 << 20 };
 
 type Message = Readonly<Record<string, unknown>>;
 

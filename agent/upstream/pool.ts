@@ -172,7 +172,7 @@ function describeFailure(cause: unknown, backendUrl: string, isGivenUp: boolean)
 // The answer to one request, taken from undici as it comes in: its `request` makes a stream of each, which for an empty 204 costs more
 // than all the rest of it. Invariants: settles once; what comes after that, or beyond the bound, is not kept.
 
-export interface CollectedAnswer {
+interface CollectedAnswer {
   readonly status: number;
   /** Names in lower case; a repeated header's values are joined with `, `. */
   readonly headers: Readonly<Record<string, string>>;
@@ -182,7 +182,7 @@ export interface CollectedAnswer {
 
 type Headers = Record<string, string | string[] | undefined>;
 
-export class AnswerCollector implements Dispatcher.DispatchHandler {
+class AnswerCollector implements Dispatcher.DispatchHandler {
   /** Rejects with what undici says, or with the signal's reason. */
   readonly answer: Promise<CollectedAnswer>;
   readonly #settle = Promise.withResolvers<CollectedAnswer>();

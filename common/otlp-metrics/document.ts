@@ -1,6 +1,6 @@
 // The OTLP/JSON metrics document as it arrives: every field may be missing, 64-bit integers are decimal strings or numbers, and NaN and
 // infinities are strings. Invariant: nothing is assumed that protobuf's JSON form does not promise. Source: opentelemetry-proto,
-// metrics/v1/metrics.proto; OTLP specification, "JSON Protobuf Encoding".
+// metrics/v1/metrics.proto; OTLP specification, "JSON Protobuf Encoding". Also parses any OTLP/JSON body within limits (`parseDocument`).
 import { hasManyKeys } from "./json-keys.ts";
 import { MAX_JSON_KEYS, MAX_JSON_OBJECTS } from "./limits.ts";
 

@@ -1,5 +1,6 @@
 // One of the two programs of `npm start`, as a child: its output goes to a file, its end is reported with the last lines. Invariant: it is in a
-// process group of its own, so that Ctrl-C reaches `npm start` alone, which then stops both in order.
+// process group of its own, so that Ctrl-C reaches `npm start` alone, which then stops both in order. Also here: the addresses at which both
+// listen, checked before either starts.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fstatSync, openSync, readFileSync } from "node:fs";

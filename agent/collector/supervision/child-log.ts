@@ -147,20 +147,20 @@ function cut(line: string): string {
   return `${kept.slice(0, Math.max(wordAt, MAX_LINE_LENGTH - MAX_SECRET_LENGTH))}${CUT_MARK}`;
 }
 
-// Lines that a receiver says again at each reading that fails: the first is passed on, then one more when it is over. Invariant: at most
-// MAX_OUTAGES are followed, and a line that is not followed is passed on.
+// A receiver logs the same lines at each read that fails. The first occurrence is logged, and one line when the outage is over. Invariant: at
+// most MAX_OUTAGES outages are tracked; while there are as many, other lines are logged every time.
 
 const MIN_QUIET_MS = 30_000;
-/** So many times the pause between two repetitions without another, and it is over. */
+/** An outage is over after this many times the pause between its last two repetitions. */
 const QUIET_PAUSES = 3;
 
-/** They read one thing each, so that all they complain of is one story, in several lines a reading. */
-const ONE_STORY = ["kubeletstats", "prometheus/cadvisor"];
+/** Receivers with a single target: all their errors, several lines per read, are one outage. */
+const SINGLE_TARGET = ["kubeletstats", "prometheus/cadvisor"];
 
 interface Outage {
   readonly since: number;
   lastAt: number;
-  /** Between the lines of two readings; 0 while there was one. */
+  /** Between the lines of the last two reads; 0 after only one. */
   pauseMs: number;
   repeated: number;
   timer: NodeJS.Timeout;
@@ -168,7 +168,7 @@ interface Outage {
 
 export interface ReceiverLine {
   readonly receiver: string;
-  /** All else that it says, but for the time. */
+  /** The line without its time and receiver. */
   readonly text: string;
 }
 
@@ -182,15 +182,15 @@ export class Outages implements Disposable {
     this.#minQuietMs = minQuietMs;
   }
 
-  /** False for what was said before and is not over. */
+  /** False if the line repeats one of an outage that is not over. */
   isNews(line: ReceiverLine): boolean {
     const { receiver, text } = line;
-    const key = ONE_STORY.includes(receiver) ? receiver : `${receiver}\n${text}`;
+    const key = SINGLE_TARGET.includes(receiver) ? receiver : `${receiver}\n${text}`;
     const now = performance.now();
     const known = this.#outages.get(key);
     if (known) {
       clearTimeout(known.timer);
-      // Lines of one reading come together.
+      // Lines of one read arrive together.
       if (now - known.lastAt >= 500) {
         known.pauseMs = now - known.lastAt;
         known.repeated++;
@@ -218,7 +218,7 @@ export class Outages implements Disposable {
     this.#log.info({ event: "collector.receiver_recovered", ...fields }, `${receiver} does not complain any more`);
   }
 
-  /** Says nothing more. */
+  /** Logs nothing more. */
   [Symbol.dispose](): void {
     for (const { timer } of this.#outages.values()) clearTimeout(timer);
     this.#outages.clear();

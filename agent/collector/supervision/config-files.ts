@@ -1,4 +1,4 @@
-// The collector's configuration on the disk: the one in force and the one that last ran. Invariants: a file is replaced whole or left as it
+// The collector's configuration on the disk, the one in force and the one that last ran, and its validation by the collector. Invariants: a file is replaced whole or left as it
 // is, also by a power cut; what is on the disk already is not written again, so that an agent on a full disk can be restarted and can go
 // back.
 import { linkSync, readFileSync, rmSync } from "node:fs";

@@ -17,7 +17,7 @@ import { bareHost } from "../../../common/host-names.ts";
 import { COLLECTOR_VERSION, type Settings, SettingsError } from "../../settings.ts";
 import { spawn } from "node:child_process";
 
-/** Lines and their places go to the disk queue in one step, instead of through a buffer that a crash would empty. */
+/** Lines and their offsets go to the disk queue in one step, instead of through a buffer that a crash would empty. */
 export const FEATURE_GATES = "--feature-gates=+stanza.synchronousLogEmitter";
 
 export interface CollectorProcessOptions {

@@ -1,5 +1,6 @@
-// Quarantines damaged files of the collector's stores (disk queues, offsets) as `<file>.damaged` before it starts. Invariants: no collector
-// runs meanwhile; a file is quarantined only if the collector's log blames a store and the file itself is damaged.
+// Checks the bbolt files of the collector's file_storage extensions (disk queues and file offsets) while no collector runs. A damaged file
+// would crash the collector at every start, so the agent renames it to `<file>.damaged` and logs what is lost; an empty file is only logged.
+// Invariant: a file is renamed only if the collector's log blamed a store (`blamesStore`) and the file itself is damaged (bbolt-file.ts).
 import { readdirSync, renameSync, rmSync, statfsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { parse } from "yaml";
@@ -7,9 +8,9 @@ import type { Log } from "../../log.ts";
 import { damageOf } from "./bbolt-file.ts";
 
 const QUARANTINED = ".damaged";
-/** What the store below answers when it opens a file, and its name in the trace of a panic, or of a read beyond the end of a file. */
+/** Messages with which bbolt refuses to open a file, and its package path in the stack trace of a panic or of a fault in mapped memory. */
 const BLAME = /go\.etcd\.io\/bbolt|: (invalid database|checksum error|version mismatch|file size too small|incompatible value)/;
-/** Not the collector's queues and places: what we quarantined, what collectors before us did, and what a killed one was compacting. */
+/** Files of these names are not open stores: our quarantine, backups by older collectors, and temporary files of an interrupted compaction. */
 const NOT_IN_USE = /\.damaged$|\.backup$|^tempdb/;
 
 interface Config {
@@ -18,46 +19,46 @@ interface Config {
   readonly exporters: Record<string, unknown>;
 }
 
-/** True when a line of the collector is about a file of a store. */
+/** True if a line of the collector's log shows that bbolt could not use one of its files. */
 export function blamesStore(line: string): boolean {
   return BLAME.test(line);
 }
 
 /**
- * Quarantines each damaged file in the stores of `config` (YAML), which no collector may use meanwhile. Answers what it said of each;
- * empty when none is damaged. Quarantines nothing once `signal` aborted. Never throws.
+ * Quarantines every damaged file in the stores of `config` (YAML). Returns the logged message of each one, which becomes the reason of the
+ * restart; empty if no file is damaged. Stops when `signal` aborts. Never throws.
  */
 export async function quarantineDamaged(config: string, log: Log, signal?: AbortSignal): Promise<string[]> {
-  const said: string[] = [];
+  const messages: string[] = [];
   for (const { file, parsed } of storeFiles(config, log)) {
     try {
       const damage = await damageOf(file, signal);
-      if (signal?.aborted) return said;
-      if (damage !== undefined) said.push(quarantine(file, damage, parsed, log));
+      if (signal?.aborted) return messages;
+      if (damage !== undefined) messages.push(quarantine(file, damage, parsed, log));
     } catch (error) {
-      if (signal?.aborted) return said;
-      // Safe: the collector is started again as after any crash, with growing pauses and its own reason in the log.
+      if (signal?.aborted) return messages;
+      // Safe: the supervisor restarts the collector with backoff, and its log has the reason why it cannot start.
       log.error(
         { event: "collector.store_check_failed", file, err: (error as Error).message },
         "cannot look into a file of the collector's stores, or cannot quarantine it",
       );
     }
   }
-  return said;
+  return messages;
 }
 
-/** Says which files are cut to nothing: the collector starts with them as new ones, and without a word. Never throws. */
+/** Logs every empty file, as a power failure leaves: the collector takes it for a new store and does not report it. Never throws. */
 export function reportEmptied(config: string, log: Log): void {
   for (const { file, parsed } of storeFiles(config, log)) {
     if (!isEmpty(file)) continue;
     log.error(
       { event: "collector.store_empty", file },
-      `${file} is empty, as after a power failure; the collector fills it anew; if it held anything, ${lostWith(basename(file), parsed)}`,
+      `${file} is empty, as after a power failure; the collector fills it anew; if it held anything, ${describeLoss(basename(file), parsed)}`,
     );
   }
 }
 
-/** None, and one line, where `config` is not one. */
+/** The files of all stores. If `config` cannot be parsed, logs an error and returns none. */
 function storeFiles(config: string, log: Log): { file: string; parsed: Config }[] {
   try {
     const parsed = parse(config) as Config;
@@ -70,7 +71,7 @@ function storeFiles(config: string, log: Log): { file: string; parsed: Config }[
         .map((name) => ({ file: join(folder, name), parsed })),
     );
   } catch (error) {
-    // Safe: nothing is moved, and the collector itself says what it thinks of its configuration.
+    // Safe: no file is moved, and the collector itself reports what is wrong with its configuration.
     log.error(
       { event: "collector.stores_unknown", err: (error as Error).message },
       "cannot read the collector's stores from its configuration; their files are not checked",
@@ -83,12 +84,12 @@ function isEmpty(file: string): boolean {
   try {
     return statSync(file).size === 0;
   } catch {
-    // Safe: only a hint depends on it; opening the file reports it.
+    // Safe: the collector reports a file that it cannot read.
     return false;
   }
 }
 
-/** Empty when the folder is not there. */
+/** Names of the regular files in a folder; empty if it cannot be read, as before the first start. */
 function list(folder: string): string[] {
   try {
     return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isFile() ? [entry.name] : []));
@@ -97,7 +98,7 @@ function list(folder: string): string[] {
   }
 }
 
-/** Answers what it said. */
+/** Renames the file, or removes it if the disk has no space for another one of its size. Returns the logged message. */
 function quarantine(file: string, damage: string, config: Config, log: Log): string {
   const { size } = statSync(file);
   const target = `${file}${QUARANTINED}`;
@@ -106,21 +107,21 @@ function quarantine(file: string, damage: string, config: Config, log: Log): str
   const isKept = bavail * bsize >= size;
   if (!isKept) rmSync(target);
   const where = isKept ? `is quarantined as ${target}` : "is removed, as the disk has no room for another as large";
-  const said = `${file}, ${size} bytes, is damaged (${damage}) and ${where}; the collector starts without it; ${lostWith(basename(file), config)}`;
-  log.error({ event: "collector.store_damaged", file, bytes: size, moved_to: isKept ? target : undefined, damage }, said);
-  return said;
+  const message = `${file}, ${size} bytes, is damaged (${damage}) and ${where}; the collector starts without it; ${describeLoss(basename(file), config)}`;
+  log.error({ event: "collector.store_damaged", file, bytes: size, moved_to: isKept ? target : undefined, damage }, message);
+  return message;
 }
 
-/** The collector names a file after the kind, type and name of the component, and an exporter's also after the signal. */
-function lostWith(name: string, { exporters, receivers }: Config): string {
+/** What is lost with a file, from its name: `exporter_<type>_<name>_<signal>` for a disk queue, `receiver_<type>_<name>` for file offsets. */
+function describeLoss(name: string, { exporters, receivers }: Config): string {
   const [, exporter, signal] = /^exporter_(.+)_([a-z]+)$/.exec(name) ?? [];
   const exporterId = Object.keys(exporters).find((id) => id.replace("/", "_") === exporter);
   if (exporterId !== undefined) return `lost are the ${signal} in the disk queue of ${exporterId} that were not delivered yet.`;
-  const isOf = (id: string): boolean => name === `receiver_${id.split("/")[0]?.replaceAll("_", "")}_${id.split("/")[1] ?? ""}`;
-  const [receiverId, receiver] = Object.entries(receivers).find(([id]) => isOf(id)) ?? [];
+  const hasFile = (id: string): boolean => name === `receiver_${id.split("/")[0]?.replaceAll("_", "")}_${id.split("/")[1] ?? ""}`;
+  const [receiverId, receiver] = Object.entries(receivers).find(([id]) => hasFile(id)) ?? [];
   if (!receiver) return "lost is what a component kept in it.";
-  const places = `lost is how far ${receiverId} had read its files.`;
+  const loss = `lost is how far ${receiverId} had read its files.`;
   return receiver.start_at === "beginning"
-    ? `${places} It reads them again from the beginning: no line is lost, and lines that were sent before arrive twice.`
-    : `${places} It goes on at their ends: lines written since the collector ended are skipped.`;
+    ? `${loss} It reads them again from the beginning: no line is lost, and lines that were sent before arrive twice.`
+    : `${loss} It goes on at their ends: lines written since the collector ended are skipped.`;
 }

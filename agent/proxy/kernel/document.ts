@@ -1,5 +1,7 @@
-// A document of metrics: resources, their scopes, their metrics. Invariants: a resource precedes its scopes, or the document is the
-// host's; each of the loops can be entered behind one of its parts, so that the host may take a single metric and the kernel goes on.
+// Parses an OTLP/JSON metrics document: resourceMetrics, scopeMetrics, metrics. Each function gets the address of the first member or
+// element, or of the closing bracket, and returns the address after that bracket. Invariants: if the resource follows its scopes, the
+// kernel gives up and the host (TypeScript) converts the whole document; every loop can also be entered after one of its elements, so that
+// `readOn` continues after a metric that the host converted.
 import { refuse, SYNTAX, UNUSUAL } from "../../../common/kernel/bytes";
 import {
   blanks,
@@ -23,18 +25,19 @@ import { isMetrics, isResource, isResourceMetrics, isScopeMetrics } from "./name
 import { flushAll, out, setOut, startLine, textBytes } from "./output";
 import { lastTimeAt, lastTimeLength, setLastTime } from "./points";
 
-/** Of the document, its resource, its scope: members that were there. */
+/** One bit for each member seen so far in the current document, resource and scope: a duplicate makes the kernel give up. */
 let inDocument: u32 = 0;
 let inResource: u32 = 0;
 let inScope: u32 = 0;
 let inputLength: u32 = 0;
 
-/** The metric that is read: where it begins, and the length of the text before it. 0 outside of metrics. */
+/** Address of the current metric, 0 between metrics; and the bytes of text written before it, to which the host cuts the output back. */
 export let metricAt: usize = 0;
 export let metricText: u32 = 0;
+/** Time of the last point before the current metric, which `skipMetric` restores. */
 let timeBeforeAt: usize = 0;
 let timeBeforeLength: u32 = 0;
-/** Counts resources of the document. */
+/** Number of resources read so far, so that the host can identify the current one. */
 export let resourceNumber: u32 = 0;
 
 export function readDocument(length: u32): void {
@@ -45,14 +48,17 @@ export function readDocument(length: u32): void {
   endDocument(document(open(blanks(INPUT), OPEN_OBJECT)));
 }
 
-/** Goes on behind a metric. */
+/** Continues after the metric that ends at `at`: with the rest of its scope, its resource and the document. */
 export function readOn(at: usize): void {
   at = scope(next(metrics(next(at, CLOSE_ARRAY)), CLOSE_OBJECT));
   at = resource(next(scopes(next(at, CLOSE_ARRAY)), CLOSE_OBJECT));
   endDocument(document(next(resources(next(at, CLOSE_ARRAY)), CLOSE_OBJECT)));
 }
 
-/** Behind the metric that is read, of which nothing happened; what the kernel does not take from here on, it does not take at all. */
+/**
+ * Leaves the current metric to the host: undoes its time and returns the address after it. If the kernel gives up while it skips the metric,
+ * `metricAt` is 0 and the host converts the whole document.
+ */
 export function skipMetric(): usize {
   const at = metricAt;
   metricAt = 0;
@@ -65,7 +71,6 @@ function endDocument(at: usize): void {
   flushAll();
 }
 
-/** From a member or the end; returns behind the end, as all of these. */
 function document(at: usize): usize {
   for (; load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
     at = name(at);

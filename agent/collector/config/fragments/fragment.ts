@@ -1,4 +1,5 @@
-// What a source of telemetry adds to the collector's configuration; collector-config.ts joins the fragments, fragments/ make them.
+// What a source of telemetry adds to the collector's configuration: each file of this folder makes a fragment, and collector-config.ts joins
+// them. Also here: the operator's edits of all telemetry (drop, sample, redact), which every pipeline ends with.
 import type { Signal } from "../../../settings.ts";
 
 /** A component's configuration as the collector documents it; strings are literal (render.ts escapes `$`). */

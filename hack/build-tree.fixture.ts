@@ -1,0 +1,19 @@
+// A copy of some files of this repository in a temporary folder, with this repository's packages. For tests of the build scripts in this
+// folder, which run there as processes of their own.
+import { cpSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { execa } from "execa";
+import { temporaryFolder } from "../test/fixtures/processes.ts";
+import { ROOT } from "./bundle.ts";
+
+/** `script` and `paths` are relative to the root; `build` runs the script. */
+export function buildTree(script: string, paths: readonly string[]) {
+  const folder = temporaryFolder();
+  for (const path of [script, ...paths]) cpSync(join(ROOT, path), join(folder.path, path), { recursive: true });
+  symlinkSync(join(ROOT, "node_modules"), join(folder.path, "node_modules"));
+  return {
+    path: folder.path,
+    build: () => execa(process.execPath, [script], { cwd: folder.path, reject: false }),
+    [Symbol.dispose]: () => folder[Symbol.dispose](),
+  };
+}
