@@ -124,7 +124,7 @@ export class IngestHandler {
       if (result.accepted > 0) this.#options.usage?.count(orgId, signal, cost, result.accepted, result.activeSeries);
       return result;
     } catch (error) {
-      // What is refused for its content has cost its reading; what is to come again is charged then.
+      // A body that is refused for its content is charged for what reading it cost. One that is sent again is charged when it arrives again.
       if (error instanceof ApiError && error.status < 500) this.#charge(sender, signal, { bytes: reservation.peakBytes, records: 0 });
       throw start && isBinary(start) ? namingBinary(error) : error;
     }

@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
-import { addRoute } from "../http/route.ts";
+import { addRoute, type Route } from "../http/route.ts";
 import { type Guards, signerOf } from "../auth/request-identity.ts";
 import { IngestHandler, type IngestHandlerOptions, type IngestSignal } from "./ingest-handler.ts";
 
@@ -56,8 +56,16 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
   return handler;
 }
 
+/** Adds routes that ingest tokens may use. Each has its own `access`. */
+export function registerTokenRoutes(app: FastifyInstance, ownMetrics: OwnMetrics, routes: readonly Route[]): void {
+  void app.register(async (scope) => {
+    prepareIngestScope(scope, ownMetrics);
+    for (const route of routes) addRoute(scope, {}, route);
+  });
+}
+
 /** Prepares a scope for routes with `config.signal`, whose bodies are read by `IngestHandler.readRequest`; counts refused bodies. */
-export function prepareIngestScope(scope: FastifyInstance, ownMetrics: OwnMetrics): void {
+function prepareIngestScope(scope: FastifyInstance, ownMetrics: OwnMetrics): void {
   scope.decorateRequest("declaredBytes", 0);
   scope.addHook("onRequest", hideBody);
   scope.addHook("onError", async (request, _reply, error) => {

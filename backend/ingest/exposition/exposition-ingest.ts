@@ -8,7 +8,7 @@ import type { IngestSignal } from "../ingest-handler.ts";
 import { type ExpositionCounts, ExpositionError, type ExpositionLimits, validateExposition } from "./exposition.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";
-import { FUTURE_MS, LABEL_LIMITS } from "./store-limits.ts";
+import { storeLimits } from "./store-limits.ts";
 
 export interface MetricsIngestOptions {
   /** The engine drops older samples, which are counted here. */
@@ -37,7 +37,7 @@ export function createExpositionIngest(store: MetricsStore, { retentionMs, activ
   const hugeQueue = new FairQueue(HUGE_QUEUE);
   const ingest: IngestSignal = async (key, body, { receivedAt }) => {
     const now = receivedAt.getTime();
-    const counts = await validate(body, { ...LABEL_LIMITS, oldestMs: now - retentionMs, newestMs: now + FUTURE_MS });
+    const counts = await validate(body, storeLimits(now, retentionMs));
     if (counts.accepted === 0) return counts;
     const active = await activeSeries?.admit(key, body);
     await store.write(key, body, now);

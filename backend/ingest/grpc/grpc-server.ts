@@ -22,7 +22,7 @@ import { type CertificateFiles, ServedCertificate } from "../../http/listeners.t
 import type { Log } from "../../operations/log.ts";
 import { failureTrailers, framed } from "./messages.ts";
 
-/** One call that has arrived; `authenticated` is to be called with the organisation before anything of it is read. */
+/** One call. Its method calls `authenticated` with the organisation before it reads anything of the message. */
 export interface Call {
   readonly stream: ServerHttp2Stream;
   readonly headers: IncomingHttpHeaders;

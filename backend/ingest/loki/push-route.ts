@@ -1,14 +1,15 @@
 // Loki's push API for programs with an ingest token: Promtail, Grafana Alloy, Vector and Fluent Bit speak it. Protobuf with Snappy, and JSON.
-// Invariant: statuses as Loki's, by which its clients decide what to send again: 204 when everything is stored, 400 when some entries are not
-// or none is, 429 and 503 with `Retry-After` for what is to come again.
+// Invariant: the statuses are Loki's, because its clients decide by them what to send again: 204 when everything is stored, 400 when some or all
+// entries are refused, 429 and 503 with `Retry-After` when the client should retry.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { senderOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
-import { addRoute, type Route } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 import type { OwnMetrics } from "../../operations/own-metrics.ts";
 import type { IngestHandler, IngestResult, IngestSignal } from "../ingest-handler.ts";
-import { contentTypeOf, prepareIngestScope } from "../routes.ts";
+import { CONTENT_TYPES } from "../otlp/answers.ts";
+import { contentTypeOf, registerTokenRoutes } from "../routes.ts";
 import type { LokiEncoding } from "./push-to-json.ts";
 
 export interface LokiPushOptions {
@@ -19,15 +20,11 @@ export interface LokiPushOptions {
 }
 
 const PATH = "/loki/api/v1/push";
-const PROTOBUF = "application/x-protobuf";
-const JSON_TYPE = "application/json";
+const { protobuf: PROTOBUF, json: JSON_TYPE } = CONTENT_TYPES;
 
 /** Adds POST /loki/api/v1/push. */
 export function registerLokiPush(app: FastifyInstance, options: LokiPushOptions): void {
-  void app.register(async (scope) => {
-    prepareIngestScope(scope, options.ownMetrics);
-    addRoute(scope, {}, pushRoute(options));
-  });
+  registerTokenRoutes(app, options.ownMetrics, [pushRoute(options)]);
 }
 
 function pushRoute({ handler, ingestTokens, logs }: LokiPushOptions): Route {
@@ -56,7 +53,6 @@ function pushRoute({ handler, ingestTokens, logs }: LokiPushOptions): Route {
   };
 }
 
-/** As Loki: JSON if the type says so, else protobuf. */
 function encodingOf(request: FastifyRequest): LokiEncoding {
   const { type } = contentTypeOf(request);
   if (type === JSON_TYPE) return "loki_json";

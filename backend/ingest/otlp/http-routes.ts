@@ -5,10 +5,10 @@ import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { senderOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { sendError } from "../../http/error-response.ts";
-import { addRoute, type Route } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 import type { OwnMetrics, Signal } from "../../operations/own-metrics.ts";
 import type { IngestHandler, IngestSignal } from "../ingest-handler.ts";
-import { contentTypeOf, prepareIngestScope } from "../routes.ts";
+import { contentTypeOf, registerTokenRoutes } from "../routes.ts";
 import { CONTENT_TYPES, errorBody, type OtlpEncoding, successBody } from "./answers.ts";
 
 export interface OtlpRoutesOptions {
@@ -19,12 +19,11 @@ export interface OtlpRoutesOptions {
 }
 
 const MESSAGES: Readonly<Record<Signal, string>> = { logs: "Logs", traces: "Trace", metrics: "Metrics" };
+
 /** Adds POST /v1/logs, /v1/traces and /v1/metrics. */
 export function registerOtlpRoutes(app: FastifyInstance, options: OtlpRoutesOptions): void {
-  void app.register(async (scope) => {
-    prepareIngestScope(scope, options.ownMetrics);
-    for (const signal of ["logs", "traces", "metrics"] as const) addRoute(scope, {}, otlpRoute(signal, options));
-  });
+  const routes = (["logs", "traces", "metrics"] as const).map((signal) => otlpRoute(signal, options));
+  registerTokenRoutes(app, options.ownMetrics, routes);
 }
 
 function otlpRoute(signal: Signal, { handler, ingestTokens, signals }: OtlpRoutesOptions): Route {

@@ -4,7 +4,7 @@ import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
 import { ApiError } from "../../errors.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";
-import { FUTURE_MS, LABEL_LIMITS } from "../exposition/store-limits.ts";
+import { storeLimits } from "../exposition/store-limits.ts";
 import type { IngestSignal } from "../ingest-handler.ts";
 import { snappyLength } from "../snappy.ts";
 import type { CheckedWrite, WriteTask } from "./check-write.ts";
@@ -17,9 +17,9 @@ export interface RemoteWriteOptions {
   readonly retentionMs: number;
 }
 
-/** Writing more takes the engine some hundredth of a second. */
+/** Writing more takes the engine about 10 ms. */
 const LARGE_BYTES = 1024 * 1024;
-/** So few that others find a place in the engine, and enough that it has one to take while the next is checked. */
+/** Short enough that small bodies find a slot in the engine, and long enough that it writes one body while the next is checked. */
 const LARGE_QUEUE = { running: 4, perOrg: 3, waitingPerOrg: 256 };
 const RETRY_AFTER_S = 5;
 
@@ -27,8 +27,7 @@ const RETRY_AFTER_S = 5;
 export function createRemoteWriteIngest({ threads, store, activeSeries, retentionMs }: RemoteWriteOptions): IngestSignal {
   const largeQueue = new FairQueue(LARGE_QUEUE);
   return async function ingestWrite(sender, body, { receivedAt, encoding, reservation }) {
-    const now = receivedAt.getTime();
-    const limits = { ...LABEL_LIMITS, oldestMs: now - retentionMs, newestMs: now + FUTURE_MS };
+    const limits = storeLimits(receivedAt.getTime(), retentionMs);
     const hashKey = activeSeries.hashKeyOf(sender);
     const version = encoding === "remote_write_2" ? 2 : 1;
     // Memory while it is checked, and the cost of a request that is refused.

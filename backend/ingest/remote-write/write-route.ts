@@ -1,14 +1,15 @@
 // Prometheus remote write 1.0 and 2.0 for programs with an ingest token. Invariants: the answers are those of the specification: 204 when all of
-// the request is stored, 400 when some of it never will be, with the number of what was written in headers, 429 and 5xx for what is to come
-// again. Source: prometheus.io/docs/specs/prw/remote_write_spec_2_0.
+// the request is stored, 400 when some of it never will be, with the number of what was written in headers, 429 and 5xx when the sender should
+// retry. Source: prometheus.io/docs/specs/prw/remote_write_spec_2_0.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { senderOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
-import { addRoute, type Route } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 import type { OwnMetrics } from "../../operations/own-metrics.ts";
 import type { IngestHandler, IngestResult, IngestSignal } from "../ingest-handler.ts";
-import { contentTypeOf, prepareIngestScope } from "../routes.ts";
+import { CONTENT_TYPES } from "../otlp/answers.ts";
+import { contentTypeOf, registerTokenRoutes } from "../routes.ts";
 
 export interface RemoteWriteRouteOptions {
   readonly handler: IngestHandler;
@@ -17,14 +18,13 @@ export interface RemoteWriteRouteOptions {
   readonly remoteWrite: IngestSignal;
 }
 
-const PROTOBUF = "application/x-protobuf";
 const MESSAGES: Readonly<Record<string, "remote_write" | "remote_write_2">> = {
   "": "remote_write",
   "prometheus.writerequest": "remote_write",
   "io.prometheus.write.v2.request": "remote_write_2",
 };
 const WRITTEN = "x-prometheus-remote-write";
-/** Prometheus sends it in the ordinary course of things: a refusal would fill the sender's log. */
+/** Prometheus sends it in normal operation: a refusal would fill the log of the sender. */
 const IGNORED = new Set(["not_a_number"]);
 const ADVICE: Readonly<Record<string, string>> = {
   native_histogram: "native_histogram: set send_native_histograms to false, or scrape classic histograms",
@@ -35,10 +35,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 
 /** Adds POST /api/v1/write. */
 export function registerRemoteWrite(app: FastifyInstance, options: RemoteWriteRouteOptions): void {
-  void app.register(async (scope) => {
-    prepareIngestScope(scope, options.ownMetrics);
-    addRoute(scope, {}, writeRoute(options));
-  });
+  registerTokenRoutes(app, options.ownMetrics, [writeRoute(options)]);
 }
 
 function writeRoute({ handler, ingestTokens, remoteWrite }: RemoteWriteRouteOptions): Route {
@@ -49,7 +46,7 @@ function writeRoute({ handler, ingestTokens, remoteWrite }: RemoteWriteRouteOpti
     tag: "ingest",
     summary: "Prometheus remote write 1.0 or 2.0, with an ingest token",
     description: "Requires `INGEST_TOKENS=true`. The headers `X-Prometheus-Remote-Write-*-Written` have the number of what was stored.",
-    consumes: [PROTOBUF],
+    consumes: [CONTENT_TYPES.protobuf],
     bodyIsOptional: true,
     documented: {
       body: { description: "compressed with Snappy", type: "object" },
@@ -71,9 +68,12 @@ function writeRoute({ handler, ingestTokens, remoteWrite }: RemoteWriteRouteOpti
 function encodingOf(request: FastifyRequest): "remote_write" | "remote_write_2" {
   const { type, parameters } = contentTypeOf(request);
   const [, name = ""] = /(?:^|;)\s*proto\s*=\s*"?([\w.]*)"?/i.exec(parameters) ?? [];
-  const encoding = type === PROTOBUF || type === "" ? MESSAGES[name.toLowerCase()] : undefined;
+  const encoding = type === CONTENT_TYPES.protobuf || type === "" ? MESSAGES[name.toLowerCase()] : undefined;
   if (encoding === undefined)
-    throw new ApiError("unsupported_encoding", `send \`Content-Type: ${PROTOBUF}\`, with \`proto=io.prometheus.write.v2.Request\` for 2.0`);
+    throw new ApiError(
+      "unsupported_encoding",
+      `send \`Content-Type: ${CONTENT_TYPES.protobuf}\`, with \`proto=io.prometheus.write.v2.Request\` for 2.0`,
+    );
   const compression = request.headers["content-encoding"]?.trim().toLowerCase() ?? "";
   if (compression !== "snappy" && compression !== "")
     throw new ApiError("unsupported_encoding", "send remote write with `Content-Encoding: snappy`");
