@@ -19,7 +19,7 @@ ClickHouse evaluates what has an exact form in SQL, over any number of records. 
 
 | part of a query | in ClickHouse |
 |---|---|
-| selectors, line filters but pattern filters, label filters that compare texts | always |
+| selectors, line filters except pattern filters, label filters that compare texts | always |
 | label filters that compare numbers | in range aggregations |
 | \`json\` | in range aggregations \`by\` named labels: members of the outermost object, and \`json x="a.b"\` with names alone as its path |
 | \`logfmt\` | in range aggregations \`by\` named labels, without flags and without a list of labels |
@@ -28,15 +28,15 @@ ClickHouse evaluates what has an exact form in SQL, over any number of records. 
 | range aggregations | all but \`rate_counter\` |
 | \`regexp\`, \`pattern\`, \`unpack\`, \`line_format\`, \`label_format\`, \`decolorize\` | never |
 
-A query moves to record by record if one record in its range needs it: a line of JSON that is cut, a key that occurs twice, an object whose members would become the same label, a line above 4 KiB, more than 6 labels of the line, or a number such as \`1.50\` whose text is asked for.
+The whole query is evaluated record by record if one record in its range needs it: a line of JSON that is cut, a key that occurs twice, an object whose members would become the same label, a line above 4 KiB, more than 6 labels of the line, or a number such as \`1.50\` whose text is asked for.
 
 ## Template functions
-\`line_format\` and \`label_format\` take Go's templates with fields, variables, \`{{if}}\` and these functions. They keep every function whose work is bounded by the length of its texts:
+\`line_format\` and \`label_format\` take Go's templates with fields, variables, \`{{if}}\` and these functions. Every function whose work is bounded by the length of its arguments is supported:
 
 ${supported}
 
 ## Refused by name
-These are 400 \`invalid_parameter\`, and the message has the name. The list is complete for Loki 3.7; a test compares it.
+A query with one of these is answered 400 \`invalid_parameter\`, and the message names it. The list is complete for Loki 3.7; a test compares it.
 
 | in a template | instead |
 |---|---|

@@ -9,6 +9,7 @@ import type { Log } from "../../log.ts";
 import { EXPORTERS, QUEUE_SIZE, QUEUE_STORAGE } from "../config/collector-config.ts";
 import { MIN_QUEUE_BYTES, QUEUE_DISK_SHARE } from "../../limits.ts";
 import { type QueueFile, readQueueFile, rewind } from "./queue-file.ts";
+import { isStoreFile } from "./stores.ts";
 
 interface Config {
   readonly extensions?: Record<string, { directory?: string } | null>;
@@ -83,7 +84,7 @@ export class QueueSpace {
     const folder = this.#folder;
     if (folder === undefined || !existsSync(folder)) return [];
     return readdirSync(folder)
-      .filter((name) => name.startsWith("exporter_") && !/\.(damaged|backup)$/.test(name))
+      .filter((name) => name.startsWith("exporter_") && isStoreFile(name))
       .map((name) => join(folder, name));
   }
 }

@@ -13,6 +13,11 @@ const BLAME = /go\.etcd\.io\/bbolt|: (invalid database|checksum error|version mi
 /** Files of these names are not open stores: our quarantine, backups by older collectors, and temporary files of an interrupted compaction. */
 const NOT_IN_USE = /\.damaged$|\.backup$|^tempdb/;
 
+/** Whether a file of a store's folder is in use by the collector, by its name. */
+export function isStoreFile(name: string): boolean {
+  return !NOT_IN_USE.test(name);
+}
+
 interface Config {
   readonly extensions: Record<string, { directory?: string } | null>;
   readonly receivers: Record<string, { storage?: string; start_at?: string } | null>;
@@ -67,7 +72,7 @@ function storeFiles(config: string, log: Log): { file: string; parsed: Config }[
     );
     return folders.flatMap((folder) =>
       list(folder)
-        .filter((name) => !NOT_IN_USE.test(name))
+        .filter((name) => isStoreFile(name))
         .map((name) => ({ file: join(folder, name), parsed })),
     );
   } catch (error) {
