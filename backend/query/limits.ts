@@ -59,9 +59,9 @@ export const MAX_RANGE_STEPS = 11_000;
 // loki/line-sql.ts
 /** Lines from which SQL reads labels by json and logfmt; longer ones are read record by record. */
 export const MAX_SQL_LINE_BYTES = 4 * 1024;
-/** Different labels that SQL reads of a line. An expression of logfmt reads 7 MiB in a second, and the clock is read between blocks only. */
+/** Different labels that SQL reads of a line. A logfmt expression reads 7 MiB per second, and the time limit is only checked between blocks. */
 export const MAX_SQL_LINE_LABELS = 6;
-/** Lines between two looks at the clock, while labels are read of them. */
+/** Lines per block while SQL reads labels of them; the time limit is checked between blocks. */
 export const LINE_BLOCK_ROWS = 256;
 
 // loki/parsers.ts

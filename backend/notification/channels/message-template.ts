@@ -6,7 +6,7 @@
 import { MAX_MESSAGE_TEXT_LENGTH, MAX_MESSAGE_VALUE_LENGTH, MAX_TEMPLATE_PLACEHOLDERS, MAX_TEMPLATE_VALUE_LENGTH } from "../limits.ts";
 import type { Message, MessageAlert } from "../model/message.ts";
 
-/** Of all that people are shown; who wants everything takes the webhook. */
+/** Limits of every text for people; the webhook contains all alerts and labels. */
 export const SHOWN_ALERTS = 10;
 export const SHOWN_LABELS = 40;
 /** Characters that receivers do not show, or that change the text around them: controls, and characters that change the direction. */
@@ -32,7 +32,7 @@ export function titleOf(message: Message, most = 200): string {
   return oneLine(`${head} ${purpose === "test" ? `Test of the channel ${receiver}` : name}${labels}`, most);
 }
 
-/** What is said of one alert: its own sentence, else its name; then labels that not all others have too. */
+/** The texts about one alert: its summary, or else its name; the labels that not all alerts have; its description. */
 export function linesOf(alert: MessageAlert, { commonLabels }: Message): { summary: string; labels: string; description: string } {
   const { labels, annotations } = alert;
   const own = Object.entries(labels).filter(([label, value]) => label !== "alertname" && commonLabels[label] !== value);

@@ -80,10 +80,10 @@ export interface HostAddress {
 /** Of a name, all addresses. `getaddrinfo` would hold a thread of the pool that statements run on, for as long as a tenant's server likes. */
 export type Lookup = (hostname: string, signal: AbortSignal) => Promise<readonly string[]>;
 
-/** The name leads nowhere, or nowhere that is permitted. */
+/** The host does not exist, or has no permitted address. */
 export class HostRefused extends Error {
   override readonly name = "HostRefused";
-  /** Where a name led, for the operator's log alone. */
+  /** The addresses of the host, only for the operator's log. */
   readonly found: readonly string[];
   constructor(found: readonly string[]) {
     super("the host has no address that notifications may be sent to");

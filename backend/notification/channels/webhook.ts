@@ -57,7 +57,7 @@ export function signatureHeaders(
 
 function keyOf(secret: string): Buffer {
   const key = Buffer.from(secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : "", "base64");
-  // What would sign weakly signs nothing: it is no secret of ours.
+  // A key of another length is not one of our secrets, and could be weak.
   if (key.length < LEAST_BYTES || key.length > MOST_BYTES) throw new Error("not a signing secret");
   return key;
 }

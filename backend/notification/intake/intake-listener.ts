@@ -64,9 +64,9 @@ export type AlertsHandler = (request: IncomingMessage, response: ServerResponse)
 
 export interface AlertsEndpointOptions {
   readonly intake: Pick<Intake, "take">;
-  /** Something of it may not be in the database. */
+  /** Called if alerts may be missing in the database. */
   readonly missed: () => void;
-  /** Why the evaluator was not answered 200. */
+  /** Called with the reason if the response is not 200. */
   readonly failed: (error: unknown) => void;
   readonly succeeded: () => void;
 }
@@ -84,7 +84,7 @@ export function alertsHandler({ intake, missed, failed, succeeded }: AlertsEndpo
       succeeded();
     } catch (error) {
       request.resume();
-      // One that is refused says nothing of the others'.
+      // After a 4xx response only the alerts of this request are missing.
       if (!(error instanceof ApiError) || error.status >= 500) missed();
       if (gone.signal.aborted) return;
       const status = error instanceof ApiError ? error.status : error instanceof QueueFullError ? 503 : 500;

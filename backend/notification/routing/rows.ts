@@ -12,15 +12,15 @@ const PAGE_ROWS = 1000;
 
 export interface ReadAlertsOptions {
   readonly now: Date;
-  /** Of before this is called; undefined: it is not known. */
+  /** Read before the alerts; undefined: unknown. */
   readonly completedUntil: CompletedUntil | undefined;
   readonly withAnnotations?: boolean;
 }
 
-/** An alert, and when it is over without another word. */
+/** An alert, and when it ends unless the evaluator reports it again. */
 export type KeptAlert = Alert & { readonly expiresAt: Date };
 
-/** In the order of their fingerprints. None is silenced: that is for who knows the silences. */
+/** In the order of their fingerprints. `silenced` is always false, because silences are not read here. */
 export async function readAlerts(db: NotificationDb, orgId: string, options: ReadAlertsOptions): Promise<KeptAlert[]> {
   const rules = await rulesOf(db, orgId);
   const alerts: KeptAlert[] = [];
@@ -53,7 +53,7 @@ export async function readAlerts(db: NotificationDb, orgId: string, options: Rea
   }
 }
 
-/** Rules of alerts for which the evaluator promised nothing any more. */
+/** Rules of firing alerts whose expiry has passed. */
 export async function rulesWithExpired(db: NotificationDb, orgId: string, now: Date): Promise<string[]> {
   const rows = await db
     .selectFrom("alerts")
@@ -81,7 +81,7 @@ async function rulesOf(db: NotificationDb, orgId: string): Promise<ReadonlySet<s
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Of these alerts; the others have none. */
+/** Fingerprint → annotations, of these alerts only. */
 export async function readAnnotations(
   db: NotificationDb,
   orgId: string,

@@ -1,4 +1,4 @@
-// SnapshotConnections the lock of the directory in its first argument until it is killed: a second process for lock.test.ts.
+// Locks the DATA_DIR in its first argument until it is killed: a second process for lock.test.ts.
 import { lockDataDir } from "./lock.ts";
 
 await lockDataDir(process.argv[2] as string);

@@ -1,4 +1,4 @@
-// Endpoints that Grafana and other clients of Prometheus ask besides queries, answered without the engine. Invariant: each answer is a constant,
+// Endpoints that Grafana and other clients of Prometheus request besides queries, answered without the engine. Invariant: each answer is a constant,
 // so that it contains no flags, configuration or targets of this server and no data of an organisation.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Route } from "../../http/route.ts";

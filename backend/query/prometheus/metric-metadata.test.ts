@@ -4,7 +4,7 @@ import { metadataOf } from "./metric-metadata.ts";
 const described = (...names: string[]): unknown =>
   Object.fromEntries([...metadataOf(names)].map(([name, { type, unit }]) => [name, [type, unit]]));
 
-test("a counter, a histogram and a summary are told apart by the suffixes of their series", () => {
+test("a counter, a histogram and a summary are distinguished by the suffixes of their series", () => {
   expect(described("http_requests_total", "cpu_seconds_total", "system_memory_usage_bytes", "up")).toEqual({
     cpu_seconds_total: ["counter", "seconds"],
     http_requests_total: ["counter", ""],
