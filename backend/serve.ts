@@ -1,5 +1,5 @@
-// The composition root of `serve`: stores → routes → listeners. Invariant: it stops in reverse: not ready, no new requests, what was taken
-// is finished and flushed, engines close. Only this file and stores.ts wire.
+// The composition root of `serve`: stores → routes → listeners. Invariant: it stops in reverse: not ready, no new requests, accepted requests
+// are finished and flushed, engines close. Only this file, stores.ts and sender-protocols.ts wire modules together.
 import { once } from "node:events";
 import type { FastifyInstance } from "fastify";
 import { isLoopback } from "../common/host-names.ts";
@@ -29,17 +29,9 @@ import { freeHeapAfterStart, limitHeapGrowth } from "./engines/heap.ts";
 import { KeyCache } from "./tenants/enrolment/key-cache.ts";
 import { MasterKeys } from "./tenants/enrolment/master-key.ts";
 import { startHealth } from "./operations/health.ts";
-import type { IngestHandler, IngestSignal } from "./ingest/ingest-handler.ts";
 import { registerIngestRoutes } from "./ingest/routes.ts";
 import { openOtlpDecoder } from "./ingest/otlp/otlp-decoder.ts";
-import { registerOtlpRoutes } from "./ingest/otlp/http-routes.ts";
-import { createOtlpMetricsIngest, MetricsThreads } from "./ingest/otlp/metrics/metrics-threads.ts";
 import { createOtlpIngest } from "./ingest/otlp/otlp-ingest.ts";
-import { registerLokiPush } from "./ingest/loki/push-route.ts";
-import { GrpcServer, type GrpcServerOptions } from "./ingest/grpc/grpc-server.ts";
-import { otlpMethods } from "./ingest/grpc/otlp-service.ts";
-import { createRemoteWriteIngest } from "./ingest/remote-write/remote-write-ingest.ts";
-import { registerRemoteWrite } from "./ingest/remote-write/write-route.ts";
 import { createLog } from "./operations/log.ts";
 import { plainLines, plainLinesProblem } from "./ingest/exposition/plain-lines.ts";
 import { kernelProblem, threadKernel } from "./ingest/otlp/fast-decode.ts";
@@ -62,6 +54,7 @@ import { listenMore, portSharing } from "./http/listeners.ts";
 import { type ListenAddress, loggable } from "./settings.ts";
 import { Sandbox } from "./query/sandbox/sandbox.ts";
 import { registerSsoRoutes } from "./auth/sso/routes.ts";
+import { openSenderProtocols } from "./sender-protocols.ts";
 import { type LocalStart, openStartChannel } from "./start-channel.ts";
 import { cannotListen } from "./errors.ts";
 import { type Opening, openStores, type Stores } from "./stores.ts";
@@ -144,18 +137,18 @@ async function open(given: Omit<Opening, "masterKeys" | "ownMetrics">): Promise<
   return { ...opening, ...stores, ...auth, responses: new ResponseBudget(), localStart };
 }
 
-/** Of the engines of this DATA_DIR; none where all are outside. */
-async function openBackups({ settings, secrets, stack, database, holdable, ownMetrics, log }: Running): Promise<void> {
+/** Serves snapshots of the engines in DATA_DIR, and makes scheduled backups. Without such an engine there is nothing to back up. */
+async function openBackups({ settings, secrets, stack, database, snapshotSources, ownMetrics, log }: Running): Promise<void> {
   const hasAccounts = database.engine === "sqlite";
-  if (!hasAccounts && Object.keys(holdable).length === 0) return;
+  if (!hasAccounts && Object.keys(snapshotSources).length === 0) return;
   const { dataDir, backups } = settings;
-  stack.use(await serveSnapshots({ dataDir, engines: { ...holdable, hasAccounts, outside: outsideOf(settings, secrets) }, log }));
+  stack.use(await serveSnapshots({ dataDir, engines: { ...snapshotSources, hasAccounts, outside: outsideOf(settings, secrets) }, log }));
   if (!backups) return;
   ownMetrics.gauge("backup_last_timestamp_seconds", () => (newestMs(backups.folder) ?? 0) / 1000);
   stack.use(scheduleBackups(backups, { command: [process.execPath, process.argv[1] ?? ""], log }));
 }
 
-/** Safe: what a kernel would do is done all the same. */
+/** Without a kernel the same work is done in TypeScript. */
 function reportMissingKernels(log: Running["log"]): void {
   const made = "node hack/kernel.mjs makes it";
   if (!threadKernel())
@@ -231,40 +224,6 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   await listen(running, app, settings.api, "API");
 }
 
-interface IngestParts {
-  readonly handler: IngestHandler;
-  readonly exposition: IngestSignal;
-  readonly logs: IngestSignal;
-  readonly traces: IngestSignal;
-  readonly activeSeries: ActiveSeries;
-}
-
-/** What programs with an ingest token send by. */
-async function openSenderProtocols(running: Running, app: FastifyInstance, parts: IngestParts): Promise<void> {
-  const { settings, stack, ownMetrics, metrics: store, ingestTokens } = running;
-  const { handler, exposition, logs, traces, activeSeries } = parts;
-  const threads = stack.use(new MetricsThreads());
-  const signals = { logs, traces, metrics: createOtlpMetricsIngest(threads, exposition) };
-  const remoteWrite = createRemoteWriteIngest({ threads, store, activeSeries, retentionMs: settings.metricsRetention.ms });
-  const shared = { handler, ingestTokens, ownMetrics };
-  registerOtlpRoutes(app, { ...shared, signals });
-  registerLokiPush(app, { ...shared, logs });
-  registerRemoteWrite(app, { ...shared, remoteWrite });
-  await openGrpc(running, otlpMethods({ ...shared, signals }));
-}
-
-async function openGrpc({ settings, log, stack, ownMetrics }: Running, methods: GrpcServerOptions["methods"]): Promise<void> {
-  const { otlpGrpc: listenAt, tls, maxConnections, trustedProxies, hasIngestTokens } = settings;
-  if (!listenAt || !hasIngestTokens) return;
-  const onFinished = (...seen: Parameters<OwnMetrics["finished"]>) => ownMetrics.finished(...seen);
-  const server = await GrpcServer.start({ listen: listenAt, tls, maxConnections, trustedProxies, methods, log, onFinished }).catch(
-    (cause) => {
-      throw cannotListen("OTLP_GRPC_LISTEN", listenAt, cause);
-    },
-  );
-  stack.use(server);
-}
-
 function openSandbox({ log, ownMetrics, stopping }: Running, clickhouse: Telemetry["clickhouse"]): Sandbox {
   const script = new URL("./sandbox-worker.ts", import.meta.url);
   const sandbox = new Sandbox({ script, clickhouse, log, stopping, onKilled: (reason) => ownMetrics.sandboxJobKilled(reason) });
@@ -328,7 +287,7 @@ async function openAlerting(running: Running): Promise<{ readonly routes: readon
   return { routes, notification };
 }
 
-/** Where the log store is: rules over logs are evaluated by the evaluator, wherever that is. */
+/** Counts log records for alert rules where the log store is; the evaluator may be elsewhere. */
 function openLogCounter({ settings, log, stack, database, metrics, ownMetrics }: Running, telemetry: Telemetry): void {
   stack.use(
     new LogCounter({

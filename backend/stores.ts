@@ -47,8 +47,8 @@ export interface Stores {
   readonly intakeListener: IntakeListener | undefined;
   /** Of the role `api`. */
   readonly telemetry: Telemetry | undefined;
-  /** What a backup holds for a moment while all goes on; those of the engines that are embedded. */
-  readonly holdable: Pick<SnapshotSources, "freezeTables" | "snapshotMetrics">;
+  /** How the embedded engines make their parts of a backup snapshot. */
+  readonly snapshotSources: Pick<SnapshotSources, "freezeTables" | "snapshotMetrics">;
   /** One per engine, for /readyz. */
   readonly checks: Readonly<Record<string, () => Promise<void>>>;
 }
@@ -65,8 +65,8 @@ export async function openStores(opening: Opening): Promise<Stores> {
     database: async () => void (await sql`SELECT 1`.execute(database.tables())),
     ...(telemetry && { clickhouse: () => telemetry.clickhouse.ping() }),
   };
-  const holdable = { ...freezing(telemetry), ...(snapshotMetrics && { snapshotMetrics }) };
-  return { database, metrics, evaluator, intakeListener, telemetry, holdable, checks };
+  const snapshotSources = { ...freezing(telemetry), ...(snapshotMetrics && { snapshotMetrics }) };
+  return { database, metrics, evaluator, intakeListener, telemetry, snapshotSources, checks };
 }
 
 function freezing(telemetry: Telemetry | undefined): Pick<SnapshotSources, "freezeTables"> {

@@ -49,7 +49,7 @@ export function isOf(rule: Rule, loaded: LoadedRule): boolean {
 }
 
 /** Year 1 is Go's zero time. */
-export function wasEvaluated({ lastEvaluation }: Pick<LoadedRule, "lastEvaluation">): boolean {
+function wasEvaluated({ lastEvaluation }: Pick<LoadedRule, "lastEvaluation">): boolean {
   return new Date(lastEvaluation).getUTCFullYear() > 1;
 }
 

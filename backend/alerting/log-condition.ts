@@ -172,23 +172,23 @@ export function holds({ operator, threshold }: LogCondition, count: number): boo
   return COMPARED[operator](count, threshold);
 }
 
-export const COUNT_METRIC = "log_rule_records";
-/** In the place of a host. */
+const COUNT_METRIC = "log_rule_records";
+/** Replaces the host id in these series. */
 export const COUNTED_BY = "log-rules";
 
 /** A value of each field of `by`, and how many records have them. */
 export interface LogGroup {
   readonly values: readonly string[];
   readonly count: number;
-  /** Since when it is no longer there. */
+  /** Unix milliseconds since which the group has no records. */
   readonly goneAtMs?: number;
 }
 
 const LEAST_EVERY_MS = 15_000;
 const MOST_EVERY_MS = 300_000;
-/** A window is read so often while it passes. */
+/** Counts per window. */
 const READINGS = 20;
-/** As long as Prometheus holds a sample. */
+/** The lookback of Prometheus: how long a sample is valid. */
 const HELD_MS = 300_000;
 
 /** Between two counts. `leastMs`: where rules are evaluated more often than every 15 s. */

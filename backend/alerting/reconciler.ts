@@ -217,7 +217,7 @@ export class Reconciler implements AsyncDisposable {
 }
 
 /** Why a rule waits for its turn; shown to users as any other reason. */
-export const HELD_BACK = "held back for some seconds: the evaluator refused rules that were changed together with this one";
+const HELD_BACK = "held back for some seconds: the evaluator refused rules that were changed together with this one";
 
 export interface QuarantineOptions {
   readonly table: RuleTable;

@@ -218,7 +218,7 @@ export interface LookupRow<T> {
 }
 
 /** What a cache remembers of a row. */
-export interface CachedValue<T> {
+interface CachedValue<T> {
   readonly state: string;
   readonly value: T;
 }
@@ -226,7 +226,7 @@ export interface CachedValue<T> {
 /** Statements at the same time: one that hangs on a broken connection does not delay the others. */
 const STATEMENTS = 4;
 
-export class BatchedLookups<T> {
+class BatchedLookups<T> {
   readonly #batcher: Batcher<string, LookupRow<T> | undefined>;
 
   constructor(find: (ids: readonly string[]) => Promise<readonly LookupRow<T>[]>) {

@@ -93,6 +93,19 @@ async function read(path: string) {
 
 const spansOf = async (service: string): Promise<object[]> => await read(`/query/traces?service=${service}`);
 
+/** The result of an instant query, once it has a series. */
+async function storedSeries(query: string): Promise<object[]> {
+  const path = `/query/prometheus/api/v1/query?query=${encodeURIComponent(query)}`;
+  return await eventually(
+    "the sample is stored",
+    async () => {
+      const { result } = (await read(path)).data;
+      return result.length > 0 && result;
+    },
+    WITHIN_MS,
+  );
+}
+
 test.each([
   ["encoding: proto", configuration],
   ["encoding: json", configuration.replace("encoding: proto", "encoding: json")],
@@ -107,7 +120,6 @@ test.each([
     const answer = await call("POST", `${address}/v1/${signal}`, { body: document });
     expect(answer.status, answer.text).toBe(200);
   }
-  const query = encodeURIComponent(`sent_things_total{job="${service}"}`);
   const logs = await eventually(
     "the log record is stored",
     async () => {
@@ -118,14 +130,7 @@ test.each([
   );
   expect(logs).toMatchObject([{ node, level: "warn", source: service }]);
   await eventually("the span is stored", async () => (await spansOf(service)).length === 1, WITHIN_MS);
-  const series = await eventually(
-    "the sample is stored",
-    async () => {
-      const { result } = (await read(`/query/prometheus/api/v1/query?query=${query}`)).data;
-      return result.length > 0 && result;
-    },
-    WITHIN_MS,
-  );
+  const series = await storedSeries(`sent_things_total{job="${service}"}`);
   expect(series).toMatchObject([{ metric: { node, job: service }, value: [expect.any(Number), "42"] }]);
 });
 
@@ -135,15 +140,7 @@ test("a collector sends metrics by remote write", { timeout: 2 * WITHIN_MS }, as
   const { metrics } = documents("write-service");
   const answer = await call("POST", `${address}/v1/metrics`, { body: metrics });
   expect(answer.status, answer.text).toBe(200);
-  const query = encodeURIComponent('sent_things_total{job="write-service"}');
-  const series = await eventually(
-    "the sample is stored",
-    async () => {
-      const { result } = (await read(`/query/prometheus/api/v1/query?query=${query}`)).data;
-      return result.length > 0 && result;
-    },
-    WITHIN_MS,
-  );
+  const series = await storedSeries('sent_things_total{job="write-service"}');
   expect(series).toMatchObject([{ metric: { node, job: "write-service" }, value: [expect.any(Number), "42"] }]);
 });
 
@@ -159,15 +156,7 @@ test("the same telemetry as JSON, as protobuf and by gRPC becomes the same rows 
       else await postOtlp(signal, body, { "x-api-key": token, "content-type": `application/${way === "json" ? "json" : "x-protobuf"}` });
     }
     // With the times of the samples.
-    const query = encodeURIComponent(`{job="${service}"}[10m]`);
-    const metrics = await eventually(
-      "the sample is stored",
-      async () => {
-        const { result } = (await read(`/query/prometheus/api/v1/query?query=${query}`)).data;
-        return result.length > 0 && result;
-      },
-      WITHIN_MS,
-    );
+    const metrics = await storedSeries(`{job="${service}"}[10m]`);
     const [logs, spans] = [await read(`/query/logs?source=${service}`), await spansOf(service)];
     expect([logs.length, spans.length], way).toEqual([1, 1]);
     stored.push(JSON.parse(JSON.stringify([logs, spans, metrics]).replaceAll(service, "service"), withoutIds));

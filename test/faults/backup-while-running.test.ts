@@ -190,11 +190,11 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
   });
 
   test("ends with a sentence, and nothing left, when the backend is killed; the next start removes what was held", async () => {
-    const hold = await requestSnapshot(backend.dataDir);
+    const open = await requestSnapshot(backend.dataDir);
     expect(held().length).toBeGreaterThan(4);
     await backend.end("SIGKILL");
-    await eventually("the loss is reported", async () => hold?.lost.aborted);
-    expect(String(hold?.lost.reason)).toContain("nothing is left of this backup; repeat it");
+    await eventually("the loss is reported", async () => open?.lost.aborted);
+    expect(String(open?.lost.reason)).toContain("nothing is left of this backup; repeat it");
     expect(held().length).toBeGreaterThan(4);
     await backend.start();
     expect(held()).toEqual([]);

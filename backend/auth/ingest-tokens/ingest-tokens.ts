@@ -171,13 +171,13 @@ function refused(message: string): ApiError {
 /** A token has 46 characters; the rest is for the user name of Basic auth. */
 const MAX_AUTHORIZATION_LENGTH = 2048;
 
-export interface CredentialHeaders {
+interface CredentialHeaders {
   readonly authorization?: string | undefined;
   readonly "x-api-key"?: string | string[] | undefined;
 }
 
 /** Undefined if there is no token, several, or one of another form. */
-export function readIngestToken(headers: CredentialHeaders): string | undefined {
+function readIngestToken(headers: CredentialHeaders): string | undefined {
   const { authorization, "x-api-key": apiKey } = headers;
   const tokens = new Set([...(authorization === undefined ? [] : [fromAuthorization(authorization)]), ...[apiKey ?? []].flat()]);
   const [token] = tokens;

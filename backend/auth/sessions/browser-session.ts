@@ -11,16 +11,7 @@ import { RANK, type Role, type SessionUser } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
 import { parseUuid } from "../../http/schemas.ts";
-import {
-  ALGORITHM,
-  isCurrentlyValid,
-  isSigned,
-  ISSUER,
-  parseClaims,
-  type Sessions,
-  type SigningSecrets,
-  verifyingSecrets,
-} from "./session.ts";
+import { ALGORITHM, ISSUER, type Sessions, type SigningSecrets, verifiedClaims, verifyingSecrets } from "./session.ts";
 import {
   type AccountDb,
   type AccountTables,
@@ -98,8 +89,8 @@ export class BrowserSessions {
     if (authorization !== undefined || requestedWith !== "atherops") return undefined;
     const cookie = readCookie(request, COOKIE);
     if (cookie === undefined) return undefined;
-    const claims = isSigned(cookie, this.#secrets) ? parseClaims(cookie) : undefined;
-    if (claims?.aud !== AUDIENCE || !isCurrentlyValid(claims, this.#now())) throw sessionEnded();
+    const claims = verifiedClaims(cookie, { secrets: this.#secrets, audience: AUDIENCE, nowMs: this.#now() });
+    if (!claims) throw sessionEnded();
     const [id, userId] = [parseUuid(claims.jti ?? ""), parseUuid(claims.sub ?? "")];
     const row = id === undefined ? undefined : await this.#rows.find(id);
     const user = row && row.userId === userId ? await this.#sessions.find(row.userId) : undefined;

@@ -47,6 +47,15 @@ export function isSigned(token: string, secrets: readonly KeyObject[]): boolean 
   });
 }
 
+/** The claims of a token that is signed, for this audience, and not expired; undefined for any other text. */
+export function verifiedClaims(
+  token: string,
+  { secrets, audience, nowMs }: { readonly secrets: readonly KeyObject[]; readonly audience: string; readonly nowMs: number },
+): JWTPayload | undefined {
+  const claims = isSigned(token, secrets) ? parseClaims(token) : undefined;
+  return claims?.aud === audience && isCurrentlyValid(claims, nowMs) ? claims : undefined;
+}
+
 /** Whether verified claims have our issuer and have not expired. */
 export function isCurrentlyValid({ iss, exp }: JWTPayload, nowMs: number): boolean {
   return iss === ISSUER && typeof exp === "number" && exp > Math.floor(nowMs / 1000);
@@ -124,8 +133,8 @@ export class Sessions {
   }
 
   #verify(token: string): JWTPayload {
-    const claims = isSigned(token, this.#secrets) ? parseClaims(token) : undefined;
-    if (claims?.aud !== AUDIENCE || !isCurrentlyValid(claims, this.#now())) throw sessionEnded();
+    const claims = verifiedClaims(token, { secrets: this.#secrets, audience: AUDIENCE, nowMs: this.#now() });
+    if (!claims) throw sessionEnded();
     return claims;
   }
 }

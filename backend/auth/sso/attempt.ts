@@ -5,7 +5,7 @@ import { createHash, type KeyObject, randomBytes } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { SignJWT } from "jose";
 import { MAX_ENDED_ATTEMPTS } from "../limits.ts";
-import { ALGORITHM, parseClaims, isCurrentlyValid, isSigned, ISSUER, type SigningSecrets, verifyingSecrets } from "../sessions/session.ts";
+import { ALGORITHM, ISSUER, type SigningSecrets, verifiedClaims, verifyingSecrets } from "../sessions/session.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
 
 const AUDIENCE = "atherops-oidc";
@@ -65,8 +65,8 @@ export class Attempts {
     const cookie = readCookie(request, COOKIE);
     if (cookie === undefined) return undefined;
     setCookie(request, reply, { name: COOKIE, value: "", sameSite: "Lax", maxAgeS: 0 });
-    const claims = isSigned(cookie, this.#secrets) ? parseClaims(cookie) : undefined;
-    if (claims?.aud !== AUDIENCE || !isCurrentlyValid(claims, this.#now())) return undefined;
+    const claims = verifiedClaims(cookie, { secrets: this.#secrets, audience: AUDIENCE, nowMs: this.#now() });
+    if (!claims) return undefined;
     const { state, nonce, verifier, returnTo, cli } = claims as typeof claims & Attempt;
     if (this.#ended.has(state)) return "used";
     this.#rememberEnd(state, claims.exp ?? 0);

@@ -7,16 +7,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { type JWTPayload, SignJWT } from "jose";
 import type { Kysely } from "kysely";
 import { insertBrowserSession } from "../sessions/browser-session.ts";
-import {
-  ALGORITHM,
-  isCurrentlyValid,
-  isSigned,
-  ISSUER,
-  parseClaims,
-  type Sessions,
-  type SigningSecrets,
-  verifyingSecrets,
-} from "../sessions/session.ts";
+import { ALGORITHM, ISSUER, type Sessions, type SigningSecrets, verifiedClaims, verifyingSecrets } from "../sessions/session.ts";
 import type { AccountTables, UserRow } from "../sessions/table.ts";
 import type { SessionUser } from "../request-identity.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
@@ -68,13 +59,8 @@ export class CliCodes {
    */
   async confirm(request: FastifyRequest, token: string): Promise<string | undefined> {
     const cookie = readCookie(request, COOKIE) ?? "";
-    const claims = isSigned(cookie, this.#secrets) ? parseClaims(cookie) : undefined;
-    if (
-      claims?.aud !== CONFIRMATION_AUDIENCE ||
-      !isCurrentlyValid(claims, this.#options.now()) ||
-      claims["token_hash"] !== challengeOf(token)
-    )
-      return undefined;
+    const claims = this.#verified(cookie, CONFIRMATION_AUDIENCE);
+    if (claims?.["token_hash"] !== challengeOf(token)) return undefined;
     const { sub = "", jti = "", org_id, epoch } = claims;
     const { port, state, challenge } = claims["cli"] as CliReturn;
     const pending = await this.#options.db.selectFrom("browser_sessions").select("id").where("id", "=", jti).executeTakeFirst();
@@ -86,15 +72,18 @@ export class CliCodes {
 
   /** The user of this code; undefined if it is invalid, expired or already used. */
   async redeem(code: string, verifier: string): Promise<SessionUser | undefined> {
-    const claims = isSigned(code, this.#secrets) ? parseClaims(code) : undefined;
-    if (claims?.aud !== AUDIENCE || !isCurrentlyValid(claims, this.#options.now()) || claims["challenge"] !== challengeOf(verifier))
-      return undefined;
+    const claims = this.#verified(code, AUDIENCE);
+    if (claims?.["challenge"] !== challengeOf(verifier)) return undefined;
     const [id, userId] = [parseUuid(claims.jti ?? ""), parseUuid(claims.sub ?? "")];
     if (id === undefined || userId === undefined) return undefined;
     const taken = await this.#options.db.deleteFrom("browser_sessions").where("id", "=", id).executeTakeFirst();
     if (taken.numDeletedRows !== 1n) return undefined;
     const user = await this.#options.sessions.find(userId);
     return user && user.orgId === claims["org_id"] && user.epoch === claims["epoch"] ? user : undefined;
+  }
+
+  #verified(token: string, audience: string): JWTPayload | undefined {
+    return verifiedClaims(token, { secrets: this.#secrets, audience, nowMs: this.#options.now() });
   }
 
   async #sign(claims: JWTPayload, audience: string, ttlS: number): Promise<string> {

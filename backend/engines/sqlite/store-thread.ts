@@ -31,7 +31,7 @@ const SQLSTATE: Record<number, string> = {
 };
 
 /** The store's thread is gone. */
-export const THREAD_LOST = "08006";
+const THREAD_LOST = "08006";
 /** The thread does not answer in time. */
 export const TOO_LONG = "57014";
 /** Other transactions hold the store for too long. */
@@ -49,12 +49,12 @@ export class SqliteFailure extends Error {
 }
 
 /** `errcode`: as node:sqlite reports it. */
-export function sqlstateOf(errcode: number | undefined): string | undefined {
+function sqlstateOf(errcode: number | undefined): string | undefined {
   return errcode === undefined ? undefined : (SQLSTATE[errcode] ?? SQLSTATE[errcode & 0xff]);
 }
 
 /** A write that the disk refused: what the thread holds of the file is not to be trusted. */
-export function isDiskFailure(errcode: number | undefined): boolean {
+function isDiskFailure(errcode: number | undefined): boolean {
   return errcode !== undefined && (errcode & 0xff) === 10;
 }
 

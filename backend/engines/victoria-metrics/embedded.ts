@@ -172,7 +172,7 @@ const REMIND_MS = 300_000;
 /** Above the engine's own queue of one minute for inserts. */
 const TIMEOUT_MS = 75_000;
 
-export class Replay implements AsyncDisposable {
+class Replay implements AsyncDisposable {
   readonly #journal: WriteJournal;
   readonly #log: Log;
   readonly #firstPauseMs: number;

@@ -34,7 +34,7 @@ const DELIVERY_SCHEMA = {
   created_at: TIME_SCHEMA,
   delivered_at: OPTIONAL_TIME_SCHEMA,
 };
-export const DELIVERY_ROUTES = {
+const DELIVERY_ROUTES = {
   list: {
     method: "GET",
     path: "/deliveries",
@@ -49,7 +49,7 @@ export const DELIVERY_ROUTES = {
   },
 } as const satisfies Record<string, RouteDeclaration>;
 
-export function createDeliveryRoutes(db: Kysely<NotificationTables>, pageRows: number = PAGE_ROWS): Route[] {
+function createDeliveryRoutes(db: Kysely<NotificationTables>, pageRows: number = PAGE_ROWS): Route[] {
   const list = async (request: FastifyRequest<{ Querystring: Query }>, reply: FastifyReply) => {
     const { orgId } = callerOf(request);
     const { status } = request.query;
@@ -77,7 +77,7 @@ export function createDeliveryRoutes(db: Kysely<NotificationTables>, pageRows: n
   return bindHandlers(DELIVERY_ROUTES, { list });
 }
 
-export const NOTIFICATION_ROUTE_ROUTES = {
+const NOTIFICATION_ROUTE_ROUTES = {
   list: {
     method: "GET",
     path: "/routes",
@@ -114,7 +114,7 @@ export const NOTIFICATION_ROUTE_ROUTES = {
   },
 } as const satisfies Record<string, RouteDeclaration>;
 
-export function createNotificationRouteRoutes(table: RouteTable): Route[] {
+function createNotificationRouteRoutes(table: RouteTable): Route[] {
   return bindHandlers(NOTIFICATION_ROUTE_ROUTES, {
     list: async (request: FastifyRequest) => (await table.list(callerOf(request).orgId)).map(routeObject),
     create: async (request: FastifyRequest<{ Body: RouteBody }>, reply: FastifyReply) => {

@@ -4,23 +4,14 @@
 // limit waits for the next pass.
 import { MAX_GROUP_MEMBERS_PER_ORG, MAX_GROUPS_PER_ORG, MAX_MESSAGES_PER_PASS, MAX_PENDING_PER_CHANNEL } from "../limits.ts";
 import { type GroupState, type GroupTimes, groupTurn } from "./group-state.ts";
-import { compileMatchers, type Labels, type Matcher, matcherOf, type RouteMatcher } from "../model/matchers.ts";
+import { compileMatchers, type Labels, type Matcher, matcherOf } from "../model/matchers.ts";
 import type { Alert } from "../model/message.ts";
 import { TimeSlices } from "../model/time-slices.ts";
 import { createHash } from "node:crypto";
+import type { StoredRoute } from "./route-body.ts";
 
-export interface Route {
-  readonly id: string;
-  readonly matchers: readonly RouteMatcher[];
-  readonly channelIds: readonly string[];
-  /** Names of labels; `...`: all. */
-  readonly groupBy: readonly string[];
-  readonly waitMs: number;
-  readonly intervalMs: number;
-  readonly repeatMs: number;
-  readonly continues: boolean;
-  readonly isDefault: boolean;
-}
+/** A stored route with its times in milliseconds. */
+export type Route = Pick<StoredRoute, "id" | "matchers" | "channelIds" | "groupBy" | "continues" | "isDefault"> & GroupTimes;
 
 /** `routes` in their order. */
 export async function routerOf<R extends Pick<Route, "matchers" | "continues" | "isDefault">>(
@@ -43,6 +34,7 @@ export async function routerOf<R extends Pick<Route, "matchers" | "continues" | 
   };
 }
 
+/** In `groupBy`. */
 const ALL_LABELS = "...";
 
 export function groupLabels({ groupBy }: Pick<Route, "groupBy">, labels: Labels): Labels {

@@ -94,6 +94,8 @@ export interface LeafSql {
   /** The unwrapped number. */
   readonly value: Sql | undefined;
   readonly labels: SeriesLabels;
+  /** Whether the expressions read labels of the line, which costs time for each byte of it. */
+  readonly readsLine: boolean;
   /** Empty where a stage has dropped the label. */
   readonly valueOf: (name: string) => Sql;
   /** A stage may have read the label of the line: MARK is in front of a value, so that an empty value differs from no label. */
@@ -156,6 +158,7 @@ export function leafSql({ range, labels }: Leaf, stages: readonly Stage[], keysO
     isOdd: odd.length === 0 ? undefined : or(odd),
     value,
     labels: isWhole && state.dropped.length > 0 ? { kind: "without", names: [...named, ...state.dropped] } : labels,
+    readsLine: state.line !== undefined,
     valueOf: (name) => groupValue(fields.get(name)),
     isMarked: (name) => isMarked(fields.get(name)),
   };

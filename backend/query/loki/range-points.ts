@@ -27,7 +27,7 @@ export interface Evaluation {
 
 export async function rangePoints(evaluation: Evaluation, leaf: Leaf): Promise<Points> {
   const counted = neededStages(leaf, push(leaf.range.log).rest);
-  // Whether SQL has a form for them does not depend on the keys.
+  // Most stages have a form in SQL if no label is stored; countedByEngine decides with the keys of the records.
   const plan = leafSql(leaf, counted, () => []);
   if (plan && aggregates(leaf.range, plan.value, evaluation.steps)) {
     const points = await countedByEngine(evaluation, leaf);
@@ -67,7 +67,6 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
   const own = [org, ...pageConditions({ range: span, after: undefined })];
   const columnsOnly = range.log.selector.filter(({ name }) => name === "service_name" || name === "host_id");
   const narrowed = push({ kind: "log", selector: columnsOnly, stages: [] });
-  const readsLine = range.log.stages.some(({ kind }) => kind === "json" || kind === "logfmt");
   const keysOf = await findKeys(
     ask,
     labelsOf(leaf),
@@ -75,7 +74,7 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
       from: narrowed.matching.from,
       where: [...own, ...narrowed.conditions],
       groups: narrowed.matching.blockRows === undefined ? [org, minutesAround(span), ...narrowed.conditions] : undefined,
-      isAlways: readsLine,
+      isAlways: range.log.stages.some(({ kind }) => kind === "json" || kind === "logfmt"),
     },
     narrowed.matching.blockRows,
   );
@@ -89,7 +88,7 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
   for (const part of minuteSources(source, [org], conditions) ?? [source]) {
     const asked = cellStatement(part);
     if (!asked) return undefined;
-    const blockRows = matching.blockRows ?? (readsLine ? LINE_BLOCK_ROWS : undefined);
+    const blockRows = matching.blockRows ?? (plan.readsLine ? LINE_BLOCK_ROWS : undefined);
     const lines = await ask(asked.statement, MAX_CELL_BYTES, blockRows, asked.mostCells);
     budget.begin();
     for (const line of linesOf(lines)) {

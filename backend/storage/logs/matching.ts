@@ -14,7 +14,7 @@ export interface Matching {
 }
 
 /** Rows of a granule. */
-export const GRANULE_ROWS = 2048;
+const GRANULE_ROWS = 2048;
 /** So much of each row of a granule a costly expression may see. */
 const SHORT_BYTES = 512;
 /** What ARRAY JOIN cuts a granule into. Fewer cost more: the engine reads an expression anew for each block. */

@@ -141,7 +141,7 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
 }
 
 /** Notifies the tails of an organisation that this process has stored records. An organisation without tails takes no memory. */
-export class Arrivals {
+class Arrivals {
   readonly #listeners = new Map<string, Set<() => void>>();
 
   /** Calls `notify` after each insert, until the result is disposed. */

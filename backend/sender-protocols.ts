@@ -1,0 +1,52 @@
+// Wires the protocols by which programs with an ingest token send telemetry: OTLP over HTTP and gRPC, Loki push and Prometheus remote write.
+// All of them use the handler of the ingest routes, so the same limits apply.
+import type { FastifyInstance } from "fastify";
+import type { IngestTokens } from "./auth/ingest-tokens/ingest-tokens.ts";
+import { cannotListen } from "./errors.ts";
+import { GrpcServer, type GrpcServerOptions } from "./ingest/grpc/grpc-server.ts";
+import { otlpMethods } from "./ingest/grpc/otlp-service.ts";
+import type { IngestHandler, IngestSignal } from "./ingest/ingest-handler.ts";
+import { registerLokiPush } from "./ingest/loki/push-route.ts";
+import { registerOtlpRoutes } from "./ingest/otlp/http-routes.ts";
+import { createOtlpMetricsIngest, MetricsThreads } from "./ingest/otlp/metrics/metrics-threads.ts";
+import { createRemoteWriteIngest } from "./ingest/remote-write/remote-write-ingest.ts";
+import { registerRemoteWrite } from "./ingest/remote-write/write-route.ts";
+import type { OwnMetrics } from "./operations/own-metrics.ts";
+import type { ActiveSeries } from "./storage/metrics/active-series.ts";
+import type { Opening, Stores } from "./stores.ts";
+
+type Wiring = Pick<Opening & Stores, "settings" | "log" | "stack" | "ownMetrics" | "metrics"> & { readonly ingestTokens: IngestTokens };
+
+/** The parts of the ingest path that all protocols share. */
+interface IngestParts {
+  readonly handler: IngestHandler;
+  readonly exposition: IngestSignal;
+  readonly logs: IngestSignal;
+  readonly traces: IngestSignal;
+  readonly activeSeries: ActiveSeries;
+}
+
+export async function openSenderProtocols(wiring: Wiring, app: FastifyInstance, parts: IngestParts): Promise<void> {
+  const { settings, stack, ownMetrics, metrics: store, ingestTokens } = wiring;
+  const { handler, exposition, logs, traces, activeSeries } = parts;
+  const threads = stack.use(new MetricsThreads());
+  const signals = { logs, traces, metrics: createOtlpMetricsIngest(threads, exposition) };
+  const remoteWrite = createRemoteWriteIngest({ threads, store, activeSeries, retentionMs: settings.metricsRetention.ms });
+  const shared = { handler, ingestTokens, ownMetrics };
+  registerOtlpRoutes(app, { ...shared, signals });
+  registerLokiPush(app, { ...shared, logs });
+  registerRemoteWrite(app, { ...shared, remoteWrite });
+  await openGrpc(wiring, otlpMethods({ ...shared, signals }));
+}
+
+async function openGrpc({ settings, log, stack, ownMetrics }: Wiring, methods: GrpcServerOptions["methods"]): Promise<void> {
+  const { otlpGrpc: listenAt, tls, maxConnections, trustedProxies, hasIngestTokens } = settings;
+  if (!listenAt || !hasIngestTokens) return;
+  const onFinished = (...seen: Parameters<OwnMetrics["finished"]>) => ownMetrics.finished(...seen);
+  const server = await GrpcServer.start({ listen: listenAt, tls, maxConnections, trustedProxies, methods, log, onFinished }).catch(
+    (cause) => {
+      throw cannotListen("OTLP_GRPC_LISTEN", listenAt, cause);
+    },
+  );
+  stack.use(server);
+}
