@@ -1,6 +1,7 @@
 // Reads the fields of one resource in a file of alerting, and matchers of labels as users write them, such as severity="critical".
 // Invariants: a missing or unknown field, or one of a wrong type, is a Problem that names the file, the position and the field; a matcher
 // is printed in one form, so that two spellings of the same matcher are the same text.
+import { durationMs } from "../../common/duration.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
 import type { ApiResponses } from "../client/api.ts";
 
@@ -80,11 +81,17 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** `5m` and `300s` are the same duration. */
+export function isSameDuration(one: unknown, other: unknown): boolean {
+  const ms = durationMs(String(one));
+  return ms !== undefined && ms === durationMs(String(other));
+}
+
 export type RouteMatcher = ApiResponses["GET /alerting/routes"][number]["matchers"][number];
 
 const MATCHER = /^\s*([a-zA-Z_]\w*)\s*(=~|!=|!~|=)/;
 
-/** Throws Problem; `where` is what it begins with. */
+/** Throws Problem; its message begins with `where`. */
 export function readMatcher(text: string, where: string): RouteMatcher {
   const [begin, label, op] = MATCHER.exec(text) ?? [];
   if (begin === undefined || label === undefined || op === undefined)
@@ -93,7 +100,7 @@ export function readMatcher(text: string, where: string): RouteMatcher {
   return { label, op: op as RouteMatcher["op"], value: given.startsWith('"') ? unquoted(given, where) : given };
 }
 
-/** Of an argument or option, printed. Throws WrongUsage. */
+/** A matcher in an argument or option, in the one printed form. Throws WrongUsage. */
 export function typedMatcher(text: string, where: string): string {
   try {
     return matcherText(readMatcher(text, where));
@@ -106,7 +113,7 @@ export function matcherText({ label, op, value }: RouteMatcher): string {
   return `${label}${op}${JSON.stringify(value)}`;
 }
 
-/** As Alertmanager's API has them. */
+/** A matcher in the form of Alertmanager's API. */
 export function toAlertmanager({ label, op, value }: RouteMatcher): object {
   return { name: label, value, isRegex: op.endsWith("~"), isEqual: op.startsWith("=") };
 }

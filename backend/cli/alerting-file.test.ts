@@ -20,7 +20,7 @@ function read(yaml: string, file = "a.yaml"): Sections {
 }
 
 const RULE = { name: "Down", severity: "critical", expr: "up == 0", for: "5m", enabled: true, labels: {}, annotations: {} };
-const exists = (thing: object): Existing => ({ id: "id-1", name: "Down", thing: { ...RULE, ...thing } });
+const exists = (resource: object): Existing => ({ id: "id-1", name: "Down", resource: { ...RULE, ...resource } });
 function plan(yaml: string, existing: readonly Existing[] = [], prune = false): Change[] {
   return planOf(ruleKind, read(yaml).get("rules") ?? [], existing, { prune });
 }
@@ -81,7 +81,7 @@ describe("an entry is refused", () => {
 
 describe("what is to be done", () => {
   test("a rule that is not there is created, with what is left out as it is by default", () => {
-    expect(plan(LEAST)).toEqual([{ kind: ruleKind, name: "Down", action: "create", thing: RULE }]);
+    expect(plan(LEAST)).toEqual([{ kind: ruleKind, name: "Down", action: "create", resource: RULE }]);
   });
 
   test("one that is the same is left alone, also when its duration is said otherwise", () => {
@@ -94,7 +94,7 @@ describe("what is to be done", () => {
       {
         action: "change",
         id: "id-1",
-        thing: RULE,
+        resource: RULE,
         fields: [
           { field: "expr", from: "up == 1", to: "up == 0" },
           { field: "labels", from: { a: "b" }, to: {} },
@@ -113,9 +113,9 @@ describe("what is to be done", () => {
   });
 
   test("what is exported is what is read", () => {
-    const thing = { ...RULE, expr: "a == 0\n  or b > 1", labels: { yes: "no" }, annotations: { text: '{{ $value }}: "x"\n#1\n' } };
-    expect(plan(yamlOf({ rules: [thing] }), [exists(thing)])).toMatchObject([{ action: "none" }]);
-    expect(plan(yamlOf({ rules: [thing] }))).toMatchObject([{ action: "create", thing }]);
+    const resource = { ...RULE, expr: "a == 0\n  or b > 1", labels: { yes: "no" }, annotations: { text: '{{ $value }}: "x"\n#1\n' } };
+    expect(plan(yamlOf({ rules: [resource] }), [exists(resource)])).toMatchObject([{ action: "none" }]);
+    expect(plan(yamlOf({ rules: [resource] }))).toMatchObject([{ action: "create", resource }]);
   });
 });
 
@@ -136,7 +136,7 @@ describe("the file that is shown", () => {
     const changes = kinds.flatMap((kind) => planOf(kind, sections.get(kind.section) ?? [], [], { prune: false }));
     expect(changes.map(({ kind }) => kind.noun)).toEqual(expect.arrayContaining(["channel", "route", "rule"]));
     const settings = { routing_key: "https://hooks.slack.com/services/k" };
-    expect(changes).toContainEqual(expect.objectContaining({ thing: expect.objectContaining({ settings }) }));
+    expect(changes).toContainEqual(expect.objectContaining({ resource: expect.objectContaining({ settings }) }));
   });
 });
 

@@ -58,44 +58,44 @@ function valueOf<T>(name: string, read: () => T): T {
   }
 }
 
-/** A thing as a file says it. */
-export type Thing = Readonly<Record<string, unknown>>;
+/** A resource in the form that files have. */
+export type Resource = Readonly<Record<string, unknown>>;
 
-/** A thing that the backend has. */
+/** A resource that the backend has. */
 export interface Existing {
   readonly id: string;
-  /** As people call it; what a file's thing is compared with. */
+  /** Identifies the resource in files. */
   readonly name: string;
-  readonly thing: Thing;
+  readonly resource: Resource;
 }
 
-/** One kind of thing: how it is read from a file, and kept in the backend. */
+/** A kind of resource: how it is read from a file, and stored in the backend. */
 export interface Kind {
-  /** Of a file, such as `rules`. */
+  /** The key of its list in a file, such as `rules`. */
   readonly section: string;
   /** Such as `rule`. */
   readonly noun: string;
-  /** The section is all there is of it: what is not in it is removed. Else only `--prune` does. */
+  /** The section is the complete list, so resources that it lacks are removed. Those of other kinds are removed only with `--prune`. */
   readonly whole?: boolean;
-  /** All fields, those left out with what they mean. Throws Problem. */
-  read(fields: Fields): Thing;
-  /** `at`: which one of its section. */
-  nameOf(thing: Thing, at: number): string;
+  /** All fields, omitted ones with their default. Throws Problem. */
+  read(fields: Fields): Resource;
+  /** `at`: its index in the section. */
+  nameOf(resource: Resource, at: number): string;
   list(client: Client): Promise<Existing[]>;
-  /** Why the backend would refuse it; undefined: it accepts it, or cannot know before. */
-  try?(client: Client, thing: Thing): Promise<string | undefined>;
-  /** Answers what is shown this once. */
-  create(client: Client, thing: Thing): Promise<string | undefined>;
-  replace(client: Client, id: string, thing: Thing): Promise<void>;
+  /** Why the backend would refuse it; undefined if it accepts it, or if the backend cannot validate it without storing it. */
+  try?(client: Client, resource: Resource): Promise<string | undefined>;
+  /** Returns a text that is shown only once, such as a secret. */
+  create(client: Client, resource: Resource): Promise<string | undefined>;
+  replace(client: Client, id: string, resource: Resource): Promise<void>;
   remove(client: Client, id: string): Promise<void>;
-  /** Two texts of a field that mean the same, such as `5m` and `300s`. */
+  /** Whether two values of a field mean the same, such as `5m` and `300s`. */
   same?(field: string, existing: unknown, wanted: unknown): boolean;
-  /** What is never removed. */
+  /** Whether it is never removed. */
   stays?(name: string): boolean;
-  /** What is past, and is left alone. */
-  isOver?(thing: Thing): boolean;
-  /** As a file says it, shorter. */
-  exported?(thing: Thing): Thing;
+  /** Whether it is in the past, and is left alone. */
+  isOver?(resource: Resource): boolean;
+  /** A shorter form for files, without fields that have no effect. */
+  exported?(resource: Resource): Resource;
 }
 
 export interface FieldChange {
@@ -108,13 +108,13 @@ export type Change = {
   readonly kind: Kind;
   readonly name: string;
 } & (
-  | { readonly action: "create"; readonly thing: Thing }
-  | { readonly action: "change"; readonly thing: Thing; readonly id: string; readonly fields: readonly FieldChange[] }
+  | { readonly action: "create"; readonly resource: Resource }
+  | { readonly action: "change"; readonly resource: Resource; readonly id: string; readonly fields: readonly FieldChange[] }
   | { readonly action: "remove"; readonly id: string }
   | { readonly action: "none" }
 );
 
-/** In the order in which it is to be done. Throws Problem where a file names a thing twice. */
+/** The changes in the order in which they are made. Throws Problem if a file names a resource twice. */
 export function planOf(
   kind: Kind,
   wanted: readonly Fields[],
@@ -124,24 +124,26 @@ export function planOf(
   const left = new Map(existing.map((one) => [one.name, one]));
   const seen = new Set<string>();
   const changes = wanted.map((fields, at): Change => {
-    const thing = kind.read(fields);
+    const resource = kind.read(fields);
     fields.end();
-    const name = kind.nameOf(thing, at);
+    const name = kind.nameOf(resource, at);
     if (seen.has(name)) throw new Problem(`${fields.where}: ${kind.noun} ${name} appears twice`);
     seen.add(name);
     const former = left.get(name);
     left.delete(name);
-    if (kind.isOver?.(thing)) return { kind, name, action: "none" };
-    if (!former) return { kind, name, action: "create", thing };
-    const changed = changedFields(kind, former.thing, thing);
-    return changed.length === 0 ? { kind, name, action: "none" } : { kind, name, action: "change", thing, id: former.id, fields: changed };
+    if (kind.isOver?.(resource)) return { kind, name, action: "none" };
+    if (!former) return { kind, name, action: "create", resource };
+    const changed = changedFields(kind, former.resource, resource);
+    return changed.length === 0
+      ? { kind, name, action: "none" }
+      : { kind, name, action: "change", resource, id: former.id, fields: changed };
   });
   if (!prune && !kind.whole) return changes;
   const gone = [...left.values()].filter(({ name }) => !kind.stays?.(name));
   return [...changes, ...gone.map(({ id, name }): Change => ({ kind, name, action: "remove", id }))];
 }
 
-function changedFields(kind: Kind, from: Thing, to: Thing): FieldChange[] {
+function changedFields(kind: Kind, from: Resource, to: Resource): FieldChange[] {
   return Object.keys(to)
     .filter((field) => !isDeepStrictEqual(from[field], to[field]) && !kind.same?.(field, from[field], to[field]))
     .map((field) => ({ field, from: from[field], to: to[field] }));

@@ -1,7 +1,7 @@
-// `atherops apply` and `atherops export`: all of an organisation's alerting, dashboards and saved views, from files and back. Invariant: all files are read and all that
-// can be tried is tried before anything is changed; what one run did not reach, the next one does.
+// `atherops apply` and `atherops export`: all of an organisation's alerting, dashboards and saved views, from files and back. Invariant: all
+// files are read and validated before anything is changed; changes that a failed run did not reach are made by the next run.
 import type { Command } from "commander";
-import { type Change, type Kind, planOf, readSections, type Sections, textOf, type Thing, yamlOf } from "./alerting-file.ts";
+import { type Change, type Kind, planOf, readSections, type Resource, type Sections, textOf, yamlOf } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
 import { Missing, PassingProblem, Problem, WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";
@@ -16,7 +16,7 @@ import { cell, visible } from "./table.ts";
 const KINDS: readonly Kind[] = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind];
 
 const HELP = `
-A file has a list for each kind of thing. What is in no file stays as it is, unless --prune is given; a second run changes nothing.
+A file has a list for each kind of resource. What is in no file stays as it is, unless --prune is given; a second run changes nothing.
 \`routes:\` is the whole list in its order: what is not in it goes, but the default route.
 
   channels:
@@ -116,15 +116,15 @@ async function tryAll(client: Client, changes: readonly Change[]): Promise<void>
   const refused: string[] = [];
   for (const change of changes) {
     if (change.action !== "create" && change.action !== "change") continue;
-    const why = await whyRefused(client, change.kind, change.thing);
+    const why = await whyRefused(client, change.kind, change.resource);
     if (why !== undefined) refused.push(`${change.kind.noun} ${visible(change.name)}: ${why}`);
   }
   if (refused.length > 0) throw new Problem(`nothing was changed, because the backend would refuse:\n  ${refused.join("\n  ")}`);
 }
 
-async function whyRefused(client: Client, kind: Kind, thing: Thing): Promise<string | undefined> {
+async function whyRefused(client: Client, kind: Kind, resource: Resource): Promise<string | undefined> {
   try {
-    return await kind.try?.(client, thing);
+    return await kind.try?.(client, resource);
   } catch (error) {
     if (!(error instanceof Problem) || error instanceof PassingProblem) throw error;
     return error.message;
@@ -135,8 +135,8 @@ async function whyRefused(client: Client, kind: Kind, thing: Thing): Promise<str
 async function execute(client: Client, change: Change): Promise<string | undefined> {
   const { kind, action, name } = change;
   try {
-    if (action === "create") return await kind.create(client, change.thing);
-    if (action === "change") await kind.replace(client, change.id, change.thing);
+    if (action === "create") return await kind.create(client, change.resource);
+    if (action === "change") await kind.replace(client, change.id, change.resource);
     if (action === "remove") await kind.remove(client, change.id);
     return undefined;
   } catch (error) {
@@ -178,11 +178,11 @@ async function exportAll(console: Console, wanted: readonly string[]): Promise<v
     if (!KINDS.some((kind) => kind.section === section))
       throw new WrongUsage(`there is no section ${section}: there are ${KINDS.map((kind) => kind.section).join(", ")}`);
   const client = console.client();
-  const sections: Record<string, Thing[]> = {};
+  const sections: Record<string, Resource[]> = {};
   for (const kind of KINDS) {
     if (wanted.length > 0 && !wanted.includes(kind.section)) continue;
     try {
-      sections[kind.section] = (await kind.list(client)).map(({ thing }) => kind.exported?.(thing) ?? thing);
+      sections[kind.section] = (await kind.list(client)).map(({ resource }) => kind.exported?.(resource) ?? resource);
     } catch (error) {
       // A backend of an earlier version has fewer kinds.
       if (!(error instanceof Missing) || wanted.length > 0) throw error;

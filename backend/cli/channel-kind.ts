@@ -1,9 +1,8 @@
 // Channels as `atherops apply` and `atherops channels` have them. Invariant: what is secret of a channel is written and never read back, so
 // it is compared with nothing: it is sent when a channel is made, and when something else of it changes.
 import { readFileSync } from "node:fs";
-import { durationMs } from "../../common/duration.ts";
-import { type Fields, isObject } from "./alerting-fields.ts";
-import type { Existing, Kind, Thing } from "./alerting-file.ts";
+import { type Fields, isObject, isSameDuration } from "./alerting-fields.ts";
+import type { Existing, Kind, Resource } from "./alerting-file.ts";
 import { isDeepStrictEqual } from "node:util";
 import type { Client } from "./client.ts";
 import { Problem } from "./cli-error.ts";
@@ -41,7 +40,7 @@ export async function existingChannels(client: Client): Promise<Existing[]> {
   return rows.map(({ id, name, kind, settings, enabled, heartbeat }) => ({
     id: String(id),
     name: String(name),
-    thing: { name, kind, settings, enabled, heartbeat: heartbeat ?? null },
+    resource: { name, kind, settings, enabled, heartbeat: heartbeat ?? null },
   }));
 }
 
@@ -53,7 +52,7 @@ export async function channelOf(client: Client, channel: string): Promise<Existi
   return found;
 }
 
-/** A file's text without its last line end: what is secret is never an argument, and seldom in a file with other things. */
+/** A file's text without its last line end: a secret is never an argument, and is usually the only text of its file. */
 export function secretOf(file: string): string {
   try {
     return readFileSync(file, "utf8").trim();
@@ -62,7 +61,7 @@ export function secretOf(file: string): string {
   }
 }
 
-function readChannel(fields: Fields): Thing {
+function readChannel(fields: Fields): Resource {
   const name = fields.text("name");
   const kind = fields.oneOf("kind", CHANNEL_KINDS);
   const given = fields.any("settings") ?? {};
@@ -89,9 +88,4 @@ function isSame(existing: unknown, wanted: unknown): boolean {
   // What is left out is no longer said in own words.
   if (OWN_WORDS.some((key) => key in existing && !(key in wanted))) return false;
   return Object.entries(wanted).every(([key, value]) => (key in existing ? isDeepStrictEqual(existing[key], value) : secrets.has(key)));
-}
-
-function isSameDuration(one: unknown, other: unknown): boolean {
-  const ms = durationMs(String(one));
-  return ms !== undefined && ms === durationMs(String(other));
 }

@@ -48,15 +48,15 @@ export class PassingProblem extends Problem {
   }
 }
 
-/** Where the two have other words. Of several, the one that was given. */
+/** Fields of the API whose option or argument has another name. If there are several, the message has the one that was given. */
 const NAMES: Readonly<Record<string, readonly string[]>> = {
   query: ["<expression>"],
   expr: ["--expr", "<expression>"],
   words: ["--word"],
   q: ["--grep"],
   not_q: ["--not-grep"],
-  min_duration_ms: ["--min-ms"],
-  max_duration_ms: ["--max-ms"],
+  min_duration_ms: ["--min", "--min-ms"],
+  max_duration_ms: ["--max", "--max-ms"],
   labels: ["--label"],
   annotations: ["--annotation"],
   "logs.filter": ["--where"],

@@ -1,6 +1,6 @@
 // Dashboards and saved views as `atherops apply` has them. Their fields are those of the API, which validates them; the name makes it the same.
 import type { Fields } from "./alerting-fields.ts";
-import type { Existing, Kind, Thing } from "./alerting-file.ts";
+import type { Existing, Kind, Resource } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
 import type { Row } from "./table.ts";
 
@@ -9,7 +9,7 @@ export const VIEWS = "/api/views";
 
 const pathOf = (list: string, id: string): string => `${list}/${encodeURIComponent(id)}`;
 
-function kindOf(section: string, noun: string, path: string, read: (fields: Fields) => Thing, list: Kind["list"]): Kind {
+function kindOf(section: string, noun: string, path: string, read: (fields: Fields) => Resource, list: Kind["list"]): Kind {
   return {
     section,
     noun,
@@ -41,7 +41,7 @@ export const viewKind = kindOf(
   VIEWS,
   (fields) => ({ name: fields.text("name"), address: fields.text("address") }),
   async (client) =>
-    (await client.all(VIEWS)).map(({ id, name, address }) => ({ id: String(id), name: String(name), thing: { name, address } })),
+    (await client.all(VIEWS)).map(({ id, name, address }) => ({ id: String(id), name: String(name), resource: { name, address } })),
 );
 
 /** A list of dashboards is without their panels, so each is read. */
@@ -50,7 +50,7 @@ async function existingDashboards(client: Client): Promise<Existing[]> {
   for (const { id } of await client.all(DASHBOARDS)) {
     // oxlint-disable-next-line no-await-in-loop -- one at a time, as the backend admits them
     const { name, description, variables, panels } = await client.call<Row>("GET", pathOf(DASHBOARDS, String(id)));
-    found.push({ id: String(id), name: String(name), thing: { name, description, variables, panels } });
+    found.push({ id: String(id), name: String(name), resource: { name, description, variables, panels } });
   }
   return found;
 }

@@ -5,7 +5,7 @@ import { harmlessJson, type Row } from "./table.ts";
 export const OUTPUTS = ["table", "json", "yaml", "csv"] as const;
 export type Output = (typeof OUTPUTS)[number];
 
-export function jsonText(value: object): string {
+function jsonText(value: object): string {
   return harmlessJson(JSON.stringify(value));
 }
 

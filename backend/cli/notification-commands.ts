@@ -80,8 +80,8 @@ A webhook's signing secret goes to stdout, once: the receiver verifies messages 
       .command(`${verb} <channel>`)
       .description(enabled ? "send messages to a channel (by name or id) again" : "send no messages to a channel (by name or id)")
       .action(async (channel: string) => {
-        const { id, name, thing } = await channelOf(console.client(), channel);
-        await console.client().call("PUT", channelPath(id), { body: { ...thing, enabled } });
+        const { id, name, resource } = await channelOf(console.client(), channel);
+        await console.client().call("PUT", channelPath(id), { body: { ...resource, enabled } });
         console.note(`channel ${name} ${verb}d`);
       });
   addChannelCalls(channels, console);

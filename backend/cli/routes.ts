@@ -2,16 +2,15 @@
 // route is identified by its position in the list, or by its id. In a file, channels are named and matchers are text; the section is the
 // whole list in its order, and the default route, if it is listed, is the last.
 import type { Command } from "commander";
-import type { Existing, Kind, Thing } from "./alerting-file.ts";
+import type { Existing, Kind, Resource } from "./alerting-file.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
-import { type Fields, matcherText, readMatcher, type RouteMatcher, typedMatcher } from "./alerting-fields.ts";
+import { type Fields, isSameDuration, matcherText, readMatcher, type RouteMatcher, typedMatcher } from "./alerting-fields.ts";
 import type { Console } from "./output.ts";
-import { durationMs } from "../../common/duration.ts";
 import { existingChannels } from "./channel-kind.ts";
 import type { Client } from "./client.ts";
 import type { Row } from "./table.ts";
 
-export const ROUTES = "/alerting/routes";
+const ROUTES = "/alerting/routes";
 const DEFAULT = "default";
 const DURATIONS = ["group_wait", "group_interval", "repeat_interval"];
 
@@ -21,41 +20,41 @@ export const routeKind: Kind = {
   whole: true,
   stays: (name) => name === DEFAULT,
   read: readRoute,
-  nameOf: (thing, at) => (thing["default"] === true ? DEFAULT : String(at + 1)),
+  nameOf: (resource, at) => (resource["default"] === true ? DEFAULT : String(at + 1)),
   list: existingRoutes,
-  create: async (client, thing) => {
-    if (thing["default"] === true) throw new Problem("the default route always exists and cannot be created");
-    await client.call("POST", ROUTES, { body: await bodyOf(client, thing) });
+  create: async (client, resource) => {
+    if (resource["default"] === true) throw new Problem("the default route always exists and cannot be created");
+    await client.call("POST", ROUTES, { body: await bodyOf(client, resource) });
     return undefined;
   },
-  replace: async (client, id, thing) => void (await client.call("PUT", routePath(id), { body: await bodyOf(client, thing) })),
+  replace: async (client, id, resource) => void (await client.call("PUT", routePath(id), { body: await bodyOf(client, resource) })),
   remove: async (client, id) => void (await client.call("DELETE", routePath(id))),
-  same: (field, one, other) => DURATIONS.includes(field) && isSameDuration(String(one), String(other)),
-  exported: ({ default: isDefault, ...thing }) => {
-    if (!isDefault) return thing;
-    const { matchers: _none, continue: _never, ...rest } = thing;
+  same: (field, one, other) => DURATIONS.includes(field) && isSameDuration(one, other),
+  exported: ({ default: isDefault, ...resource }) => {
+    if (!isDefault) return resource;
+    const { matchers: _none, continue: _never, ...rest } = resource;
     return { default: true, ...rest };
   },
 };
 
-export function routePath(id: string): string {
+function routePath(id: string): string {
   return `${ROUTES}/${encodeURIComponent(id)}`;
 }
 
 /** In their order; each goes by its place, from 1, the default one `default`. */
-export async function existingRoutes(client: Client): Promise<Existing[]> {
+async function existingRoutes(client: Client): Promise<Existing[]> {
   const names = new Map((await existingChannels(client)).map(({ id, name }) => [id, name]));
   const rows = await client.call<Row[]>("GET", ROUTES);
   return rows.map((row, at) => ({
     id: String(row["id"]),
     name: row["is_default"] === true ? DEFAULT : String(at + 1),
-    thing: thingOf(row, names),
+    resource: resourceOf(row, names),
   }));
 }
 
 /** As the API has it. Throws Problem for a channel that is not there. */
-export async function bodyOf(client: Client, thing: Thing): Promise<object> {
-  const { matchers, channels, default: _, ...rest } = thing;
+async function bodyOf(client: Client, resource: Resource): Promise<object> {
+  const { matchers, channels, default: _, ...rest } = resource;
   const ids = new Map((await existingChannels(client)).map(({ id, name }) => [name, id]));
   const channel_ids = (channels as string[]).map((name) => {
     const id = ids.get(name);
@@ -65,7 +64,7 @@ export async function bodyOf(client: Client, thing: Thing): Promise<object> {
   return { ...rest, matchers: (matchers as string[]).map((text) => readMatcher(text, "matchers")), channel_ids };
 }
 
-function thingOf(row: Row, names: ReadonlyMap<string, string>): Thing {
+function resourceOf(row: Row, names: ReadonlyMap<string, string>): Resource {
   return {
     default: row["is_default"] === true,
     matchers: (row["matchers"] as RouteMatcher[]).map(matcherText),
@@ -78,7 +77,7 @@ function thingOf(row: Row, names: ReadonlyMap<string, string>): Thing {
   };
 }
 
-function readRoute(fields: Fields): Thing {
+function readRoute(fields: Fields): Resource {
   const isDefault = fields.flag("default", false);
   const matchers = fields.list("matchers").map((text) => matcherText(readMatcher(text, `${fields.where}.matchers`)));
   if (isDefault && matchers.length > 0)
@@ -95,11 +94,6 @@ function readRoute(fields: Fields): Thing {
   };
 }
 
-function isSameDuration(one: string, other: string): boolean {
-  const ms = durationMs(one);
-  return ms !== undefined && ms === durationMs(other);
-}
-
 interface RouteOptions {
   match?: string[];
   channel?: string[];
@@ -112,7 +106,7 @@ interface RouteOptions {
 }
 
 const COLUMNS = ["route", "matchers", "channels", "group_by", "group_wait", "group_interval", "repeat_interval", "continue", "id"];
-const NEW: Thing = {
+const NEW: Resource = {
   default: false,
   matchers: [],
   channels: [],
@@ -139,7 +133,7 @@ export function addRouteCommands(program: Command, console: Console): void {
     .description("all routes in evaluation order, the default route last")
     .action(async () => {
       const all = await existingRoutes(console.client());
-      const rows = all.map(({ id, name, thing }) => ({ route: name, ...thing, id }));
+      const rows = all.map(({ id, name, resource }) => ({ route: name, ...resource, id }));
       const shown = rows.map((row) => ({ ...row, ...joined(row) }));
       console.print(console.json ? rows : shown, COLUMNS);
     });
@@ -168,9 +162,9 @@ Examples:
     .action(async (route: string, options: RouteOptions) => {
       if (Object.keys(options).length === 0) throw new WrongUsage("nothing to change: see `atherops routes update --help` for the options");
       const client = console.client();
-      const { id, thing } = await found(console, route);
+      const { id, resource } = await found(console, route);
       const given = options.match ? { ...options, match: options.match.filter(Boolean) } : options;
-      await client.call("PUT", routePath(id), { body: { ...(await bodyOf(client, changed(thing, given))), ...placeOf(options) } });
+      await client.call("PUT", routePath(id), { body: { ...(await bodyOf(client, changed(resource, given))), ...placeOf(options) } });
       console.note(`route ${route} changed`);
     });
   routes
@@ -206,7 +200,7 @@ function some(value: string, all: string[] = []): string[] {
   return [...all, ...value.split(",").filter(Boolean)];
 }
 
-function changed(thing: Thing, options: RouteOptions): Thing {
+function changed(resource: Resource, options: RouteOptions): Resource {
   const given = {
     matchers: options.match?.map((text) => typedMatcher(text, "--match")),
     channels: options.channel,
@@ -216,7 +210,7 @@ function changed(thing: Thing, options: RouteOptions): Thing {
     repeat_interval: options.repeat,
     continue: options.continue,
   };
-  return { ...thing, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
+  return { ...resource, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
 }
 
 function placeOf({ position }: RouteOptions): { position?: number } {
@@ -233,6 +227,6 @@ async function found(console: Console, route: string): Promise<Existing> {
 }
 
 /** Lists as people write them. */
-function joined(row: Thing): Thing {
+function joined(row: Resource): Resource {
   return Object.fromEntries(["matchers", "channels", "group_by"].map((name) => [name, (row[name] as string[]).join(", ")]));
 }

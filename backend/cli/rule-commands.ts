@@ -1,7 +1,7 @@
 // `atherops rules`: alert rules, one at a time. Invariant: a rule is found by its name or its id; an update changes what is given and
 // nothing else.
 import { type Command, Option } from "commander";
-import { type Existing, type Thing, yamlOf } from "./alerting-file.ts";
+import { type Existing, type Resource, yamlOf } from "./alerting-file.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
 import { existingRules, type LogConditionOptions, logsGiven, rulePath, RULES, SEVERITIES, tried, withLogOptions } from "./rule.ts";
 import type { Console } from "./output.ts";
@@ -43,9 +43,9 @@ export function addRuleCommands(program: Command, console: Console): void {
     .command("show <rule>")
     .description("a rule (by name or id) as YAML, as `atherops apply` reads it")
     .action(async (rule: string) => {
-      const { thing } = await found(console, rule);
-      if (console.json) console.lines([thing]);
-      else console.world.stdout.write(yamlOf({ rules: [thing] }));
+      const { resource } = await found(console, rule);
+      if (console.json) console.lines([resource]);
+      else console.world.stdout.write(yamlOf({ rules: [resource] }));
     });
   withLogOptions(rules.command("check [expression]"))
     .description("validate an expression or a log condition, and print how many series meet it now")
@@ -87,8 +87,8 @@ Examples:
     )
     .action(async (rule: string, options: RuleOptions) => {
       if (Object.keys(options).length === 0) throw new WrongUsage("nothing to change: see `atherops rules update --help` for the options");
-      const { id, name, thing } = await found(console, rule);
-      await console.client().call("PUT", rulePath(id), { body: changed(thing, options) });
+      const { id, name, resource } = await found(console, rule);
+      await console.client().call("PUT", rulePath(id), { body: changed(resource, options) });
       console.note(`rule ${name} changed`);
     });
   for (const [verb, enabled, what] of [
@@ -99,8 +99,8 @@ Examples:
       .command(`${verb} <rule>`)
       .description(what)
       .action(async (rule: string) => {
-        const { id, name, thing } = await found(console, rule);
-        await console.client().call("PUT", rulePath(id), { body: { ...thing, enabled } });
+        const { id, name, resource } = await found(console, rule);
+        await console.client().call("PUT", rulePath(id), { body: { ...resource, enabled } });
         console.note(`rule ${name} ${verb}d`);
       });
   rules
@@ -145,18 +145,18 @@ function several(value: string, all: string[] = []): string[] {
   return [...all, value];
 }
 
-function changed(thing: Thing, options: RuleOptions): Thing {
+function changed(resource: Resource, options: RuleOptions): Resource {
   const { name, expr, severity, for: hold, label = [], annotation = [] } = options;
-  const logs = logsGiven(options, thing["logs"]);
+  const logs = logsGiven(options, resource["logs"]);
   if (expr !== undefined && logs) throw new WrongUsage("--expr and --logs: a rule has one of them");
   const given = { name, expr, logs, severity, for: hold };
-  const { expr: _expr, logs: _logs, ...rest } = thing;
+  const { expr: _expr, logs: _logs, ...rest } = resource;
   return {
     // A rule over logs may become one over metrics, and the other way round.
-    ...(expr !== undefined || logs ? rest : thing),
+    ...(expr !== undefined || logs ? rest : resource),
     ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
-    labels: pairs("--label", thing["labels"], label),
-    annotations: pairs("--annotation", thing["annotations"], annotation),
+    labels: pairs("--label", resource["labels"], label),
+    annotations: pairs("--annotation", resource["annotations"], annotation),
   };
 }
 

@@ -1,9 +1,8 @@
 // Alert rules as `atherops apply` and `atherops rules` exchange them with the API, and the options of a rule over log records: `--logs '>
 // 20 in 5m' --where source=shop --by level`. Invariants: a rule in a file has the fields of the API and is identified by its name; an
 // option that is not given leaves its field unchanged; the backend validates the rule.
-import { durationMs } from "../../common/duration.ts";
-import { type Fields, isObject } from "./alerting-fields.ts";
-import type { Existing, Kind, Thing } from "./alerting-file.ts";
+import { type Fields, isObject, isSameDuration } from "./alerting-fields.ts";
+import type { Existing, Kind, Resource } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
 import type { Row } from "./table.ts";
 import type { Command } from "commander";
@@ -18,25 +17,19 @@ export const ruleKind: Kind = {
   read: readRule,
   nameOf: ({ name }) => String(name),
   list: existingRules,
-  try: async (client, thing) => (await tried(client, thing)).message,
+  try: async (client, resource) => (await tried(client, resource)).message,
   create: async (client, body) => void (await client.call("POST", RULES, { body })),
   replace: async (client, id, body) => void (await client.call("PUT", rulePath(id), { body })),
   remove: async (client, id) => void (await client.call("DELETE", rulePath(id))),
-  same: (field, one, other) => field === "for" && isSameDuration(String(one), String(other)),
+  same: (field, one, other) => field === "for" && isSameDuration(one, other),
 };
-
-/** `5m` and `300s` are. */
-function isSameDuration(one: string, other: string): boolean {
-  const ms = durationMs(one);
-  return ms !== undefined && ms === durationMs(other);
-}
 
 export function rulePath(id: unknown): string {
   return `${RULES}/${encodeURIComponent(String(id))}`;
 }
 
-/** What the backend says of a rule that is not stored; a field that is out of bounds throws Problem. */
-export async function tried(client: Client, body: Thing): Promise<{ valid: boolean; message?: string; matching_series?: number }> {
+/** Lets the backend validate a rule without storing it. An invalid field throws Problem. */
+export async function tried(client: Client, body: Resource): Promise<{ valid: boolean; message?: string; matching_series?: number }> {
   return await client.call("POST", `${RULES}/validate`, { body });
 }
 
@@ -45,12 +38,12 @@ export async function existingRules(client: Client): Promise<Existing[]> {
   return rows.map(({ id, name, severity, expr, logs, for: hold, enabled, labels, annotations }) => ({
     id: String(id),
     name: String(name),
-    // Of a rule over log records `expr` says the same as `logs`, for people.
-    thing: { name, severity, ...(logs === undefined ? { expr } : { logs }), for: hold, enabled, labels, annotations },
+    // For a rule over log records, `expr` is `logs` as a text.
+    resource: { name, severity, ...(logs === undefined ? { expr } : { logs }), for: hold, enabled, labels, annotations },
   }));
 }
 
-function readRule(fields: Fields): Thing {
+function readRule(fields: Fields): Resource {
   return {
     name: fields.text("name"),
     severity: fields.oneOf("severity", SEVERITIES),
@@ -62,8 +55,8 @@ function readRule(fields: Fields): Thing {
   };
 }
 
-/** Over metrics or over log records. */
-function condition(fields: Fields): Thing {
+/** The condition over metrics or over log records. */
+function condition(fields: Fields): Resource {
   if (!fields.has("logs")) return { expr: fields.text("expr") };
   if (fields.has("expr")) throw fields.problem("expr", "remove it, or remove logs");
   const logs = fields.any("logs");

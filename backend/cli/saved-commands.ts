@@ -1,4 +1,4 @@
-// `atherops dashboards` and `atherops views`: what is saved in the console, read and removed. They are made in the console or by `apply`.
+// `atherops dashboards` and `atherops views`: list, show and remove what users saved. The console and `atherops apply` create them.
 import type { Command } from "commander";
 import { DASHBOARDS, VIEWS } from "./dashboard-kind.ts";
 import { addRemoval, type Console } from "./output.ts";

@@ -6,10 +6,10 @@ import { WrongUsage } from "./cli-error.ts";
 import { type Fields, fromAlertmanager, matcherText, readMatcher, toAlertmanager, typedMatcher } from "./alerting-fields.ts";
 import { addRemoval, type Console } from "./output.ts";
 import type { Row } from "./table.ts";
-import type { Existing, Kind, Thing } from "./alerting-file.ts";
+import type { Existing, Kind, Resource } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
 
-export const SILENCES = "/alerting/silences";
+const SILENCES = "/alerting/silences";
 
 export const silenceKind: Kind = {
   section: "silences",
@@ -18,34 +18,34 @@ export const silenceKind: Kind = {
   isOver: ({ ends_at: end }) => Date.parse(String(end)) <= Date.now(),
   nameOf: ({ matchers, comment }) => `${(matchers as string[]).join(", ")} (${String(comment)})`,
   list: existingSilences,
-  create: async (client, thing) => void (await client.call("POST", SILENCES, { body: silenceBody(thing) })),
-  replace: async (client, id, thing) => void (await client.call("POST", SILENCES, { body: { ...silenceBody(thing), id } })),
+  create: async (client, resource) => void (await client.call("POST", SILENCES, { body: silenceBody(resource) })),
+  replace: async (client, id, resource) => void (await client.call("POST", SILENCES, { body: { ...silenceBody(resource), id } })),
   remove: async (client, id) => void (await client.call("DELETE", `${SILENCES}/${encodeURIComponent(id)}`)),
   same: (field, one, other) => field.endsWith("s_at") && (typeof other !== "string" || Date.parse(String(one)) === Date.parse(other)),
 };
 
 /** Those that have not ended. */
-export async function existingSilences(client: Client): Promise<Existing[]> {
+async function existingSilences(client: Client): Promise<Existing[]> {
   const rows = await client.call<(Row & { status: { state: string } })[]>("GET", SILENCES);
   return rows
     .filter(({ status }) => status.state !== "expired")
     .map((row) => {
       const matchers = matchersOf(row);
-      const thing = { matchers, starts_at: row["startsAt"], ends_at: row["endsAt"], comment: row["comment"] };
-      return { id: String(row["id"]), name: silenceKind.nameOf(thing, 0), thing };
+      const resource = { matchers, starts_at: row["startsAt"], ends_at: row["endsAt"], comment: row["comment"] };
+      return { id: String(row["id"]), name: silenceKind.nameOf(resource, 0), resource };
     });
 }
 
-export function matchersOf(row: Row): string[] {
+function matchersOf(row: Row): string[] {
   return (row["matchers"] as Record<string, unknown>[]).map((one) => matcherText(fromAlertmanager(one))).sort();
 }
 
-export function silenceBody({ matchers, starts_at: startsAt, ends_at: endsAt, comment }: Thing): object {
+function silenceBody({ matchers, starts_at: startsAt, ends_at: endsAt, comment }: Resource): object {
   const read = (matchers as string[]).map((text) => toAlertmanager(readMatcher(text, "matchers")));
   return { matchers: read, ...(startsAt !== null && { startsAt }), endsAt, comment };
 }
 
-function readSilence(fields: Fields): Thing {
+function readSilence(fields: Fields): Resource {
   return {
     matchers: fields
       .list("matchers")

@@ -127,8 +127,8 @@ function passing(error: unknown): unknown {
   return error instanceof TypeError ? new PassingProblem("the connection was lost", { cause: error }) : error;
 }
 
-export interface ServerEvent {
-  /** `message` where the server names none. */
+interface ServerEvent {
+  /** `message` if the server names none. */
   readonly name: string;
   readonly id: string | undefined;
   readonly data: string;
@@ -137,8 +137,8 @@ export interface ServerEvent {
 /** The backend's own events have 512 KiB at most. */
 const MAX_EVENT_LENGTH = 4 * 1024 * 1024;
 
-/** `alive` is called for whatever comes, comments too. */
-export async function* serverEvents(body: AsyncIterable<Uint8Array>, alive: () => void): AsyncGenerator<ServerEvent> {
+/** Calls `alive` for every chunk, even if it has only comments. */
+async function* serverEvents(body: AsyncIterable<Uint8Array>, alive: () => void): AsyncGenerator<ServerEvent> {
   const decoder = new TextDecoder();
   let rest = "";
   for await (const chunk of body) {

@@ -2,7 +2,7 @@
 // Everything but the screens is read when it is opened, and a list that cannot be read is left out.
 import { useSignal } from "@preact/signals";
 import { useEffect, useId, useRef } from "preact/hooks";
-import { SHIPPED } from "./dashboards/shipped.ts";
+import { SHIPPED, SHIPPED_PREFIX } from "./dashboards/shipped.ts";
 import { entityAddress } from "./entities/entity.ts";
 import { readMembers } from "./entities/members.tsx";
 import { readFleet } from "./fleet/members.ts";
@@ -98,7 +98,7 @@ export function Palette() {
         ))}
       </ul>
       <p class="quiet" role="status">
-        {results.length === 0 ? "Nothing has this in its name." : loaded.busy.value ? "Loading names …" : ""}
+        {results.length === 0 ? "No matches." : loaded.busy.value ? "Loading names …" : ""}
       </p>
     </Dialog>
   );
@@ -114,7 +114,11 @@ async function readTargets(signal: AbortSignal): Promise<Target[]> {
     savedTargets("saved view", "/api/views", signal),
     ruleTargets(signal),
   ]);
-  const shipped = SHIPPED.map(({ id, title }) => ({ kind: "dashboard", name: title, href: address("dashboards", {}, `shipped-${id}`) }));
+  const shipped = SHIPPED.map(({ id, title }) => ({
+    kind: "dashboard",
+    name: title,
+    href: address("dashboards", {}, SHIPPED_PREFIX + id),
+  }));
   return [...shipped, ...parts.flatMap((part) => (part.status === "fulfilled" ? part.value : []))];
 }
 

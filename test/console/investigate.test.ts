@@ -167,7 +167,7 @@ const SCREENS: readonly Screen[] = [
   ["dashboards", "#/dashboards", async (page) => await page.getByRole("link", { name: "Kubernetes pod" }).waitFor()],
   ["dashboard", "#/dashboards/shipped-node", async (page) => await page.locator("canvas").first().waitFor()],
   ["editor", "#/dashboards/new", async (page) => await page.getByRole("button", { name: "Add panel" }).waitFor()],
-  ["tokens", "#/settings?part=credentials", async (page) => await page.getByRole("button", { name: "Make ingest token" }).waitFor()],
+  ["tokens", "#/settings?part=credentials", async (page) => await page.getByRole("button", { name: "Create ingest token" }).waitFor()],
 ];
 
 describe.each(LOOKS)("%s", (_name, options) => {
@@ -244,7 +244,7 @@ test("a view is saved for everybody, opens what it shows, and a viewer neither s
   const name = `<u>errors</u> ${HOSTILE}`;
   await page.goto("/#/logs?q=level:error&from=6h");
   await page.getByRole("button", { name: "Views" }).click();
-  await page.getByLabel("Name of what is shown now").fill(name);
+  await page.getByLabel("Name of this view").fill(name);
   await page.getByRole("button", { name: "Save this view" }).click();
   await page.getByRole("link", { name }).waitFor();
   expect(await violations(page)).toEqual([]);
@@ -357,8 +357,8 @@ test("an ingest token is made with the environment of a program, and revoked", a
   await page.goto("/#/settings?part=credentials");
   const tokens = page.getByRole("region", { name: /^Ingest tokens/ });
   await tokens.getByLabel("Name").fill("<b>ci</b>");
-  await tokens.getByLabel("May send").selectOption("logs");
-  await tokens.getByRole("button", { name: "Make ingest token" }).click();
+  await tokens.getByLabel("Signals").selectOption("logs");
+  await tokens.getByRole("button", { name: "Create ingest token" }).click();
   await page.getByText("OTEL_EXPORTER_OTLP_HEADERS").waitFor();
   await tokens.getByRole("button", { name: "Remove <b>ci</b>" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();

@@ -95,7 +95,7 @@ const SCREENS: readonly Screen[] = [
   ["firing", view("firing"), async (page) => await page.getByRole("link", { name: "Silence always" }).waitFor()],
   ["silences", view("silences"), async (page) => await page.getByText("<b>planned</b> work").waitFor()],
   ["silence", view("silences", "&silence=new"), async (page) => await page.getByText("They match 2 firing alerts").waitFor()],
-  ["routes", view("routes"), async (page) => await page.getByText("what no other route takes").waitFor()],
+  ["routes", view("routes"), async (page) => await page.getByText("alerts that match no other route").waitFor()],
   ["route", view("routes", "&route=new"), async (page) => await page.getByText("They match 2 firing alerts").waitFor()],
   ["channels", view("channels"), async (page) => await page.getByText("delivered", { exact: true }).waitFor()],
   ["channel", view("channels", "&channel=new"), async (page) => await page.getByLabel("Address, https://…").waitFor()],
@@ -216,7 +216,7 @@ test("a firing alert leads to its silence, filled in to the letter and kept thro
   await row.getByRole("link", { name: "silenced" }).click();
   await page.getByRole("button", { name: "End this silence" }).click();
   await page.getByRole("button", { name: "End it" }).click();
-  await page.getByText("1 in force, 0 to come").waitFor();
+  await page.getByText("1 active, 0 pending").waitFor();
   await page.goto(`/${view("firing")}`);
   await row.getByText("<i>bot</i>").waitFor();
   expect(complaints).toEqual([]);
@@ -267,7 +267,7 @@ test("a viewer reads who is notified of what and is offered nothing to change, n
   for (const [name, shown] of [
     ["firing", "always"],
     ["silences&silence=new", "<b>planned</b> work"],
-    ["routes&route=new", "what no other route takes"],
+    ["routes&route=new", "alerts that match no other route"],
     ["channels&channel=new", "<i>bot</i>"],
     ["deliveries", "always"],
   ] as const) {

@@ -1,14 +1,14 @@
 // Users of the organisation; and organisations, for an operator.
 import type { ApiResponses } from "../../client/api.ts";
 import { moment } from "../state/time.ts";
-import { Things } from "./things.tsx";
+import { ResourceList } from "./resource-list.tsx";
 import { user } from "../state/session.ts";
 
 type User = ApiResponses["GET /api/users"][number];
 
 export function Users() {
   return (
-    <Things<User>
+    <ResourceList<User>
       title="Users"
       path="/api/users"
       idOf={(row) => row.user_id}
@@ -34,7 +34,7 @@ type Org = ApiResponses["GET /api/orgs"][number];
 
 export function Organisations() {
   return (
-    <Things<Org>
+    <ResourceList<Org>
       title="Organisations"
       path="/api/orgs"
       idOf={(row) => row.org_id}

@@ -1,8 +1,9 @@
-// What may send and read for the organisation: keys for direct ingest, install tokens, read tokens. A secret is shown once, when it is made.
+// Credentials of the organisation: read tokens, ingest tokens, keys for direct ingest and install tokens. A secret is shown once, when it is
+// created.
 import type { ApiResponses } from "../../client/api.ts";
 import { moment } from "../state/time.ts";
 import { Command } from "../parts/common.tsx";
-import { Things } from "./things.tsx";
+import { ResourceList } from "./resource-list.tsx";
 
 type Key = ApiResponses["GET /api/keys"][number];
 
@@ -21,16 +22,16 @@ export function Credentials() {
       <ReadTokens />
       <IngestTokens />
       <Keys />
-      <Things<InstallToken>
+      <ResourceList<InstallToken>
         title="Install tokens"
         path="/api/install-tokens"
         idOf={(row) => row.id}
         columns={[
-          { name: "made", of: (row) => moment(row.created_at) },
+          { name: "created", of: (row) => moment(row.created_at) },
           { name: "expires", of: (row) => moment(row.expires_at) },
           { name: "used", of: (row) => momentOr(row.used_at) },
         ]}
-        removal={(row) => (row.used_at ? undefined : "It can no longer enrol anybody.")}
+        removal={(row) => (row.used_at ? undefined : "No agent can register with it any more.")}
       />
     </>
   );
@@ -38,30 +39,30 @@ export function Credentials() {
 
 function IngestTokens() {
   return (
-    <Things<IngestToken>
+    <ResourceList<IngestToken>
       title="Ingest tokens, for OpenTelemetry SDKs and collectors"
       path="/api/ingest-tokens"
       idOf={(row) => row.id}
       columns={[
         { name: "name", of: (row) => row.name },
-        { name: "may send", of: (row) => row.signals.join(", ") },
+        { name: "signals", of: (row) => row.signals.join(", ") },
         { name: "from", of: (row) => row.networks.join(", ") || "anywhere" },
-        { name: "made by", of: (row) => row.created_by },
+        { name: "created by", of: (row) => row.created_by },
         { name: "last used", of: (row) => momentOr(row.last_used_at) },
         { name: "expires", of: (row) => (row.expires_at ? moment(row.expires_at) : "never") },
       ]}
-      removal={(row) => `Whatever sends with ${row.name} is refused within 5 seconds.`}
+      removal={(row) => `Requests with ${row.name} are refused within 5 seconds.`}
       making={{
-        label: "Make ingest token",
+        label: "Create ingest token",
         fields: [
           NAME,
-          { name: "signals", label: "May send", choices: ["all signals", "metrics", "logs", "traces"] },
-          { name: "ttl", label: "Good for", choices: ["90d", "30d", "24h", "1y", "ever"] },
+          { name: "signals", label: "Signals", choices: ["all signals", "metrics", "logs", "traces"] },
+          { name: "ttl", label: "Lifetime", choices: ["90d", "30d", "24h", "1y", "no expiry"] },
         ],
         bodyOf: ({ name, signals, ttl }) => ({
           name,
           ...(signals !== "all signals" && { signals: [signals] }),
-          ...(ttl !== "ever" && { ttl }),
+          ...(ttl !== "no expiry" && { ttl }),
         }),
         secret: {
           name: "token",
@@ -83,36 +84,36 @@ function sdkEnvironment(token: string): string {
 
 function Keys() {
   return (
-    <Things<Key>
+    <ResourceList<Key>
       title="Keys for direct ingest"
       path="/api/keys"
       idOf={(row) => row.key_id}
       columns={[
         { name: "name", of: (row) => row.name },
-        { name: "made", of: (row) => moment(row.created_at) },
+        { name: "created", of: (row) => moment(row.created_at) },
         { name: "first used", of: (row) => momentOr(row.first_used_at) },
       ]}
-      removal={(row) => `Whatever signs with ${row.name} is refused within 5 seconds.`}
-      making={{ label: "Make key", fields: [NAME], secret: { name: "api_key", label: "The key, shown this once" } }}
+      removal={(row) => `Requests signed with ${row.name} are refused within 5 seconds.`}
+      making={{ label: "Create key", fields: [NAME], secret: { name: "api_key", label: "The key, shown this once" } }}
     />
   );
 }
 
 function ReadTokens() {
   return (
-    <Things<ReadToken>
+    <ResourceList<ReadToken>
       title="Read tokens, for Grafana and programs"
       path="/api/read-tokens"
       idOf={(row) => row.id}
       columns={[
         { name: "name", of: (row) => row.name },
-        { name: "made by", of: (row) => row.created_by },
+        { name: "created by", of: (row) => row.created_by },
         { name: "expires", of: (row) => moment(row.expires_at) },
       ]}
-      removal={(row) => `Whatever reads with ${row.name} is refused within 5 seconds.`}
+      removal={(row) => `Requests with ${row.name} are refused within 5 seconds.`}
       making={{
-        label: "Make token",
-        fields: [NAME, { name: "ttl", label: "Good for", choices: ["90d", "30d", "7d", "24h", "1y"] }],
+        label: "Create read token",
+        fields: [NAME, { name: "ttl", label: "Lifetime", choices: ["90d", "30d", "7d", "24h", "1y"] }],
         secret: {
           name: "token",
           label: "The token, shown this once",

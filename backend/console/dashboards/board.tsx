@@ -1,9 +1,7 @@
-// The panels of a dashboard with its variables. What is chosen is in the address: `var-NAME`.
-import { useSignal } from "@preact/signals";
+// The panels of a dashboard with its variables. The chosen values are in the address: `var-NAME`.
 import { queryInstant } from "../metrics/prometheus.ts";
 import { Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
-import { useRefresh } from "../parts/time-picker.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
 import { currentRange } from "../state/time.ts";
@@ -12,7 +10,7 @@ import { PanelView } from "./panel.tsx";
 
 const MOST_VALUES = 1000;
 
-/** `again`: another value asks every panel again. */
+/** `again`: a new value makes every panel repeat its queries. */
 export function Board({ dashboard, again }: { dashboard: Dashboard; again: number }) {
   const { query } = route.value;
   const found = useLoaded(
@@ -44,11 +42,9 @@ export function Board({ dashboard, again }: { dashboard: Dashboard; again: numbe
   );
 }
 
-export function Panels({ panels, chosen, again = 0 }: { panels: readonly Panel[]; chosen: Chosen; again?: number }) {
+export function Panels({ panels, chosen, again }: { panels: readonly Panel[]; chosen: Chosen; again: number }) {
   const { query } = route.value;
-  const refreshed = useSignal(0);
-  useRefresh(() => refreshed.value++);
-  const asked = `${query.get("from")} ${query.get("to")} ${again} ${refreshed.value}`;
+  const asked = `${query.get("from")} ${query.get("to")} ${again}`;
   return (
     <div class="board">
       {panels.map((panel, at) => (

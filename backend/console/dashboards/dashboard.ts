@@ -1,5 +1,5 @@
-// What a dashboard is: panels with queries of metrics, logs or traces, and variables that the queries contain. The backend stores it as it is
-// here (docs/console.md).
+// The model of a dashboard: panels with queries of metrics, logs or traces, and variables that the queries contain. The backend stores it in
+// this form (docs/console.md).
 import type { Unit } from "../metrics/unit.ts";
 
 export const PANEL_KINDS = ["timeseries", "stat", "table", "list", "text"] as const;

@@ -2,6 +2,7 @@
 import { useSignal, type Signal } from "@preact/signals";
 import { Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
+import { useRefresh } from "../parts/time-picker.tsx";
 import { useSending } from "../state/sending.ts";
 import { type Dashboard, type Panel, PANEL_KINDS, type PanelKind, type Source, SOURCES, type Variable } from "./dashboard.ts";
 import { Panels } from "./board.tsx";
@@ -142,6 +143,8 @@ interface PanelFormProps {
 
 function PanelForm({ draft, panel, at }: PanelFormProps) {
   const isPreviewed = useSignal(false);
+  const refreshed = useSignal(0);
+  useRefresh(() => refreshed.value++);
   const { panels } = draft.value;
   const put = (next: readonly Panel[]): void => void (draft.value = { ...draft.peek(), panels: next });
   const set = (part: Partial<Panel>): void => put(panels.map((other, index) => (index === at ? { ...other, ...part } : other)));
@@ -188,7 +191,7 @@ function PanelForm({ draft, panel, at }: PanelFormProps) {
       <button type="button" class="small" aria-pressed={isPreviewed.value} onClick={() => (isPreviewed.value = !isPreviewed.value)}>
         Preview
       </button>
-      {isPreviewed.value && <Panels panels={[{ ...panel, width: 12 }]} chosen={{}} />}
+      {isPreviewed.value && <Panels panels={[{ ...panel, width: 12 }]} chosen={{}} again={refreshed.value} />}
     </fieldset>
   );
 }

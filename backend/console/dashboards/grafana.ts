@@ -4,8 +4,8 @@ import type { Dashboard, Panel, PanelKind, PanelQuery, Source, Variable } from "
 import type { Unit } from "../metrics/unit.ts";
 
 export const MAX_PANELS = 100;
-export const MAX_QUERIES = 10;
-export const MAX_VARIABLES = 20;
+const MAX_QUERIES = 10;
+const MAX_VARIABLES = 20;
 const MAX_QUERY_CHARACTERS = 4000;
 const MAX_VALUES = 200;
 const COLUMNS = 12;

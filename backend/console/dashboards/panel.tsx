@@ -1,4 +1,5 @@
-// One panel of a dashboard: what its queries find, as lines over time, figures, a table or a list. It asks when it is first seen.
+// One panel of a dashboard: the results of its queries as lines over time, figures, a table or a list. Queries start when the panel is first
+// visible.
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { levelClass } from "../logs/histogram.tsx";
@@ -12,7 +13,7 @@ import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { clock, currentRange, type Range, rangeQuery, span } from "../state/time.ts";
-import { readAttributes } from "../traces/search.ts";
+import { whereParameters } from "../traces/search.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { type Chosen, filled, legendOf, type Panel, type PanelQuery } from "./dashboard.ts";
 
@@ -123,7 +124,7 @@ function Lines({ panel, queries, question }: QuestionProps) {
           />
           {series.length > MOST_SERIES && (
             <p class="quiet">
-              The first {MOST_SERIES} of {series.length} series.
+              The first {MOST_SERIES} of {series.length} series are shown.
             </p>
           )}
         </>
@@ -155,9 +156,8 @@ async function logCounts(query: string, range: Range, signal: AbortSignal): Prom
 }
 
 async function spanCounts(query: string, range: Range, signal: AbortSignal): Promise<Series[]> {
-  const where = readAttributes(query).map((comparison) => ["where", comparison] as const);
   const points = await call<HeatmapPoint[]>("/query/traces/heatmap", {
-    query: [...where, ...rangeQuery(range), ["points", "120"]],
+    query: [...whereParameters(query), ...rangeQuery(range), ["points", "120"]],
     signal,
   });
   const line = (name: "spans" | "errors"): Series => ({
@@ -237,8 +237,8 @@ export function LogList({ query, question }: { query: string; question: string }
 /** The slowest traces. */
 export function TraceList({ query, question }: { query: string; question: string }) {
   const found = useLoaded(question, async (signal) => {
-    const where = readAttributes(query).map((comparison) => ["where", comparison] as const);
-    const asked = [...where, ...rangeQuery(currentRange()), ["order", "duration"] as const, ["limit", "20"] as const];
+    const order = [["order", "duration"] as const, ["limit", "20"] as const];
+    const asked = [...whereParameters(query), ...rangeQuery(currentRange()), ...order];
     return await call<FoundTrace[]>("/query/traces/search", { query: asked, signal });
   });
   const rows = found.value.value ?? [];

@@ -1,5 +1,5 @@
-// Dashboards: those of the organisation and those that come with the product; one of them with its panels; and its editor. Imports take our own
-// JSON and Grafana's.
+// Dashboards: the list of those of the organisation and those included with the product, a dashboard with its panels, and its editor. Imports
+// read our own JSON and Grafana's.
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
 import { Problem, Status, Table } from "../parts/common.tsx";
@@ -16,14 +16,12 @@ import { Removal } from "../parts/removal.tsx";
 import { Board } from "./board.tsx";
 import type { Dashboard } from "./dashboard.ts";
 import { readDashboard } from "./import.ts";
-import { readShipped, SHIPPED } from "./shipped.ts";
+import { readShipped, SHIPPED, SHIPPED_PREFIX } from "./shipped.ts";
 
 const Editor = lazy(async () => (await import("./editor.tsx")).Editor);
 
 type Listed = ApiResponses["GET /api/dashboards"][number];
 
-/** Ids of shipped dashboards in addresses. */
-const SHIPPED_PREFIX = "shipped-";
 const NEW = "new";
 
 export function Dashboards() {
@@ -50,7 +48,7 @@ function List() {
         )}
       </div>
       <section class="card" aria-label="Dashboards of the organisation">
-        <h2>Of the organisation</h2>
+        <h2>Your organisation</h2>
         <Status of={found} empty={rows.length === 0 && "None yet. Create one, import one from Grafana, or copy one from below."}>
           {rows.length > 0 && (
             <Table title="Dashboards of the organisation" heads={["name", "changed", "by"]}>
@@ -210,7 +208,7 @@ function Actions({ id, dashboard }: { id: string; dashboard: Dashboard }) {
           onClose={() => (isLeaving.value = false)}
           onRemoved={() => go(address("dashboards"))}
         >
-          {visible(`${dashboard.name} is removed for everybody in the organisation.`)}
+          {visible(`${dashboard.name} is removed for everyone in the organisation.`)}
         </Removal>
       )}
     </>

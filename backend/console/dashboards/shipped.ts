@@ -4,7 +4,7 @@ import type { Dashboard, Panel, PanelQuery, Variable } from "./dashboard.ts";
 import { readGrafana } from "./grafana.ts";
 import type { Unit } from "../metrics/unit.ts";
 
-export interface Shipped {
+interface Shipped {
   readonly id: string;
   readonly title: string;
   readonly read: () => Promise<Dashboard>;
@@ -12,6 +12,9 @@ export interface Shipped {
 
 const ofGrafana = (load: () => Promise<{ default: unknown }>) => async (): Promise<Dashboard> =>
   readGrafana((await load()).default).dashboard;
+
+/** Prefix of their ids in addresses. */
+export const SHIPPED_PREFIX = "shipped-";
 
 export const SHIPPED: readonly Shipped[] = [
   { id: "host", title: "Host", read: async () => await Promise.resolve(HOST) },

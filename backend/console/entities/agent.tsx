@@ -1,11 +1,10 @@
-// What is known of the agent of a cluster, a node or a host: version, heartbeat, age of its key, its collector and that one's last error.
+// The agent of a cluster, a node or a host: version, heartbeat, age of its key, and the state and last error of its collector.
 import type { ComponentChildren } from "preact";
-import { isOld, readFleet } from "../fleet/members.ts";
+import { type Collector, isOld, readFleet } from "../fleet/members.ts";
 import { Status } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { ago, moment } from "../state/time.ts";
-import type { Collector } from "../fleet/members.ts";
 import type { Entity } from "./entity.ts";
 
 const EVERY_MS = 10_000;
@@ -16,9 +15,9 @@ interface Agent {
   readonly lastHeartbeat: string | null;
   readonly keyCreatedAt: string | null;
   readonly collector: Collector | null;
-  /** Of a host: why its configuration is not in force. */
+  /** Why a host does not use its newest configuration. */
   readonly configError: string | null;
-  /** Of a cluster. */
+  /** The nodes of a cluster. */
   readonly nodes?: { readonly all: number; readonly silent: number };
 }
 

@@ -3,6 +3,7 @@
 import { written } from "../logs/query-line.ts";
 import type { LogRow } from "../logs/rows.ts";
 import { address } from "../state/route.ts";
+import type { AddressRange } from "../state/time.ts";
 import { writtenAttribute } from "../traces/search.ts";
 import type { Chosen } from "../dashboards/dashboard.ts";
 
@@ -17,22 +18,17 @@ export interface Entity {
   /** Name of the cluster; of everything but a host. */
   readonly cluster?: string | undefined;
   readonly namespace?: string | undefined;
-  /** Of a workload: `deployment`, … */
+  /** The kind of a workload: `deployment`, … */
   readonly workload?: string | undefined;
   /** `host_id` of what a host's agent sends. */
   readonly hostId?: string | undefined;
-}
-
-export interface AddressRange {
-  readonly from?: string | undefined;
-  readonly to?: string | undefined;
 }
 
 export function entityAddress({ kind, name, cluster, namespace, workload, hostId }: Entity, range: AddressRange = {}): string {
   return address("entity", { kind, cluster, namespace, workload, host: hostId, ...range }, name);
 }
 
-/** What `entityAddress` wrote; undefined if the address names no entity. */
+/** The entity of an address that `entityAddress` wrote; undefined if the address names no entity. */
 export function entityOf(name: string | undefined, query: URLSearchParams): Entity | undefined {
   const kind = ENTITY_KINDS.find((known) => known === query.get("kind"));
   if (!kind || name === undefined) return undefined;
@@ -94,7 +90,7 @@ export function dashboardOf(entity: Entity): { readonly id: string; readonly cho
   }
 }
 
-/** Whether an alert is about it: each of its labels that the alert has is equal, and one of them names the entity itself. */
+/** Whether an alert is about the entity: the alert names it, and no label of the alert names another cluster or namespace. */
 export function isAbout(entity: Entity, labels: Readonly<Record<string, string>>): boolean {
   if (entity.kind === "host") return labels["host_id"] === entity.hostId && entity.hostId !== undefined;
   const pairs = attributesOf(entity).map(([key, value]) => [labels[key.replaceAll(".", "_")], value] as const);

@@ -4,10 +4,10 @@ import { formatValue } from "../metrics/unit.ts";
 import { Status, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { currentRange } from "../state/time.ts";
-import { type AddressRange, type Entity, entityAddress, metricSelector, WORKLOAD_KINDS } from "./entity.ts";
+import { type AddressRange, currentRange } from "../state/time.ts";
+import { type Entity, entityAddress, metricSelector, WORKLOAD_KINDS } from "./entity.ts";
 
-/** Those with most memory. */
+/** The entities with the most memory. */
 const MOST_ROWS = 500;
 
 export interface EntityRow {
@@ -73,7 +73,7 @@ export function Members({ kind, within, range, asked }: { kind: MemberKind; with
           </Table>
         )}
       </Status>
-      {rows.length === MOST_ROWS && <p class="quiet">The {MOST_ROWS} with most memory.</p>}
+      {rows.length === MOST_ROWS && <p class="quiet">The {MOST_ROWS} with most memory are shown.</p>}
     </section>
   );
 }

@@ -1,32 +1,20 @@
-// The page of one cluster, node, host, namespace, workload or pod: what fires, its agent, charts of its main metrics, its logs, events and
+// The page of one cluster, node, host, namespace, workload or pod: firing alerts, its agent, charts of its main metrics, its logs, events and
 // traces, and what runs in it.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Panels } from "../dashboards/board.tsx";
 import { LogList, TraceList } from "../dashboards/panel.tsx";
 import { readShipped } from "../dashboards/shipped.ts";
-import type { ApiResponses } from "../../client/api.ts";
+import { FiringLinks, readFiring } from "../notification/firing-links.tsx";
 import { Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
-import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, route } from "../state/route.ts";
+import type { AddressRange } from "../state/time.ts";
 import { AgentOf } from "./agent.tsx";
-import {
-  type AddressRange,
-  dashboardOf,
-  type Entity,
-  entityAddress,
-  entityOf,
-  eventQuery,
-  isAbout,
-  logQuery,
-  traceQuery,
-} from "./entity.ts";
+import { dashboardOf, type Entity, entityAddress, entityOf, eventQuery, isAbout, logQuery, traceQuery } from "./entity.ts";
 import { type MemberKind, Members } from "./members.tsx";
-
-type Alerts = ApiResponses["GET /query/prometheus/api/v1/alerts"];
 
 export function EntityScreen() {
   const { id, query } = route.value;
@@ -73,7 +61,7 @@ const MEMBERS: Readonly<Record<Entity["kind"], readonly MemberKind[]>> = {
   pod: [],
 };
 
-/** What it is in. */
+/** Links to its cluster and namespace. */
 function Parents({ entity: { kind, cluster, namespace }, range }: { entity: Entity; range: AddressRange }) {
   const parents: Entity[] = [];
   if (cluster && kind !== "cluster") parents.push({ kind: "cluster", name: cluster });
@@ -93,19 +81,8 @@ function Parents({ entity: { kind, cluster, namespace }, range }: { entity: Enti
 }
 
 function Firing({ entity, asked }: { entity: Entity; asked: string }) {
-  const found = useLoaded(asked, async (signal) => (await call<Alerts>("/query/prometheus/api/v1/alerts", { signal })).data.alerts);
-  const own = (found.value.value ?? []).filter(({ labels, state }) => state === "firing" && isAbout(entity, labels));
-  if (own.length === 0) return null;
-  return (
-    <p role="status">
-      <strong class="level is-error">Firing: </strong>
-      {own.map(({ labels }, at) => (
-        <a href={address("alerts", { view: "firing" })} key={at}>
-          <bdi>{visible(labels["alertname"] ?? "alert")}</bdi>{" "}
-        </a>
-      ))}
-    </p>
-  );
+  const found = useLoaded(asked, readFiring);
+  return <FiringLinks alerts={(found.value.value ?? []).filter(({ labels }) => isAbout(entity, labels))} />;
 }
 
 function Charts({ entity, again }: { entity: Entity; again: number }) {

@@ -15,9 +15,9 @@ export function formatValue(value: number, unit: Unit | undefined): string {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "–" : String(value);
   switch (unit) {
     case "bytes":
-      return `${scaled(value, BINARY, " ")}B`;
+      return `${binary(value)}B`;
     case "Bps":
-      return `${scaled(value, BINARY, " ")}B/s`;
+      return `${binary(value)}B/s`;
     case "percentunit":
       return `${Number((value * 100).toPrecision(3))} %`;
     case "percent":
@@ -33,10 +33,10 @@ export function formatValue(value: number, unit: Unit | undefined): string {
   }
 }
 
-function scaled(value: number, sizes: readonly (readonly [number, string])[], space: string): string {
-  const found = sizes.find(([size]) => Math.abs(value) >= size);
-  if (found) return `${Number((value / found[0]).toPrecision(4))}${space}${found[1]}`;
-  return `${Number(value.toPrecision(5))}${space}`;
+/** `1.5 Gi`, `12 `. */
+function binary(value: number): string {
+  for (const [size, prefix] of BINARY) if (Math.abs(value) >= size) return `${Number((value / size).toPrecision(4))} ${prefix}`;
+  return `${Number(value.toPrecision(5))} `;
 }
 
 function duration(ms: number): string {

@@ -78,8 +78,8 @@ function Nothing() {
       <p>There are no channels, so no one is notified of alerts.</p>
       <p>
         {mayWrite.value
-          ? "Add one, send a test, and lead alerts to it by a route."
-          : "An administrator of the organisation can add one, and lead alerts to it by a route."}
+          ? "Add one, send a test, and add a route that sends alerts to it."
+          : "An administrator of the organisation can add one, and a route that sends alerts to it."}
       </p>
     </>
   );
@@ -93,7 +93,7 @@ function ChannelTable({ channels, last, used, atMs, chosen }: Shown & { chosen: 
           <th scope="row">
             <Name channel={channel} />
             {!channel.enabled && <span class="quiet"> is off</span>}
-            {channel.enabled && !used.has(channel.id) && <span class="is-warn"> no route leads here</span>}
+            {channel.enabled && !used.has(channel.id) && <span class="is-warn"> no route uses it</span>}
           </th>
           <td>
             <Last of={last.get(channel.id)} atMs={atMs} />

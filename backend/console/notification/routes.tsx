@@ -1,4 +1,4 @@
-// Routes in the order in which they are asked: which alerts go to which channels. Invariant: the default one is last; who may only read
+// Routes in the order in which they are evaluated: which alerts go to which channels. Invariant: the default one is last; who may only read
 // sees the list and no more.
 import { useSignal } from "@preact/signals";
 import { Removal } from "../parts/removal.tsx";
@@ -58,10 +58,10 @@ function nothing(routes: readonly NotificationRoute[], channels: readonly Channe
   if (channels.length === 0)
     return (
       <p>
-        There is nothing to lead alerts to: first <a href={address("alerts", { view: "channels" })}>there must be a channel</a>.
+        A route needs a channel: <a href={address("alerts", { view: "channels" })}>add a channel</a> first.
       </p>
     );
-  return routes.every((route) => route.channel_ids.length === 0) && <p>No route leads to a channel, so no one is notified of alerts.</p>;
+  return routes.every((route) => route.channel_ids.length === 0) && <p>No route has a channel, so no one is notified of alerts.</p>;
 }
 
 function RouteTable({ routes, channels, chosen }: Shown & { chosen: string | null }) {
@@ -72,7 +72,7 @@ function RouteTable({ routes, channels, chosen }: Shown & { chosen: string | nul
         <tr key={route.id} class={route.id === chosen ? "is-chosen" : ""}>
           <td>{at + 1}.</td>
           <th scope="row">
-            <Taken route={route} />
+            <RouteMatchers route={route} />
           </th>
           <td>
             {route.channel_ids.length === 0 && <span class="is-warn">no one</span>}
@@ -90,9 +90,9 @@ function RouteTable({ routes, channels, chosen }: Shown & { chosen: string | nul
   );
 }
 
-function Taken({ route }: { route: NotificationRoute }) {
+function RouteMatchers({ route }: { route: NotificationRoute }) {
   const words = route.is_default ? (
-    "what no other route takes"
+    "alerts that match no other route"
   ) : route.matchers.length === 0 ? (
     "any labels"
   ) : (
@@ -102,8 +102,8 @@ function Taken({ route }: { route: NotificationRoute }) {
 }
 
 function togetherBy(labels: readonly string[]): string {
-  if (labels.length === 0) return "all of the route";
-  return labels.includes("...") ? "each alone" : labels.join(", ");
+  if (labels.length === 0) return "all alerts together";
+  return labels.includes("...") ? "each alert alone" : labels.join(", ");
 }
 
 interface RouteSideProps extends Shown {
@@ -136,7 +136,7 @@ function RouteSide({ route, routes, channels, onSaved, onChanged }: RouteSidePro
           onClose={() => (isRemoving.value = false)}
           onRemoved={() => (go(closed), onChanged())}
         >
-          The routes after it are asked for its alerts. This cannot be undone.
+          Its alerts then go to the next route that matches. This cannot be undone.
         </Removal>
       )}
     </Side>

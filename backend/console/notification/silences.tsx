@@ -1,4 +1,4 @@
-// Silences: in force, to come, and those that ended in the last days. Invariant: the address of a new one may hold its matchers, so that
+// Silences: active, pending, and those that expired in the last days. Invariant: the address of a new one may hold its matchers, so that
 // an alert leads to the form that silences it; who may only read sees the list and no more.
 import { useSignal } from "@preact/signals";
 import { Removal } from "../parts/removal.tsx";
@@ -37,7 +37,7 @@ export function Silences() {
     <>
       <div class="bar">
         <p role="status">
-          {count("active")} in force, {count("pending")} to come
+          {count("active")} active, {count("pending")} pending
         </p>
         <label class="check">
           <input type="checkbox" checked={hasEnded} onChange={() => choose({ ended: hasEnded ? undefined : "1" })} /> also{" "}
@@ -76,7 +76,7 @@ function Nothing() {
 
 function SilenceTable({ silences, chosen }: { silences: readonly Silence[]; chosen: string | null }) {
   return (
-    <Table title="Silences" heads={["state", "alerts with", "until", "why", "by", "from"]}>
+    <Table title="Silences" heads={["state", "matchers", "until", "comment", "created by", "from"]}>
       {silences.map((silence) => (
         <tr key={silence.id} class={silence.id === chosen ? "is-chosen" : ""}>
           <td>

@@ -1,4 +1,4 @@
-// What is asked before a thing is removed. Invariant: the words say what ends with it; a refusal is shown, and the thing stays.
+// The dialog before a resource is removed. Invariant: it names the consequences; if the backend refuses, the message is shown and the resource stays.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Dialog, Problem } from "./common.tsx";

@@ -1,4 +1,4 @@
-// Saves the address of the screen under a name, for everybody in the organisation. Saved views are found in the command palette and listed here.
+// Saves the address of the screen under a name, for everyone in the organisation. Saved views are found in the command palette and listed here.
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
 import { call, wholeList } from "../state/api.ts";
@@ -44,7 +44,7 @@ export function Views({ onClose }: { onClose: () => void }) {
       {mayWrite.value && (
         <SavingForm label="Save this view" saved="Saved." save={save}>
           <label>
-            Name of what is shown now
+            Name of this view
             <input name="name" type="text" required maxLength={100} />
           </label>
         </SavingForm>
@@ -56,7 +56,7 @@ export function Views({ onClose }: { onClose: () => void }) {
           onClose={() => (leaving.value = undefined)}
           onRemoved={found.reload}
         >
-          {visible(`${leaving.value.name} is removed for everybody in the organisation.`)}
+          {visible(`${leaving.value.name} is removed for everyone in the organisation.`)}
         </Removal>
       )}
     </Dialog>

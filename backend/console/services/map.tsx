@@ -5,9 +5,9 @@ import { useSignal } from "@preact/signals";
 import { Status, Table } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
-import { type Loaded, useLoaded } from "../state/loaded.ts";
+import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
-import { currentRange, rangeQuery, span } from "../state/time.ts";
+import { type AddressRange, currentRange, rangeQuery, span } from "../state/time.ts";
 import {
   type Edge,
   type Graph,
@@ -25,19 +25,12 @@ const NAME_LENGTH = 20;
 const SHOWN_EDGES = 200;
 const LEAST_ERROR_RATIO = 0.01;
 
-/** `from` and `to` of addresses. */
-export type MapRange = {
-  readonly from: string | undefined;
-  readonly to: string | undefined;
-};
-
-export function useGraph(asked: string): Loaded<Graph> {
-  return useLoaded(asked, async (signal) => await call<Graph>("/query/services/graph", { query: rangeQuery(currentRange()), signal }));
-}
-
 /** The whole map, or only what calls one service and what it calls. */
-export function ServiceMap({ asked, range, service }: { asked: string; range: MapRange; service?: string }) {
-  const found = useGraph(asked);
+export function ServiceMap({ asked, range, service }: { asked: string; range: AddressRange; service?: string }) {
+  const found = useLoaded(
+    asked,
+    async (signal) => await call<Graph>("/query/services/graph", { query: rangeQuery(currentRange()), signal }),
+  );
   const graph = found.value.value;
   const edges = useMemo(() => (graph ? (service === undefined ? graph.edges : neighbourhood(graph, service)) : []), [graph, service]);
   return (
@@ -55,7 +48,7 @@ export function ServiceMap({ asked, range, service }: { asked: string; range: Ma
   );
 }
 
-function Picture({ edges, range, service }: { edges: readonly Edge[]; range: MapRange; service: string | undefined }) {
+function Picture({ edges, range, service }: { edges: readonly Edge[]; range: AddressRange; service: string | undefined }) {
   const layout = useMemo(() => layOut(edges), [edges]);
   const pointed = useSignal<string | undefined>(undefined);
   const most = Math.max(...edges.map(({ rate }) => rate));
@@ -101,13 +94,13 @@ function Picture({ edges, range, service }: { edges: readonly Edge[]; range: Map
         </svg>
       </div>
       {layout.omitted > 0 && (
-        <p class="quiet">{counted(layout.omitted, "node")} with fewer calls not drawn; open a service to see its neighbours.</p>
+        <p class="quiet">{counted(layout.omitted, "node")} with fewer calls not shown; open a service to see its neighbours.</p>
       )}
     </>
   );
 }
 
-function Box({ node, range, isCentre }: { node: PlacedNode; range: MapRange; isCentre: boolean }) {
+function Box({ node, range, isCentre }: { node: PlacedNode; range: AddressRange; isCentre: boolean }) {
   const name = visible(node.name);
   const shown = name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH - 1)}…` : name;
   const box = (
@@ -170,7 +163,7 @@ function pathOf(from: PlacedNode, to: PlacedNode): string {
 
 const latency = (ms: number | null): string => (ms === null ? "unknown" : span(ms));
 
-function Calls({ edges, range }: { edges: readonly Edge[]; range: MapRange }) {
+function Calls({ edges, range }: { edges: readonly Edge[]; range: AddressRange }) {
   return (
     <>
       <Table title="Calls between services" heads={["caller", "callee", "type", "rate", "errors", "p95"]}>
@@ -193,7 +186,7 @@ function Calls({ edges, range }: { edges: readonly Edge[]; range: MapRange }) {
       </Table>
       {edges.length > SHOWN_EDGES && (
         <p class="quiet">
-          The {SHOWN_EDGES} with most calls of {edges.length.toLocaleString("en")}.
+          The {SHOWN_EDGES} with the most calls of {edges.length.toLocaleString("en")} are shown.
         </p>
       )}
     </>

@@ -1,41 +1,26 @@
 // Where a service runs, as the attributes of its newest spans name it, and which alerts about it fire.
 import type { ApiResponses } from "../../client/api.ts";
 import { type Entity, entityAddress } from "../entities/entity.ts";
+import { FiringLinks, readFiring } from "../notification/firing-links.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { address } from "../state/route.ts";
-import { currentRange, rangeQuery } from "../state/time.ts";
-import type { MapRange } from "./map.tsx";
+import { type AddressRange, currentRange, rangeQuery } from "../state/time.ts";
 
 type Facet = ApiResponses["GET /query/traces/facets"][number];
-type Alerts = ApiResponses["GET /query/prometheus/api/v1/alerts"];
 
 const SHOWN = 20;
 
-export function RunsOn({ service, asked, range }: { service: string; asked: string; range: MapRange }) {
+export function RunsOn({ service, asked, range }: { service: string; asked: string; range: AddressRange }) {
   const found = useLoaded(`${service} ${asked}`, async (signal) => {
     const query: [string, string][] = [["service", service], ...rangeQuery(currentRange())];
-    const [facets, alerts] = await Promise.all([
-      call<Facet[]>("/query/traces/facets", { query, signal }),
-      call<Alerts>("/query/prometheus/api/v1/alerts", { signal }),
-    ]);
-    const firing = alerts.data.alerts.filter(({ state, labels }) => state === "firing" && isAbout(service, labels));
-    return { entities: entitiesOf(facets), firing };
+    const [facets, firing] = await Promise.all([call<Facet[]>("/query/traces/facets", { query, signal }), readFiring(signal)]);
+    return { entities: entitiesOf(facets), firing: firing.filter(({ labels }) => isAbout(service, labels)) };
   });
   const { entities = [], firing = [] } = found.value.value ?? {};
   return (
     <>
-      {firing.length > 0 && (
-        <p role="status">
-          <strong class="level is-error">Firing: </strong>
-          {firing.map(({ labels }, at) => (
-            <a href={address("alerts", { view: "firing" })} key={at}>
-              <bdi>{visible(labels["alertname"] ?? "alert")}</bdi>{" "}
-            </a>
-          ))}
-        </p>
-      )}
+      <FiringLinks alerts={firing} />
       {entities.length > 0 && (
         <p class="links">
           Runs on
@@ -54,7 +39,7 @@ function isAbout(service: string, labels: Readonly<Record<string, string>>): boo
   return [labels["service"], labels["source"], labels["service_name"]].includes(service);
 }
 
-/** Of several clusters or namespaces, the values do not say which pod is in which: then the pod is searched for by its name alone. */
+/** If there are several clusters or namespaces, the facets do not show which pod is in which, so the pod is linked by its name alone. */
 function entitiesOf(facets: readonly Facet[]): Entity[] {
   const values = (name: string): string[] =>
     facets.find((facet) => facet.name === `attribute.${name}`)?.values.map(({ value }) => value) ?? [];

@@ -8,11 +8,10 @@ import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
-import { currentRange, rangeQuery, span } from "../state/time.ts";
+import { type AddressRange, currentRange, rangeQuery, span } from "../state/time.ts";
 import { written } from "../logs/query-line.ts";
 import { type Operation, type Point, rateText, servicesBetween, shareText, worstFirst } from "./service.ts";
 import { ServiceTable } from "./table.tsx";
-import type { MapRange } from "./map.tsx";
 import { RunsOn } from "./runs-on.tsx";
 
 const Chart = lazy(async () => (await import("../metrics/chart.tsx")).Chart);
@@ -56,7 +55,7 @@ function Views({ isMap }: { isMap: boolean }) {
   );
 }
 
-function AllServices({ asked, range }: { asked: string; range: MapRange }) {
+function AllServices({ asked, range }: { asked: string; range: AddressRange }) {
   const found = useLoaded(asked, async (signal) => {
     const { fromMs, toMs } = currentRange();
     const [now, before] = await Promise.all([servicesBetween(fromMs, toMs, signal), servicesBetween(2 * fromMs - toMs, fromMs, signal)]);
@@ -80,7 +79,7 @@ function AllServices({ asked, range }: { asked: string; range: MapRange }) {
   );
 }
 
-function ServiceLinks({ service, range }: { service: string; range: MapRange }) {
+function ServiceLinks({ service, range }: { service: string; range: AddressRange }) {
   return (
     <>
       <a href={address("traces", { service, ...range })}>traces</a>
@@ -91,7 +90,7 @@ function ServiceLinks({ service, range }: { service: string; range: MapRange }) 
   );
 }
 
-function OneService({ service, asked, range }: { service: string; asked: string; range: MapRange }) {
+function OneService({ service, asked, range }: { service: string; asked: string; range: AddressRange }) {
   const path = `/query/services/${encodeURIComponent(service)}`;
   const found = useLoaded(`${service} ${asked}`, async (signal) => {
     const { fromMs, toMs } = currentRange();
@@ -150,7 +149,7 @@ function Figure({ title, shown: { points, fromS, toS }, lines }: FigureProps) {
   );
 }
 
-function Operations({ service, operations, range }: { service: string; operations: readonly Operation[]; range: MapRange }) {
+function Operations({ service, operations, range }: { service: string; operations: readonly Operation[]; range: AddressRange }) {
   return (
     <Table title="Operations" heads={["operation", "kind", "rate", "errors", "p50", "p95", "p99"]}>
       {operations.map(({ operation, kind, rate, error_ratio: errors, p50_ms: p50, p95_ms: p95, p99_ms: p99 }) => (

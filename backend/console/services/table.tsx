@@ -3,13 +3,13 @@ import { Sparkline } from "../parts/sparkline.tsx";
 import { Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { address } from "../state/route.ts";
-import { span } from "../state/time.ts";
+import { type AddressRange, span } from "../state/time.ts";
 import { rateText, type Service, shareText } from "./service.ts";
 
 export interface ServiceTableProps {
   readonly services: readonly (Service & { readonly worse: number })[];
   /** `from` and `to` of what the figures lead to. */
-  readonly range: { readonly from: string | undefined; readonly to: string | undefined };
+  readonly range: AddressRange;
 }
 
 const over = (what: string) => <span class="unseen">{what} over time</span>;

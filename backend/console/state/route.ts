@@ -5,7 +5,7 @@ import { computed, signal } from "@preact/signals";
 export interface Route {
   /** `logs`, `traces`, …; the first part of the path. */
   readonly screen: string;
-  /** The second part: of which thing. */
+  /** The second part: the id or name of the resource. */
   readonly id: string | undefined;
   readonly query: URLSearchParams;
 }

@@ -42,6 +42,12 @@ export function around(startMs: number, tookMs: number, marginMs = 60_000): { fr
   return { from: new Date(startMs - marginMs).toISOString(), to: new Date(startMs + tookMs + marginMs).toISOString() };
 }
 
+/** The parameters `from` and `to` of an address. */
+export type AddressRange = {
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+};
+
 /** Makes the middle half as long, or twice as long. */
 export function zoom({ fromMs, toMs }: Range, factor: number): void {
   const [middle, half] = [(fromMs + toMs) / 2, ((toMs - fromMs) / 2) * factor];

@@ -1,5 +1,5 @@
-// What the spans that match have in common: how long they took over time (a heatmap), their most frequent values (facets), and how the slow or
-// failed ones differ from the others. A click on a value searches for it.
+// Analysis of the spans that match: their durations over time (a heatmap), their most frequent values (facets), and how slow or failed spans
+// differ from the others. A click on a value searches for it.
 import type { ApiResponses } from "../../client/api.ts";
 import { Status, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
@@ -23,24 +23,17 @@ const OWN_FIELDS = ["service", "operation"] as const;
 export interface AnalysisProps {
   /** Identifies a request. */
   readonly question: string;
-  /** Of GET /query/traces/facets and the others. */
+  /** Parameters of GET /query/traces/facets, heatmap and differences. */
   readonly parameters: readonly (readonly [string, string])[];
 }
 
-/** Searches for spans with this value of a field of facets and differences. False if it cannot be searched for. */
-function searchFor(name: string, value: string): boolean {
-  const own = OWN_FIELDS.find((known) => known === name);
-  if (own) return (choose({ [own]: value }), true);
-  if (name === "status" && value === "ERROR") return (choose({ error: "true" }), true);
-  if (!name.startsWith("attribute.")) return false;
+/** Parameters of the address that search for spans with this value of a facet; undefined if it cannot be searched for. */
+function searchFor(name: string, value: string): Readonly<Record<string, string>> | undefined {
+  if (OWN_FIELDS.some((known) => known === name)) return { [name]: value };
+  if (name === "status" && value === "ERROR") return { error: "true" };
+  if (!name.startsWith("attribute.")) return undefined;
   const attributes = withAttribute(route.peek().query.get("attributes") ?? "", name.slice("attribute.".length), value);
-  if (attributes === undefined) return false;
-  return (choose({ attributes }), true);
-}
-
-function canSearch(name: string, value: string): boolean {
-  const isOwn = OWN_FIELDS.some((known) => known === name) || (name === "status" && value === "ERROR");
-  return isOwn || (name.startsWith("attribute.") && withAttribute("", name.slice("attribute.".length), value) !== undefined);
+  return attributes === undefined ? undefined : { attributes };
 }
 
 const nameOf = (name: string): string => visible(name.replace(/^attribute\./, ""));
@@ -50,9 +43,9 @@ function Value({ name, value }: { name: string; value: string }) {
     <button
       type="button"
       class="plain value"
-      disabled={!canSearch(name, value)}
+      disabled={searchFor(name, value) === undefined}
       aria-label={`Only ${nameOf(name)} ${visible(value.slice(0, 60))}`}
-      onClick={() => searchFor(name, value)}
+      onClick={() => choose(searchFor(name, value) ?? {})}
     >
       <bdi>{visible(value) || "(empty)"}</bdi>
     </button>

@@ -7,6 +7,11 @@ export function readAttributes(text: string): string[] {
   return [...text.matchAll(COMPARISON)].map(([comparison]) => comparison.replace(/"([^"]*)"$/, "$1"));
 }
 
+/** The comparisons as parameters of the queries over traces. */
+export function whereParameters(text: string): [string, string][] {
+  return readAttributes(text).map((comparison) => ["where", comparison]);
+}
+
 /** One equality as it is typed; undefined if it cannot be. */
 export function writtenAttribute(key: string, value: string): string | undefined {
   if (!/^[^\s!<>="]+$/.test(key) || value.includes('"')) return undefined;
@@ -33,6 +38,6 @@ export function searchParameters(query: URLSearchParams): [string, string][] {
     ...named("min_duration_ms", "min"),
     ...named("max_duration_ms", "max"),
     ...named("error", "error"),
-    ...readAttributes(query.get("attributes") ?? "").map((comparison): [string, string] => ["where", comparison]),
+    ...whereParameters(query.get("attributes") ?? ""),
   ];
 }

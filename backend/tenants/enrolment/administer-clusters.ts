@@ -110,13 +110,13 @@ export function registerClusterAdministration(
   });
 }
 
-export interface ClusterPage {
+interface ClusterPage {
   readonly clusters: readonly { readonly row: Selectable<ClusterTable>; readonly nodes: readonly Selectable<ClusterNodeTable>[] }[];
   /** Name and id of the last cluster, and its last returned node, "" if it is complete. Undefined if there is no next page. */
   readonly next: readonly string[] | undefined;
 }
 
-export async function readClusterPage(
+async function readClusterPage(
   db: Kysely<EnrolmentTables>,
   orgId: string,
   cursor: readonly string[] | undefined,

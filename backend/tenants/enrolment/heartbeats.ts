@@ -21,7 +21,7 @@ const DEFAULT_INTERVAL_S = 30;
 const ONLINE_INTERVALS = 3;
 
 const text = { type: "string" } as const;
-export const HEARTBEAT_SCHEMA = {
+const HEARTBEAT_SCHEMA = {
   type: "object",
   properties: {
     node: text,
@@ -39,18 +39,18 @@ export const COLLECTOR_SCHEMA = {
   properties: { state: text, restarts: { type: "number" }, last_error: text },
 } as const;
 
-export function intervalOf(heartbeat: Heartbeat): number {
+function intervalOf(heartbeat: Heartbeat): number {
   return Math.round(Math.min(MAX_HEARTBEAT_INTERVAL_S, Math.max(1, heartbeat.interval_s ?? DEFAULT_INTERVAL_S)));
 }
 
-export function collectorOf({ collector }: Heartbeat): CollectorReport | null {
+function collectorOf({ collector }: Heartbeat): CollectorReport | null {
   if (!collector) return null;
   const { state, restarts, last_error } = collector;
   return { state: clipped(state, 50), restarts, last_error: clipped(last_error, MAX_HEARTBEAT_TEXT_LENGTH) };
 }
 
 /** Truncates a text and removes NUL, which the database refuses. */
-export function clipped(value: string | undefined, maxLength: number): string | undefined {
+function clipped(value: string | undefined, maxLength: number): string | undefined {
   return value?.replaceAll("\0", "").slice(0, maxLength).toWellFormed();
 }
 
@@ -62,23 +62,23 @@ export function offlineAfterMs(intervalS: number): number {
   return ONLINE_INTERVALS * intervalS * 1000;
 }
 
-const clusterSchema = {
-  summary: "Heartbeat of a cluster's agent",
+const HEARTBEAT_ROUTE = {
+  method: "POST",
   description: "The body is optional and informational.",
   bodyIsOptional: true,
   tag: "enrolment",
   body: HEARTBEAT_SCHEMA,
   response: NO_CONTENT,
+  maxBodyBytes: MAX_HEARTBEAT_BYTES,
 } as const;
 
 export function registerClusterHeartbeat(app: FastifyInstance, { db, guards, now, maxNodes = MAX_NODES }: EnrolmentDeps): void {
   const beats = new HeartbeatBatcher<ClusterBeat>({ write: (some, orgId) => writeClusterBeats(db, orgId, some, maxNodes) });
   addRoute(app, guards, {
-    method: "POST",
+    ...HEARTBEAT_ROUTE,
     path: CLUSTER_HEARTBEAT_PATH,
     access: { keys: ["cluster"] },
-    ...clusterSchema,
-    maxBodyBytes: MAX_HEARTBEAT_BYTES,
+    summary: "Heartbeat of a cluster's agent",
     handler: async (request: FastifyRequest<{ Body: Heartbeat }>, reply: FastifyReply) => {
       const { hostId: clusterId, orgId } = signerOf(request);
       const beat = toBeat(clusterId, request.body, new Date(now()));
@@ -100,15 +100,6 @@ function toBeat(clusterId: string, heartbeat: Heartbeat, at: Date): ClusterBeat 
   };
 }
 
-const hostSchema = {
-  summary: "Heartbeat of a host's agent",
-  description: "The body is optional and informational.",
-  bodyIsOptional: true,
-  tag: "enrolment",
-  body: HEARTBEAT_SCHEMA,
-  response: NO_CONTENT,
-} as const;
-
 /** Each host is a statement. */
 const HOSTS_OF_A_WRITE = 50;
 
@@ -120,11 +111,10 @@ export function registerHostHeartbeat(app: FastifyInstance, { db, guards, now }:
     write: (some, orgId) => writeHosts(tenantDatabase(db, orgId), some),
   });
   addRoute(app, guards, {
-    method: "POST",
+    ...HEARTBEAT_ROUTE,
     path: HOST_HEARTBEAT_PATH,
     access: { keys: ["host"] },
-    ...hostSchema,
-    maxBodyBytes: MAX_HEARTBEAT_BYTES,
+    summary: "Heartbeat of a host's agent",
     handler: async (request: FastifyRequest<{ Body: Heartbeat }>, reply: FastifyReply) => {
       const { hostId, orgId } = signerOf(request);
       await beats.add(orgId, hostId, rowOf(request.body, new Date(now())));

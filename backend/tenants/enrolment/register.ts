@@ -14,7 +14,7 @@ import {
 } from "../../../common/protocol/enrolment.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { ApiError } from "../../errors.ts";
-import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { nameSchema, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import { type Enrol, installTokenAccess, spendInstallToken } from "./install-token.ts";
 import { findAliveHolder } from "./key-holder.ts";
@@ -23,14 +23,49 @@ import type { EnrolmentDeps } from "./deps.ts";
 import type { ClusterTable, EnrolmentTables, HostTable } from "./table.ts";
 import { MAX_INSTALLATION_LENGTH } from "../limits.ts";
 
-const clusterSchema = {
-  summary: "Register a cluster with an install token",
-  description:
-    "Needs the header Idempotency-Key. The same token with the same Idempotency-Key returns the same key until it has signed a request.",
-  tag: "enrolment",
-  body: {
-    type: "object",
-    additionalProperties: false,
+interface Registration<Body> {
+  readonly path: string;
+  readonly noun: "cluster" | "host";
+  /** Field of the response with the id. */
+  readonly idField: "cluster_id" | "agent_id";
+  readonly required: readonly (keyof Body & string)[];
+  readonly properties: Readonly<Record<keyof Body & string, object>>;
+  /** The values of the body. Only a request with the same values gets an earlier response again. */
+  readonly values: (body: Body) => readonly string[];
+  /** The name in the audit log. */
+  readonly audited: (body: Body) => Readonly<Record<string, string>>;
+  readonly enrol: (body: Body) => Enrol;
+}
+
+function addRegistration<Body>(app: FastifyInstance, deps: EnrolmentDeps, registration: Registration<Body>): void {
+  const { path, noun, idField, required, properties, values, audited, enrol } = registration;
+  addRoute(app, deps.guards, {
+    method: "POST",
+    path,
+    access: installTokenAccess(deps.db, deps.now),
+    summary: `Register a ${noun} with an install token`,
+    description:
+      "Needs the header Idempotency-Key. The same token with the same Idempotency-Key returns the same key until it has signed a request.",
+    tag: "enrolment",
+    body: { type: "object", additionalProperties: false, required, properties },
+    response: { 201: objectSchema({ [idField]: UUID_SCHEMA, api_key: { type: "string" }, key_created_at: TIME_SCHEMA }) },
+    handler: async (request: FastifyRequest, reply: FastifyReply) => {
+      const body = request.body as Body;
+      const { row, rawKey, repeated } = await spendInstallToken(deps, request, [path, ...values(body)], enrol(body));
+      const { id, org_id, owner_id, created_at } = row;
+      audit(request, `${noun}.register`, { org_id, [idField]: owner_id, ...audited(body), key_id: id, repeated });
+      void reply.header(ORG_ID_HEADER, org_id);
+      return await reply.code(201).send({ [idField]: owner_id, api_key: rawKey, key_created_at: created_at.toISOString() });
+    },
+  });
+}
+
+export function registerRegisterCluster(app: FastifyInstance, deps: EnrolmentDeps): void {
+  const startedAt = deps.now();
+  addRegistration<RegisterClusterRequest>(app, deps, {
+    path: REGISTER_CLUSTER_PATH,
+    noun: "cluster",
+    idField: "cluster_id",
     required: ["cluster_name", "cluster_uid", "agent_version"],
     properties: {
       cluster_name: nameSchema(200),
@@ -38,32 +73,14 @@ const clusterSchema = {
       agent_version: nameSchema(100),
       installation: nameSchema(MAX_INSTALLATION_LENGTH),
     },
-  },
-  response: {
-    201: {
-      type: "object",
-      required: ["cluster_id", "api_key", "key_created_at"],
-      properties: { cluster_id: UUID_SCHEMA, api_key: { type: "string" }, key_created_at: TIME_SCHEMA },
-    },
-  },
-} as const;
-
-export function registerRegisterCluster(app: FastifyInstance, deps: EnrolmentDeps): void {
-  const startedAt = deps.now();
-  addRoute(app, deps.guards, {
-    method: "POST",
-    path: REGISTER_CLUSTER_PATH,
-    access: installTokenAccess(deps.db, deps.now),
-    ...clusterSchema,
-    handler: async (request: FastifyRequest<{ Body: RegisterClusterRequest }>, reply: FastifyReply) => {
-      const { cluster_name, cluster_uid, agent_version, installation } = request.body;
-      const body = [REGISTER_CLUSTER_PATH, cluster_name, cluster_uid, agent_version, ...(installation === undefined ? [] : [installation])];
-      const { row, rawKey, repeated } = await spendInstallToken(deps, request, body, enrolCluster(deps, request.body, startedAt));
-      const subject = { org_id: row.org_id, cluster_id: row.owner_id, cluster_name, key_id: row.id, repeated };
-      audit(request, "cluster.register", subject);
-      void reply.header(ORG_ID_HEADER, row.org_id);
-      return await reply.code(201).send({ cluster_id: row.owner_id, api_key: rawKey, key_created_at: row.created_at.toISOString() });
-    },
+    values: ({ cluster_name, cluster_uid, agent_version, installation }) => [
+      cluster_name,
+      cluster_uid,
+      agent_version,
+      ...(installation === undefined ? [] : [installation]),
+    ],
+    audited: ({ cluster_name }) => ({ cluster_name }),
+    enrol: (body) => enrolCluster(deps, body, startedAt),
   });
 }
 
@@ -111,41 +128,17 @@ async function refuseSecondInstallation(
   );
 }
 
-const hostSchema = {
-  summary: "Register a host with an install token",
-  description:
-    "Needs the header Idempotency-Key. The same token with the same Idempotency-Key returns the same key until it has signed a request.",
-  tag: "enrolment",
-  body: {
-    type: "object",
-    additionalProperties: false,
-    required: ["hostname", "machine_id", "agent_version"],
-    properties: { hostname: nameSchema(253), machine_id: nameSchema(200), agent_version: nameSchema(100) },
-  },
-  response: {
-    201: {
-      type: "object",
-      required: ["agent_id", "api_key", "key_created_at"],
-      properties: { agent_id: UUID_SCHEMA, api_key: { type: "string" }, key_created_at: TIME_SCHEMA },
-    },
-  },
-} as const;
-
 export function registerRegisterHost(app: FastifyInstance, deps: EnrolmentDeps): void {
   const startedAt = deps.now();
-  addRoute(app, deps.guards, {
-    method: "POST",
+  addRegistration<RegisterHostRequest>(app, deps, {
     path: REGISTER_HOST_PATH,
-    access: installTokenAccess(deps.db, deps.now),
-    ...hostSchema,
-    handler: async (request: FastifyRequest<{ Body: RegisterHostRequest }>, reply: FastifyReply) => {
-      const { hostname, machine_id, agent_version } = request.body;
-      const body = [REGISTER_HOST_PATH, hostname, machine_id, agent_version];
-      const { row, rawKey, repeated } = await spendInstallToken(deps, request, body, enrolHost(deps, request.body, startedAt));
-      audit(request, "host.register", { org_id: row.org_id, agent_id: row.owner_id, hostname, key_id: row.id, repeated });
-      void reply.header(ORG_ID_HEADER, row.org_id);
-      return await reply.code(201).send({ agent_id: row.owner_id, api_key: rawKey, key_created_at: row.created_at.toISOString() });
-    },
+    noun: "host",
+    idField: "agent_id",
+    required: ["hostname", "machine_id", "agent_version"],
+    properties: { hostname: nameSchema(253), machine_id: nameSchema(200), agent_version: nameSchema(100) },
+    values: ({ hostname, machine_id, agent_version }) => [hostname, machine_id, agent_version],
+    audited: ({ hostname }) => ({ hostname }),
+    enrol: (body) => enrolHost(deps, body, startedAt),
   });
 }
 

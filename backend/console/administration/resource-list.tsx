@@ -1,4 +1,4 @@
-// A list of things that can be made and removed: users, keys, tokens, organisations. Invariant: who may only read is offered neither.
+// A list of resources that users create and remove: users, keys, tokens, organisations. Invariant: a user who may only read is offered neither.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Removal } from "../parts/removal.tsx";
@@ -31,9 +31,9 @@ export interface Making {
   readonly secret?: { readonly name: string; readonly label: string; readonly more?: (secret: string) => ComponentChildren };
 }
 
-export interface ThingsProps<T> {
+export interface ResourceListProps<T> {
   readonly title: string;
-  /** Its list is read with GET; a thing is removed with DELETE of `path/id`. */
+  /** The list is read with GET; a row is removed with DELETE of `path/id`. */
   readonly path: string;
   readonly columns: readonly Column<T>[];
   readonly idOf: (row: T) => string;
@@ -42,7 +42,7 @@ export interface ThingsProps<T> {
   readonly making?: Making;
 }
 
-export function Things<T>({ title, path, columns, idOf, removal, making }: ThingsProps<T>) {
+export function ResourceList<T>({ title, path, columns, idOf, removal, making }: ResourceListProps<T>) {
   const found = useLoaded(path, async (signal) => (await wholeList<T>(path, signal)).rows);
   const secret = useSignal<string | undefined>(undefined);
   const rows = found.value.value ?? [];
@@ -76,7 +76,7 @@ export function Things<T>({ title, path, columns, idOf, removal, making }: Thing
   );
 }
 
-interface RowsProps<T> extends Omit<ThingsProps<T>, "making"> {
+interface RowsProps<T> extends Omit<ResourceListProps<T>, "making"> {
   readonly rows: readonly T[];
   readonly onRemoved: () => void;
 }
