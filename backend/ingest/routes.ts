@@ -74,6 +74,8 @@ function prepareIngestScope(scope: FastifyInstance, ownMetrics: OwnMetrics): voi
   });
 }
 
+export const CONTENT_TYPES = { json: "application/json", protobuf: "application/x-protobuf" } as const;
+
 /** From the raw list of headers, because `hideBody` hides it: the type in lower case, "" without a header, and what follows its semicolon. */
 export function contentTypeOf({ raw: { rawHeaders } }: FastifyRequest): { readonly type: string; readonly parameters: string } {
   const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === "content-type");

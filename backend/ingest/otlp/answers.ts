@@ -6,8 +6,6 @@ import type { IngestResult } from "../ingest-handler.ts";
 
 export type OtlpEncoding = "json" | "protobuf";
 
-export const CONTENT_TYPES: Readonly<Record<OtlpEncoding, string>> = { json: "application/json", protobuf: "application/x-protobuf" };
-
 const REJECTED: Readonly<Record<Signal, string>> = {
   logs: "rejectedLogRecords",
   traces: "rejectedSpans",

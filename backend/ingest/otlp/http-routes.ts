@@ -8,8 +8,8 @@ import { sendError } from "../../http/error-response.ts";
 import type { Route } from "../../http/route.ts";
 import type { OwnMetrics, Signal } from "../../operations/own-metrics.ts";
 import type { IngestHandler, IngestSignal } from "../ingest-handler.ts";
-import { contentTypeOf, registerTokenRoutes } from "../routes.ts";
-import { CONTENT_TYPES, errorBody, type OtlpEncoding, successBody } from "./answers.ts";
+import { CONTENT_TYPES, contentTypeOf, registerTokenRoutes } from "../routes.ts";
+import { errorBody, type OtlpEncoding, successBody } from "./answers.ts";
 
 export interface OtlpRoutesOptions {
   readonly handler: IngestHandler;

@@ -8,8 +8,7 @@ import { ApiError } from "../../errors.ts";
 import type { Route } from "../../http/route.ts";
 import type { OwnMetrics } from "../../operations/own-metrics.ts";
 import type { IngestHandler, IngestResult, IngestSignal } from "../ingest-handler.ts";
-import { CONTENT_TYPES } from "../otlp/answers.ts";
-import { contentTypeOf, registerTokenRoutes } from "../routes.ts";
+import { CONTENT_TYPES, contentTypeOf, registerTokenRoutes } from "../routes.ts";
 
 export interface RemoteWriteRouteOptions {
   readonly handler: IngestHandler;
