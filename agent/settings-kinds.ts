@@ -1,6 +1,6 @@
 // The kinds of settings that only the agent has: the backend's address, paths and patterns of log files, the kubelet's certificate.
 // Each reports what to write instead of a wrong value.
-import { isLoopback } from "../common/host-names.ts";
+import { isLoopback } from "../common/ip-networks.ts";
 import { checkedList, file, list, listen, type ListenAddress } from "../common/settings-kinds.ts";
 import type { Kind } from "../common/settings-table.ts";
 

@@ -1,7 +1,7 @@
 // Reads the settings of the agent by settings-table.ts and composes them. All problems are reported in one message and the process exits
 // with 2. Nothing else in agent/ reads the environment.
 import { join } from "node:path";
-import { isLoopback } from "../common/host-names.ts";
+import { isLoopback } from "../common/ip-networks.ts";
 import { cachedProgram } from "../common/settings-kinds.ts";
 import { type SecretsOf, settingsHelp, SettingsReader } from "../common/settings-table.ts";
 import { BOTH, CLUSTER, COLLECTOR_VERSION, HOST, type Identity, type Signal } from "./settings-table.ts";

@@ -2,7 +2,7 @@
 // are finished and flushed, engines close. Only this file, stores.ts and sender-protocols.ts wire modules together.
 import { once } from "node:events";
 import type { FastifyInstance } from "fastify";
-import { isLoopback } from "../common/host-names.ts";
+import { isLoopback } from "../common/ip-networks.ts";
 import { registerAccountRoutes, registerEnrolmentRoutes } from "./tenants/routes.ts";
 import { createUserGuards } from "./auth/sessions/guards.ts";
 import { BrowserSessions } from "./auth/sessions/browser-session.ts";

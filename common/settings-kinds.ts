@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { durationWanted, durationWithin } from "./duration.ts";
-import { bareHost } from "./host-names.ts";
+import { bareHost } from "./ip-networks.ts";
 import type { Kind, Report, SettingsReader } from "./settings-table.ts";
 
 export interface ListenAddress {

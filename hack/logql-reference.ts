@@ -1,7 +1,6 @@
 // The reference page of LogQL: which template functions exist and which are refused, made from the tables that the parser uses.
-import { REFUSED_ACTIONS, REFUSED_FUNCTIONS, INSTEAD_OF_ACTIONS } from "../backend/query/loki/refused.ts";
+import { REFUSED_ACTIONS, REFUSED_FUNCTIONS, INSTEAD_OF_ACTIONS, LANGUAGE_FUNCTIONS } from "../backend/query/loki/template.ts";
 import { FUNCTIONS } from "../backend/query/loki/template-functions.ts";
-import { LANGUAGE_FUNCTIONS } from "../backend/query/loki/template.ts";
 
 const code = (text: string): string => `\`${text}\``;
 
@@ -10,7 +9,7 @@ export function logqlPage(): string {
   const functions = Object.entries(REFUSED_FUNCTIONS).map(([name, instead]) => `| ${code(name)} | ${instead} |`);
   const actions = REFUSED_ACTIONS.map((word) => `| ${code(`{{${word}}}`)} | ${INSTEAD_OF_ACTIONS} |`);
   return `# LogQL
-<!-- Generated from backend/query/loki/{refused,template-functions,template}.ts and hack/logql-reference.ts by \`npm run reference\`; change it there. -->
+<!-- Generated from backend/query/loki/{template-functions,template}.ts and hack/logql-reference.ts by \`npm run reference\`; change it there. -->
 
 Try it: \`curl -G -H "Authorization: Bearer $TOKEN" --data-urlencode 'query=sum by (level) (count_over_time({service_name="shop"} | json [5m]))' $URL/query/loki/loki/api/v1/query\`. Routes, labels and bounds: [the contract](../contract.md#query).
 

@@ -6,7 +6,8 @@ import { BOTH, CLUSTER, HOST } from "../agent/settings-table.ts";
 import { SETTINGS_TABLE } from "../backend/settings-table.ts";
 import { formatDuration } from "../common/duration.ts";
 import type { Kind, Setting, Table } from "../common/settings-table.ts";
-import { type AgentStatus, ownMetrics as agentRows } from "../agent/status/metrics.ts";
+import { type AgentStatus } from "../agent/status/agent-status.ts";
+import { ownMetrics as agentRows } from "../agent/status/metrics.ts";
 import { createOwnMetrics, READ_AT_SCRAPE } from "../backend/operations/own-metrics.ts";
 
 export const AGENT_TABLE: Table = { ...BOTH, ...HOST, ...CLUSTER };

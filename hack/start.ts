@@ -14,8 +14,9 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { makeFolder } from "../common/files.ts";
 import { findTool, toolPath } from "./fetch-tools.ts";
-import { checkPorts, listenOf, Program, StartError } from "./start/program.ts";
-import { adminEmail, apiUrl, nextSteps, isPrivate, type StartInfo, meanwhile } from "./start/words.ts";
+import { checkPorts, listenAddress } from "./start/listeners.ts";
+import { Program, StartError } from "./start/program.ts";
+import { adminEmail, apiUrl, nextSteps, isPrivate, type StartInfo, meanwhile } from "./start/messages.ts";
 import { type Progress, progressOn } from "./tools/progress.ts";
 
 const COLLECTOR = "otelcol-contrib";
@@ -30,11 +31,11 @@ async function main(): Promise<void> {
   const engines = { VICTORIA_METRICS_PATH: await toolPath("victoria-metrics"), VMALERT_PATH: await toolPath("vmalert") };
   await using running = new AsyncDisposableStack();
   const backend = running.use(startBackend(place, engines));
-  await backend.ready(`http://${listenOf("HEALTH_LISTEN")}/readyz`);
+  await backend.ready(`http://${listenAddress("HEALTH_LISTEN")}/readyz`);
   const collector = await collectorPath(backend, place);
   if (collector !== undefined) {
     const agent = running.use(startAgent(place, collector, await installToken(place)));
-    await agent.ready(`http://${listenOf("AGENT_HEALTH_LISTEN")}/readyz`);
+    await agent.ready(`http://${listenAddress("AGENT_HEALTH_LISTEN")}/readyz`);
     backend.send({ waitsFor: null });
     if (!existsSync(place.tryLog)) appendFileSync(place.tryLog, "");
     console.log(nextSteps(await startInfo(backend, place)));
@@ -110,9 +111,9 @@ function startAgent(place: Places, collector: string, token: string | undefined)
     BACKEND_URL: apiUrl(),
     CREDENTIALS_FILE: place.credentialsFile,
     STATE_DIR: join(place.data, "agent"),
-    HEALTH_LISTEN: listenOf("AGENT_HEALTH_LISTEN"),
-    OTLP_GRPC_LISTEN: listenOf("OTLP_GRPC_LISTEN"),
-    OTLP_HTTP_LISTEN: listenOf("OTLP_HTTP_LISTEN"),
+    HEALTH_LISTEN: listenAddress("AGENT_HEALTH_LISTEN"),
+    OTLP_GRPC_LISTEN: listenAddress("OTLP_GRPC_LISTEN"),
+    OTLP_HTTP_LISTEN: listenAddress("OTLP_HTTP_LISTEN"),
     LOG_PATHS: process.env["LOG_PATHS"] ?? `/var/log/**/*.log,${logs}/*.log`,
     LOG_PATHS_ALLOWED: process.env["LOG_PATHS_ALLOWED"] ?? `/var/log/**,${logs}/**`,
     ...(token && { INSTALL_TOKEN: token }),

@@ -11,7 +11,7 @@ import { checkBackend, checkName } from "./diagnose/backend.ts";
 import { type Check, type Finding, messageOf } from "./diagnose/check.ts";
 import { checkAgent, checkCollector, checkDisk, checkLogs, healthUrl } from "./diagnose/node.ts";
 import { createLog } from "../log.ts";
-import type { Program } from "./parts.ts";
+import type { Program } from "./running-parts.ts";
 import { inValueNames, readSettings, type Secrets, type Settings, SettingsError } from "../settings.ts";
 import { createUpstream } from "../upstream/pool.ts";
 

@@ -27,7 +27,8 @@ import { type BackendApi, createBackendApi } from "../upstream/backend-api.ts";
 import { BackendClock } from "../upstream/clock.ts";
 import { createUpstream, type Upstream } from "../upstream/pool.ts";
 import { RefusedKey } from "../upstream/refused-key.ts";
-import { healthSource, type Parts, type Program, startClusterCollector, startHeartbeat, startIdentity, startPods } from "./parts.ts";
+import { healthSource, type Parts, type Program, startHeartbeat } from "./running-parts.ts";
+import { startClusterCollector, startIdentity, startPods } from "./start-parts.ts";
 
 /** What all identities of one run share. */
 interface Shared {

@@ -6,7 +6,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
 import { freeBuffer, createServer } from "../../common/http.ts";
-import { bareHost, isLoopback } from "../../common/host-names.ts";
+import { bareHost, isLoopback } from "../../common/ip-networks.ts";
 import type { CredentialSource } from "../credentials/store.ts";
 import { fileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
 import type { StoredBatches } from "../collector/files/stored-batches.ts";

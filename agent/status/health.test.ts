@@ -4,7 +4,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { type HealthServer, startHealthServer } from "./health.ts";
-import type { AgentStatus, HealthSource } from "./metrics.ts";
+import type { AgentStatus, HealthSource } from "./agent-status.ts";
 
 let server: HealthServer | undefined;
 afterEach(async () => server?.[Symbol.asyncDispose]());

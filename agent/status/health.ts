@@ -6,7 +6,8 @@ import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { createServer } from "../../common/http.ts";
-import { type AgentStatus, type HealthSource, renderMetrics } from "./metrics.ts";
+import { type AgentStatus, type HealthSource } from "./agent-status.ts";
+import { renderMetrics } from "./metrics.ts";
 import { inValueNames, type ListenAddress } from "../settings.ts";
 
 export interface HealthServer extends AsyncDisposable {

@@ -1,49 +1,8 @@
-// The status of the agent in one value, the source of /status, /readyz and /metrics; and its metrics as exposition text, made from the status
-// at each scrape and followed by the collector's own metrics (queue, refused data, memory). Invariant: the status holds no secret.
+// The agent's own metrics as exposition text, made from the status at each scrape and followed by the collector's own metrics (queue, refused
+// data, memory).
 import { Counter, Gauge, Registry } from "prom-client";
 import { ask } from "../../common/http.ts";
-import type { ClusterCollectorStatus } from "../collector/cluster-collector.ts";
-import type { CollectorStatus } from "../collector/supervision/supervisor.ts";
-import type { AgentIdentityStatus } from "../identity/identity.ts";
-import type { LogFilesStatus } from "../collector/files/log-files.ts";
-import type { FailingSignal } from "../collector/files/watchdog.ts";
-import type { ProxyStatus } from "../proxy/server.ts";
-import type { StateStatus } from "../state/state-dir.ts";
-import type { HeartbeatStatus } from "./heartbeat.ts";
-import type { Signal } from "../settings.ts";
-
-/** Parts that are not there yet are undefined. */
-export interface AgentStatus {
-  readonly program: string;
-  readonly version: string;
-  readonly startedAt: string;
-  readonly signals: readonly Signal[];
-  readonly clockSkewS: number;
-  readonly identity: AgentIdentityStatus | undefined;
-  /** Whose the state on this node is, and why there may be none yet. */
-  readonly state?: StateStatus | undefined;
-  readonly heartbeat: HeartbeatStatus | undefined;
-  readonly collector: CollectorStatus | undefined;
-  /** Of what one agent collects for the whole cluster; undefined where nothing is. */
-  readonly clusterCollector?: ClusterCollectorStatus | undefined;
-  /** What the collector does without for now, and why. */
-  readonly waitsFor?: string | undefined;
-  readonly telemetry: ProxyStatus | undefined;
-  /** Host agent. */
-  readonly logFiles?: LogFilesStatus | undefined;
-  /** Host agent: signals that fail before they reach the proxy, and why. */
-  readonly failing?: readonly FailingSignal[] | undefined;
-  /** Host agent: the remote configuration in force, and why a newer one is not. */
-  readonly remoteConfig?: { readonly version: string | undefined; readonly error: string | undefined } | undefined;
-}
-
-export interface HealthSource {
-  status(): AgentStatus;
-  /** Asks the collector itself. */
-  collectorHealthy(): Promise<boolean>;
-  /** Of the collector's own metrics; undefined while it does not run. */
-  collectorMetricsUrl(): string | undefined;
-}
+import type { AgentStatus, HealthSource } from "./agent-status.ts";
 
 const COLLECTOR_SCRAPE_MS = 2000;
 
@@ -52,7 +11,7 @@ export async function renderMetrics(source: HealthSource): Promise<string> {
   return `${own}\n${await collectorMetrics(source.collectorMetricsUrl())}`;
 }
 
-/** Without a value it is left out of the scrape. */
+/** A row without a value is left out of the scrape. */
 type Row = [name: string, help: string, value: number | undefined, labels?: Record<string, string>];
 
 function registryOf(status: AgentStatus): Registry {
@@ -61,7 +20,7 @@ function registryOf(status: AgentStatus): Registry {
     if (value === undefined || Number.isNaN(value)) continue;
     const options = { name, help, labelNames: Object.keys(labels), registers: [registry] };
     const known = registry.getSingleMetric(name) as Counter | Gauge | undefined;
-    // Whether it may fall, apart from a restart, is in its name, as Prometheus has it.
+    // As in Prometheus, the name shows the type: a counter ends in _total.
     (known ?? (name.endsWith("_total") ? new Counter(options) : new Gauge(options))).inc(labels, value);
   }
   return registry;

@@ -5,7 +5,8 @@ import { readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
-import { bareHost, isExempt, isLoopback } from "../../common/host-names.ts";
+import { bareHost, isLoopback } from "../../common/ip-networks.ts";
+import { isExempt } from "../../common/no-proxy.ts";
 import { Agent, type Dispatcher, Pool, ProxyAgent } from "../http-pool.ts";
 
 export interface UpstreamOptions {
@@ -15,7 +16,7 @@ export interface UpstreamOptions {
   readonly caFile?: string | undefined;
   readonly httpsProxy?: string | undefined;
   readonly httpProxy?: string | undefined;
-  /** As common/host-names.ts reads it. Loopback is never reached through a proxy. */
+  /** As common/no-proxy.ts reads it. Loopback is never reached through a proxy. */
   readonly noProxy?: string | undefined;
   readonly connectTimeoutMs?: number;
   /** From the last byte sent to the answer's first, and between any two bytes of the answer. */

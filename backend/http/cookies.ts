@@ -1,7 +1,7 @@
 // Cookies of browsers that log in. Invariant: each cookie is HttpOnly and restricted to this host and to TLS. Only on loopback, where there
 // is no TLS, cookies are set over plain http, under another name.
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { isLoopback } from "../../common/host-names.ts";
+import { isLoopback } from "../../common/ip-networks.ts";
 
 /** Browsers send a `Lax` cookie when a user follows a link from another site, and a `Strict` cookie never from another site. */
 export interface Cookie {

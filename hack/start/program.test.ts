@@ -4,7 +4,8 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { afterEach, expect, test, vi } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
-import { checkPorts, Program } from "./program.ts";
+import { checkPorts } from "./listeners.ts";
+import { Program } from "./program.ts";
 
 test("a program that ends at its start is reported with its own last lines, and none of the run before", async () => {
   using folder = temporaryFolder();

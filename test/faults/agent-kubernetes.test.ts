@@ -6,7 +6,7 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { startPods } from "../../agent/commands/parts.ts";
+import { startPods } from "../../agent/commands/start-parts.ts";
 import { EffectiveConfig } from "../../agent/collector/effective-config.ts";
 import { knownPods } from "../../agent/collector/known-pods.ts";
 import { canMount } from "../../agent/collector/supervision/small-disk.fixture.ts";

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { keptOfPods } from "../../agent/commands/parts.ts";
+import { keptPodFields } from "../../agent/commands/start-parts.ts";
 import { KubernetesApi } from "../../agent/kubernetes/api.ts";
 import { NodePods } from "../../agent/pods/node-pods.ts";
 import { PodRelay } from "../../agent/pods/relay.ts";
@@ -46,7 +46,7 @@ beforeAll(async () => {
   for (const each of PODS) await make(each);
   const access = await kube.agentAccess(NAMESPACE);
   const api = stack.use(new KubernetesApi(access));
-  const kept = keptOfPods({ podLabels: ["team"], podAnnotations: ["example.com/owner"] });
+  const kept = keptPodFields({ podLabels: ["team"], podAnnotations: ["example.com/owner"] });
   const pods = stack.use(new NodePods({ api, nodeName: "node-1", kept, log: pino({ level: "silent" }) }));
   relay = stack.use(await PodRelay.start({ pods, nodeName: "node-1" }));
   watchesAtFirst = await podWatches(kube.admin);

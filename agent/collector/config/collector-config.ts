@@ -5,15 +5,8 @@
 import { FILES_HEADER } from "../files/file-batch.ts";
 import type { Compression, ListenAddress, LogLevel, Signal } from "../../settings.ts";
 import { MAX_BATCH_BYTES } from "../../limits.ts";
-import {
-  CHECKPOINT_STORAGE,
-  type Component,
-  edits,
-  type EditsInput,
-  editsOf,
-  type Fragment,
-  type FragmentPipeline,
-} from "./fragments/fragment.ts";
+import { CHECKPOINT_STORAGE, type Component, type Fragment, type FragmentPipeline } from "./fragments/fragment.ts";
+import { editProcessors, type EditsInput, editProcessorIds } from "./fragments/operator-edits.ts";
 import { cadvisor, type CadvisorInput, kubelet, type KubeletInput } from "./fragments/kubelet.ts";
 import { clusterState, kubernetesEvents } from "./fragments/cluster-objects.ts";
 import { files, type FilesInput, journal, type JournalInput } from "./fragments/host-logs.ts";
@@ -138,7 +131,7 @@ function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]):
       memory_limiter: { check_interval: "1s", limit_mib: input.memoryMib, spike_limit_mib: Math.floor(input.memoryMib / 5) },
       "resource/node": { attributes: Object.entries(input.resource).map(([key, value]) => ({ key, value, action: "insert" })) },
       ...(Object.assign({}, ...fragments.map((fragment) => fragment.processors)) as Record<string, Component>),
-      ...edits(input.edits, input.signals),
+      ...editProcessors(input.edits, input.signals),
     },
     exporters: {
       [EXPORTER]: exporter(input, compressed(input.compression), false),
@@ -156,7 +149,12 @@ function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]):
             {
               receivers,
               // A file is read no faster than it is queued; a refusal would only make its reader hold lines that a stop then drops.
-              processors: [...(waits ? [] : ["memory_limiter"]), ...processors, "resource/node", ...editsOf(signalOf(id), input.edits)],
+              processors: [
+                ...(waits ? [] : ["memory_limiter"]),
+                ...processors,
+                "resource/node",
+                ...editProcessorIds(signalOf(id), input.edits),
+              ],
               exporters: [exporterOf(pipeline)],
             },
           ];
@@ -177,7 +175,7 @@ function signalOf(pipeline: string): Signal {
 }
 
 function extensions({ stateDir }: CommonInput): Record<string, Component> {
-  // Without `recreate`: it knows only some damages, says nothing of what is lost and keeps every old file. supervision/stores.ts does it.
+  // Without `recreate`: it knows only some damages, says nothing of what is lost and keeps every old file. supervision/damaged-stores.ts does it.
   const store = (name: string): Component => ({ directory: `${stateDir}/${name}`, create_directory: true });
   return {
     health_check: { endpoint: `127.0.0.1:\${env:${HEALTH_PORT_VARIABLE}}` },

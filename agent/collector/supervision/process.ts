@@ -11,9 +11,9 @@ import type { Log } from "../../log.ts";
 import { FILES_TOKEN_VARIABLE, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "../config/collector-config.ts";
 import { eachLine, endsEvents, LastLines, Outages, reemit } from "./child-log.ts";
 import { filesWait, Rejections } from "./queue-state.ts";
-import { blamesStore } from "./stores.ts";
+import { blamesStore } from "./damaged-stores.ts";
 import { isExecutable } from "../../../common/files.ts";
-import { bareHost } from "../../../common/host-names.ts";
+import { bareHost } from "../../../common/ip-networks.ts";
 import { COLLECTOR_VERSION, type Settings, SettingsError } from "../../settings.ts";
 import { spawn } from "node:child_process";
 

@@ -9,7 +9,7 @@ import type { Log } from "../../log.ts";
 import { EXPORTERS, QUEUE_SIZE, QUEUE_STORAGE } from "../config/collector-config.ts";
 import { MIN_QUEUE_BYTES, QUEUE_DISK_SHARE } from "../../limits.ts";
 import { type QueueFile, readQueueFile, rewind } from "./queue-file.ts";
-import { isStoreFile } from "./stores.ts";
+import { isStoreFile } from "./damaged-stores.ts";
 
 interface Config {
   readonly extensions?: Record<string, { directory?: string } | null>;

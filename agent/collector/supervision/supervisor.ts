@@ -3,7 +3,7 @@
 // runs; restarts after crashes back off exponentially with jitter and start over after a healthy minute; one that says nothing any more
 // is ended; a disk that is full or read-only keeps nothing that runs from running, and a damaged file of a store not the rest from starting.
 import { backoffOf, Loop, pause } from "../../../common/loop.ts";
-import { reportEmptied, quarantineDamaged } from "./stores.ts";
+import { reportEmptied, quarantineDamaged } from "./damaged-stores.ts";
 import { ConfigFiles, validateCollectorConfig, ValidationUnavailableError } from "./config-files.ts";
 import { endOrphan, forgetChild, noteChild } from "./orphan.ts";
 import { CollectorProcess, type CollectorProcessOptions } from "./process.ts";

@@ -1,6 +1,7 @@
 // Is the backend there: its name, the way to it, its certificate, its clock, and does it take our key.
 import { lookup } from "node:dns/promises";
-import { bareHost, isExempt } from "../../../common/host-names.ts";
+import { bareHost } from "../../../common/ip-networks.ts";
+import { isExempt } from "../../../common/no-proxy.ts";
 import type { Clock } from "../../upstream/clock.ts";
 import type { Credential } from "../../credentials/store.ts";
 import { BackendError, type BackendApi } from "../../upstream/backend-api.ts";

@@ -10,7 +10,7 @@
 // 3. Outside of HTTP routes (gRPC): `await ingestTokens.authenticate({ headers, address, isEncrypted }, signal)` returns the sender.
 import type { BlockList } from "node:net";
 import type { onRequestAsyncHookHandler } from "fastify";
-import { isLoopback, networkList, networksContain, plainAddress } from "../../../common/host-names.ts";
+import { isLoopback, networkList, networksContain, plainAddress } from "../../../common/ip-networks.ts";
 import { Batcher } from "../../engines/batcher.ts";
 import { ApiError } from "../../errors.ts";
 import type { RouteGuard } from "../../http/route.ts";

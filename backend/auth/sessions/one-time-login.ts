@@ -6,7 +6,7 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute } from "../../http/route.ts";
-import { isLoopback } from "../../../common/host-names.ts";
+import { isLoopback } from "../../../common/ip-networks.ts";
 import { audit } from "../audit-log.ts";
 import { ApiError } from "../../errors.ts";
 import type { AccountDeps } from "./login.ts";

@@ -17,7 +17,8 @@ import {
   None,
 } from "openid-client";
 import { Agent, type Dispatcher, fetch, ProxyAgent, type RequestInit } from "undici";
-import { isLoopback, isExempt } from "../../../common/host-names.ts";
+import { isLoopback } from "../../../common/ip-networks.ts";
+import { isExempt } from "../../../common/no-proxy.ts";
 import { MAX_PROVIDER_RESPONSE_BYTES } from "../limits.ts";
 import { type Attempt, challengeOf } from "./attempt.ts";
 

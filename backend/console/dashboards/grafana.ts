@@ -1,5 +1,6 @@
-// Reads a dashboard of Grafana (https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/). Invariant:
-// whatever the JSON contains, the answer is a valid dashboard, and every part that cannot be shown here is named.
+// Reads a dashboard file: an exported one of this product, or Grafana's
+// (https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/). Invariant: whatever the JSON contains, the
+// result has only the fields of a dashboard, and every part that cannot be shown here is named.
 import type { Dashboard, Panel, PanelKind, PanelQuery, Source, Variable } from "./dashboard.ts";
 import type { Unit } from "../metrics/unit.ts";
 
@@ -173,4 +174,25 @@ function listOf(value: unknown): readonly unknown[] {
 
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
+}
+
+/** Large, because most of Grafana's JSON is ignored. */
+const MAX_FILE_BYTES = 4 * 1024 * 1024;
+
+export async function readDashboard(file: Blob): Promise<Imported> {
+  if (file.size > MAX_FILE_BYTES) throw new Error(`The file is larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB.`);
+  return dashboardOf(await file.text());
+}
+
+export function dashboardOf(text: string): Imported {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (error) {
+    throw new Error("The file is not valid JSON.", { cause: error });
+  }
+  if (isGrafana(json)) return readGrafana(json);
+  const { name, description = "", variables = [], panels } = json as Partial<Dashboard>;
+  if (typeof name !== "string" || !Array.isArray(panels)) throw new Error("The file has no dashboard: it needs a name and panels.");
+  return { dashboard: { name, description, variables, panels }, omitted: [] };
 }

@@ -15,7 +15,7 @@ import { moment } from "../state/time.ts";
 import { Removal } from "../parts/removal.tsx";
 import { Board } from "./board.tsx";
 import type { Dashboard } from "./dashboard.ts";
-import { readDashboard } from "./import.ts";
+import { readDashboard } from "./grafana.ts";
 import { readShipped, SHIPPED, SHIPPED_PREFIX } from "./shipped.ts";
 
 const Editor = lazy(async () => (await import("./editor.tsx")).Editor);

@@ -5,7 +5,7 @@ import type { ComponentChildren } from "preact";
 import { Panels } from "../dashboards/board.tsx";
 import { LogList, TraceList } from "../dashboards/panel.tsx";
 import { readShipped } from "../dashboards/shipped.ts";
-import { FiringLinks, readFiring } from "../notification/firing-links.tsx";
+import { FiringLinks, readFiring } from "./links.tsx";
 import { Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";

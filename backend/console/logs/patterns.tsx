@@ -5,7 +5,7 @@ import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { currentRange, rangeQuery } from "../state/time.ts";
-import { patternCondition } from "./pattern-condition.ts";
+import { patternCondition } from "./query-line.ts";
 import { type Question, queryProblem } from "./rows.ts";
 
 type Patterns = ApiResponses["GET /query/logs/patterns"];

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { hasTerm, piecesOf, type Term, withoutTerm, withTerm, written } from "./query-line.ts";
+import { hasTerm, patternCondition, piecesOf, type Term, withCondition, withoutTerm, withTerm, written } from "./query-line.ts";
 
 const term = (name: string, value: string, not = false): Term => ({ not, name, value });
 
@@ -46,4 +46,25 @@ test("a condition is found and taken away again", () => {
   expect(hasTerm(line, term("label.a b", "c", true))).toBe(true);
   expect(withoutTerm(line, term("label.a b", "c", true))).toBe("timeout");
   expect(withoutTerm("timeout AND level:error", term("level", "error"))).toBe("timeout");
+});
+
+test.each([
+  ["GET /cart <_> in <_> ms", "/^GET \\/cart .* in .* ms/"],
+  ["a.b*c (1) [x] {y} $ ^ | \\", "/^a\\.b\\*c \\(1\\) \\[x\\] \\{y\\} \\$ \\^ \\| \\\\/"],
+  ["tab\there", "/^tab\\shere/"],
+  ["<_> started", "/^.* started/"],
+])("%s is matched as text by %s", (pattern, condition) => {
+  expect(patternCondition(pattern)).toBe(condition);
+  // It stays one condition in the line, excluded or not.
+  expect(piecesOf(`level:error -${condition}`)).toEqual(["level:error", `-${condition}`]);
+});
+
+test.each(["<_>", "<_> <_>", ""])("%j has no text to search for", (pattern) => {
+  expect(patternCondition(pattern)).toBeUndefined();
+});
+
+test("a condition is added once, and binds to all alternatives", () => {
+  expect(withCondition("level:error", "/^a/")).toBe("level:error /^a/");
+  expect(withCondition("level:error /^a/", "/^a/")).toBe("level:error /^a/");
+  expect(withCondition("a OR b", "-/^a/")).toBe("(a OR b) -/^a/");
 });

@@ -117,3 +117,30 @@ function quoted(value: string): string {
 function inQuotes(value: string): string {
   return `"${value.replace(/["\\]/g, "\\$&")}"`;
 }
+
+/** The variable part of a pattern of log messages. */
+const GAP = "<_>";
+/** The backend allows 50 parts of variable length in the regular expressions of a query. */
+const MOST_GAPS = 20;
+const MOST_CHARACTERS = 500;
+
+/**
+ * The condition for the records of a pattern: a regular expression that is anchored at the start of the message and matches the text of the
+ * pattern literally. Undefined if the pattern has no text of its own.
+ */
+export function patternCondition(pattern: string): string | undefined {
+  const parts = pattern
+    .slice(0, MOST_CHARACTERS)
+    .split(GAP)
+    .slice(0, MOST_GAPS + 1);
+  if (parts.every((part) => part.trim() === "")) return undefined;
+  // The last part may be cut inside of `<_>`.
+  const last = parts.at(-1)?.replace(/<_?$/, "") ?? "";
+  const expression = [...parts.slice(0, -1), last].map(escaped).join(".*");
+  return `/^${expression}/`;
+}
+
+/** Escaped for RE2 and for the slashes of the query language. */
+function escaped(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, "\\$&").replaceAll(/\s/g, (space) => (space === " " ? " " : "\\s"));
+}

@@ -10,7 +10,7 @@ import { written, type Term } from "./query-line.ts";
 import { recordAddress } from "./record-address.ts";
 import type { LogRow } from "./rows.ts";
 import { entitiesNamed } from "../entities/entity.ts";
-import { EntityLink, ServiceLink } from "../entities/link.tsx";
+import { EntityLink, ServiceLink } from "../entities/links.tsx";
 import { Copy, Foreign } from "../parts/common.tsx";
 
 const AROUND_MS = 5 * 60_000;

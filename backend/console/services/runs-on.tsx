@@ -1,7 +1,7 @@
 // Where a service runs, as the attributes of its newest spans name it, and which alerts about it fire.
 import type { ApiResponses } from "../../client/api.ts";
 import { type Entity, entityAddress } from "../entities/entity.ts";
-import { FiringLinks, readFiring } from "../notification/firing-links.tsx";
+import { FiringLinks, readFiring } from "../entities/links.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";

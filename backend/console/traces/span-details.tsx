@@ -5,7 +5,7 @@ import { writtenAttribute } from "./search.ts";
 import { address, route } from "../state/route.ts";
 import { around, moment, span as duration } from "../state/time.ts";
 import { entitiesNamed } from "../entities/entity.ts";
-import { EntityLink, ServiceLink } from "../entities/link.tsx";
+import { EntityLink, ServiceLink } from "../entities/links.tsx";
 import { type Node, selfMs, type Tree } from "../../client/trace-tree.ts";
 import { Foreign } from "../parts/common.tsx";
 

@@ -8,7 +8,6 @@ import type { IngestSignal } from "../ingest-handler.ts";
 import { type ExpositionCounts, ExpositionError, type ExpositionLimits, validateExposition } from "./exposition.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";
-import { storeLimits } from "./store-limits.ts";
 
 export interface MetricsIngestOptions {
   /** The engine drops older samples, which are counted here. */
@@ -63,4 +62,14 @@ async function validate(body: Buffer, limits: ExpositionLimits): Promise<Exposit
     if (!(error instanceof ExpositionError)) throw error;
     throw new ApiError("invalid_payload", `not Prometheus exposition text, nothing was stored: ${error.message}`, { cause: error });
   }
+}
+
+/** Defaults of VictoriaMetrics, which drops samples beyond them silently: 40 labels, minus the three that this server adds. */
+const LABEL_LIMITS = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096 };
+/** The engine's default and least `-futureRetention`. */
+const FUTURE_MS = 2 * 86_400_000;
+
+/** The limits of a body that arrived at `receivedAtMs`. */
+export function storeLimits(receivedAtMs: number, retentionMs: number) {
+  return { ...LABEL_LIMITS, oldestMs: receivedAtMs - retentionMs, newestMs: receivedAtMs + FUTURE_MS };
 }

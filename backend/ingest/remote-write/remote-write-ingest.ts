@@ -4,7 +4,7 @@ import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
 import { ApiError } from "../../errors.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";
-import { storeLimits } from "../exposition/store-limits.ts";
+import { storeLimits } from "../exposition/exposition-ingest.ts";
 import type { IngestSignal } from "../ingest-handler.ts";
 import { snappyLength } from "../snappy.ts";
 import type { CheckedWrite, WriteTask } from "./check-write.ts";

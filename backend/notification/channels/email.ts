@@ -4,7 +4,7 @@
 // message.
 import { readFileSync } from "node:fs";
 import { getCACertificates } from "node:tls";
-import { bareHost, isLoopback } from "../../../common/host-names.ts";
+import { bareHost, isLoopback } from "../../../common/ip-networks.ts";
 import type { Log } from "../../operations/log.ts";
 import { MAX_EMAIL_SUBJECT_LENGTH, MAX_SMTP_RESPONSE_BYTES } from "../limits.ts";
 import { leftOut, linesOf, linkTo, oneLine, type OwnWords, ruleOf, SHOWN_ALERTS, SHOWN_LABELS, titleOf } from "./message-template.ts";

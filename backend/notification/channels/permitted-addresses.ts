@@ -5,7 +5,7 @@
 import { type BlockList, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 import { Resolver } from "node:dns/promises";
-import { bareHost, networkList, networksContain } from "../../../common/host-names.ts";
+import { bareHost, networkList, networksContain } from "../../../common/ip-networks.ts";
 import { MAX_CHECKED_ADDRESSES, MAX_TRIED_ADDRESSES } from "../limits.ts";
 
 /** Of IANA's special-purpose registries what is not global, and multicast. */

@@ -2,10 +2,9 @@
 import { describe, expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
 import { readQuery } from "./read-query.ts";
-import { REFUSED_ACTIONS, REFUSED_FUNCTIONS } from "./refused.ts";
+import { REFUSED_ACTIONS, REFUSED_FUNCTIONS, LANGUAGE_FUNCTIONS } from "./template.ts";
 import type { LogQuery } from "./syntax.ts";
 import { FUNCTIONS } from "./template-functions.ts";
-import { LANGUAGE_FUNCTIONS } from "./template.ts";
 
 function refusal(query: string): string {
   try {

@@ -2,10 +2,32 @@
 // or function that is not supported is refused by its name when the query is read; a template that fails leaves the line and sets its error.
 import { MAX_TEMPLATE_CHARACTERS, MAX_TEMPLATE_DEPTH } from "../limits.ts";
 import { unquote, wrongQuery } from "./grammar.ts";
-import { INSTEAD_OF_ACTIONS, isRefusedAction, REFUSED_FUNCTIONS } from "./refused.ts";
 import { charge, type Patterns } from "./regex.ts";
 import { FUNCTIONS } from "./template-functions.ts";
 import { GoTime, isTrue, printed, TemplateError, type Value } from "./template-values.ts";
+
+// The reference page docs/reference/logql.md is generated from these tables, and read-query.test.ts compares them with Loki 3.7.
+/** Functions that read a clock or a time zone database, make structures, or write for a browser → what to write instead. */
+export const REFUSED_FUNCTIONS: Readonly<Record<string, string>> = {
+  now: "a query over stored records gives the same answer at any time; use __timestamp__",
+  toDate: "use __timestamp__ or unixToTime",
+  toDateInZone: "use __timestamp__ or unixToTime; times are in UTC",
+  fromJson: "use the stage json",
+  call: "use the functions of this page",
+  html: "line_format answers text; escape it where it is shown",
+  js: "line_format answers text; escape it where it is shown",
+  index: "name the label, such as {{.user}}",
+  slice: "use substr or trunc",
+  urlquery: "use urlencode",
+};
+
+/** Actions of Go's templates. A loop or a template that calls itself has no bound in the length of the query. */
+export const REFUSED_ACTIONS = ["range", "with", "define", "template", "block", "break", "continue"] as const;
+export const INSTEAD_OF_ACTIONS = "write {{if}}, or one field after the other";
+
+function isRefusedAction(word: string): boolean {
+  return (REFUSED_ACTIONS as readonly string[]).includes(word);
+}
 
 export type Operand =
   | { readonly kind: "text"; readonly value: string }

@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { durationWanted, durationWithin } from "../../../common/duration.ts";
-import { isNetwork } from "../../../common/host-names.ts";
+import { isNetwork } from "../../../common/ip-networks.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { type IngestTokenRow, newIngestToken } from "../../auth/ingest-tokens/table.ts";
 import { callerOf } from "../../auth/request-identity.ts";

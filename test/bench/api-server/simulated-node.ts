@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { ClusterCollector, COLLECTION_LEASE } from "../../../agent/collector/cluster-collector.ts";
 import type { Supervisor } from "../../../agent/collector/supervision/supervisor.ts";
-import { keptOfPods } from "../../../agent/commands/parts.ts";
+import { keptPodFields } from "../../../agent/commands/start-parts.ts";
 import { startClusterIdentity } from "../../../agent/identity/cluster-identity.ts";
 import { collectionLease, Lease } from "../../../agent/identity/lease.ts";
 import { KubernetesApi } from "../../../agent/kubernetes/api.ts";
@@ -34,7 +34,7 @@ export async function startNode(access: KubernetesAccess, namespace: string, nod
   const settings = { clusterName: "bench", podNamespace: namespace, podUid, secretName: SECRET, leaseName: LEASE, keyRotationDays: 0 };
   const parts = { settings, kubernetes: api(), backend: BACKEND, agentVersion: "0.0.0", installToken: () => "it_bench", log };
   const identity = stack.use(await startClusterIdentity(parts));
-  const kept = keptOfPods({ podLabels: [], podAnnotations: [] });
+  const kept = keptPodFields({ podLabels: [], podAnnotations: [] });
   const watches = Array.from({ length: direct ? COMPONENTS : 1 }, () => stack.use(new NodePods({ api: api(), nodeName, kept, log })));
   for (const watch of watches) watch.start();
   const timing = COLLECTION_LEASE;

@@ -1,6 +1,7 @@
 // NO_PROXY, entry by entry.
 import { expect, it } from "vitest";
-import { isExempt, bareHost, isLoopback } from "./host-names.ts";
+import { isExempt } from "./no-proxy.ts";
+import { bareHost, isLoopback } from "./ip-networks.ts";
 
 it.each([
   ["https://backend.test", "backend.test", true],

@@ -1,7 +1,7 @@
 // What `npm start` says in the end, and meanwhile where that end is minutes away. Invariant: no password and no token is in it; the link
 // that logs in is printed only where no other user reads the output.
 import { fstatSync } from "node:fs";
-import { listenOf } from "./program.ts";
+import { listenAddress } from "./listeners.ts";
 
 export interface StartInfo {
   /** The folder of everything. */
@@ -13,7 +13,7 @@ export interface StartInfo {
 }
 
 export function apiUrl(): string {
-  return `http://${listenOf("API_LISTEN")}`;
+  return `http://${listenAddress("API_LISTEN")}`;
 }
 
 export function adminEmail(): string {
@@ -52,7 +52,7 @@ export function nextSteps({ data, passwordFile, tryLog, loginCode }: StartInfo):
   const get = "curl -sG -w '\\n' -H \"Authorization: Bearer $TOKEN\"";
   return `
 Running. This machine's metrics, logs and spans are on their way into ${data}.
-OTLP is taken at ${listenOf("OTLP_GRPC_LISTEN")} (gRPC) and http://${listenOf("OTLP_HTTP_LISTEN")}.
+OTLP is taken at ${listenAddress("OTLP_GRPC_LISTEN")} (gRPC) and http://${listenAddress("OTLP_HTTP_LISTEN")}.
 
 Copy and paste, in another terminal. An answer that is empty in the first half minute is on its way; ask once more:
 
@@ -67,7 +67,7 @@ Copy and paste, in another terminal. An answer that is empty in the first half m
   ${get} ${url}/query/logs --data-urlencode 'q=hello from' -d limit=5
 
   # a span, and back after a moment
-  curl -s http://${listenOf("OTLP_HTTP_LISTEN")}/v1/traces -H 'Content-Type: application/json' -d '{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"try-me"}}]},"scopeSpans":[{"spans":[{"traceId":"'$(openssl rand -hex 16)'","spanId":"'$(openssl rand -hex 8)'","name":"first light","kind":1,"startTimeUnixNano":"'$(date +%s)000000000'","endTimeUnixNano":"'$(date +%s)500000000'"}]}]}]}'; sleep 2
+  curl -s http://${listenAddress("OTLP_HTTP_LISTEN")}/v1/traces -H 'Content-Type: application/json' -d '{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"try-me"}}]},"scopeSpans":[{"spans":[{"traceId":"'$(openssl rand -hex 16)'","spanId":"'$(openssl rand -hex 8)'","name":"first light","kind":1,"startTimeUnixNano":"'$(date +%s)000000000'","endTimeUnixNano":"'$(date +%s)500000000'"}]}]}]}'; sleep 2
   ${get} ${url}/query/traces -d service=try-me
 ${theConsole(passwordFile, loginCode)}
 Ctrl-C stops everything; \`npm start\` continues with the same data and key.`;

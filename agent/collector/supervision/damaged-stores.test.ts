@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readSettings } from "../../settings.ts";
-import { blamesStore, reportEmptied, quarantineDamaged } from "./stores.ts";
+import { blamesStore, reportEmptied, quarantineDamaged } from "./damaged-stores.ts";
 import { configFromSettings } from "../config/config-from-settings.ts";
 import { canMount, SmallDisk } from "./small-disk.fixture.ts";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";

@@ -2,7 +2,7 @@ import { closeSync, openSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
-import { nextSteps, isPrivate } from "./words.ts";
+import { nextSteps, isPrivate } from "./messages.ts";
 
 test.each([
   [0o600, true],

@@ -1,0 +1,89 @@
+// The parts of the agent that run now, and what /status and heartbeats report about them. Invariant: a part that does not run is undefined and
+// is not reported.
+import { hostname } from "node:os";
+import { ClusterCollector } from "../collector/cluster-collector.ts";
+import type { EffectiveConfig } from "../collector/effective-config.ts";
+import type { Adjustment, RemoteConfigLoop } from "../collector/config/remote-config.ts";
+import { Supervisor } from "../collector/supervision/supervisor.ts";
+import { type AgentIdentity, installationOf } from "../identity/identity.ts";
+import type { LogFiles } from "../collector/files/log-files.ts";
+import type { LogFilesWatchdog } from "../collector/files/watchdog.ts";
+import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "../../common/protocol/enrolment.ts";
+import type { Proxy } from "../proxy/server.ts";
+import type { Identity, Settings } from "../settings.ts";
+import type { ClaimedState, StateStatus } from "../state/state-dir.ts";
+import { HeartbeatLoop, type HeartbeatOptions } from "../status/heartbeat.ts";
+import type { HealthSource } from "../status/agent-status.ts";
+import type { BackendClock } from "../upstream/clock.ts";
+
+export interface Parts {
+  identity?: AgentIdentity;
+  heartbeat?: HeartbeatLoop;
+  /** The following parts belong to one identity. They are undefined until the agent knows which identity owns the state on this node. */
+  state?: ClaimedState | undefined;
+  proxy?: Proxy | undefined;
+  supervisor?: Supervisor | undefined;
+  logFiles?: LogFiles | undefined;
+  logFilesWatchdog?: LogFilesWatchdog | undefined;
+  effectiveConfig?: EffectiveConfig | undefined;
+  clusterCollector?: ClusterCollector | undefined;
+  remote?: RemoteConfigLoop | undefined;
+  stateStatus?: StateStatus;
+  /** Settings that remote configuration changed. */
+  adjustment: Adjustment;
+}
+
+export function healthSource({ program, version }: Program, settings: Settings, clock: BackendClock, parts: Parts): HealthSource {
+  const startedAt = new Date().toISOString();
+  return {
+    status: () => ({
+      program,
+      version,
+      startedAt,
+      signals: parts.adjustment.signals ?? settings.signals,
+      clockSkewS: clock.skewS(),
+      identity: parts.identity?.status(),
+      state: parts.stateStatus && { ...parts.stateStatus, owner: parts.state?.owner },
+      heartbeat: parts.heartbeat?.status(),
+      collector: parts.supervisor?.status(),
+      clusterCollector: parts.clusterCollector?.status(),
+      waitsFor: parts.effectiveConfig?.waitsFor,
+      telemetry: parts.proxy?.status(),
+      logFiles: parts.logFiles?.status(),
+      failing: parts.logFilesWatchdog?.failing(),
+      remoteConfig: parts.remote?.status(),
+    }),
+    collectorHealthy: async () => (await parts.supervisor?.healthy()) ?? false,
+    collectorMetricsUrl: () => parts.supervisor?.metricsUrl,
+  };
+}
+
+export function startHeartbeat(
+  settings: Settings,
+  version: string,
+  { identity, backend, refusedKey, log }: Pick<HeartbeatOptions, "identity" | "backend" | "refusedKey" | "log">,
+  parts: Parts,
+): HeartbeatLoop {
+  const intervalMs = (): number => parts.adjustment.heartbeatIntervalMs ?? settings.heartbeatIntervalMs;
+  const body = (): Heartbeat => {
+    const collector = parts.supervisor?.status();
+    const last_error = (collector?.configError ?? parts.effectiveConfig?.waitsFor ?? collector?.lastError)?.slice(0, 1000);
+    return {
+      node: settings.cluster?.nodeName ?? hostname(),
+      agent_version: version,
+      interval_s: Math.ceil(intervalMs() / 1000),
+      ...(settings.cluster && { installation: installationOf(settings.cluster) }),
+      ...(collector && { collector: { state: collector.state, restarts: collector.restarts, last_error } }),
+      ...(parts.remote && { config: parts.remote.status() }),
+    };
+  };
+  const path = settings.cluster ? CLUSTER_HEARTBEAT_PATH : HOST_HEARTBEAT_PATH;
+  const onOrg = (id: string, org: string): void => parts.state?.noteOrg(id, org);
+  return new HeartbeatLoop({ path, identity, backend, intervalMs, body, onOrg, refusedKey, log });
+}
+
+export interface Program {
+  readonly identity: Identity;
+  readonly program: string;
+  readonly version: string;
+}

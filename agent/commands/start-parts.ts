@@ -1,0 +1,138 @@
+// Starts the parts that only some agents have: the identity of a host or a cluster, the pods of the node, the collector for the whole cluster.
+// Invariants: a host agent never loads the Kubernetes API; the cluster collector keeps its state in the folder of the same identity, so it
+// sends the rest when this agent leads again.
+import { hostname } from "node:os";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { ClusterCollector, COLLECTION_LEASE, LEASE_REQUEST_MS, STOP_GRACE_MS } from "../collector/cluster-collector.ts";
+import { Supervisor } from "../collector/supervision/supervisor.ts";
+import { type AgentIdentity, readMachineId } from "../identity/identity.ts";
+import { type ClusterSettings, readInstallToken, type Secrets, type Settings } from "../settings.ts";
+import { asksAgentForPods, clusterConfigFromSettings } from "../collector/config/config-from-settings.ts";
+import { EVENTS_FROM_VARIABLE, KUBECONFIG_VARIABLE } from "../collector/config/collector-config.ts";
+import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-attributes.ts";
+import { SCRAPE_ANNOTATIONS } from "../collector/config/fragments/scraped-pods.ts";
+import { type KnownPods, knownPods, relayedPods } from "../collector/known-pods.ts";
+import type { Log } from "../log.ts";
+import type { SlimOptions } from "../pods/node-pods.ts";
+import type { KubernetesApi } from "../kubernetes/api.ts";
+import type { TransportOptions } from "../kubernetes/transport.ts";
+import type { BackendApi } from "../upstream/backend-api.ts";
+import { EventsCheckpoint } from "../collector/events-checkpoint.ts";
+import { collectorVariables } from "../collector/supervision/process.ts";
+
+export interface StartedPods {
+  readonly known: KnownPods;
+  readonly asksAgent: boolean;
+  /** Environment variables of the node's collector. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** Undefined outside of a cluster. Disposed with `started`. */
+export async function startPods(settings: Settings, log: Log, started: AsyncDisposableStack): Promise<StartedPods | undefined> {
+  const { cluster } = settings;
+  if (!cluster) return undefined;
+  const api = started.use(await kubernetesOf(cluster));
+  const asked = knownPods(api, cluster.nodeName);
+  const direct = { known: asked, asksAgent: false, env: {} };
+  if (!cluster.podRelay) return direct;
+  const [{ NodePods }, { PodRelay }] = await Promise.all([import("../pods/node-pods.ts"), import("../pods/relay.ts")]);
+  const pods = started.use(new NodePods({ api, nodeName: cluster.nodeName, kept: keptPodFields(cluster), log }));
+  const relay = started.use(await PodRelay.start({ pods, nodeName: cluster.nodeName }));
+  const file = join(settings.stateFolder ?? settings.stateDir, "pods.kubeconfig");
+  try {
+    writeFileSync(file, relay.kubeconfig, { mode: 0o600 });
+  } catch (error) {
+    // Safe: the collector gets the same pods from the API server, with more watches.
+    log.warn(
+      { event: "pods.kubeconfig_failed", err: (error as Error).message },
+      "cannot write the kubeconfig; the collector queries the API server directly",
+    );
+    return direct;
+  }
+  const relayed = relayedPods(pods);
+  // Evaluated at each check, because COLLECTOR_CONFIG_FILE can change while the agent runs.
+  const known: KnownPods = { whyUnknown: (signal) => (asksAgentForPods(settings) ? relayed : asked).whyUnknown(signal) };
+  return { known, asksAgent: true, env: { [KUBECONFIG_VARIABLE]: file } };
+}
+
+/** The labels and annotations of a pod that the rendered configuration uses. */
+export function keptPodFields({ podLabels, podAnnotations }: Pick<ClusterSettings, "podLabels" | "podAnnotations">): SlimOptions {
+  return { labels: podLabels, annotations: [OPT_OUT_ANNOTATION, ...SCRAPE_ANNOTATIONS, ...podAnnotations] };
+}
+
+/** Disposed with `started`, after the collector's last flush, which still needs the identity. */
+export async function startIdentity(
+  settings: Settings,
+  secrets: Secrets,
+  agentVersion: string,
+  backend: BackendApi,
+  log: Log,
+  started: AsyncDisposableStack,
+): Promise<AgentIdentity> {
+  if (settings.cluster) {
+    const { startClusterIdentity } = await import("../identity/cluster-identity.ts");
+    const kubernetes = started.use(await kubernetesOf(settings.cluster));
+    const parts = { settings: settings.cluster, kubernetes, agentVersion, backend, log };
+    return started.use(await startClusterIdentity({ ...parts, installToken: () => readInstallToken() }));
+  }
+  const [{ CredentialsFile }, { startHostIdentity }] = await Promise.all([
+    import("../credentials/file.ts"),
+    import("../identity/host-identity.ts"),
+  ]);
+  const file = new CredentialsFile(settings.host?.credentialsFile ?? "");
+  const systemId = readMachineId();
+  // The name identifies the host if the system has no id.
+  const host = { hostname: hostname(), machine_id: systemId ?? hostname(), agent_version: agentVersion };
+  return started.use(startHostIdentity({ file, installToken: secrets.installToken, host, systemId, backend, log }));
+}
+
+/** Loaded by the cluster agent only. */
+export async function kubernetesOf(cluster: ClusterSettings, options: TransportOptions = {}): Promise<KubernetesApi> {
+  const { kubernetesInPod } = await import("../kubernetes/api.ts");
+  return kubernetesInPod(cluster, options);
+}
+
+/** Undefined if the settings collect nothing for the whole cluster. Disposed with `started`. */
+export async function startClusterCollector(
+  settings: Settings,
+  program: string,
+  stateFolder: string,
+  log: Log,
+  started: AsyncDisposableStack,
+): Promise<ClusterCollector | undefined> {
+  const { cluster } = settings;
+  const stateDir = join(stateFolder, "cluster");
+  const config = clusterConfigFromSettings(settings, stateDir);
+  if (!cluster || config === undefined) return undefined;
+  const { collectionLease, Lease } = await import("../identity/lease.ts");
+  const api = started.use(await kubernetesOf(cluster, { timeoutMs: LEASE_REQUEST_MS }));
+  const lease = new Lease(api, {
+    namespace: cluster.podNamespace,
+    name: collectionLease(cluster.leaseName),
+    identity: cluster.podUid,
+    timing: COLLECTION_LEASE,
+    log,
+  });
+  const clusterLog = log.child({ collects: "cluster" });
+  // Own connections: a slow list of events must not block the requests for the Lease.
+  const hasEvents = cluster.kubernetesEvents && settings.signals.includes("logs");
+  const events = hasEvents ? new EventsCheckpoint(started.use(await kubernetesOf(cluster))) : undefined;
+  const env = {
+    ...collectorVariables(settings),
+    // Read at each start of the collector, also after a crash.
+    get [EVENTS_FROM_VARIABLE]() {
+      return events?.version ?? "";
+    },
+  };
+  const supervisor = (): Supervisor =>
+    new Supervisor({
+      program,
+      stateDir,
+      memoryMib: cluster.clusterCollectorMemoryMib,
+      stopGraceMs: STOP_GRACE_MS,
+      env,
+      log: clusterLog,
+    });
+  return started.use(new ClusterCollector({ lease, name: cluster.podUid, supervisor, config, events, log: clusterLog }));
+}

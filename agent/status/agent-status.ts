@@ -1,0 +1,43 @@
+// The status of the agent as one value, from which /status, /readyz and /metrics are built. Invariant: it holds no secret.
+import type { ClusterCollectorStatus } from "../collector/cluster-collector.ts";
+import type { CollectorStatus } from "../collector/supervision/supervisor.ts";
+import type { AgentIdentityStatus } from "../identity/identity.ts";
+import type { LogFilesStatus } from "../collector/files/log-files.ts";
+import type { FailingSignal } from "../collector/files/watchdog.ts";
+import type { ProxyStatus } from "../proxy/server.ts";
+import type { StateStatus } from "../state/state-dir.ts";
+import type { HeartbeatStatus } from "./heartbeat.ts";
+import type { Signal } from "../settings.ts";
+
+/** A part that has not started yet is undefined. */
+export interface AgentStatus {
+  readonly program: string;
+  readonly version: string;
+  readonly startedAt: string;
+  readonly signals: readonly Signal[];
+  readonly clockSkewS: number;
+  readonly identity: AgentIdentityStatus | undefined;
+  /** Which identity owns the state on this node, or why none does yet. */
+  readonly state?: StateStatus | undefined;
+  readonly heartbeat: HeartbeatStatus | undefined;
+  readonly collector: CollectorStatus | undefined;
+  /** The collector for the whole cluster; undefined if nothing is collected for it. */
+  readonly clusterCollector?: ClusterCollectorStatus | undefined;
+  /** What the collector runs without for now, and why. */
+  readonly waitsFor?: string | undefined;
+  readonly telemetry: ProxyStatus | undefined;
+  /** Host agent. */
+  readonly logFiles?: LogFilesStatus | undefined;
+  /** Host agent: signals that fail before they reach the proxy, and why. */
+  readonly failing?: readonly FailingSignal[] | undefined;
+  /** Host agent: the remote configuration in force, and why a newer one is not. */
+  readonly remoteConfig?: { readonly version: string | undefined; readonly error: string | undefined } | undefined;
+}
+
+export interface HealthSource {
+  status(): AgentStatus;
+  /** Sends a health check to the collector. */
+  collectorHealthy(): Promise<boolean>;
+  /** URL of the collector's own metrics; undefined while it does not run. */
+  collectorMetricsUrl(): string | undefined;
+}

@@ -1,0 +1,48 @@
+// IP networks as addresses or CIDRs, such as 10.0.0.0/8 or 2001:db8::/32, and which host names are loopback. Invariant: an address that
+// cannot be parsed is in no network.
+import { BlockList, isIP } from "node:net";
+
+/** True for `localhost`, 127.0.0.0/8 and ::1, with or without brackets. */
+export function isLoopback(hostname: string): boolean {
+  const host = bareHost(hostname).toLowerCase();
+  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
+}
+
+/** Without the brackets of IPv6. */
+export function bareHost(hostname: string): string {
+  return hostname.replace(/^\[(.*)\]$/, "$1");
+}
+
+/** True for an IP address, with or without a prefix length. */
+export function isNetwork(text: string): boolean {
+  const [address = "", bits, ...rest] = text.split("/");
+  const maxBits = isIP(address) === 6 ? 128 : 32;
+  return isIP(address) !== 0 && rest.length === 0 && (bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= maxBits));
+}
+
+/** Ignores texts that are not networks. */
+export function networkList(networks: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const network of networks) {
+    if (!isNetwork(network)) continue;
+    const [address = "", bits] = network.split("/");
+    const family = isIP(address);
+    list.addSubnet(address, bits === undefined ? (family === 4 ? 32 : 128) : Number(bits), familyName(family));
+  }
+  return list;
+}
+
+/** IPv4 networks also contain the addresses that IPv6 sockets report for them (`::ffff:10.0.0.1`). */
+export function networksContain(list: BlockList, address: string): boolean {
+  const family = isIP(address);
+  return family !== 0 && list.check(address, familyName(family));
+}
+
+/** `::ffff:127.0.0.1`, as a socket of both families reports it, as `127.0.0.1`. */
+export function plainAddress(address: string): string {
+  return address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, "");
+}
+
+function familyName(family: number): "ipv4" | "ipv6" {
+  return family === 6 ? "ipv6" : "ipv4";
+}
