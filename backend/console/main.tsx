@@ -2,7 +2,11 @@
 // never markup, and the address contains everything that is shown.
 import "./state/locale.ts";
 import "uplot/dist/uPlot.min.css";
-import "./style.css";
+import "./style/base.css";
+import "./style/page.css";
+import "./style/telemetry.css";
+import "./style/explorer.css";
+import "./style/dashboards.css";
 import { effect } from "@preact/signals";
 import { render } from "preact";
 import { LoginDialog, LoginPage } from "./login.tsx";

@@ -93,7 +93,7 @@ function options(element: HTMLElement, { series, fromS, toS, threshold, unit }: 
   };
 }
 
-/** The class of style.css with the colour of a series. */
+/** The class of style/telemetry.css with the colour of a series. */
 export function colourClass(at: number): string {
   return `colour-${at % COLOURS}`;
 }
