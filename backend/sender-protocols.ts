@@ -3,6 +3,7 @@
 import type { FastifyInstance } from "fastify";
 import type { IngestTokens } from "./auth/ingest-tokens/ingest-tokens.ts";
 import { cannotListen } from "./errors.ts";
+import type { Connections } from "./http/connections.ts";
 import { GrpcServer, type GrpcServerOptions } from "./ingest/grpc/grpc-server.ts";
 import { otlpMethods } from "./ingest/grpc/otlp-service.ts";
 import type { IngestHandler, IngestSignal } from "./ingest/ingest-handler.ts";
@@ -24,11 +25,13 @@ interface IngestParts {
   readonly logs: IngestSignal;
   readonly traces: IngestSignal;
   readonly activeSeries: ActiveSeries;
+  /** Of the API. */
+  readonly connections: Connections;
 }
 
 export async function openSenderProtocols(wiring: Wiring, app: FastifyInstance, parts: IngestParts): Promise<void> {
   const { settings, stack, ownMetrics, metrics: store, ingestTokens } = wiring;
-  const { handler, exposition, logs, traces, activeSeries } = parts;
+  const { handler, exposition, logs, traces, activeSeries, connections } = parts;
   const threads = stack.use(new MetricsThreads());
   const signals = { logs, traces, metrics: createOtlpMetricsIngest(threads, exposition) };
   const remoteWrite = createRemoteWriteIngest({ threads, store, activeSeries, retentionMs: settings.metricsRetention.ms });
@@ -36,17 +39,19 @@ export async function openSenderProtocols(wiring: Wiring, app: FastifyInstance, 
   registerOtlpRoutes(app, { ...shared, signals });
   registerLokiPush(app, { ...shared, logs });
   registerRemoteWrite(app, { ...shared, remoteWrite });
-  await openGrpc(wiring, otlpMethods({ ...shared, signals }));
+  await openGrpc(wiring, connections, otlpMethods({ ...shared, signals }));
 }
 
-async function openGrpc({ settings, log, stack, ownMetrics }: Wiring, methods: GrpcServerOptions["methods"]): Promise<void> {
-  const { otlpGrpc: listenAt, tls, maxConnections, trustedProxies, hasIngestTokens } = settings;
+async function openGrpc(
+  { settings, log, stack, ownMetrics }: Wiring,
+  connections: Connections,
+  methods: GrpcServerOptions["methods"],
+): Promise<void> {
+  const { otlpGrpc: listenAt, tls, trustedProxies, hasIngestTokens } = settings;
   if (!listenAt || !hasIngestTokens) return;
   const onFinished = (...seen: Parameters<OwnMetrics["finished"]>) => ownMetrics.finished(...seen);
-  const server = await GrpcServer.start({ listen: listenAt, tls, maxConnections, trustedProxies, methods, log, onFinished }).catch(
-    (cause) => {
-      throw cannotListen("OTLP_GRPC_LISTEN", listenAt, cause);
-    },
-  );
+  const server = await GrpcServer.start({ listen: listenAt, tls, connections, trustedProxies, methods, log, onFinished }).catch((cause) => {
+    throw cannotListen("OTLP_GRPC_LISTEN", listenAt, cause);
+  });
   stack.use(server);
 }

@@ -44,6 +44,7 @@ import { createOwnMetrics, type OwnMetrics } from "./operations/own-metrics.ts";
 import { ResponseBudget } from "./http/response-budget.ts";
 import type { Guards } from "./auth/request-identity.ts";
 import { closeRoutes, createApp } from "./http/app.ts";
+import { Connections } from "./http/connections.ts";
 import { createEvaluator } from "./notification/intake/evaluations.ts";
 import { type Notification, startNotification } from "./notification/start.ts";
 import { createNotificationRoutes, NOTIFICATION_DECLARATIONS } from "./notification/api/routes.ts";
@@ -174,7 +175,8 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   const limits = new OrgLimits({ db: running.database.tables(), defaults });
   await limits.refresh();
   const activeSeries = new ActiveSeries({ limitOf: (orgId) => limits.of(orgId).activeSeries });
-  const app = await createApp({ ...appOptions(running), openApiTitle: "AtherOps telemetry API" });
+  const options = appOptions(running);
+  const app = await createApp({ ...options, openApiTitle: "AtherOps telemetry API" });
   app.decorate("auditTrail", running.trail);
   const exposition = createExpositionIngest(metrics, { retentionMs: settings.metricsRetention.ms, activeSeries });
   const logs = createOtlpIngest({ signal: "logs", store: logStore, decoder, retentionDays: settings.logsRetentionDays });
@@ -190,7 +192,7 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
     usage,
     draining: () => stopping.aborted,
   });
-  await openSenderProtocols(running, app, { handler, exposition, logs, traces, activeSeries });
+  await openSenderProtocols(running, app, { handler, exposition, logs, traces, activeSeries, connections: options.connections });
   registerAccounts(app, running);
   registerUsageRoutes(app, { db: running.database.tables(), limits, guards });
   registerAuditRoutes(app, { db: running.database.tables(), guards });
@@ -355,7 +357,7 @@ function appOptions({ settings, log, ownMetrics }: Running) {
     log,
     tls: settings.tls,
     trustedProxies: settings.trustedProxies,
-    maxConnections: settings.maxConnections,
+    connections: new Connections(settings.maxConnections, log),
     onFinished: (...seen: Parameters<OwnMetrics["finished"]>) => ownMetrics.finished(...seen),
   };
 }

@@ -41,7 +41,7 @@ export const SETTINGS_TABLE = {
     maxConnections: setting("MAX_CONNECTIONS", integer({ min: 64 }), {
       default: "8192",
       description:
-        "Connections of each of the API and alerting listeners. Above it, idle connections and those without a credential are closed first.",
+        "Connections of the API and OTLP over gRPC together, and of alerting. Above it, idle connections and those without a credential are closed first.",
     }),
     isConsoleServed: setting("CONSOLE", flag, { default: "true", description: "Serves the console at `/` of the API listener." }),
   }),

@@ -43,8 +43,8 @@ export interface AppOptions {
   openApiTitle?: string;
   tls?: { certFile: string; keyFile: string };
   trustedProxies?: readonly string[];
-  /** `settings.maxConnections`. */
-  maxConnections?: number;
+  /** Shared by listeners that count their connections together. */
+  connections?: Connections;
   smallBodies?: SmallBodies;
   /** Memory limits for large responses that are not query results, such as lists. */
   responses?: ResponseBudgetOptions;
@@ -138,7 +138,7 @@ export function listRoutes(app: FastifyInstance): ReadonlyMap<string, ReadonlySe
  */
 function limitRequests(app: FastifyInstance, options: AppOptions): void {
   const server = app.server;
-  const connections = new Connections(options.maxConnections ?? DEFAULT_MAX_CONNECTIONS, options.log);
+  const connections = options.connections ?? new Connections(DEFAULT_MAX_CONNECTIONS, options.log);
   const bodies = options.smallBodies ?? new SmallBodies();
   const responses = new ResponseBudget(options.responses);
   connections.watch(server);

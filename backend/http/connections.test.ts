@@ -6,6 +6,7 @@ import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { RawConnection } from "../../test/fixtures/raw-http.ts";
 import { createLog } from "../operations/log.ts";
 import { closeRoutes, createApp } from "./app.ts";
+import { Connections } from "./connections.ts";
 
 const LIMIT = 8;
 const opened: RawConnection[] = [];
@@ -29,11 +30,8 @@ afterEach(async () => {
 async function listening(overTls = false): Promise<void> {
   tls = overTls ? certificate : undefined;
   held = Promise.withResolvers();
-  app = await createApp({
-    log: createLog("warn", "test", { write: (line) => void logged.push(line) }),
-    maxConnections: LIMIT,
-    ...(tls && { tls }),
-  });
+  const log = createLog("warn", "test", { write: (line) => void logged.push(line) });
+  app = await createApp({ log, connections: new Connections(LIMIT, log), ...(tls && { tls }) });
   begun = 0;
   logged = [];
   app.addHook("onRequest", async (request) => {

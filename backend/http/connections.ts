@@ -1,4 +1,4 @@
-// Limits the connections of one listener, and the concurrent requests of one connection. Invariant: at most `limit` connections are open.
+// Limits the connections of the listeners that it watches together, and the concurrent requests of one connection. Invariant: at most `limit` connections are open.
 // If the limit is reached, a new connection evicts another one: an unauthenticated connection (the least recently used) while these have
 // at least a quarter of all, otherwise an idle connection of the organisation that has the most. An organisation may use at most as many
 // busy connections as are currently not busy, so n organisations leave 1/(n + 1) of them. Unauthenticated clients therefore cannot evict

@@ -1,10 +1,15 @@
 // A client of the gRPC library calls OTLP services: results, statuses, retries, limits. Nothing of a call is read before its sender is known.
 import { once } from "node:events";
-import { connect, constants, type ClientHttp2Stream } from "node:http2";
+import { readFileSync } from "node:fs";
+import { type ClientHttp2Session, connect, constants, type ClientHttp2Stream } from "node:http2";
+import { join } from "node:path";
 import { Client, compressionAlgorithms, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
 import { afterAll, beforeEach, expect, test } from "vitest";
 import type { Sender } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
+import { Connections } from "../../http/connections.ts";
+import { makeCertificate } from "../../../test/fixtures/certificate.ts";
+import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { createLog } from "../../operations/log.ts";
 import { createOwnMetrics } from "../../operations/own-metrics.ts";
 import { IngestHandler, type IngestSignal } from "../ingest-handler.ts";
@@ -25,10 +30,12 @@ const handler = new IngestHandler({
 const sender: Sender = { keyId: "t", kind: "direct", orgId: "org", hostId: "t", node: "node", createdAt: new Date() };
 let received: Buffer[] = [];
 let callers: string[] = [];
+let encrypted: boolean[] = [];
 let ingest: IngestSignal;
 beforeEach(() => {
   received = [];
   callers = [];
+  encrypted = [];
   ingest = async (_, body) => {
     received.push(Buffer.from(body));
     return { accepted: 1, dropped: {} };
@@ -40,16 +47,17 @@ const methods = otlpMethods({
   ownMetrics,
   signals: { logs: signal, traces: signal, metrics: signal },
   ingestTokens: {
-    async authenticate({ headers, address: from }) {
+    async authenticate({ headers, address: from, isEncrypted }) {
       callers.push(from);
+      encrypted.push(isEncrypted);
       if (headers["x-api-key"] !== "good") throw new ApiError("invalid_token", "the ingest token is unknown");
       return sender;
     },
   },
 });
 const log = createLog("silent");
-const listening = { listen: { host: "127.0.0.1", port: 0 }, maxConnections: 64, methods, log };
-const server = await GrpcServer.start({ ...listening, trustedProxies: [] });
+const listening = { listen: { host: "127.0.0.1", port: 0 }, trustedProxies: [] as string[], methods, log };
+const server = await GrpcServer.start({ ...listening, connections: new Connections(64, log) });
 const address = `127.0.0.1:${server.port}`;
 const client = new Client(address, credentials.createInsecure());
 afterAll(async () => {
@@ -122,7 +130,7 @@ test("a call through a trusted proxy comes from the address that the proxy names
   const forwardedFor = { forwardedFor: "192.0.2.9, 198.51.100.7" };
   await call(Buffer.from("x"), forwardedFor);
   expect(callers).toEqual(["127.0.0.1"]);
-  await using behindProxy = await GrpcServer.start({ ...listening, trustedProxies: ["loopback"] });
+  await using behindProxy = await GrpcServer.start({ ...listening, connections: new Connections(64, log), trustedProxies: ["loopback"] });
   const caller = new Client(`127.0.0.1:${behindProxy.port}`, credentials.createInsecure());
   await call(Buffer.from("x"), { ...forwardedFor, caller });
   caller.close();
@@ -177,3 +185,42 @@ test("a client that sends no call is disconnected", async () => {
   await once(session, "close");
   expect(session.destroyed).toBe(true);
 }, 15_000);
+
+test("over TLS a call is answered, and counts as encrypted; a client that does not trust the certificate, and one without TLS, get nothing", async () => {
+  using folder = temporaryFolder();
+  const tls = { certFile: join(folder.path, "crt"), keyFile: join(folder.path, "key") };
+  makeCertificate(tls.certFile, tls.keyFile, "localhost");
+  await using overTls = await GrpcServer.start({ ...listening, tls, connections: new Connections(64, log) });
+  const target = `localhost:${overTls.port}`;
+  const trusting = credentials.createSsl(readFileSync(tls.certFile));
+  const outcome = async (trust: ReturnType<typeof credentials.createSsl>): Promise<unknown> => {
+    const caller = new Client(target, trust);
+    const answer = await call(Buffer.from("x"), { caller });
+    caller.close();
+    return Buffer.isBuffer(answer) ? "stored" : answer.code;
+  };
+  expect(await outcome(trusting)).toBe("stored");
+  expect(encrypted).toEqual([true]);
+  expect(await outcome(credentials.createSsl())).toBe(14);
+  expect(await outcome(credentials.createInsecure())).toBe(14);
+  expect(received).toHaveLength(1);
+});
+
+test("two listeners share one limit of connections: a connection to one of them evicts the oldest of the other", async () => {
+  const connections = new Connections(4, log);
+  await using first = await GrpcServer.start({ ...listening, connections });
+  await using second = await GrpcServer.start({ ...listening, connections });
+  const open = async (port: number): Promise<ClientHttp2Session> => {
+    const session = connect(`http://127.0.0.1:${port}`);
+    // A server that closes the connection resets it.
+    session.on("error", () => undefined);
+    await once(session, "remoteSettings");
+    return session;
+  };
+  const sessions = [await open(first.port), await open(first.port), await open(second.port), await open(second.port)];
+  expect(connections.open).toBe(4);
+  sessions.push(await open(second.port));
+  if (!sessions[0]?.destroyed) await once(sessions[0] as ClientHttp2Session, "close");
+  expect(sessions.map(({ destroyed }) => destroyed)).toEqual([true, false, false, false, false]);
+  for (const session of sessions) session.destroy();
+});

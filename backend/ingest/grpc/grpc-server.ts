@@ -16,7 +16,7 @@ import {
 import type { IncomingMessage, Server } from "node:http";
 import type { Socket } from "node:net";
 import { ApiError } from "../../errors.ts";
-import { Connections, UNAUTHENTICATED_IDLE_S } from "../../http/connections.ts";
+import { type Connections, UNAUTHENTICATED_IDLE_S } from "../../http/connections.ts";
 import { MAX_REQUESTS_PER_CONNECTION } from "../../http/limits.ts";
 import { type CertificateFiles, ServedCertificate } from "../../http/listeners.ts";
 import type { Log } from "../../operations/log.ts";
@@ -37,7 +37,8 @@ export type Method = (call: Call) => Promise<Uint8Array>;
 export interface GrpcServerOptions {
   readonly listen: { readonly host: string; readonly port: number };
   readonly tls?: CertificateFiles | undefined;
-  readonly maxConnections: number;
+  /** Of the API too: both listeners have one limit. */
+  readonly connections: Connections;
   /** As TRUSTED_PROXIES: whose x-forwarded-for says where a call comes from. */
   readonly trustedProxies: readonly string[];
   /** By path. */
@@ -92,7 +93,7 @@ export class GrpcServer implements AsyncDisposable {
   private constructor(options: GrpcServerOptions) {
     this.#options = options;
     this.#isProxy = proxyAddress.compile([...options.trustedProxies]);
-    this.#connections = new Connections(options.maxConnections, options.log);
+    this.#connections = options.connections;
     this.#certificate = options.tls && new ServedCertificate(options.tls, { log: options.log });
     this.#server = this.#certificate
       ? createSecureServer({ ...LIMITS, ...this.#certificate.pair, handshakeTimeout: HANDSHAKE_MS })
