@@ -27,8 +27,8 @@ const limits = { testTimeout: 300_000, hookTimeout: 300_000, pool: "forks" } as 
 
 export default defineConfig({
   test: {
-    // Kernels are compiled, and the console built, when they are not, or no more what their sources say.
-    globalSetup: ["hack/kernel.mjs", "hack/console.mjs"],
+    // Builds kernels, types of the API and the console if their sources have changed.
+    globalSetup: ["hack/kernel.mjs", "hack/api-types.mjs", "hack/console.mjs"],
     maxWorkers: workers,
     projects: [
       {

@@ -13,7 +13,7 @@ beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "atherops-bootstrap-"));
   mkdirSync(join(folder, "hack"));
   mkdirSync(join(folder, "part"));
-  for (const file of ["bootstrap.mjs", "console.mjs", "kernel.mjs", "lock.mjs"])
+  for (const file of ["api-types.mjs", "bootstrap.mjs", "console.mjs", "kernel.mjs", "lock.mjs"])
     copyFileSync(join(import.meta.dirname, file), join(folder, "hack", file));
   const root = { name: "root", version: "1.0.0", workspaces: ["part"] };
   const part = { name: "part", version: "1.0.0" };

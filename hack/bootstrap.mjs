@@ -29,8 +29,10 @@ async function main() {
   await install();
   // Not imported above: it needs what was installed.
   const { buildKernels } = await import("./kernel.mjs");
+  const { buildApiTypes } = await import("./api-types.mjs");
   const { buildConsole } = await import("./console.mjs");
   await buildKernels();
+  buildApiTypes();
   await buildConsole();
   runScript(await node24(), [script, ...args]);
 }

@@ -19,7 +19,8 @@ import {
   settingsSections,
 } from "./reference-pages.ts";
 import { logqlPage } from "./logql-reference.ts";
-import { type Document, openApiPages, printApiTypes } from "./openapi.ts";
+import { buildApiTypes } from "./api-types.mjs";
+import { openApiPages } from "./openapi.ts";
 import { withCalculatedTables } from "./sizing.ts";
 
 const SETTINGS_INTRO =
@@ -28,7 +29,6 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** Every page: path → text. */
 export async function pages(): Promise<Record<string, string>> {
-  const openApi = await openApiPages();
   return {
     "docs/reference/agent-settings.md": settingsPage(
       "Settings of the agent",
@@ -59,8 +59,7 @@ export async function pages(): Promise<Record<string, string>> {
       backendMetrics(),
     ),
     "docs/sizing.md": withCalculatedTables(readFileSync(join(ROOT, "docs/sizing.md"), "utf8")),
-    ...openApi,
-    "backend/client/api.ts": printApiTypes(JSON.parse(openApi["docs/openapi.json"] ?? "") as Document),
+    ...(await openApiPages()),
   };
 }
 
@@ -106,4 +105,5 @@ if (import.meta.main) {
     mkdirSync(dirname(join(ROOT, path)), { recursive: true });
     writeFileSync(join(ROOT, path), text);
   }
+  buildApiTypes();
 }

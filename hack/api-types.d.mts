@@ -1,0 +1,2 @@
+export function buildApiTypes(): void;
+export function setup(): void;
