@@ -1,6 +1,6 @@
-// Generates api.ts of backend/client, the TypeScript types of the HTTP API for CLI and console, from docs/openapi.json. openapi-typescript
-// cannot do it: it needs the compiler API of TypeScript 5. Only the keywords of JSON schema that our routes use are supported. Plain
-// JavaScript, for any Node >= 20: hack/bootstrap.mjs and vitest call it before anything runs. The result is not committed.
+// Generates the TypeScript types of the HTTP API, for the CLI and the console, from docs/openapi.json. openapi-typescript cannot do it,
+// because it needs the compiler API of TypeScript 5. Supports only the keywords of JSON schema that our routes use. Plain JavaScript, for any
+// Node >= 20: hack/bootstrap.mjs and vitest call it before anything runs. The result, `api` in backend/client, is not committed.
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
