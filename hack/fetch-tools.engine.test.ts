@@ -84,7 +84,7 @@ const everything = collectorConfig({
   ...common,
   otlp: { grpc: { host: "127.0.0.1", port: 4317 }, http: { host: "127.0.0.1", port: 4318 }, kubernetes },
   hostMetrics: { intervalMs: 30_000, root: "/host", hasHostNetwork: true, hasFileSystems: true },
-  files: { folder: "/state/log-files", maxAgeMs: 1, pollIntervalMs: 1000, readsFields: true },
+  files: { folder: "/state/log-files", maxAgeMs: 1, pollIntervalMs: 1000, hasManyFiles: true, readsFields: true },
   journal: { program: "/usr/bin/journalctl", units: [], maxAgeMs: 1, readsFields: true },
   podLogs: { kubernetes, ownPodUid: "uid", excludeNamespaces: [], maxAgeMs: 1, readsFields: true },
   kubelet: { intervalMs: 30_000, nodeIp: "10.0.0.1", tls: "verify", serviceAccountDir: "/sa" },

@@ -9,7 +9,7 @@ import type { Log } from "../log.ts";
 import type { Settings } from "../settings.ts";
 import type { KnownPods } from "./known-pods.ts";
 import { adviceForLink, linkToNowhere } from "./files/pod-log-links.ts";
-import { configFromSettings } from "./config/config-from-settings.ts";
+import { configFromSettings, MANY_LOG_FILES } from "./config/config-from-settings.ts";
 import { CollectorConfigError } from "./config/render.ts";
 import type { LogFiles } from "./files/log-files.ts";
 import { withRotated } from "./files/log-paths.ts";
@@ -19,8 +19,6 @@ import type { Supervisor } from "./supervision/supervisor.ts";
 const CHECK_EVERY_MS = 10_000;
 /** Checking takes at most this part of the time: a tree of a million files is checked less often. */
 const CHECKING_SHARE = 0.05;
-
-const MANY_LOG_FILES = 2000;
 
 export interface EffectiveConfigOptions {
   readonly settings: Settings;

@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { EXPORTER, FILES_EXPORTER, METRICS_EXPORTER } from "./collector-config.ts";
+import { readSettings } from "../../settings.ts";
+import { configFromSettings } from "./config-from-settings.ts";
 import { CASES, CLUSTER, HOST, OVERLAYS, render } from "./render.fixture.ts";
 import { CollectorConfigError } from "./render.ts";
 
@@ -32,6 +34,17 @@ describe("the rendered configuration", () => {
     const { receivers } = parse(render(folder, "cluster", { ...CLUSTER, HOST_ACCESS: "proc" }));
     expect(Object.keys(receivers["hostmetrics"].scrapers).sort()).toEqual(["cpu", "disk", "load", "memory", "paging", "processes"]);
     expect(receivers).toHaveProperty("file_log/pods");
+  });
+
+  test.each([
+    [2000, "1000ms", undefined],
+    [2500, "3000ms", 32],
+    [10_000, "12000ms", 32],
+    [60_000, "12000ms", 32],
+  ])("of a host with %i log files pauses %s between passes and reads %s at once", (openLogFiles, pause, atOnce) => {
+    const { receivers } = parse(configFromSettings(readSettings("host", HOST).settings, { openLogFiles }));
+    expect(receivers["file_log/files"]).toMatchObject({ poll_interval: pause });
+    expect(receivers["file_log/files"].max_concurrent_files).toBe(atOnce);
   });
 
   test.each([

@@ -14,6 +14,8 @@ export interface FilesInput {
   readonly folder: string;
   readonly maxAgeMs: number;
   readonly pollIntervalMs: number;
+  /** So many files are open that comparing them with each other costs more than reading them. */
+  readonly hasManyFiles: boolean;
   /** A line that matches begins a record. */
   readonly multilineStart?: string | undefined;
   /** Level, time and trace are taken out of what lines say. */
@@ -27,6 +29,7 @@ export function files(input: FilesInput): Fragment {
       [FILES_RECEIVER]: {
         include: linkPatterns(input.folder),
         ...reading(input.maxAgeMs, input.pollIntervalMs),
+        ...(input.hasManyFiles && { max_concurrent_files: FEW_AT_ONCE }),
         include_file_name: true,
         include_file_path: true,
         ...(input.multilineStart !== undefined && { multiline: { line_start_pattern: input.multilineStart } }),
@@ -36,6 +39,9 @@ export function files(input: FilesInput): Fragment {
     pipelines: [{ id: "logs/files", receivers: [FILES_RECEIVER], processors: [], waits: true }],
   };
 }
+
+/** The collector (v0.149) compares each file with all of its batch, which is half of this number, and with all of the batch before. */
+const FEW_AT_ONCE = 32;
 
 const SOURCE = { type: "add", field: 'resource["service.name"]', value: 'EXPR(attributes["log.file.name"])' };
 
