@@ -76,7 +76,7 @@ export const MAX_QUERY_POINTS = 5_000_000;
 
 // loki/range-points.ts
 /** Cells that the engine returns for one query. */
-export const MAX_CELL_BYTES = 64 * 1024 * 1024;
+export const MAX_CELL_BYTES = 32 * 1024 * 1024;
 
 // loki/regex.ts
 /** Characters that the stages of a query process per record: 0.3 s for the slowest functions. */

@@ -23,9 +23,9 @@ export const SANDBOX_LIMITS: SandboxLimits = {
   processes: 2,
   cpuMs: 8000,
   wallMs: 60_000,
-  heapMib: 224,
-  residentBytes: 300 * MIB,
-  keptBytes: 128 * MIB,
+  heapMib: 128,
+  residentBytes: 192 * MIB,
+  keptBytes: 72 * MIB,
   idleMs: 60_000,
 };
 

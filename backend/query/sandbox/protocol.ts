@@ -5,7 +5,7 @@ import type { ErrorCode } from "../../errors.ts";
 
 export type ToSandbox =
   | { readonly type: "run"; readonly job: unknown }
-  | { readonly type: "rows"; readonly rows: Uint8Array }
+  | { readonly type: "rows"; readonly piece: Uint8Array; readonly isLast: boolean }
   | { readonly type: "error"; readonly error: SentError }
   | { readonly type: "abort" };
 

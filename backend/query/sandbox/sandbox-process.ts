@@ -17,6 +17,8 @@ export interface ProcessUsage {
 
 /** Linux on all architectures that Node supports has 100 ticks a second. */
 const TICK_MS = 10;
+/** Of an answer of the engine, in one message. */
+const PIECE_BYTES = 1024 * 1024;
 
 /** CPU time and memory of a child process from /proc, because a busy process cannot be asked. Undefined if it does not exist, or without Linux. */
 export function readProcessUsage(pid: number): ProcessUsage | undefined {
@@ -69,7 +71,7 @@ export class SandboxProcess {
     // Without the environment, which may hold secrets.
     this.#child = fork(fileURLToPath(script), [], {
       execPath: "/bin/sh",
-      execArgv: ["-c", BOUNDED, process.execPath, `--max-old-space-size=${limits.heapMib}`, "--max-semi-space-size=8"],
+      execArgv: ["-c", BOUNDED, process.execPath, `--max-old-space-size=${limits.heapMib}`, "--max-semi-space-size=4"],
       env: {},
       serialization: "advanced",
       stdio: ["ignore", "ignore", "pipe", "ipc"],
@@ -181,12 +183,20 @@ export class SandboxProcess {
     if (!running) return;
     running.isWaitingForRows = true;
     try {
-      const rows = await running.ask(question);
-      this.#send({ type: "rows", rows });
+      await this.#sendRows(await running.ask(question));
     } catch (error) {
       this.#send({ type: "error", error: toSent(error, running.errors.push(error) - 1) });
     } finally {
       running.isWaitingForRows = false;
+    }
+  }
+
+  /** In pieces, one after the other: the channel holds several copies of a message. */
+  async #sendRows(rows: Buffer): Promise<void> {
+    for (let at = 0, isLast = false; !isLast && this.#child.connected; at += PIECE_BYTES) {
+      isLast = at + PIECE_BYTES >= rows.length;
+      const message: ToSandbox = { type: "rows", piece: rows.subarray(at, at + PIECE_BYTES), isLast };
+      await new Promise((resolve) => this.#child.send(message, resolve));
     }
   }
 

@@ -38,9 +38,9 @@ async function run(orgId: string, does: TestJob["does"], signal?: AbortSignal): 
 it.each([
   ["loop", "cpu_time", "takes more than 1 s of CPU time and was stopped: "],
   ["backtrack", "cpu_time", "takes more than 1 s of CPU time and was stopped: "],
-  ["grow", "memory", "takes more than 300 MiB of memory and was stopped: "],
-  ["burst", "memory", "takes more than 300 MiB of memory and was stopped: "],
-  ["buffers", "memory", "takes more than 300 MiB of memory and was stopped: "],
+  ["grow", "memory", "takes more than 192 MiB of memory and was stopped: "],
+  ["burst", "memory", "takes more than 192 MiB of memory and was stopped: "],
+  ["buffers", "memory", "takes more than 192 MiB of memory and was stopped: "],
   ["sleep", "no_progress", "makes no progress and was stopped: "],
   ["exit", "crash", "cannot be evaluated and was stopped: "],
 ] as const)("%s is stopped for %s, is logged, and costs no other query", async (does, reason, message) => {

@@ -18,9 +18,11 @@ const NICENESS = 5;
 export function serveJobs(run: (job: never, context: JobContext) => Promise<Uint8Array>): void {
   yieldToBackend();
   let rows: PromiseWithResolvers<Buffer> | undefined;
+  let pieces: Uint8Array[] = [];
   let aborting = new AbortController();
   const ask = oneAfterAnother((statement, maxResultBytes, blockRows, groupLimit) => {
     rows = Promise.withResolvers();
+    pieces = [];
     send({ type: "ask", statement: statement.text, maxResultBytes, blockRows, groupLimit });
     return rows.promise;
   });
@@ -35,8 +37,10 @@ export function serveJobs(run: (job: never, context: JobContext) => Promise<Uint
   };
   process.on("message", (message: ToSandbox) => {
     if (message.type === "run") void work(message.job as never);
-    else if (message.type === "rows") rows?.resolve(bufferOf(message.rows));
-    else if (message.type === "error") rows?.reject(fromSent(message.error));
+    else if (message.type === "rows") {
+      pieces.push(message.piece);
+      if (message.isLast) rows?.resolve(Buffer.concat(pieces.splice(0)));
+    } else if (message.type === "error") rows?.reject(fromSent(message.error));
     else aborting.abort(new Error("the client has left"));
   });
   send({ type: "ready" });
@@ -67,10 +71,6 @@ function oneAfterAnother(ask: Ask): Ask {
 
 function send(message: FromSandbox): void {
   process.send?.(message);
-}
-
-function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
-  return Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength);
 }
 
 const originals = new WeakMap<object, number>();
