@@ -208,7 +208,7 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   registerLogRoutes(app, { store: logStore, answers, guards });
   registerLokiRoutes(app, { sandbox: stack.use(openSandbox(running, clickhouse)), store: logStore, answers, guards });
   registerTraceRoutes(app, { store: spanStore, answers, guards });
-  registerMetricsRoutes(app, { store: metrics, answers, guards });
+  registerMetricsRoutes(app, { store: metrics, spans: spanStore, answers, guards });
   if (settings.alertingUrl !== undefined)
     await addRemoteAlerting(app, {
       url: settings.alertingUrl,

@@ -15,6 +15,7 @@ const NOTHING_ASKED = {
   search: notAsked,
   red: notAsked,
   graph: notAsked,
+  exemplars: notAsked,
   statistics: notAsked,
   serviceNames: notAsked,
   operationNames: notAsked,

@@ -4,6 +4,12 @@
 /** Traces of one search over the Jaeger API. */
 export const MAX_TRACES = 500;
 
+// prometheus/exemplars-route.ts
+/** Bytes of an expression whose exemplars are asked for. */
+export const MAX_EXEMPLAR_QUERY_BYTES = 16 * 1024;
+/** Selectors of series with exemplars in one expression. */
+export const MAX_EXEMPLAR_SELECTORS = 20;
+
 // loki/cell-statement.ts
 /** Cells (series × window) of one statement. */
 export const MAX_CELLS = 200_000;

@@ -22,6 +22,7 @@ const OTHER_QUESTIONS = {
   search: neverAsked,
   red: neverAsked,
   graph: neverAsked,
+  exemplars: neverAsked,
   statistics: neverAsked,
   serviceNames: neverAsked,
   operationNames: neverAsked,

@@ -135,6 +135,29 @@ test("Grafana's service graph and span metrics find their series, with the same 
   expect(Number(p90.value[1])).toBeLessThanOrEqual(0.032);
 });
 
+test("Grafana's exemplars of the latency lead to traces", async () => {
+  // As Grafana's Prometheus data source asks next to the quantile of a panel.
+  const query =
+    'histogram_quantile(.9, sum(rate(traces_spanmetrics_latency_bucket{service="shop", span_kind="SPAN_KIND_SERVER"}[5m])) by (le))';
+  const range = `start=${startMs / 1000 - 60}&end=${Date.now() / 1000}`;
+  const { data } = await get(`/query/prometheus/api/v1/query_exemplars?query=${encodeURIComponent(query)}&${range}`);
+  const labels = { __name__: "traces_spanmetrics_latency_bucket", service: "shop", span_name: "POST /orders", le: "0.032" };
+  expect(data).toMatchObject([
+    { seriesLabels: { ...labels, status_code: "STATUS_CODE_ERROR" } },
+    { seriesLabels: { ...labels, status_code: "STATUS_CODE_UNSET" } },
+  ]);
+  for (const { seriesLabels, exemplars } of data) {
+    expect(exemplars[0]).toMatchObject({ value: "0.02", timestamp: expect.any(Number) });
+    const { trace_id: traceId, span_id: spanId } = exemplars[0].labels;
+    // As Grafana's Jaeger data source opens the trace of an exemplar.
+    const [trace] = (await get(`/query/jaeger/api/traces/${traceId}`)).data;
+    const span = trace.spans.find(({ spanID }: { spanID: string }) => spanID === spanId);
+    expect(span.operationName).toBe("POST /orders");
+    const isError = span.tags.some(({ key, value }: { key: string; value: unknown }) => key === "error" && value === true);
+    expect(isError).toBe(seriesLabels.status_code === "STATUS_CODE_ERROR");
+  }
+});
+
 test("an alert rule on spans fires", async () => {
   const expr =
     'sum by (service) (traces_spanmetrics_calls_total{status_code="STATUS_CODE_ERROR"}) / sum by (service) (traces_spanmetrics_calls_total{span_kind="SPAN_KIND_SERVER"}) > 0.09';

@@ -40,16 +40,60 @@ const BASE = "/query/prometheus/api/v1";
 const FORM = { consumes: ["application/x-www-form-urlencoded"], bodyIsOptional: true };
 
 /** Declares an endpoint that always returns `data`, and accepts any parameters. */
-export function declareConstant(method: "GET" | "POST", path: string, summary: string, data: object): RouteDeclaration {
+export function declareConstant(path: string, summary: string, data: object): RouteDeclaration {
   const response = { ...ANSWER, properties: { ...ANSWER.properties, data: { const: data } } };
   return {
-    method,
+    method: "GET",
     path: `${BASE}/${path}`,
     access: "reader",
     tag: "metrics",
     summary: `Prometheus HTTP API: ${summary}`,
+    documented: { response: { 200: response } },
+  };
+}
+
+const texts = { type: "object", additionalProperties: { type: "string" } };
+const EXEMPLARS = {
+  type: "array",
+  items: {
+    type: "object",
+    required: ["seriesLabels", "exemplars"],
+    properties: {
+      seriesLabels: texts,
+      exemplars: {
+        type: "array",
+        items: {
+          type: "object",
+          required: ["labels", "value", "timestamp"],
+          properties: {
+            labels: { ...texts, description: "trace_id and span_id" },
+            value: text("seconds that the span took"),
+            timestamp: { type: "number", description: "start of the span, Unix seconds" },
+          },
+        },
+      },
+    },
+  },
+};
+
+/** Declares `query_exemplars`. */
+export function declareExemplars(method: "GET" | "POST"): RouteDeclaration {
+  const parameters = { type: "object", properties: { query: text("PromQL or MetricsQL"), ...range } };
+  return {
+    method,
+    path: `${BASE}/query_exemplars`,
+    access: "reader",
+    tag: "metrics",
+    summary: "Prometheus HTTP API: query_exemplars, traces of the buckets of traces_spanmetrics_latency_bucket",
+    description:
+      "Of each selector of traces_spanmetrics_latency_bucket in the expression the slowest span of each bucket in 20 parts of the range; at most 100 of a series, 1,000 in all. Other series have none.",
     ...(method === "POST" && FORM),
-    documented: { ...(method === "POST" && { body: { type: "object" } }), response: { 200: response } },
+    documented: {
+      query: parameters,
+      ...(method === "POST" && { body: parameters }),
+      response: { 200: { ...ANSWER, properties: { ...ANSWER.properties, data: EXEMPLARS } } },
+    },
+    otherErrors: { schemas: { 400: ENGINE_ERROR, 422: ENGINE_ERROR } },
   };
 }
 

@@ -11,36 +11,30 @@ const COMPATIBLE_VERSION = "2.24.0";
 const ROOT = { path: "/query/prometheus/", data: {}, summary: "the base address, for clients that check the connection there" } as const;
 const ANSWERS = [
   {
-    methods: ["GET"],
     path: "status/buildinfo",
     data: { version: COMPATIBLE_VERSION },
     summary: "status/buildinfo, the version of Prometheus whose API this is like",
   },
-  { methods: ["GET"], path: "status/config", data: { yaml: "" }, summary: "status/config, always empty" },
-  { methods: ["GET"], path: "status/flags", data: {}, summary: "status/flags, always empty" },
+  { path: "status/config", data: { yaml: "" }, summary: "status/config, always empty" },
+  { path: "status/flags", data: {}, summary: "status/flags, always empty" },
   {
-    methods: ["GET"],
     path: "status/runtimeinfo",
     data: { reloadConfigSuccess: true, corruptionCount: 0 },
     summary: "status/runtimeinfo, without the times and settings of the server",
   },
   {
-    methods: ["GET"],
     path: "targets",
     data: { activeTargets: [], droppedTargets: [], droppedTargetCounts: {} },
     summary: "targets, always empty: agents scrape, not this server",
   },
-  { methods: ["GET"], path: "targets/metadata", data: [], summary: "targets/metadata, always empty" },
-  { methods: ["GET", "POST"], path: "query_exemplars", data: [], summary: "query_exemplars, always empty" },
+  { path: "targets/metadata", data: [], summary: "targets/metadata, always empty" },
 ] as const;
 
-/** The base address, status/*, targets and targets/metadata (GET), and query_exemplars (GET and POST). */
+/** The base address, status/*, targets and targets/metadata. */
 export function createConstantRoutes(): Route[] {
   return [
-    { ...declareConstant("GET", "", ROOT.summary, ROOT.data), path: ROOT.path, handler: answer(ROOT.data) },
-    ...ANSWERS.flatMap(({ methods, path, data, summary }) =>
-      methods.map((method) => ({ ...declareConstant(method, path, summary, data), handler: answer(data) })),
-    ),
+    { ...declareConstant("", ROOT.summary, ROOT.data), path: ROOT.path, handler: answer(ROOT.data) },
+    ...ANSWERS.map(({ path, data, summary }) => ({ ...declareConstant(path, summary, data), handler: answer(data) })),
   ];
 }
 

@@ -38,7 +38,7 @@ beforeAll(async () => {
   }
   await engine.flush();
   app = await createApp({ log: createLog("silent") });
-  registerMetricsRoutes(app, { store, answers: new ResponseBudget(), guards });
+  registerMetricsRoutes(app, { store, spans: {} as never, answers: new ResponseBudget(), guards });
   await closeRoutes(app);
 });
 afterAll(async () => {
@@ -270,7 +270,7 @@ test("metadata of too many names says so, and is limited", async () => {
     const body = Buffer.from(JSON.stringify({ status: "success", data: names }));
     const few = { query: async () => ({ status: 200, pieces: [body], body }) };
     const limited = await createApp({ log: createLog("silent") });
-    registerMetricsRoutes(limited, { store: few as never, answers: new ResponseBudget(), guards });
+    registerMetricsRoutes(limited, { store: few as never, spans: {} as never, answers: new ResponseBudget(), guards });
     await closeRoutes(limited);
     const answer = await limited.inject({ method: "GET", url: `${BASE}/metadata`, headers: { "x-org": "mine" } });
     await limited.close();
@@ -337,7 +337,7 @@ test("a timeout is capped and must be a duration", async () => {
 test("an engine that cannot be reached is 502 with Retry-After", async () => {
   await using away = new VictoriaMetricsStore({ writeUrl: "http://127.0.0.1:1", queryUrl: "http://127.0.0.1:1" });
   const other = await createApp({ log: createLog("silent") });
-  registerMetricsRoutes(other, { store: away, answers: new ResponseBudget(), guards });
+  registerMetricsRoutes(other, { store: away, spans: {} as never, answers: new ResponseBudget(), guards });
   const answer = await other.inject({ method: "GET", url: `${BASE}/query?query=up`, headers: { "x-org": "mine" } });
   expect([answer.statusCode, answer.json().error, answer.headers["retry-after"]]).toEqual([502, "storage_unavailable", "2"]);
   await other.close();

@@ -11,26 +11,29 @@ import { MAX_FORM_BYTES, MAX_LABEL_LENGTH, MAX_QUERY_TIMEOUT_MS } from "../limit
 import { declareEndpoint } from "./api-description.ts";
 import { answerPrometheusError, readEngineError } from "./prometheus-errors.ts";
 import { createConstantRoutes } from "./constant-routes.ts";
+import { createExemplarsRoutes } from "./exemplars-route.ts";
 import { createMetadataRoute } from "./metadata-route.ts";
 import type { MetricsStore, QueryEndpoint } from "../../storage/metrics/store.ts";
+import type { SpanStore } from "../../storage/traces/store.ts";
 
 export interface MetricsRoutesOptions {
   readonly store: MetricsStore;
+  readonly spans: Pick<SpanStore, "exemplars">;
   readonly answers: ResponseBudget;
   readonly guards: Guards;
 }
 
 const FORWARDED = new Set(["query", "start", "end", "step", "time", "match[]", "limit"]);
 
-/** Adds GET and POST of query, query_range, series, labels, GET of label/<name>/values and metadata, and the constant answers; each needs a session or a read token. */
-export function registerMetricsRoutes(app: FastifyInstance, { store, answers, guards }: MetricsRoutesOptions): void {
+/** Adds GET and POST of query, query_range, series, labels, GET of label/<name>/values, metadata, query_exemplars and the constant answers; each needs a session or a read token. */
+export function registerMetricsRoutes(app: FastifyInstance, { store, spans, answers, guards }: MetricsRoutesOptions): void {
   void app.register(async (scope) => {
     scope.addContentTypeParser(
       "application/x-www-form-urlencoded",
       async (request: FastifyRequest) => new URLSearchParams((await app.smallBodies.read(request, MAX_FORM_BYTES)).toString("utf8")),
     );
     scope.setErrorHandler(answerPrometheusError);
-    const routes = [...createConstantRoutes(), createMetadataRoute({ store, answers })];
+    const routes = [...createConstantRoutes(), createMetadataRoute({ store, answers }), ...createExemplarsRoutes({ spans, answers })];
     for (const endpoint of ["query", "query_range", "series", "labels"] as const) {
       const handler = (request: FastifyRequest, reply: FastifyReply) => answer({ store, answers }, endpoint, request, reply);
       routes.push({ ...declareEndpoint("GET", endpoint), handler }, { ...declareEndpoint("POST", endpoint), handler });

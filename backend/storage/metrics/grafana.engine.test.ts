@@ -27,7 +27,7 @@ beforeAll(async () => {
   opened = await relationalEngines[0]?.open();
   if (!opened) throw new Error("no store");
   backend = await accountsApp(opened.database, {
-    routes: (app, guards) => registerMetricsRoutes(app, { store, answers: new ResponseBudget(), guards }),
+    routes: (app, guards) => registerMetricsRoutes(app, { store, spans: {} as never, answers: new ResponseBudget(), guards }),
   });
   for (const [name, { value }] of Object.entries(OWN)) {
     const { orgId, token: bearer } = await makeOrg(backend);

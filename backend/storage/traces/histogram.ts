@@ -10,7 +10,8 @@ const LEAST_NS = 1000;
 
 /** Exactly the expressions of the projection: the engine recognises no others. */
 export const DURATION_SUM = sql`sum(toFloat64(duration_ns))`;
-export const DURATION_BUCKETS = sql`sumMap(map(toInt16(ceil(log2(greatest(duration_ns, 1000) / 1000000) * 4)), toUInt64(1)))`;
+export const DURATION_BUCKET = sql`toInt16(ceil(log2(greatest(duration_ns, 1000) / 1000000) * 4))`;
+export const DURATION_BUCKETS = sql`sumMap(map(${DURATION_BUCKET}, toUInt64(1)))`;
 
 /** The same in JavaScript. */
 export function bucketOf(durationNs: number): number {

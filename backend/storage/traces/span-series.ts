@@ -10,6 +10,9 @@ import { minuteGroups, type MinuteRange } from "./red.ts";
 
 /** 2 ms to 16.384 s, as Tempo's own. */
 const LIMIT_EXPONENTS = Array.from({ length: 14 }, (_, index) => index + 1);
+/** Values of `le`; a span of bucket n counts first in the limit with the exponent n / 4, rounded up. */
+export const BUCKET_LIMITS: readonly string[] = [...LIMIT_EXPONENTS.map((exponent) => `${2 ** exponent / 1000}`), "+Inf"];
+export const LATENCY = "traces_spanmetrics_latency";
 /** Groups of an organisation that become series; those with most calls. */
 const MOST_GROUPS = 1000;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
@@ -57,7 +60,7 @@ export async function spanSeries(ask: Ask, orgId: string, range: MinuteRange): P
       span_kind: `SPAN_KIND_${row.kind}`,
       status_code: `STATUS_CODE_${row.status_code || "UNSET"}`,
     });
-    return `traces_spanmetrics_calls_total{${labels}} ${row.calls}\n${histogramLines("traces_spanmetrics_latency", labels, row)}`;
+    return `traces_spanmetrics_calls_total{${labels}} ${row.calls}\n${histogramLines(LATENCY, labels, row)}`;
   });
 }
 
@@ -93,15 +96,15 @@ async function read<Row>(ask: Ask, statement: Parameters<Ask>[0]): Promise<Row[]
 
 function histogramLines(name: string, labels: string, { calls, total_ns: totalNs, histogram }: Histogram): string {
   const counts = Object.entries(histogram).map(([bucket, count]) => [Number(bucket), Number(count)] as const);
-  const below = LIMIT_EXPONENTS.map((exponent) => {
+  const below = LIMIT_EXPONENTS.map((exponent, index) => {
     const last = exponent * BUCKETS_PER_DOUBLING;
     const count = counts.reduce((sum, [bucket, spans]) => (bucket <= last ? sum + spans : sum), 0);
-    return `${name}_bucket{${labels},le="${2 ** exponent / 1000}"} ${count}\n`;
+    return `${name}_bucket{${labels},le="${BUCKET_LIMITS[index]}"} ${count}\n`;
   });
   return `${below.join("")}${name}_bucket{${labels},le="+Inf"} ${calls}\n${name}_sum{${labels}} ${totalNs / 1e9}\n${name}_count{${labels}} ${calls}\n`;
 }
 
-const MAX_VALUE_CHARACTERS = 512;
+export const MAX_VALUE_CHARACTERS = 512;
 
 function labelsOf(labels: Readonly<Record<string, string>>): string {
   return Object.entries(labels)

@@ -6,12 +6,13 @@ import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../../ingest/otlp/rows.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { foundPage } from "../found-page.ts";
-import type { Cursor, Found, Page } from "../page.ts";
+import type { Cursor, Found, Page, TimeRange } from "../page.ts";
 import { SPAN_COLUMNS } from "../../ingest/otlp/decode-spans.ts";
 import { jaegerSearch, jaegerTrace } from "./jaeger-spans.ts";
 import { operationsOf } from "../../ingest/otlp/operations-of.ts";
 import { keptUntilS } from "./keep-minutes.ts";
 import { jaegerDependencies, listEdges } from "./graph.ts";
+import { type ExemplarSelector, readExemplars } from "./exemplars.ts";
 import type { MinuteRange, RedFilter } from "./red.ts";
 import { searchTraces, type TraceFilter } from "./search.ts";
 import { listOperations, listServices, readSeries } from "./services.ts";
@@ -68,6 +69,8 @@ export interface SpanStore {
   statistics(question: StatisticsQuestion, orgId: string, filter: StatisticsFilter, options?: QueryOptions): Promise<Buffer>;
   /** Who calls whom, as JSON (graph.ts). Throws as `query` does. */
   graph(question: GraphQuestion, orgId: string, range: MinuteRange, options?: QueryOptions): Promise<Buffer>;
+  /** SeriesExemplars as JSON. Throws as `query` does, and ApiError invalid_parameter. */
+  exemplars(orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange, options?: QueryOptions): Promise<Buffer>;
   /** An array of names as JSON. */
   serviceNames(orgId: string, options?: QueryOptions): Promise<Buffer>;
   operationNames(orgId: string, service: string, options?: QueryOptions): Promise<Buffer>;
@@ -129,6 +132,10 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
 
   graph(question: GraphQuestion, orgId: string, range: MinuteRange, options: QueryOptions = {}): Promise<Buffer> {
     return this.#clickhouse.read(orgId, options, (ask) => GRAPH_QUESTIONS[question](ask, orgId, range));
+  }
+
+  exemplars(orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#clickhouse.read(orgId, options, (ask) => readExemplars(ask, orgId, selectors, range));
   }
 
   serviceNames(orgId: string, options: QueryOptions = {}): Promise<Buffer> {

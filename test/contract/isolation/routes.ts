@@ -170,7 +170,7 @@ const METRICS: readonly IsolatedRoute[] = [
   shown(`${PROMETHEUS}/labels`),
   shown(`${PROMETHEUS}/metadata`),
   prometheus("query", { query: `last_over_time(${ALL_SERIES}[1h])` }),
-  constant(`${PROMETHEUS}/query_exemplars`),
+  prometheus("query_exemplars", { query: "traces_spanmetrics_latency_bucket" }),
   prometheus("query_range", { query: `last_over_time(${ALL_SERIES}[1h])`, step: "60s" }),
   shown(`${PROMETHEUS}/rules`),
   prometheus("series", { "match[]": ALL_SERIES }),

@@ -82,6 +82,7 @@ const prometheus = (endpoint: string, query: string): Case[] => [
 ];
 
 const METADATA = "/query/prometheus/api/v1/metadata";
+const EXEMPLARS = "/query/prometheus/api/v1/query_exemplars";
 
 export const TELEMETRY_ROWS: Row[] = [
   {
@@ -314,17 +315,32 @@ export const TELEMETRY_ROWS: Row[] = [
             ],
     })),
   ),
-  ...[
-    ...["buildinfo", "config", "flags", "runtimeinfo"].map((name) => `GET status/${name}`),
-    "GET targets",
-    "GET targets/metadata",
-    "GET query_exemplars",
-    "POST query_exemplars",
-  ].map((operation): Row => {
-    const [method = "", endpoint] = operation.split(" ");
-    const path = `/query/prometheus/api/v1/${endpoint}`;
-    return { method, path, auth: "reader", cases: () => [asUser("answered", method, () => red.token, 200)] };
-  }),
+  ...[...["buildinfo", "config", "flags", "runtimeinfo"].map((name) => `GET status/${name}`), "GET targets", "GET targets/metadata"].map(
+    (operation): Row => {
+      const [method = "", endpoint] = operation.split(" ");
+      const path = `/query/prometheus/api/v1/${endpoint}`;
+      return { method, path, auth: "reader", cases: () => [asUser("answered", method, () => red.token, 200)] };
+    },
+  ),
+  ...(["GET", "POST"] as const).map((method): Row => ({
+    method,
+    path: EXEMPLARS,
+    auth: "reader",
+    cases: () => [
+      asUser("of no series", method, () => red.token, 200),
+      asUser("of spans", method, () => red.token, 200, undefined, undefined, `${EXEMPLARS}?query=traces_spanmetrics_latency_bucket`),
+      asUser(
+        "start not a time",
+        method,
+        () => red.token,
+        400,
+        undefined,
+        "start: must be seconds since 1970, or RFC 3339",
+        `${EXEMPLARS}?start=yesterday`,
+      ),
+      asUser("end before start", method, () => red.token, 400, undefined, "end: must not be before start", `${EXEMPLARS}?start=2&end=1`),
+    ],
+  })),
   {
     method: "GET",
     path: METADATA,

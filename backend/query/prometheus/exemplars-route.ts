@@ -1,0 +1,73 @@
+// `query_exemplars` of the Prometheus HTTP API: links from buckets of traces_spanmetrics_latency to traces. Series that senders write have no
+// exemplars here, so an expression without a selector of that series is answered with an empty list, without the engine.
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { readerOf } from "../../auth/request-identity.ts";
+import { ApiError } from "../../errors.ts";
+import type { ResponseBudget } from "../../http/response-budget.ts";
+import type { Route } from "../../http/route.ts";
+import { checkPatterns, isCostly } from "../../storage/logs/pattern.ts";
+import { timeOf } from "../../storage/metrics/query-cost.ts";
+import { EXEMPLAR_SERIES, type ExemplarSelector } from "../../storage/traces/exemplars.ts";
+import type { SpanStore } from "../../storage/traces/store.ts";
+import { MAX_EXEMPLAR_QUERY_BYTES, MAX_EXEMPLAR_SELECTORS } from "../limits.ts";
+import { answerJson } from "../page-route.ts";
+import { declareExemplars } from "./api-description.ts";
+import { selectorsOf } from "./exemplar-selectors.ts";
+
+export interface ExemplarsRouteOptions {
+  readonly spans: Pick<SpanStore, "exemplars">;
+  readonly answers: ResponseBudget;
+}
+
+const DEFAULT_RANGE_MS = 3_600_000;
+const MOST_MS = 9_223_372_036_000;
+
+export function createExemplarsRoutes({ spans, answers }: ExemplarsRouteOptions): Route[] {
+  const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
+    answerJson(request, reply, {
+      answers,
+      ask: async (_orgId, options) => {
+        const { orgId } = readerOf(request);
+        const parameters = parametersOf(request);
+        const selectors = readSelectors(parameters.get("query") ?? "");
+        const range = readRange(parameters);
+        const data = selectors.length === 0 ? Buffer.from("[]") : await spans.exemplars(orgId, selectors, range, options);
+        return [Buffer.from('{"status":"success","data":'), data, Buffer.from("}")];
+      },
+    });
+  return [
+    { ...declareExemplars("GET"), handler },
+    { ...declareExemplars("POST"), handler },
+  ];
+}
+
+function parametersOf(request: FastifyRequest): URLSearchParams {
+  const form = request.body instanceof URLSearchParams ? request.body : [];
+  return new URLSearchParams([...form, ...new URLSearchParams(request.url.split("?")[1] ?? "")]);
+}
+
+/** Throws ApiError invalid_parameter and query_too_expensive. */
+function readSelectors(query: string): ExemplarSelector[] {
+  if (Buffer.byteLength(query) > MAX_EXEMPLAR_QUERY_BYTES)
+    throw new ApiError("query_too_expensive", `query: the expression is longer than ${MAX_EXEMPLAR_QUERY_BYTES} bytes`);
+  const selectors = selectorsOf(query, EXEMPLAR_SERIES);
+  if (selectors.length > MAX_EXEMPLAR_SELECTORS)
+    throw new ApiError("query_too_expensive", `query: more than ${MAX_EXEMPLAR_SELECTORS} selectors of ${EXEMPLAR_SERIES}`);
+  const patterns = selectors.flat().flatMap(({ operator, value }) => (operator.endsWith("~") ? [value] : []));
+  checkPatterns({ query: patterns });
+  if (isCostly(patterns)) throw new ApiError("query_too_expensive", "query: its regular expressions are too complex");
+  return selectors;
+}
+
+/** Throws ApiError invalid_parameter. */
+function readRange(parameters: URLSearchParams): { start: bigint; end: bigint } {
+  const endMs = timeOf("end", parameters, Date.now());
+  const startMs = timeOf("start", parameters, endMs - DEFAULT_RANGE_MS);
+  if (endMs < startMs) throw new ApiError("invalid_parameter", "end: must not be before start");
+  return { start: nanoseconds(startMs), end: nanoseconds(endMs) };
+}
+
+/** Within the engine's times. */
+function nanoseconds(ms: number): bigint {
+  return BigInt(Math.round(Math.min(Math.max(ms, 0), MOST_MS) * 1000)) * 1000n;
+}

@@ -1,0 +1,111 @@
+// Exemplars of the latency series of spans: for each bucket of a series and each part of the range the slowest span, read from the spans
+// when asked. Invariant: an exemplar counts in the bucket that it is listed under, with the labels that span-series.ts gives the series.
+import type { Ask } from "../../engines/clickhouse/client.ts";
+import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { ApiError } from "../../errors.ts";
+import { pageConditions, type TimeRange } from "../page.ts";
+import { DURATION_BUCKET } from "./histogram.ts";
+import { BUCKET_LIMITS, LATENCY, MAX_VALUE_CHARACTERS } from "./span-series.ts";
+import { SPAN_METRICS } from "./summaries.ts";
+
+export interface LabelMatcher {
+  readonly label: string;
+  readonly operator: "=" | "!=" | "=~" | "!~";
+  readonly value: string;
+}
+
+/** Matchers of one selector; all hold. */
+export type ExemplarSelector = readonly LabelMatcher[];
+
+export const EXEMPLAR_SERIES = `${LATENCY}_bucket`;
+
+/** An element of `data` in the answer of Prometheus' query_exemplars. */
+export interface SeriesExemplars {
+  readonly seriesLabels: Readonly<Record<string, string>>;
+  readonly exemplars: { readonly labels: Readonly<Record<string, string>>; readonly value: string; readonly timestamp: number }[];
+}
+
+const TIME_PARTS = 20;
+const MOST_PER_SERIES = 100;
+const MOST_EXEMPLARS = 1000;
+/** Buckets of all series and parts; beyond that the answer is a sample. */
+const MOST_GROUPS = 200_000;
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+
+const LE = sql`${BUCKET_LIMITS}[least(${BUCKET_LIMITS.length}, greatest(1, toUInt8(greatest(0, ceil(${DURATION_BUCKET} / 4)))))]`;
+const LABELS: Readonly<Record<string, Sql>> = {
+  __name__: sql`${EXEMPLAR_SERIES}`,
+  service: sql`substringUTF8(service, 1, ${MAX_VALUE_CHARACTERS})`,
+  span_name: sql`substringUTF8(operation, 1, ${MAX_VALUE_CHARACTERS})`,
+  span_kind: sql`concat('SPAN_KIND_', kind)`,
+  status_code: sql`concat('STATUS_CODE_', if(status_code = '', 'UNSET', status_code))`,
+  le: LE,
+  host_id: sql`${SPAN_METRICS}`,
+  node: sql`${SPAN_METRICS}`,
+};
+/** The index of spans has filters of this column. */
+const PLAIN: Readonly<Record<string, Sql>> = { service: sql`service` };
+
+interface ExemplarRow {
+  readonly service_name: string;
+  readonly span_name: string;
+  readonly span_kind: string;
+  readonly status: string;
+  readonly le: string;
+  readonly trace_id: string;
+  readonly span_id: string;
+  readonly seconds: number;
+  readonly at: number;
+}
+
+/** Of any of the selectors, oldest first. Throws ApiError invalid_parameter where a regular expression cannot be read. */
+export async function readExemplars(ask: Ask, orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange): Promise<Buffer> {
+  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range, after: undefined })];
+  const selected = selectors.map((matchers) => and([sql`1`, ...matchers.map(conditionOf)]));
+  const isSelected = selected.reduce((one, other) => sql`(${one}) OR (${other})`);
+  const widthNs = ((range.end ?? 0n) - (range.start ?? 0n)) / BigInt(TIME_PARTS) + 1n;
+  const part = sql`intDiv(toUnixTimestamp64Nano(time) - ${range.start ?? 0n}, ${widthNs})`;
+  const slowest = sql`SELECT service, operation, kind, status_code, argMax((time, id), duration_ns) AS place, max(duration_ns) AS longest
+    FROM spans WHERE ${and([...own, isSelected])} GROUP BY service, operation, kind, status_code, ${LE}, ${part}
+    ORDER BY longest DESC LIMIT ${MOST_PER_SERIES} BY service, operation, kind, status_code LIMIT ${MOST_EXEMPLARS}`;
+  const statement = sql`SELECT ${labelText("service")} AS service_name, ${labelText("span_name")} AS span_name, ${labelText("span_kind")} AS span_kind,
+      ${labelText("status_code")} AS status, ${LE} AS le, trace_id, span_id, duration_ns / 1e9 AS seconds, toUnixTimestamp64Nano(time) / 1e9 AS at
+    FROM spans WHERE ${and([...own, isSelected])} AND (time, id) IN (SELECT place.1, place.2 FROM (${slowest})) ORDER BY time, id LIMIT ${MOST_EXEMPLARS}`;
+  const lines = await ask(statement, MAX_ANSWER_BYTES, undefined, MOST_GROUPS).catch(refuseExpression);
+  return Buffer.from(JSON.stringify(bySeries(lines)));
+}
+
+function conditionOf({ label, operator, value }: LabelMatcher): Sql {
+  const text = labelText(label);
+  if (operator === "=") return sql`${PLAIN[label] ?? text} = ${value}`;
+  if (operator === "!=") return sql`${text} != ${value}`;
+  const found = sql`match(${text}, ${`^(?:${value})$`})`;
+  return operator === "=~" ? found : sql`NOT ${found}`;
+}
+
+function labelText(name: string): Sql {
+  return LABELS[name] ?? sql`''`;
+}
+
+const CANNOT_COMPILE_REGEXP = "427";
+
+function refuseExpression(error: unknown): never {
+  const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
+  if (String(code) !== CANNOT_COMPILE_REGEXP) throw error;
+  throw new ApiError("invalid_parameter", "query: a label's regular expression is not one of RE2", { cause: error });
+}
+
+function bySeries(lines: Buffer): SeriesExemplars[] {
+  const found = new Map<string, SeriesExemplars>();
+  for (const line of lines.toString("utf8").split("\n")) {
+    if (line === "") continue;
+    const { service_name: service, span_name, span_kind, status: status_code, le, ...span } = JSON.parse(line) as ExemplarRow;
+    const seriesLabels = { __name__: EXEMPLAR_SERIES, le, service, span_kind, span_name, status_code };
+    const key = JSON.stringify(seriesLabels);
+    const series: SeriesExemplars = found.get(key) ?? { seriesLabels, exemplars: [] };
+    found.set(key, series);
+    const labels = { trace_id: span.trace_id, span_id: span.span_id };
+    series.exemplars.push({ labels, value: String(span.seconds), timestamp: span.at });
+  }
+  return [...found.values()];
+}
