@@ -2,7 +2,6 @@
 // or a start is interrupted.
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
-import type { Kysely } from "kysely";
 import { writeDurably } from "../common/files.ts";
 import { generatedOnce, secretsFolder } from "./operations/backup/secrets.ts";
 import { advisoryLock, type Database } from "./engines/relational/database.ts";
@@ -35,7 +34,7 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await advisoryLock(database, trx, "bootstrap");
     const moved = await reencryptKeys(trx, masterKeys);
-    const channels = await reencryptChannels(trx as unknown as Kysely<NotificationTables>, masterKeys);
+    const channels = await reencryptChannels(trx.$pickTables<keyof NotificationTables>(), masterKeys);
     if (moved + channels > 0)
       log.info(
         { event: "bootstrap.master_key_rotated", keys: moved, channels },

@@ -6,6 +6,7 @@ import { BOTH, CLUSTER, HOST } from "../agent/settings-table.ts";
 import { SETTINGS_TABLE } from "../backend/settings-table.ts";
 import { formatDuration } from "../common/duration.ts";
 import type { Kind, Setting, Table } from "../common/settings-table.ts";
+import type { MetricObject } from "prom-client";
 import { type AgentStatus } from "../agent/status/agent-status.ts";
 import { ownMetrics as agentRows } from "../agent/status/metrics.ts";
 import { createOwnMetrics, READ_AT_SCRAPE } from "../backend/operations/own-metrics.ts";
@@ -79,13 +80,14 @@ export interface OwnMetric {
 export function backendMetrics(): OwnMetric[] {
   const ownMetrics = createOwnMetrics({ defaults: false });
   for (const name of Object.keys(READ_AT_SCRAPE)) ownMetrics.gauge(name as keyof typeof READ_AT_SCRAPE, () => 0);
-  const declared = ownMetrics.registry.getMetricsAsArray() as unknown as {
-    name: string;
-    help: string;
-    type: string;
-    labelNames: readonly string[];
-  }[];
-  return declared.map(({ name, help, type, labelNames: labels }) => ({ name, type, unit: unitOf(name, help), labels, meaning: help }));
+  const declared = ownMetrics.registry.getMetricsAsArray() as (MetricObject & { labelNames: readonly string[] })[];
+  return declared.map(({ name, help, type, labelNames: labels }) => ({
+    name,
+    type: String(type),
+    unit: unitOf(name, help),
+    labels,
+    meaning: help,
+  }));
 }
 
 export function agentMetrics(): OwnMetric[] {

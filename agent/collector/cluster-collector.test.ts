@@ -35,7 +35,7 @@ test("an agent that leads again goes on where another came to meanwhile, and nev
       metricsUrl: undefined,
       [Symbol.asyncDispose]: () => Promise.resolve(),
     });
-  const lease = new Lease(api.asApi(), { namespace: "n", name: "l", identity: "a", timing: TIMING, log });
+  const lease = new Lease(api, { namespace: "n", name: "l", identity: "a", timing: TIMING, log });
   api.lease = { metadata: { resourceVersion: "1", annotations: { [PLACE]: "100" } } };
   await using collector = new ClusterCollector({ lease, name: "a", supervisor, config: "", events, log });
   await expect.poll(() => starts, { timeout: 10_000 }).toEqual(["100"]);
@@ -55,7 +55,7 @@ test("an agent that cannot start its collector gives the Lease back, for another
   const api = new LeaseInMemory();
   const supervisor = (): Supervisor =>
     stub<Supervisor>({ start: () => Promise.reject(new Error("no disk")), [Symbol.asyncDispose]: () => Promise.resolve() });
-  const lease = new Lease(api.asApi(), { namespace: "n", name: "l", identity: "a", timing: TIMING, log });
+  const lease = new Lease(api, { namespace: "n", name: "l", identity: "a", timing: TIMING, log });
   await using collector = new ClusterCollector({ lease, name: "a", supervisor, config: "", log });
   await expect.poll(() => api.writes >= 2 && api.lease.spec?.holderIdentity === undefined, { timeout: 10_000 }).toBe(true);
   expect(collector.status().leads).toBe(false);
@@ -70,7 +70,7 @@ test("an agent without a stand-by collects again within seconds once the API ser
       [Symbol.asyncDispose]: () => Promise.resolve(),
     });
   const timing = { ...TIMING, renewDeadlineMs: 200 };
-  const lease = new Lease(api.asApi(), { namespace: "n", name: "l", identity: "a", timing, log });
+  const lease = new Lease(api, { namespace: "n", name: "l", identity: "a", timing, log });
   await using collector = new ClusterCollector({ lease, name: "a", supervisor, config: "", log });
   await expect.poll(() => collector.status().leads, { timeout: 10_000 }).toBe(true);
   api.refusal = new Error("away");
@@ -95,7 +95,7 @@ test("a term that ends while the configuration is looked at starts no collector,
   const supervisor = (): Supervisor => new Supervisor({ program, stateDir: folder.path, memoryMib: 100, stopGraceMs: 1000, env: {}, log });
 
   const api = new LeaseInMemory();
-  const lease = new Lease(api.asApi(), { namespace: "n", name: "l", identity: "a", timing: TIMING, log });
+  const lease = new Lease(api, { namespace: "n", name: "l", identity: "a", timing: TIMING, log });
   const terms: LeaseTerm[] = [];
   const tryAcquire: Lease["tryAcquire"] = async (...args) => {
     const term = await lease.tryAcquire(...args);

@@ -92,7 +92,7 @@ class Cluster {
   }
 
   #node(name: string): Node {
-    const lease = new Lease(this.api.asApi(), { namespace: "n", name: "l", identity: name, timing: COLLECTION_LEASE, log });
+    const lease = new Lease(this.api, { namespace: "n", name: "l", identity: name, timing: COLLECTION_LEASE, log });
     return { name, lease, standBy: new StandBy(lease, name), nextPollMs: performance.now() + Math.ceil(Math.random() * 1000) };
   }
 
@@ -197,7 +197,7 @@ test("a candidate that is gone makes room for another agent, by the word of the 
   const [gone = ""] = cluster.candidates;
   cluster.lose([gone]);
   const signs = new SignsOfLife();
-  const collects = new Lease(cluster.api.asApi(), { namespace: "n", name: "l", identity: cluster.holder, timing: COLLECTION_LEASE, log });
+  const collects = new Lease(cluster.api, { namespace: "n", name: "l", identity: cluster.holder, timing: COLLECTION_LEASE, log });
   const sweep = (): Promise<boolean> =>
     collects.annotate((present) => annotationOf(without(slotsOf(present), signs.gone(slotsOf(present)))), AbortSignal.timeout(60_000));
   for (let ms = 0; ms <= GONE_AFTER_MS + 2_000; ms += 2_000) {

@@ -1,8 +1,8 @@
 // A Lease in an API server that is a variable: versions and conflicts are kept as the real one does, and requests fail on demand.
-import type { KubernetesApi } from "../kubernetes/api.ts";
 import { type Lease, KubernetesError } from "../kubernetes/transport.ts";
+import type { LeaseApi } from "./lease.ts";
 
-export class LeaseInMemory {
+export class LeaseInMemory implements LeaseApi {
   lease: Lease = { metadata: { resourceVersion: "1" } };
   /** Writes of this holder are never answered. */
   hangs: string | undefined;
@@ -11,10 +11,6 @@ export class LeaseInMemory {
   refusal: Error | undefined;
   reads = 0;
   writes = 0;
-
-  asApi(): KubernetesApi {
-    return this as unknown as KubernetesApi;
-  }
 
   readLease(): Promise<Lease> {
     this.reads++;

@@ -10,7 +10,7 @@ const NEVER = new AbortController().signal;
 const TIMING = { durationMs: 1_000, renewDeadlineMs: 700, renewEveryMs: 650 };
 
 function contender(api: LeaseInMemory, identity: string, timing = TIMING): Lease {
-  return new Lease(api.asApi(), { namespace: "n", name: "l", identity, timing, log: pino({ level: "silent" }) });
+  return new Lease(api, { namespace: "n", name: "l", identity, timing, log: pino({ level: "silent" }) });
 }
 
 test("a term whose last renewal hangs is over before another agent can take the Lease", async () => {

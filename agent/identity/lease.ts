@@ -61,6 +61,9 @@ interface Held {
   readonly annotate: Annotate;
 }
 
+/** The calls of the API server that a Lease needs. */
+export type LeaseApi = Pick<KubernetesApi, "readLease" | "replaceLease">;
+
 export class LeaseLostError extends Error {
   constructor(why: string) {
     super(`the lease is lost: ${why}`);
@@ -69,7 +72,7 @@ export class LeaseLostError extends Error {
 }
 
 export class Lease {
-  readonly #api: KubernetesApi;
+  readonly #api: LeaseApi;
   readonly #where: Where;
   readonly #identity: string;
   readonly #timing: LeaseTiming;
@@ -79,7 +82,7 @@ export class Lease {
   #view: LeaseView | undefined;
 
   /** `identity` is unique to the pod: a restarted container of the same pod takes its own Lease back at once. */
-  constructor(api: KubernetesApi, options: { namespace: string; name: string; identity: string; timing?: LeaseTiming; log: Logger }) {
+  constructor(api: LeaseApi, options: { namespace: string; name: string; identity: string; timing?: LeaseTiming; log: Logger }) {
     this.#api = api;
     this.#where = { namespace: options.namespace, name: options.name };
     this.#identity = options.identity;

@@ -16,7 +16,7 @@ const MOST_BYTES = 8 * 1024 * 1024;
 export type Sections = Map<string, Fields[]>;
 
 /** `-` is standard input. */
-export async function textOf(file: string, stdin: NodeJS.ReadStream): Promise<string> {
+export async function textOf(file: string, stdin: NodeJS.ReadableStream): Promise<string> {
   if (file === "-") return await text(stdin);
   try {
     if (statSync(file).size > MOST_BYTES) throw new Problem(`${file}: is larger than ${MOST_BYTES} bytes`);

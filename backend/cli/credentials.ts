@@ -9,6 +9,7 @@ import { Problem } from "./cli-error.ts";
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
 import { text } from "node:stream/consumers";
+import type { Input } from "./settings.ts";
 
 export interface Session {
   url: string;
@@ -81,7 +82,7 @@ function codeOf(error: unknown): string {
 }
 
 export interface PasswordInput {
-  stdin: NodeJS.ReadStream;
+  stdin: Input;
   stderr: NodeJS.WritableStream;
 }
 
@@ -101,7 +102,7 @@ function fileText(file: string): string {
   }
 }
 
-async function asked(prompt: string, stdin: NodeJS.ReadStream, stderr: NodeJS.WritableStream): Promise<string> {
+async function asked(prompt: string, stdin: Input, stderr: NodeJS.WritableStream): Promise<string> {
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const terminal = createInterface({ input: stdin, output: silent, terminal: true });
   stderr.write(prompt);

@@ -25,7 +25,7 @@ export async function runClient(
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
   stdin.end(options.input ?? "");
   const settings = { url, passwordFile, sessionFile };
-  const world: World = { settings, stdin: stdin as unknown as NodeJS.ReadStream, stdout, stderr, signal: options.signal };
+  const world: World = { settings, stdin, stdout, stderr, signal: options.signal };
   const code = await run(typeof args === "string" ? args.split(" ") : args, world);
   return { code, out: String(stdout.read() ?? ""), err: String(stderr.read() ?? "") };
 }

@@ -26,10 +26,13 @@ export function readClientSettings(env: NodeJS.ProcessEnv = process.env): Client
   };
 }
 
+/** Standard input: a terminal, a pipe or a file. */
+export type Input = NodeJS.ReadableStream & { readonly isTTY?: boolean };
+
 /** Terminal, network and settings of one run, so that a test can replace them. */
 export interface World {
   settings: ClientSettings;
-  stdin: NodeJS.ReadStream;
+  stdin: Input;
   stdout: NodeJS.WritableStream;
   stderr: NodeJS.WritableStream;
   /** Ends a live tail. */

@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { Server as TlsServer } from "node:tls";
 import { Ajv, type ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
-import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from "fastify";
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController, type RawServerDefault } from "fastify";
 import { orgOf } from "../auth/request-identity.ts";
 import { Connections, UNAUTHENTICATED_IDLE_S } from "./connections.ts";
 import { sendError } from "./error-response.ts";
@@ -66,10 +66,10 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     requireHostHeader: false,
     shouldUpgradeCallback: wantsWebSocket,
   };
-  const app = fastify({
+  const app = fastify<RawServerDefault>({
     loggerInstance: options.log,
     logController: new LogController({ disableRequestLogging: true }),
-    childLoggerFactory: (log, bindings, options) => new RequestLog(log, bindings, options) as unknown as Log,
+    childLoggerFactory: (log, bindings, options) => new RequestLog(log, bindings, options),
     exposeHeadRoutes: false,
     bodyLimit: SMALL_BODY_BYTES,
     // Bodies have a minimum speed instead (small-bodies.ts, ingest/body.ts), and a head has `headMs`.
@@ -87,7 +87,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
       return sendError(error, request, reply);
     },
     ...(certificate ? { https: { ...serverOptions, ...certificate.pair, handshakeTimeout: headMs } } : { http: serverOptions }),
-  }) as unknown as FastifyInstance;
+  });
   validateStrictly(app);
   const outages = new OutageLog(options.log);
   app.decorate("outages", outages);

@@ -3,7 +3,7 @@
 // at least a quarter of all, otherwise an idle connection of the organisation that has the most. An organisation may use at most as many
 // busy connections as are currently not busy, so n organisations leave 1/(n + 1) of them. Unauthenticated clients therefore cannot evict
 // authenticated ones, one organisation cannot shut out another, and there is always a connection that can be evicted.
-import type { Server } from "node:http";
+import type { Server } from "node:net";
 import type { Socket } from "node:net";
 import { ApiError } from "../errors.ts";
 import type { Log } from "../operations/log.ts";

@@ -42,7 +42,7 @@ export function startChannels({ db, masterKeys, settings, secrets, log, now }: C
     smtpUrl !== undefined && from !== undefined
       ? new Email({ smtpUrl, from, allowedDomains: smtpAllowedDomains, caFile, usersAmong, log })
       : undefined;
-  const tables = db as unknown as Kysely<NotificationTables>;
+  const tables = db.$pickTables<keyof NotificationTables>();
   const store = new ChannelStore({ db: tables, masterKeys, ...(now && { now }) });
   const send = createSend({ outgoing, email, ...(now && { now }) });
   const externalUrl = settings.publicUrl ?? "";

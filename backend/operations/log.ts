@@ -16,14 +16,13 @@ const DATABASE_FIELDS = ["severity", "schema", "table", "column", "dataType", "c
 /** Serialises an error by the list above, with its causes. */
 export function loggedError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return typeof error === "object" && error !== null ? { type: error.constructor?.name } : error;
-  const known = error as unknown as Record<string, unknown>;
   const written: Record<string, unknown> = {
     type: error.name === "Error" ? error.constructor.name : error.name,
     message: error.message.slice(0, MAX_LOG_TEXT_LENGTH),
     stack: error.stack?.slice(0, MAX_LOG_TEXT_LENGTH),
   };
   for (const name of [...ERROR_FIELDS, ...DATABASE_FIELDS]) {
-    const value = known[name];
+    const value: unknown = Reflect.get(error, name);
     if (typeof value === "number" || typeof value === "string") written[name] = value;
   }
   if (depth >= MAX_CAUSES) return written;

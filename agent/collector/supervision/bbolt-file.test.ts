@@ -26,8 +26,9 @@ async function watchReads(first: (from: number, to: number) => number | void): P
   const prototype = Object.getPrototypeOf(handle) as FileHandle;
   await handle.close();
   // oxlint-disable-next-line typescript/unbound-method -- called with its handle below
-  const real = prototype.read as unknown as Read;
-  vi.spyOn(prototype as unknown as { read: Read }, "read").mockImplementation(async function (this: FileHandle, buffer, from, length, at) {
+  const methods: { read: Read } = prototype;
+  const real = methods.read;
+  vi.spyOn(methods, "read").mockImplementation(async function (this: FileHandle, buffer, from, length, at) {
     const end = first(at, at + length) ?? at + length;
     return real.call(this, buffer, from, end - at, at);
   });

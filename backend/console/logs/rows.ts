@@ -170,7 +170,7 @@ interface StreamEvent {
 async function* eventsOf(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<StreamEvent> {
   let rest = "";
   let fields: Record<string, string> = {};
-  for await (const text of body.pipeThrough(new TextDecoderStream()) as unknown as AsyncIterable<string>) {
+  for await (const text of body.pipeThrough(new TextDecoderStream())) {
     const lines = (rest + text).split(/\r\n|\n|\r/);
     rest = lines.pop() ?? "";
     for (const line of lines) {

@@ -85,7 +85,7 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, l
   // The first connection to a folder starts the engine, by its arguments; the client's own connections take none.
   const first = new Session(dataDir, { connectionArgs: cacheArguments(limitBytes) });
   // chDB's declarations are CommonJS, the client's are not: the same interface, told apart by the compiler.
-  const connect = (): ClientConnection => createChdbConnection({ path: dataDir }) as unknown as ClientConnection;
+  const connect = (): ClientConnection => createChdbConnection({ path: dataDir }) as ClientConnection;
   const connected = (): ClickHouseClient => createClient({ connection: connect() });
   const connections = connectionsFor(threads);
   const inserts = new Pool(Array.from({ length: connections.inserts }, connected));

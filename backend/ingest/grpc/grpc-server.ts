@@ -13,7 +13,7 @@ import {
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from "node:http2";
-import type { IncomingMessage, Server } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { ApiError } from "../../errors.ts";
 import { type Connections, UNAUTHENTICATED_IDLE_S } from "../../http/connections.ts";
@@ -100,7 +100,7 @@ export class GrpcServer implements AsyncDisposable {
       : createServer(LIMITS);
     if ("setSecureContext" in this.#server) this.#certificate?.watch(this.#server);
     const server = this.#server;
-    this.#connections.watch(server as unknown as Server);
+    this.#connections.watch(server);
     // Before node:http2 makes the session of the connection, whose own socket object is another one.
     server.prependListener(this.#certificate ? "secureConnection" : "connection", (socket: Socket) => (this.#socket = socket));
     server.on("session", (session) => this.#watch(session));

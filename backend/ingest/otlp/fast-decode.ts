@@ -195,20 +195,10 @@ export class Kernel {
     const lists = days.map((day) => ({ day, operations: [] as Operation[] }));
     const memory = Buffer.from(this.#memory.buffer);
     for (let index = 0; index < count; index += 1) {
-      const parts = new Uint32Array(memory.buffer, exports.operation(index), 6) as unknown as [
-        number,
-        number,
-        number,
-        number,
-        number,
-        number,
-      ];
-      const [section, serviceAt, serviceLength, nameAt, nameLength, kind] = parts;
-      lists[section]?.operations.push({
-        service: memory.toString("utf8", serviceAt, serviceAt + serviceLength),
-        operation: memory.toString("utf8", nameAt, nameAt + nameLength),
-        kind: SPAN_KINDS[kind] as string,
-      });
+      const at = exports.operation(index);
+      const field = (number: number): number => memory.readUInt32LE(at + 4 * number);
+      const text = (number: number): string => memory.toString("utf8", field(number), field(number) + field(number + 1));
+      lists[field(0)]?.operations.push({ service: text(1), operation: text(3), kind: SPAN_KINDS[field(5)] as string });
     }
     return lists;
   }

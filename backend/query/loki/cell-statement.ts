@@ -24,6 +24,8 @@ export interface Cell {
   /** JavaScript has to read one of its records. */
   readonly odd?: number;
   readonly k?: readonly string[];
+  /** The record's attributes as JSON, if all labels are read. */
+  readonly labels_text?: string;
 }
 
 /** Operations whose value of a window cannot be made of its cells' values. */
@@ -196,7 +198,7 @@ function namedLabels(names: readonly string[], values: readonly string[], isMark
 function wholeLabels(left: readonly string[]): (cell: Cell) => LabelSet {
   const entries = new EntryMaker();
   return (cell) => {
-    const { labels_text: text, ...row } = cell as unknown as { labels_text: string };
+    const { labels_text: text = "{}", ...row } = cell;
     const none = { trace_id: "", span_id: "", severity_number: 0, scope_name: "" };
     const record = { ...none, ...row, ns: "0", line: "", labels: JSON.parse(text) as Record<string, string> };
     return new LabelSet([...entries.of(record as never).labels()].map(([name, value]) => [name, value] as const)).drop(left);
