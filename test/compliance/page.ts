@@ -1,0 +1,128 @@
+// The page docs/reference/compliance.md: what others publish to test such a backend, with every difference by name.
+import type { ExampleResult } from "./otlp.ts";
+import type { Difference, PromqlResult } from "./promql.ts";
+import type { SuiteTest } from "./remote-write.ts";
+
+export interface LogqlExample {
+  readonly query: string;
+  readonly outcome: string;
+  readonly why?: string;
+}
+
+/** Of the sections that ran so far. */
+export interface ComplianceResults {
+  promql?: {
+    readonly commit: string;
+    /** Its version. */
+    readonly prometheus: string;
+    /** How many queries each template has. */
+    readonly variants: Readonly<Record<string, number>>;
+    readonly ours: PromqlResult;
+    /** The queries that the engine alone answers differently. */
+    readonly engineDiffers: readonly string[];
+  };
+  remoteWrite?: { readonly commit: string; readonly tests: readonly SuiteTest[] };
+  logql?: { readonly commit: string; readonly examples: readonly LogqlExample[] };
+  otlp?: { readonly commit: string; readonly examples: readonly ExampleResult[] };
+}
+
+const MAX_REASON = 160;
+
+export function compliancePage({ promql, remoteWrite, logql, otlp }: ComplianceResults): string {
+  const lines = [
+    "# Compliance",
+    "<!-- Generated from results.json by `npm run compliance` (test/compliance); change it there. -->",
+    "",
+    "Results of the tests that others publish for the protocols of this backend, with every difference by name. Run them again, all or some: `npm run compliance -- --only promql,remote-write --compliance FOLDER`. `FOLDER` is a checkout of github.com/prometheus/compliance; `--opentelemetry-proto` takes one of github.com/open-telemetry/opentelemetry-proto. Go and Debian's `prometheus` are needed.",
+    "",
+    ...(promql ? promqlSection(promql) : []),
+    ...(remoteWrite ? receiverSection(remoteWrite) : []),
+    ...(logql ? logqlSection(logql) : []),
+    ...(otlp ? otlpSection(otlp) : []),
+    "## Jaeger",
+    "Jaeger's integration tests call its storage interface in Go, so they cannot run against an address. `backend/storage/traces/jaeger.engine.test.ts` tests what Jaeger's page and Grafana read.",
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+function promqlSection({ commit, prometheus, variants, ours, engineDiffers }: NonNullable<ComplianceResults["promql"]>): string[] {
+  const { cases, differences } = ours;
+  const score = (different: number): string => `${cases - different} of ${cases} (${(100 - (100 * different) / cases).toFixed(1)} %)`;
+  const known = new Set(engineDiffers);
+  const own = differences.filter(({ query }) => !known.has(query));
+  return [
+    "## PromQL",
+    `The queries of promql-compliance-tester over 90 minutes of its demo metrics, compared with Prometheus ${prometheus} as the tester does (commit ${commit}): same series, same times, values within 1e-5. Timestamps are aligned to the step, as the tester does for VictoriaMetrics.`,
+    "",
+    "| | alike |",
+    "|---|---|",
+    `| AtherOps | ${score(differences.length)} |`,
+    `| VictoriaMetrics alone | ${score(engineDiffers.length)} |`,
+    "",
+    `Different in AtherOps alone: ${own.map(({ query, why }) => `\`${query}\` (${reasonOf(why)})`).join("; ") || "nothing"}. VictoriaMetrics alone differs in the others too.`,
+    "",
+    "| query, with its variants | different | the first difference |",
+    "|---|---|---|",
+    ...[...Map.groupBy(differences, ({ template }) => template)].map(([template, found]) => {
+      const count = `${found.length} of ${variants[template]}`;
+      return `| \`${escape(template)}\` | ${count} | ${firstOf(found)} |`;
+    }),
+    "",
+    "“Missing” and “additional” series are often the same ones: VictoriaMetrics keeps the metric's name in rollups and functions where Prometheus drops it, and starts `rate` and `increase` at the sample before the window.",
+    "",
+  ];
+}
+
+function firstOf([first]: readonly Difference[]): string {
+  return first ? escape(reasonOf(first.why)) : "";
+}
+
+function receiverSection({ commit, tests }: NonNullable<ComplianceResults["remoteWrite"]>): string[] {
+  const count = (outcome: SuiteTest["outcome"]): number => tests.filter((one) => one.outcome === outcome).length;
+  const others = tests.filter(({ outcome }) => outcome !== "pass");
+  return [
+    "## Remote write 2.0",
+    `The receiver's tests of github.com/prometheus/compliance/remotewrite at commit ${commit}: ${count("pass")} passed, ${count("fail")} failed, ${count("skip")} skipped.`,
+    "",
+    ...(others.length > 0 ? ["| test | outcome | message |", "|---|---|---|"] : []),
+    ...others.map(({ name, outcome, why }) => `| ${escape(name)} | ${outcome} | ${escape(reasonOf(why))} |`),
+    "",
+  ];
+}
+
+function logqlSection({ commit, examples }: NonNullable<ComplianceResults["logql"]>): string[] {
+  const outcomes = [...Map.groupBy(examples, ({ outcome }) => outcome)].map(([outcome, found]) => `${found.length} ${outcome}`);
+  const others = examples.filter(({ outcome }) => outcome === "different" || outcome === "refused by name");
+  return [
+    "## LogQL",
+    `Every example of the pages of Loki's documentation, over the same records, compared with a real Loki (\`npm run bench -- logql\`, commit ${commit}): ${examples.length} examples, ${outcomes.join(", ")}. [LogQL](logql.md) lists what is refused.`,
+    "",
+    "| query | outcome | reason |",
+    "|---|---|---|",
+    ...others.map(
+      ({ query, outcome, why = "" }) => `| \`${escape(query.replaceAll(/\s+/g, " "))}\` | ${outcome} | ${escape(reasonOf(why))} |`,
+    ),
+    "",
+  ];
+}
+
+function otlpSection({ commit, examples }: NonNullable<ComplianceResults["otlp"]>): string[] {
+  return [
+    "## OTLP",
+    `The examples of opentelemetry-proto, sent as JSON with an ingest token and times of now (commit ${commit}):`,
+    "",
+    "| example | status | not stored |",
+    "|---|---|---|",
+    ...examples.map(({ file, status, message }) => `| ${file} | ${status} | ${escape(message)} |`),
+    "",
+  ];
+}
+
+function reasonOf(why: string): string {
+  return why.length > MAX_REASON ? `${why.slice(0, MAX_REASON)}…` : why;
+}
+
+/** In a cell of a table. */
+function escape(text: string): string {
+  return text.replaceAll("|", "\\|").replaceAll("\n", " ");
+}
