@@ -1,6 +1,7 @@
 // The console's build, as processes in a copy of its sources.
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readConsole } from "../backend/http/console.ts";
 import { buildTree } from "./build-tree.fixture.ts";
@@ -28,6 +29,24 @@ test("two that build at once leave one whole console and nothing else, and a thi
   const first = statSync(built());
   await tree.build();
   expect(statSync(built()).ino).toBe(first.ino);
+});
+
+test("the first paint is at most 90 kB, and the whole console at most 450 kB, gzip", () => {
+  const kilobytes = (names: Iterable<string>): number =>
+    [...names].reduce((sum, name) => sum + gzipSync(readFileSync(join(built(), name))).length, 0) / 1000;
+  const text = (name: string): string => readFileSync(join(built(), name), "utf8");
+  const first = new Set([
+    "index.html",
+    ...[...text("index.html").matchAll(/(?:src|href)="[^"]*?([\w-]+\.(?:js|css))"/g)].map(([, name = ""]) => name),
+  ]);
+  expect([...first].filter((name) => name.endsWith(".js"))).not.toEqual([]);
+  // Static imports only: a screen is loaded when it is opened.
+  for (const name of first)
+    if (name.endsWith(".js")) for (const [, chunk = ""] of text(name).matchAll(/(?:from|import)"\.\/([^"]+)"/g)) first.add(chunk);
+  const all = readdirSync(built()).filter((name) => /\.(?:js|css|html|svg)$/.test(name));
+  expect(kilobytes(first)).toBeLessThanOrEqual(90);
+  expect(kilobytes(all)).toBeLessThanOrEqual(450);
+  console.log(`first paint ${kilobytes(first).toFixed(1)} kB, all ${kilobytes(all).toFixed(1)} kB`);
 });
 
 test("a source that changed is built anew, and one that is wrong leaves what was there", { timeout: 240_000 }, async () => {

@@ -1,10 +1,10 @@
-// `atherops orgs`, `atherops users`, and `atherops accounts` for operators.
+// `atherops orgs`, `atherops users`, `atherops invitations`, `atherops password`, and `atherops accounts` for operators.
 import type { ApiResponses } from "../client/api.ts";
 import { Argument, Option, type Command } from "commander";
-import { readPassword } from "./credentials.ts";
+import { readPassword, readPasswords } from "./credentials.ts";
 import { Problem } from "./cli-error.ts";
 import { orgOf } from "./organisation-commands.ts";
-import type { Console } from "./output.ts";
+import { addRemoval, type Console } from "./output.ts";
 
 const ROLES = ["viewer", "admin", "operator"];
 const USER_COLUMNS = ["email", "role", "user_id", "created_at"];
@@ -14,6 +14,8 @@ type User = ApiResponses["GET /api/users"][number];
 export function addAccountCommands(program: Command, console: Console): void {
   addOrgs(program, console);
   addUsers(program, console);
+  addInvitations(program, console);
+  addOwnPassword(program, console);
   addAccounts(program, console);
 }
 
@@ -93,6 +95,46 @@ function addUsers(program: Command, console: Console): void {
       const { user_id, email } = await found(console, user);
       await console.client().call("DELETE", `/api/users/${user_id}`);
       console.note(`${email} removed`);
+    });
+}
+
+function addInvitations(program: Command, console: Console): void {
+  const invitations = program
+    .command("invitations")
+    .description("links with which people choose a password and become users of your organisation; needs the role admin");
+  invitations
+    .command("list", { isDefault: true })
+    .description("invitations that are still valid")
+    .action(async () =>
+      console.print(await console.client().call("GET", "/api/invitations"), ["email", "role", "created_by", "expires_at", "invitation_id"]),
+    );
+  invitations
+    .command("create <email>")
+    .description("invite a person; only the link goes to stdout, and it works once")
+    .addOption(new Option("--role <role>", "the user's permissions").choices(ROLES).default("viewer"))
+    .option("--ttl <duration>", "how long the link is valid, such as 12h or 7d; at most 30 days")
+    .addHelpText("after", "\nExample:\n  atherops invitations create ana@example.com --role admin --ttl 2d")
+    .action(async (email: string, { role, ttl }: { role: string; ttl?: string }) => {
+      const client = console.client();
+      const made = await client.call<ApiResponses["POST /api/invitations"]>("POST", "/api/invitations", { body: { email, role, ttl } });
+      const link = `${client.address}/#/invitation/${made.token}`;
+      console.result(link, `${made.email} invited as ${role}, until ${made.expires_at}; this is the only time the link is shown`, {
+        ...made,
+        link,
+      });
+    });
+  addRemoval(invitations, console, "remove an invitation; its link stops working", (id) => `/api/invitations/${id}`);
+}
+
+function addOwnPassword(program: Command, console: Console): void {
+  program
+    .command("password")
+    .alias("passwd")
+    .description("change your own password: the current one and the new one, from prompts or two lines of a pipe; other sessions end")
+    .action(async () => {
+      const [current, password] = await readPasswords(["Current password: ", "New password: "], console.world);
+      await console.client().call("PUT", "/api/auth/password", { body: { current, password } });
+      console.note("password changed; log in again: `atherops login`");
     });
 }
 

@@ -89,7 +89,19 @@ export interface PasswordInput {
 /** From `file`, else from a pipe's whole text, else asked for. One line end at its end is dropped. */
 export async function readPassword(prompt: string, { stdin, stderr }: PasswordInput, file?: string): Promise<string> {
   const password = file ? fileText(file) : stdin.isTTY ? await asked(prompt, stdin, stderr) : await text(stdin);
-  const line = password.replace(/\r?\n$/, "");
+  return requireText(password.replace(/\r?\n$/, ""));
+}
+
+/** Asks for each, or reads the lines of a pipe in this order. */
+export async function readPasswords(prompts: readonly string[], input: PasswordInput): Promise<string[]> {
+  const lines = input.stdin.isTTY ? [] : (await text(input.stdin)).split(/\r?\n/);
+  const passwords: string[] = [];
+  for (const [at, prompt] of prompts.entries())
+    passwords.push(input.stdin.isTTY ? await readPassword(prompt, input) : requireText(lines[at] ?? ""));
+  return passwords;
+}
+
+function requireText(line: string): string {
   if (line === "") throw new Problem("the password is empty: type it, pipe it in, or name a file in ATHEROPS_PASSWORD_FILE");
   return line;
 }

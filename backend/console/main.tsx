@@ -17,7 +17,7 @@ import { hasEnded } from "./state/ended.ts";
 import { isHelpOpen, isPaletteOpen, isViewsOpen, listenToKeys } from "./state/keys.ts";
 import { address, go, route } from "./state/route.ts";
 import { pageTitle } from "./state/screens.ts";
-import { findSession, logInByLink, problem, user } from "./state/session.ts";
+import { findSession, invitation, logInByLink, openInvitation, problem, user } from "./state/session.ts";
 
 const Administration = lazy(async () => (await import("./administration/screen.tsx")).Administration);
 const Alerts = lazy(async () => (await import("./alerts/screen.tsx")).Alerts);
@@ -25,6 +25,7 @@ const AddCluster = lazy(async () => (await import("./fleet/add.tsx")).AddCluster
 const Dashboards = lazy(async () => (await import("./dashboards/screen.tsx")).Dashboards);
 const EntityScreen = lazy(async () => (await import("./entities/screen.tsx")).EntityScreen);
 const Fleet = lazy(async () => (await import("./fleet/screen.tsx")).Fleet);
+const InvitationPage = lazy(async () => (await import("./invitation.tsx")).InvitationPage);
 const Logs = lazy(async () => (await import("./logs/screen.tsx")).Logs);
 const Metrics = lazy(async () => (await import("./metrics/screen.tsx")).Metrics);
 const Trace = lazy(async () => (await import("./traces/trace.tsx")).Trace);
@@ -35,6 +36,7 @@ const Views = lazy(async () => (await import("./parts/views.tsx")).Views);
 const Traces = lazy(async () => (await import("./traces/screen.tsx")).Traces);
 
 function Console() {
+  if (invitation.value !== undefined) return <InvitationPage token={invitation.value} key={invitation.value} />;
   if (user.value === undefined)
     return problem.value ? (
       <main class="center">
@@ -100,6 +102,7 @@ listenToKeys();
 effect(() => {
   const { screen, id } = route.value;
   if (screen === "login" && id) void logInByLink(id);
+  if (screen === "invitation" && id) openInvitation(id);
 });
 effect(() => void (document.title = pageTitle(route.value)));
 if (route.peek().screen !== "login") void findSession();

@@ -1,12 +1,15 @@
-// Registers the routes of tenants: accounts (login, browser sessions, organisations, users, read tokens, and administration across
+// Registers the routes of tenants: accounts (login, browser sessions, organisations, users, invitations, read tokens, and administration across
 // organisations) and enrolment (clusters, hosts, install tokens, keys for direct ingest, ingest tokens).
 import type { FastifyInstance } from "fastify";
+import { registerInvitationAcceptance } from "./accounts/accept-invitation.ts";
 import { registerAccountAdministration } from "./accounts/administer-accounts.ts";
 import { registerReadTokenAdministration } from "./accounts/administer-read-tokens.ts";
 import { type AccountDeps, registerBrowserSessions, registerLogin } from "../auth/sessions/login.ts";
 import { HashQueue } from "../auth/sessions/password.ts";
 import { type OneTimeLogin, registerOneTimeLogin } from "../auth/sessions/one-time-login.ts";
+import { registerInvitationRoutes } from "./accounts/invitations.ts";
 import { registerOrgRoutes } from "./accounts/orgs.ts";
+import { registerOwnPassword } from "./accounts/own-password.ts";
 import { registerUserRoutes } from "./accounts/users.ts";
 import { registerClusterAdministration } from "./enrolment/administer-clusters.ts";
 import { registerHostAdministration } from "./enrolment/administer-hosts.ts";
@@ -33,6 +36,9 @@ export function registerAccountRoutes(app: FastifyInstance, { isPasswordLogin, o
   if (oneTimeLogin) registerOneTimeLogin(app, deps, oneTimeLogin);
   registerOrgRoutes(app, deps);
   registerUserRoutes(app, deps);
+  registerInvitationRoutes(app, { ...deps, isPasswordLogin });
+  registerInvitationAcceptance(app, { ...deps, isPasswordLogin });
+  registerOwnPassword(app, deps);
   registerReadTokenAdministration(app, deps);
   registerAccountAdministration(app, deps);
 }

@@ -1,4 +1,4 @@
-// Attacks on accounts and enrolment: passwords of users and heartbeats of nodes that do not exist.
+// Attacks on accounts and enrolment: passwords of users, invitations, and heartbeats of nodes that do not exist.
 import { randomUUID } from "node:crypto";
 import type { Attack } from "./attack.ts";
 
@@ -13,6 +13,23 @@ export const unknownUsersPasswords: Attack = {
     await attacker.many(600, 50, () => attacker.call({ method: "PUT", path: unknownUser, bearer, body: { password } }));
     const body = { email: "admin@attacker.example", password, role: "viewer" };
     await attacker.many(50, 50, () => attacker.call({ method: "POST", path: "/api/users", bearer, body }));
+  },
+};
+
+export const guessedInvitations: Attack = {
+  group: "first",
+  what: "600 invitations that do not exist, from 300 addresses, fifty at once, each shown and accepted; 300 wrong own passwords",
+  everyMs: 5000,
+  async wave(attacker) {
+    const { viewerToken: bearer } = attacker.target;
+    const password = `${randomUUID()}-A1`;
+    await attacker.many(600, 50, async (at) => {
+      const body = { token: randomUUID() };
+      await attacker.call({ method: "POST", path: "/api/auth/invitation", from: at % 300, body });
+      await attacker.call({ method: "POST", path: "/api/auth/invitation/accept", from: at % 300, body: { ...body, password } });
+    });
+    const body = { current: "wrong", password };
+    await attacker.many(300, 50, (from) => attacker.call({ method: "PUT", path: "/api/auth/password", bearer, from, body }));
   },
 };
 

@@ -1,6 +1,6 @@
 // Every attack: who can make it, and which routes, protocols and parts of the query language it covers.
 // coverage.test.ts compares this table with what the backend serves: a new route needs a row here.
-import { unknownUsersPasswords, inventedNodes } from "./accounts.ts";
+import { guessedInvitations, unknownUsersPasswords, inventedNodes } from "./accounts.ts";
 import { hostileMatchers, hostileTemplates } from "./alerting.ts";
 import type { Attack } from "./attack.ts";
 import { amplified, denseJson } from "./bodies.ts";
@@ -56,6 +56,11 @@ export const TABLE: Readonly<Record<string, Row>> = {
   "huge-rules": byAdministrator(hugeRules, ["POST /alerting/rules"]),
   "abandoned-drafts": byReader(abandonedDrafts, ["POST /alerting/rules/validate"]),
   "unknown-users-passwords": byAdministrator(unknownUsersPasswords, ["PUT /api/users/{id}/password", "POST /api/users"]),
+  "guessed-invitations": byAnybody(guessedInvitations, [
+    "POST /api/auth/invitation",
+    "POST /api/auth/invitation/accept",
+    "PUT /api/auth/password",
+  ]),
   "invented-nodes": byAgent(inventedNodes, ["POST /heartbeat", "GET /api/clusters"]),
   "largest-bodies": byKey(largestBodies, [LOGS, TRACES, METRICS]),
   "otlp-bodies": byToken(otlpBodies, OTLP),

@@ -1,4 +1,4 @@
-// Tables of organisations, users, browser sessions and read tokens. Invariant: statements about users of an organisation are restricted by
+// Tables of organisations, users, browser sessions, read tokens and invitations. Invariant: statements about users of an organisation are restricted by
 // org_id, so users of other organisations are not found. E-mail addresses are unique across organisations, because a login names none.
 import { randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
@@ -49,11 +49,26 @@ export interface ReadTokenRow {
   expires_at: Date;
 }
 
+export interface InvitationRow {
+  id: string;
+  org_id: string;
+  /** SHA-256, in hexadecimal. */
+  token_hash: string;
+  /** Lower case. */
+  email: string;
+  role: Role;
+  /** The id of the user who invites. */
+  created_by: string;
+  created_at: Date;
+  expires_at: Date;
+}
+
 export interface AccountTables {
   orgs: OrgRow;
   users: UserRow;
   browser_sessions: BrowserSessionRow;
   read_tokens: ReadTokenRow;
+  invitations: InvitationRow;
 }
 
 export type AccountDb = Kysely<AccountTables> | Transaction<AccountTables>;

@@ -11,6 +11,8 @@ import { mayWrite } from "../state/session.ts";
 export interface Column<T> {
   readonly name: string;
   readonly of: (row: T) => string;
+  /** What a user who may write sees instead. */
+  readonly control?: (row: T, onChanged: () => void) => ComponentChildren;
 }
 
 export interface Field {
@@ -28,7 +30,13 @@ export interface Making {
   /** The request's body, where it is not what was typed. */
   readonly bodyOf?: (typed: Readonly<Record<string, string>>) => unknown;
   /** The field of the response that is returned only once, and the label that it is shown with. */
-  readonly secret?: { readonly name: string; readonly label: string; readonly more?: (secret: string) => ComponentChildren };
+  readonly secret?: {
+    readonly name: string;
+    readonly label: string;
+    /** The text to copy; the secret itself by default. */
+    readonly textOf?: (secret: string) => string;
+    readonly more?: (secret: string) => ComponentChildren;
+  };
 }
 
 export interface ResourceListProps<T> {
@@ -52,7 +60,7 @@ export function ResourceList<T>({ title, path, columns, idOf, removal, making }:
         <h2>{title}</h2>
         <Status of={found} empty={rows.length === 0 && "None."}>
           {rows.length > 0 && (
-            <Rows title={title} path={path} rows={rows} columns={columns} idOf={idOf} removal={removal} onRemoved={found.reload} />
+            <Rows title={title} path={path} rows={rows} columns={columns} idOf={idOf} removal={removal} onChanged={found.reload} />
           )}
         </Status>
         {mayWrite.value && making && (
@@ -68,7 +76,7 @@ export function ResourceList<T>({ title, path, columns, idOf, removal, making }:
       </section>
       {making?.secret && secret.value && (
         <>
-          <Command label={making.secret.label} text={secret.value} />
+          <Command label={making.secret.label} text={making.secret.textOf?.(secret.value) ?? secret.value} />
           {making.secret.more?.(secret.value)}
         </>
       )}
@@ -78,10 +86,10 @@ export function ResourceList<T>({ title, path, columns, idOf, removal, making }:
 
 interface RowsProps<T> extends Omit<ResourceListProps<T>, "making"> {
   readonly rows: readonly T[];
-  readonly onRemoved: () => void;
+  readonly onChanged: () => void;
 }
 
-function Rows<T>({ title, path, rows, columns, idOf, removal, onRemoved }: RowsProps<T>) {
+function Rows<T>({ title, path, rows, columns, idOf, removal, onChanged }: RowsProps<T>) {
   const leaving = useSignal<T | undefined>(undefined);
   const hasRemoval = removal !== undefined && mayWrite.value;
   const heads = columns.map(({ name }) => name);
@@ -90,10 +98,8 @@ function Rows<T>({ title, path, rows, columns, idOf, removal, onRemoved }: RowsP
       <Table title={title} heads={hasRemoval ? [...heads, <span class="unseen">remove</span>] : heads}>
         {rows.map((row) => (
           <tr key={idOf(row)}>
-            {columns.map(({ name, of }) => (
-              <td key={name}>
-                <bdi>{visible(of(row))}</bdi>
-              </td>
+            {columns.map(({ name, of, control }) => (
+              <td key={name}>{(mayWrite.value && control?.(row, onChanged)) || <bdi>{visible(of(row))}</bdi>}</td>
             ))}
             {hasRemoval && (
               <td class="actions">
@@ -113,7 +119,7 @@ function Rows<T>({ title, path, rows, columns, idOf, removal, onRemoved }: RowsP
         ))}
       </Table>
       {leaving.value !== undefined && (
-        <Removal title="Remove?" path={`${path}/${idOf(leaving.value)}`} onClose={() => (leaving.value = undefined)} onRemoved={onRemoved}>
+        <Removal title="Remove?" path={`${path}/${idOf(leaving.value)}`} onClose={() => (leaving.value = undefined)} onRemoved={onChanged}>
           {visible(removal?.(leaving.value) ?? "")}
         </Removal>
       )}

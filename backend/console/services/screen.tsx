@@ -1,4 +1,5 @@
-// All services of a range, what got worse first; and one service with its charts and operations.
+// All services of a range, what got worse first; and one service with its charts and operations, compared with another service or an earlier
+// range if the reader chooses one.
 import { useSignal } from "@preact/signals";
 import { counted, visible } from "../parts/text.ts";
 import { Status, Table } from "../parts/common.tsx";
@@ -90,16 +91,70 @@ function ServiceLinks({ service, range }: { service: string; range: AddressRange
   );
 }
 
+const DAY_MS = 86_400_000;
+/** Earlier ranges of the same length: how long before. */
+const EARLIER: Readonly<Record<string, (spanMs: number) => number>> = {
+  "the range before": (spanMs) => spanMs,
+  "a day before": () => DAY_MS,
+  "a week before": () => 7 * DAY_MS,
+};
+const OTHER_SERVICE = "service ";
+
+/** Calls of `service`, without an interval that has not ended yet. */
+async function pointsOf(service: string, { fromMs, toMs }: { fromMs: number; toMs: number }, signal: AbortSignal): Promise<Point[]> {
+  const query = rangeQuery({ fromMs, toMs, last: undefined });
+  const points = await call<Point[]>(`/query/services/${encodeURIComponent(service)}/timeseries`, { query, signal });
+  return points.filter(({ end }) => Date.parse(end) <= Date.now());
+}
+
+/** Points to compare with, at the times of the range that is shown: those of the same place in order. */
+async function comparedPoints(service: string, chosen: string, points: readonly Point[], signal: AbortSignal): Promise<Point[]> {
+  const { fromMs, toMs } = currentRange();
+  const backMs = EARLIER[chosen]?.(toMs - fromMs) ?? 0;
+  const other = chosen.startsWith(OTHER_SERVICE) ? chosen.slice(OTHER_SERVICE.length) : service;
+  const found = await pointsOf(other, { fromMs: fromMs - backMs, toMs: toMs - backMs }, signal);
+  return found.slice(0, points.length).map((point, at) => ({ ...point, start: points[at]?.start ?? point.start }));
+}
+
+function Compared({ service, asked }: { service: string; asked: string }) {
+  const found = useLoaded(asked, async (signal) => {
+    const { fromMs, toMs } = currentRange();
+    return await servicesBetween(fromMs, toMs, signal);
+  });
+  const others = (found.value.value ?? []).map((row) => row.service).filter((name) => name !== service);
+  const chosen = route.value.query.get("with") ?? "";
+  return (
+    <label>
+      compare with{" "}
+      <select value={chosen} onChange={(event) => choose({ with: event.currentTarget.value || undefined })}>
+        <option value="">nothing</option>
+        {Object.keys(EARLIER).map((name) => (
+          <option key={name}>{name}</option>
+        ))}
+        {others.map((name) => (
+          <option value={`${OTHER_SERVICE}${name}`} key={name}>
+            {visible(name)}
+          </option>
+        ))}
+        {chosen.startsWith(OTHER_SERVICE) && !others.includes(chosen.slice(OTHER_SERVICE.length)) && (
+          <option value={chosen}>{visible(chosen.slice(OTHER_SERVICE.length))}</option>
+        )}
+      </select>
+    </label>
+  );
+}
+
 function OneService({ service, asked, range }: { service: string; asked: string; range: AddressRange }) {
   const path = `/query/services/${encodeURIComponent(service)}`;
-  const found = useLoaded(`${service} ${asked}`, async (signal) => {
-    const { fromMs, toMs } = currentRange();
-    const query = rangeQuery(currentRange());
+  const chosen = route.value.query.get("with") ?? "";
+  const found = useLoaded(`${service} ${asked} ${chosen}`, async (signal) => {
+    const range = currentRange();
     const [points, operations] = await Promise.all([
-      call<Point[]>(`${path}/timeseries`, { query, signal }),
-      call<Operation[]>(`${path}/operations`, { query, signal }),
+      pointsOf(service, range, signal),
+      call<Operation[]>(`${path}/operations`, { query: rangeQuery(range), signal }),
     ]);
-    return { points, operations, fromS: fromMs / 1000, toS: toMs / 1000 };
+    const compared = chosen ? { name: visible(chosen), points: await comparedPoints(service, chosen, points, signal) } : undefined;
+    return { points, compared, operations, fromS: range.fromMs / 1000, toS: range.toMs / 1000 };
   });
   const shown = found.value.value;
   const isEmpty = shown?.points.every(({ calls }) => calls === 0) && shown.operations.length === 0;
@@ -108,6 +163,9 @@ function OneService({ service, asked, range }: { service: string; asked: string;
       {shown && !isEmpty && (
         <>
           <RunsOn service={service} asked={asked} range={range} />
+          <p>
+            <Compared service={service} asked={asked} />
+          </p>
           <div class="charts">
             <Figure title="Calls per second" shown={shown} lines={[["rate", ({ rate }) => rate]]} />
             <Figure title="Error ratio" shown={shown} lines={[["errors", ({ error_ratio: ratio }) => ratio]]} />
@@ -131,16 +189,23 @@ function OneService({ service, asked, range }: { service: string; asked: string;
 
 interface FigureProps {
   readonly title: string;
-  readonly shown: { readonly points: readonly Point[]; readonly fromS: number; readonly toS: number };
+  readonly shown: {
+    readonly points: readonly Point[];
+    readonly compared: { readonly name: string; readonly points: readonly Point[] } | undefined;
+    readonly fromS: number;
+    readonly toS: number;
+  };
   readonly lines: readonly (readonly [name: string, of: (point: Point) => number | null])[];
 }
 
-function Figure({ title, shown: { points, fromS, toS }, lines }: FigureProps) {
-  const series = lines.map(([name, of]) => ({
-    name,
-    short: name,
-    points: points.map((point) => [Date.parse(point.start) / 1000, of(point) ?? Number.NaN] as const),
-  }));
+function Figure({ title, shown: { points, compared, fromS, toS }, lines }: FigureProps) {
+  const seriesOf = (from: readonly Point[], suffix = "") =>
+    lines.map(([name, of]) => ({
+      name: `${name}${suffix}`,
+      short: `${name}${suffix}`,
+      points: from.map((point) => [Date.parse(point.start) / 1000, of(point) ?? Number.NaN] as const),
+    }));
+  const series = [...seriesOf(points), ...(compared ? seriesOf(compared.points, `, ${compared.name}`) : [])];
   return (
     <figure>
       <figcaption>{title}</figcaption>

@@ -28,6 +28,8 @@ export function ServiceTable({ services, range }: ServiceTableProps) {
 function ServiceRow({ service, range }: { service: ServiceTableProps["services"][number]; range: ServiceTableProps["range"] }) {
   const { service: name, rate, error_ratio: errors, p95_ms: p95, series } = service;
   const shown = visible(name);
+  // A range that ends now has an unfinished last interval, whose counts would look like a drop.
+  const finished = <T,>(values: readonly T[]): readonly T[] => (range.to === undefined ? values.slice(0, -1) : values);
   return (
     <tr>
       <th scope="row">
@@ -40,7 +42,7 @@ function ServiceRow({ service, range }: { service: ServiceTableProps["services"]
         <a href={address("traces", { service: name, ...range })}>{rateText(rate)}</a>
       </td>
       <td>
-        <Sparkline values={series.calls} label={`calls of ${shown}`} />
+        <Sparkline values={finished(series.calls)} label={`calls of ${shown}`} />
       </td>
       <td class="number">
         <a class={errors > 0 ? "level is-error" : ""} href={address("traces", { service: name, error: "true", ...range })}>
@@ -48,13 +50,13 @@ function ServiceRow({ service, range }: { service: ServiceTableProps["services"]
         </a>
       </td>
       <td>
-        <Sparkline values={series.errors} label={`errors of ${shown}`} colour="is-error" />
+        <Sparkline values={finished(series.errors)} label={`errors of ${shown}`} colour="is-error" />
       </td>
       <td class="number">
         <a href={address("traces", { service: name, sort: "slowest", ...range })}>{p95 === null ? "–" : span(p95)}</a>
       </td>
       <td>
-        <Sparkline values={series.p95_ms} label={`p95 of ${shown}`} colour="is-warn" />
+        <Sparkline values={finished(series.p95_ms)} label={`p95 of ${shown}`} colour="is-warn" />
       </td>
     </tr>
   );

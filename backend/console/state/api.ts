@@ -4,7 +4,12 @@ import { loggedInAgain, loginsSoFar } from "./ended.ts";
 
 export const SESSION_HEADER = { "x-requested-with": "atherops" };
 /** Their 401 is an answer to who logs in, not the end of a session. */
-const LOGIN_PATHS: ReadonlySet<string> = new Set(["/api/auth/session", "/api/auth/session/code"]);
+const LOGIN_PATHS: ReadonlySet<string> = new Set([
+  "/api/auth/session",
+  "/api/auth/session/code",
+  "/api/auth/invitation",
+  "/api/auth/invitation/accept",
+]);
 const TRIES = 3;
 const LONGEST_WAIT_S = 20;
 

@@ -61,6 +61,24 @@ export async function logInByLink(code: string): Promise<void> {
   await findSession();
 }
 
+/** The token of the invitation whose link was opened. */
+export const invitation = signal<string | undefined>(undefined);
+
+/** By the link of an invitation, `#/invitation/TOKEN`. */
+export function openInvitation(token: string): void {
+  go(address("overview"), { replace: true });
+  invitation.value = token;
+}
+
+/** Throws ApiFailure, whose message is shown to the user. */
+export async function acceptInvitation(token: string, password: string): Promise<void> {
+  await call("/api/auth/invitation/accept", { method: "POST", body: { token, password } });
+  // The screen below shows the data of another session.
+  if (user.peek()) location.reload();
+  await findSession();
+  invitation.value = undefined;
+}
+
 export async function logOut(): Promise<void> {
   await call("/api/auth/session", { method: "DELETE" }).catch(() => undefined);
   location.hash = "";

@@ -51,6 +51,7 @@ export const TENANT_TABLES: Readonly<Record<string, Ownership>> = {
   orgs: { column: "id" },
   users: OWN,
   read_tokens: OWN,
+  invitations: OWN,
   ingest_tokens: OWN,
   browser_sessions: { column: "user_id", parent: "users" },
   api_keys: OWN,

@@ -13,7 +13,7 @@ import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { EMAIL_SCHEMA, insertUser, requireFreeEmail, type AccountDb, type AccountTables, type UserRow } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-const ROLE_SCHEMA = { type: "string", enum: ["viewer", "admin", "operator"] } as const;
+export const ROLE_SCHEMA = { type: "string", enum: ["viewer", "admin", "operator"] } as const;
 
 export const USER_SCHEMA = objectSchema({
   user_id: UUID_SCHEMA,
@@ -202,7 +202,7 @@ async function changeUser(
 }
 
 /** Otherwise an administrator who sets a password could use it after the provider grants the user a higher role. */
-function requirePassword(row: Pick<UserRow, "sso_issuer">): void {
+export function requirePassword(row: Pick<UserRow, "sso_issuer">): void {
   if (row.sso_issuer !== null) throw new ApiError("conflict", "this user logs in by single sign-on and has no password");
 }
 
@@ -239,7 +239,7 @@ export async function requireOtherAdmins(trx: Transaction<AccountTables>, row: U
     throw new ApiError("conflict", "this is the organisation's last administrator: make another user admin first");
 }
 
-function requireOperator(user: SessionUser): void {
+export function requireOperator(user: SessionUser): void {
   if (user.role !== "operator") throw new ApiError("forbidden", "only operators may grant, change or remove the role operator");
 }
 

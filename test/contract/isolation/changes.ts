@@ -21,9 +21,19 @@ export interface Change {
 /** What an organisation has, for a comparison. */
 const LISTS = [
   ...["channels", "routes", "rules", "silences"].map((list) => `/alerting/${list}`),
-  ...["clusters", "dashboards", "ingest-tokens", "install-tokens", "keys", "limits", "read-tokens", "users", "v1/agents", "views"].map(
-    (list) => `/api/${list}`,
-  ),
+  ...[
+    "clusters",
+    "dashboards",
+    "ingest-tokens",
+    "install-tokens",
+    "invitations",
+    "keys",
+    "limits",
+    "read-tokens",
+    "users",
+    "v1/agents",
+    "views",
+  ].map((list) => `/api/${list}`),
 ];
 
 /** Resolves to what is wrong: the other organisation's request was not refused, or it changed something, or the owner's is refused too. */
@@ -75,6 +85,7 @@ const silence = (): object => ({
   endsAt: new Date(Date.now() + 3_600_000).toISOString(),
   comment: "being repaired",
 });
+const invited = (): object => ({ email: `${randomUUID()}@changed.example`, role: "viewer" });
 const user = () => ({ email: `${randomUUID()}@changed.example`, password: randomUUID(), role: "viewer" });
 
 interface Enrolment {
@@ -172,6 +183,7 @@ export const CHANGES: readonly Change[] = [
   { route: "POST /api/ingest-tokens/{id}/rotate", make: newIngestToken, foreign: 404, owner: 200 },
   { route: "DELETE /api/install-tokens/{id}", make: making("/api/install-tokens", () => ({})), foreign: 404, owner: 204 },
   { route: "DELETE /api/keys/{id}", make: making("/api/keys", () => ({ name: name() }), "key_id"), foreign: 404, owner: 204 },
+  { route: "DELETE /api/invitations/{id}", make: making("/api/invitations", invited, "invitation_id"), foreign: 404, owner: 204 },
   { route: "POST /api/orgs/{id}/admins", make: organisation, body: user, foreign: 403 },
   { route: "PUT /api/orgs/{id}/limits", make: organisation, body: () => ({ bytes_per_second: 1 }), foreign: 403 },
   { route: "DELETE /api/read-tokens/{id}", make: making("/api/read-tokens", () => ({ name: name() })), foreign: 404, owner: 204 },
@@ -204,6 +216,9 @@ export const WITHOUT_RESOURCE: readonly string[] = [
   "POST /alerting/rules/validate",
   "POST /alerting/silences",
   "POST /api/auth/login",
+  "POST /api/auth/invitation",
+  "POST /api/auth/invitation/accept",
+  "PUT /api/auth/password",
   "POST /api/auth/oidc/cli",
   "POST /api/auth/oidc/token",
   "DELETE /api/auth/session",
@@ -213,6 +228,7 @@ export const WITHOUT_RESOURCE: readonly string[] = [
   "POST /api/views",
   "POST /api/ingest-tokens",
   "POST /api/install-tokens",
+  "POST /api/invitations",
   "POST /api/keys",
   "POST /api/orgs",
   "POST /api/read-tokens",

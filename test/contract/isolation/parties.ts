@@ -58,11 +58,24 @@ async function makeParty(served: Served, operator: string, { word, digit, record
   const session = await call("POST", `${served.apiUrl}/api/auth/session`, { body: { email: `viewer@${word}.example`, password } });
   const cookie = String(session.headers.get("set-cookie")).split(";", 1)[0] ?? "";
   const { id: readTokenId } = await admin.made("/api/read-tokens", { name: `${word}-token` });
+  const { invitation_id } = await admin.made("/api/invitations", { email: `invited@${word}.example`, role: "viewer" });
   const { id: ingestTokenId } = await admin.made("/api/ingest-tokens", { name: `${word}-ingest-token` });
   const { id: installTokenId } = await admin.made("/api/install-tokens", {});
   const saved = await makeSaved(admin, word);
   const alerting = await makeAlerting(admin, word);
-  const markers = [word, tenant.orgId, tenant.keyId, traceId, String(limit), ...ids, user_id, readTokenId, ingestTokenId, installTokenId];
+  const markers = [
+    word,
+    tenant.orgId,
+    tenant.keyId,
+    traceId,
+    String(limit),
+    ...ids,
+    user_id,
+    invitation_id,
+    readTokenId,
+    ingestTokenId,
+    installTokenId,
+  ];
   const party = {
     ...tenant,
     ...alerting,

@@ -54,6 +54,7 @@ const ACCOUNTS: readonly IsolatedRoute[] = [
   shown("/api/auth/session", {
     send: ({ apiUrl }, { cookie }, path) => call("GET", `${apiUrl}${path}`, { headers: { cookie, "x-requested-with": "atherops" } }),
   }),
+  shown("/api/invitations"),
   shown("/api/limits"),
   shown("/api/read-tokens"),
   {

@@ -185,6 +185,82 @@ export const ACCOUNT_ROWS: Row[] = [
     auth: "admin",
     cases: () => [...missing("DELETE", "/api/users/{id}"), foreign("DELETE", "/api/users/{id}", blueUser)],
   },
+  {
+    method: "PUT",
+    path: "/api/auth/password",
+    auth: "viewer",
+    cases: () => [
+      asUser("a wrong password", "PUT", () => red.token, 403, { current: "wrong-password", password: randomUUID() }, "forbidden"),
+      asUser("a short one", "PUT", () => red.token, 400, { current: "wrong-password", password: "short" }, "invalid_field"),
+    ],
+  },
+  { method: "GET", path: "/api/invitations", auth: "admin", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
+  {
+    method: "POST",
+    path: "/api/invitations",
+    auth: "admin",
+    cases: () => [
+      asUser("made", "POST", () => red.token, 201, { email: `${randomUUID()}@red.example`, role: "admin" }),
+      asUser("an admin grants operator", "POST", () => red.token, 403, { email: "x@red.example", role: "operator" }, "forbidden"),
+      asUser("a user's address", "POST", () => red.token, 409, { email: "viewer@red.example", role: "viewer" }, "conflict"),
+      asUser("more than 30 days", "POST", () => red.token, 400, { email: "x@red.example", role: "viewer", ttl: "31d" }, "invalid_field"),
+      asUser("no role", "POST", () => red.token, 400, { email: "x@red.example" }, "invalid_field"),
+    ],
+  },
+  {
+    method: "DELETE",
+    path: "/api/invitations/{id}",
+    auth: "admin",
+    cases: () => [
+      ...missing("DELETE", "/api/invitations/{id}"),
+      foreign("DELETE", "/api/invitations/{id}", async () => await newInvitation(blue, "invitation_id")),
+      {
+        name: "removed",
+        send: async () =>
+          call("DELETE", `${backend.apiUrl}/api/invitations/${await newInvitation(red, "invitation_id")}`, { bearer: red.token }),
+        status: 204,
+      },
+    ],
+  },
+  {
+    method: "POST",
+    path: "/api/auth/invitation",
+    auth: "none",
+    cases: () => [
+      { name: "shown", send: async (url) => call("POST", url, { body: { token: await newInvitation(red, "token") } }), status: 200 },
+      {
+        name: "unknown",
+        send: (url) => call("POST", url, { body: { token: "t".repeat(43) } }),
+        status: 401,
+        error: "invalid_credentials",
+      },
+      { name: "no token", send: (url) => call("POST", url, { body: {} }), status: 400, error: "invalid_field" },
+    ],
+  },
+  {
+    method: "POST",
+    path: "/api/auth/invitation/accept",
+    auth: "none",
+    cases: () => [
+      {
+        name: "accepted",
+        send: async (url) => call("POST", url, { body: { token: await newInvitation(red, "token"), password: randomUUID() } }),
+        status: 204,
+      },
+      {
+        name: "unknown",
+        send: (url) => call("POST", url, { body: { token: "t".repeat(43), password: randomUUID() } }),
+        status: 401,
+        error: "invalid_credentials",
+      },
+      {
+        name: "a short password",
+        send: (url) => call("POST", url, { body: { token: "t".repeat(43), password: "short" } }),
+        status: 400,
+        error: "invalid_field",
+      },
+    ],
+  },
   { method: "GET", path: "/api/orgs", auth: "operator", cases: () => [asUser("listed", "GET", () => operator, 200)] },
   {
     method: "POST",
@@ -300,6 +376,10 @@ export const ACCOUNT_ROWS: Row[] = [
     ],
   },
 ];
+
+async function newInvitation(tenant: typeof red, field: "invitation_id" | "token"): Promise<string> {
+  return await made(tenant, "/api/invitations", { email: `${randomUUID()}@invited.example`, role: "viewer" }, field);
+}
 
 async function blueUser(): Promise<string> {
   return (await call("GET", `${backend.apiUrl}/api/users`, { bearer: blue.token })).json[0].user_id;

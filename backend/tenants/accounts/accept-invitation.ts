@@ -1,0 +1,136 @@
+// The routes of a person with the link of an invitation: POST /api/auth/invitation shows it, POST /api/auth/invitation/accept creates the
+// user with the chosen password and logs the browser in. Invariants: the token is in the body, so no log contains it; it works once, also
+// for two concurrent requests; every token that is not valid gets the same answer, and a network that sends several of them must wait.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { audit } from "../../auth/audit-log.ts";
+import { RANK } from "../../auth/request-identity.ts";
+import { hashPassword, LoginBackoff, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
+import { type AccountDb, insertUser, type InvitationRow, requireFreeEmail, type UserRow } from "../../auth/sessions/table.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { ApiError } from "../../errors.ts";
+import { NO_CONTENT, objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
+import { type InvitationDeps, invitationHash, requirePasswordLogin } from "./invitations.ts";
+import { requireCapacity } from "./orgs.ts";
+import { countUsers, ROLE_SCHEMA } from "./users.ts";
+
+const BODY_LIMIT_BYTES = 4096;
+/** In place of the address of an account, of which a login has one. */
+const NO_ACCOUNT = "invitation";
+const TOKEN = { type: "string", minLength: 1, maxLength: 200 } as const;
+const common = { tag: "accounts", errors: ["invalid_credentials", "login_backoff", "conflict", "limit_reached"] } as const;
+
+const schemas = {
+  show: {
+    ...common,
+    summary: "What an invitation is for, by the token of its link",
+    body: { type: "object", additionalProperties: false, required: ["token"], properties: { token: TOKEN } },
+    response: { 200: objectSchema({ email: { type: "string" }, role: ROLE_SCHEMA, org: { type: "string" }, expires_at: TIME_SCHEMA }) },
+  },
+  accept: {
+    ...common,
+    summary: "Accept an invitation: creates the user and logs the browser in",
+    description: "Sets the cookie of a browser session. A program logs in with the address and the password afterwards.",
+    body: {
+      type: "object",
+      additionalProperties: false,
+      required: ["token", "password"],
+      properties: { token: TOKEN, password: PASSWORD_SCHEMA },
+    },
+    response: NO_CONTENT,
+  },
+};
+
+type Body = { token: string; password: string };
+
+export function registerInvitationAcceptance(app: FastifyInstance, deps: InvitationDeps): void {
+  const { db, guards, hashQueue, browserSessions, now = Date.now } = deps;
+  const backoff = new LoginBackoff(now);
+
+  /** Throws `login_backoff`, or `invalid_credentials` if the token is not that of a valid invitation. */
+  async function findValid(request: FastifyRequest<{ Body: Pick<Body, "token"> }>): Promise<InvitationRow> {
+    requirePasswordLogin(deps);
+    const waitMs = backoff.begin(NO_ACCOUNT, request.ip);
+    if (waitMs > 0)
+      throw new ApiError("login_backoff", "too many invalid invitations from your network: wait", { retryAfterS: waitMs / 1000 });
+    let outcome: "right" | "wrong" | "undecided" = "undecided";
+    try {
+      const found = await findInvitation(db, invitationHash(request.body.token), now());
+      outcome = found ? "right" : "wrong";
+      if (found) return found;
+    } finally {
+      backoff.end(NO_ACCOUNT, request.ip, outcome);
+    }
+    audit(request, "invitation.refused", {});
+    throw notValid();
+  }
+
+  addRoute(app, guards, {
+    method: "POST",
+    path: "/api/auth/invitation",
+    access: "anyone",
+    ...schemas.show,
+    maxBodyBytes: BODY_LIMIT_BYTES,
+    handler: async (request: FastifyRequest<{ Body: Pick<Body, "token"> }>, reply: FastifyReply) => {
+      const { email, role, org_id, expires_at } = await findValid(request);
+      const org = await tenantDatabase(db, org_id).selectFrom("orgs").select("name").where("id", "=", org_id).executeTakeFirstOrThrow();
+      void reply.header("cache-control", "no-store");
+      return { email, role, org: org.name, expires_at: expires_at.toISOString() };
+    },
+  });
+
+  addRoute(app, guards, {
+    method: "POST",
+    path: "/api/auth/invitation/accept",
+    access: "anyone",
+    ...schemas.accept,
+    maxBodyBytes: BODY_LIMIT_BYTES,
+    handler: async (request: FastifyRequest<{ Body: Body }>, reply: FastifyReply) => {
+      const { org_id: orgId, email } = await findValid(request);
+      await requireFreeEmail(db, email);
+      const { token, password } = request.body;
+      const passwordHash = await hashQueue.run(request, reply, () => hashPassword(password));
+      const { invitation, user } = await exchange(db, orgId, { hash: invitationHash(token), passwordHash, nowMs: now() });
+      const subject = { invitation_id: invitation.id, user_id: user.id, email: user.email, role: user.role, org_id: orgId };
+      audit(request, "invitation.accept", subject);
+      await browserSessions.open(request, reply, user);
+      return await reply.code(204).header("cache-control", "no-store").send();
+    },
+  });
+}
+
+/** Replaces the invitation by a user. Throws `invalid_credentials` if another request was first. */
+async function exchange(
+  db: InvitationDeps["db"],
+  orgId: string,
+  { hash, passwordHash, nowMs }: { hash: string; passwordHash: string; nowMs: number },
+): Promise<{ invitation: InvitationRow; user: UserRow }> {
+  return await tenantDatabase(db, orgId)
+    .transaction()
+    .execute(async (trx) => {
+      await requireCapacity(trx, orgId, "users", countUsers(trx, orgId));
+      const invitation = await findInvitation(trx, hash, nowMs);
+      if (!invitation) throw notValid();
+      const removed = await trx.deleteFrom("invitations").where("id", "=", invitation.id).executeTakeFirst();
+      if (removed.numDeletedRows !== 1n) throw notValid();
+      const row = { org_id: orgId, email: invitation.email, role: invitation.role, password_hash: passwordHash };
+      return { invitation, user: await insertUser(trx, row, new Date(nowMs)) };
+    });
+}
+
+/** The invitation with this token, unless it has expired, or its creator may no longer grant its role. */
+async function findInvitation(db: AccountDb, hash: string, nowMs: number): Promise<InvitationRow | undefined> {
+  const found = await db
+    .selectFrom("invitations")
+    .innerJoin("users", "users.id", "invitations.created_by")
+    .selectAll("invitations")
+    .select("users.role as creatorRole")
+    .where("token_hash", "=", hash)
+    .where("invitations.expires_at", ">", new Date(nowMs))
+    .executeTakeFirst();
+  return found && RANK[found.creatorRole] >= Math.max(RANK.admin, RANK[found.role]) ? found : undefined;
+}
+
+function notValid(): ApiError {
+  return new ApiError("invalid_credentials", "the invitation was used, has expired or was removed: ask for another one");
+}

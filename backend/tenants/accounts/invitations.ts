@@ -1,0 +1,187 @@
+// Administration of invitations: create, list, remove. A person with the link of an invitation chooses a password and becomes a user
+// (accept-invitation.ts), so that no administrator knows it. Invariants: the token is returned once, and only its hash is stored; a user
+// invites to no role above the own one; an address has one valid link, the newest.
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { durationWanted, durationWithin } from "../../../common/duration.ts";
+import { audit } from "../../auth/audit-log.ts";
+import { callerOf, type Role } from "../../auth/request-identity.ts";
+import type { AccountDeps } from "../../auth/sessions/login.ts";
+import { EMAIL_SCHEMA, type InvitationRow, normalEmail, requireFreeEmail } from "../../auth/sessions/table.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { ApiError } from "../../errors.ts";
+import { ID_PARAMS, NO_CONTENT, notFound, objectSchema, readId, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
+import { MAX_INVITATION_TTL_MS, MAX_INVITATIONS_PER_ORG } from "../limits.ts";
+import { requireCapacity } from "./orgs.ts";
+import { requireOperator, ROLE_SCHEMA } from "./users.ts";
+
+const TTL = { minMs: 60_000, maxMs: MAX_INVITATION_TTL_MS };
+const INVITATION = {
+  invitation_id: UUID_SCHEMA,
+  email: { type: "string" },
+  role: ROLE_SCHEMA,
+  created_by: { type: "string", description: "the e-mail address of the user who invites" },
+  created_at: TIME_SCHEMA,
+  expires_at: TIME_SCHEMA,
+};
+const token = { type: "string", description: "the link is `<address of the console>/#/invitation/<token>`" };
+const common = { tag: "accounts" } as const;
+
+const schemas = {
+  create: {
+    ...common,
+    errors: ["conflict", "limit_reached"] as const,
+    summary: `Invite a person, who chooses a password; at most ${MAX_INVITATIONS_PER_ORG}`,
+    description:
+      "The token is returned once and works once. Another invitation of the same address replaces it. It ends if its creator is removed, or may no longer grant the role.",
+    body: {
+      type: "object",
+      additionalProperties: false,
+      required: ["email", "role"],
+      properties: {
+        email: EMAIL_SCHEMA,
+        role: ROLE_SCHEMA,
+        ttl: { type: "string", maxLength: 40, default: "7d", description: "a duration such as 12h or 7d; at most 30 days" },
+      },
+    },
+    response: { 201: objectSchema({ ...INVITATION, token }) },
+  },
+  list: {
+    ...common,
+    summary: "Invitations of your organisation that are still valid, by address",
+    response: { 200: { type: "array", items: objectSchema(INVITATION) } },
+  },
+  remove: { ...common, summary: "Remove an invitation; its link is refused at once", params: ID_PARAMS, response: NO_CONTENT },
+};
+
+export interface InvitationDeps extends AccountDeps {
+  /** `settings.isPasswordLogin` */
+  readonly isPasswordLogin: boolean;
+}
+
+export function invitationHash(secret: string): string {
+  return createHash("sha256").update(secret, "utf8").digest("hex");
+}
+
+/** Throws `conflict`: a password would be of no use. */
+export function requirePasswordLogin({ isPasswordLogin }: InvitationDeps): void {
+  if (!isPasswordLogin)
+    throw new ApiError("conflict", "users log in by single sign-on here (PASSWORD_LOGIN=false), which also creates them");
+}
+
+export function registerInvitationRoutes(app: FastifyInstance, deps: InvitationDeps): void {
+  const { db, guards, now = Date.now } = deps;
+
+  addRoute(app, guards, {
+    method: "POST",
+    path: "/api/invitations",
+    access: "admin",
+    ...schemas.create,
+    handler: async (request: FastifyRequest<{ Body: { email: string; role: Role; ttl: string } }>, reply: FastifyReply) => {
+      requirePasswordLogin(deps);
+      const { role, ttl } = request.body;
+      const caller = callerOf(request);
+      if (role === "operator") requireOperator(caller);
+      const email = normalEmail(request.body.email);
+      await requireFreeEmail(db, email);
+      const secret = randomBytes(32).toString("base64url");
+      const at = now();
+      const row = {
+        id: randomUUID(),
+        org_id: caller.orgId,
+        token_hash: invitationHash(secret),
+        email,
+        role,
+        created_by: caller.userId,
+        created_at: new Date(at),
+        expires_at: new Date(at + ttlMs(ttl)),
+      };
+      await replaceWithinLimit(deps, row);
+      audit(request, "invitation.create", { invitation_id: row.id, email, role, expires_at: row.expires_at.toISOString() });
+      return await reply.code(201).send({ ...describeInvitation({ ...row, creator: caller.email }), token: secret });
+    },
+  });
+  registerListAndRemoval(app, deps);
+}
+
+function registerListAndRemoval(app: FastifyInstance, { db, guards, now = Date.now }: InvitationDeps): void {
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/invitations",
+    access: "admin",
+    ...schemas.list,
+    handler: async (request) => {
+      const { orgId } = callerOf(request);
+      const rows = await tenantDatabase(db, orgId)
+        .selectFrom("invitations")
+        .innerJoin("users", "users.id", "invitations.created_by")
+        .selectAll("invitations")
+        .select("users.email as creator")
+        .where("invitations.org_id", "=", orgId)
+        .where("invitations.expires_at", ">", new Date(now()))
+        .orderBy("invitations.email")
+        .execute();
+      return rows.map(describeInvitation);
+    },
+  });
+
+  addRoute(app, guards, {
+    method: "DELETE",
+    path: "/api/invitations/:id",
+    access: "admin",
+    ...schemas.remove,
+    handler: async (request, reply) => {
+      const { orgId } = callerOf(request);
+      const id = readId(request, "invitation");
+      const removed = await tenantDatabase(db, orgId)
+        .deleteFrom("invitations")
+        .where("id", "=", id)
+        .where("org_id", "=", orgId)
+        .returning("email")
+        .executeTakeFirst();
+      if (!removed) throw notFound("invitation");
+      audit(request, "invitation.delete", { invitation_id: id, email: removed.email });
+      return await reply.code(204).send();
+    },
+  });
+}
+
+/** Expired invitations, and an earlier one of the same address, are deleted and do not count. */
+async function replaceWithinLimit({ db }: AccountDeps, row: InvitationRow): Promise<void> {
+  const { org_id, email, created_at } = row;
+  await tenantDatabase(db, org_id)
+    .transaction()
+    .execute(async (trx) => {
+      const valid = trx
+        .selectFrom("invitations")
+        .where("org_id", "=", org_id)
+        .where("email", "<>", email)
+        .where("expires_at", ">", created_at);
+      const count = valid.select((select) => select.fn.countAll().as("count"));
+      await requireCapacity(trx, org_id, "invitations", count, MAX_INVITATIONS_PER_ORG);
+      await trx
+        .deleteFrom("invitations")
+        .where("org_id", "=", org_id)
+        .where((any) => any.or([any("email", "=", email), any("expires_at", "<=", created_at)]))
+        .execute();
+      await trx.insertInto("invitations").values(row).execute();
+    });
+}
+
+function describeInvitation(row: InvitationRow & { readonly creator: string }) {
+  return {
+    invitation_id: row.id,
+    email: row.email,
+    role: row.role,
+    created_by: row.creator,
+    created_at: row.created_at.toISOString(),
+    expires_at: row.expires_at.toISOString(),
+  };
+}
+
+function ttlMs(text: string): number {
+  const ms = durationWithin(text, TTL);
+  if (ms === undefined) throw new ApiError("invalid_field", `ttl: must be ${durationWanted(TTL, "12h or 7d")}`);
+  return ms;
+}

@@ -1,0 +1,79 @@
+// PUT /api/auth/password: a user changes the own password. Invariants: the current password is required, so that a stolen session cannot
+// take the account over, and guessing it is slowed down as at a login; every other session of the user ends.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { audit } from "../../auth/audit-log.ts";
+import { callerOf } from "../../auth/request-identity.ts";
+import type { AccountDeps } from "../../auth/sessions/login.ts";
+import { hashPassword, LoginBackoff, PASSWORD_SCHEMA, passwordMatches } from "../../auth/sessions/password.ts";
+import type { UserRow } from "../../auth/sessions/table.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { ApiError } from "../../errors.ts";
+import { NO_CONTENT } from "../../http/schemas.ts";
+import { addRoute } from "../../http/route.ts";
+import { requirePassword } from "./users.ts";
+
+const schema = {
+  tag: "accounts",
+  errors: ["login_backoff", "conflict"],
+  summary: "Change your password; your other sessions end",
+  description: "A browser gets a new session in the same response. A program logs in again.",
+  body: {
+    type: "object",
+    additionalProperties: false,
+    required: ["current", "password"],
+    properties: { current: { type: "string", maxLength: 1024 }, password: PASSWORD_SCHEMA },
+  },
+  response: NO_CONTENT,
+} as const;
+
+type PasswordRequest = FastifyRequest<{ Body: { current: string; password: string } }>;
+
+export function registerOwnPassword(app: FastifyInstance, deps: AccountDeps): void {
+  const { db, guards, hashQueue, sessions, browserSessions } = deps;
+  const backoff = new LoginBackoff(deps.now);
+
+  async function requireCurrent(request: PasswordRequest, reply: FastifyReply, user: UserRow): Promise<void> {
+    const waitMs = backoff.begin(user.email, request.ip);
+    if (waitMs > 0) throw new ApiError("login_backoff", "too many wrong passwords: wait", { retryAfterS: waitMs / 1000 });
+    let outcome: "right" | "wrong" | "undecided" = "undecided";
+    try {
+      const { current } = request.body;
+      outcome = (await hashQueue.run(request, reply, () => passwordMatches(user.password_hash, current))) ? "right" : "wrong";
+    } finally {
+      backoff.end(user.email, request.ip, outcome);
+    }
+    if (outcome === "right") return;
+    audit(request, "user.password_refused", { user_id: user.id });
+    throw new ApiError("forbidden", "current: this is not your password");
+  }
+
+  addRoute(app, guards, {
+    method: "PUT",
+    path: "/api/auth/password",
+    access: "viewer",
+    ...schema,
+    handler: async (request: PasswordRequest, reply: FastifyReply) => {
+      const { userId, orgId } = callerOf(request);
+      const tenantDb = tenantDatabase(db, orgId);
+      const user = await tenantDb.selectFrom("users").selectAll().where("id", "=", userId).where("org_id", "=", orgId).executeTakeFirst();
+      if (!user) throw new ApiError("invalid_token", "the user was removed");
+      requirePassword(user);
+      await requireCurrent(request, reply, user);
+      const passwordHash = await hashQueue.run(request, reply, () => hashPassword(request.body.password));
+      const changed = await tenantDb
+        .updateTable("users")
+        .set({ password_hash: passwordHash, session_epoch: user.session_epoch + 1 })
+        .where("id", "=", userId)
+        .where("org_id", "=", orgId)
+        // Of two concurrent changes, or a reset by an administrator meanwhile, the first one counts.
+        .where("session_epoch", "=", user.session_epoch)
+        .returningAll()
+        .executeTakeFirst();
+      sessions.forget(userId);
+      if (!changed) throw new ApiError("conflict", "the password was changed by another request: log in again");
+      audit(request, "user.password", { user_id: userId });
+      if (request.headers.authorization === undefined) await browserSessions.open(request, reply, changed);
+      return await reply.code(204).header("cache-control", "no-store").send();
+    },
+  });
+}

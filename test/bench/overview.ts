@@ -1,0 +1,159 @@
+// `npm run bench -- overview [--services 200] [--nodes 1000] [--records 10000000] [--minutes 60] [--refresh 5s]`: the console of a large
+// organisation in a real Chromium. First the time from the address to a usable screen, and frames per second while it is scrolled, for the
+// overview, the services and the fleet; then the overview stays open with auto-refresh, and each minute prints the JavaScript heap after
+// garbage collection, DOM nodes and listeners. To reach: usable within 1 s, 60 frames per second, and after an hour no more of any than
+// after five minutes, but for 5 %.
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import type { CDPSession, Page } from "playwright-core";
+import { adminPassword, backendPlace, login, startBackend } from "../fixtures/backend-process.ts";
+import { logInBy, openBrowser, openPage } from "../fixtures/browser.ts";
+import { report, shown } from "../fixtures/measure.ts";
+import { call, temporaryFolder } from "../fixtures/processes.ts";
+import { LargeOrganisation } from "./overview/fill.ts";
+
+const { values } = parseArgs({
+  options: {
+    services: { type: "string", default: "200" },
+    nodes: { type: "string", default: "1000" },
+    records: { type: "string", default: "10000000" },
+    minutes: { type: "string", default: "60" },
+    refresh: { type: "string", default: "5s" },
+    rounds: { type: "string", default: "5" },
+  },
+});
+const [SPANS_EVERY_MS, HEARTBEATS_EVERY_MS, MINUTE_MS, SCROLLED_MS] = [10_000, 30_000, 60_000, 3000];
+const ADMIN = "admin@localhost";
+
+await using stack = new AsyncDisposableStack();
+const folder = stack.use(temporaryFolder());
+const place = await backendPlace(folder.path);
+const backend = await startBackend(place);
+stack.defer(async () => void (await backend.end()));
+const bearer = await login(place.apiUrl, ADMIN, adminPassword(place));
+const organisation = new LargeOrganisation(place.apiUrl, {
+  services: Number(values.services),
+  nodes: Number(values.nodes),
+  records: Number(values.records),
+});
+await organisation.fill(async () => (await call("POST", `${place.apiUrl}/api/install-tokens`, { bearer, body: {} })).json.token as string);
+console.log("filled");
+for (const [everyMs, work] of [
+  [SPANS_EVERY_MS, () => organisation.sendSpans(Date.now() - MINUTE_MS)],
+  [HEARTBEATS_EVERY_MS, () => organisation.sendHeartbeats()],
+] as const) {
+  const timer = setInterval(() => void work().catch((error: Error) => console.error(error.message)), everyMs);
+  stack.defer(() => clearInterval(timer));
+}
+
+const browser = await openBrowser();
+stack.defer(async () => await browser.close());
+const opened = stack.use(await openPage(browser, place.apiUrl, { viewport: { width: 1440, height: 900 } }, /status of 401/));
+const { page, complaints } = opened;
+// Also on a machine under load.
+page.setDefaultTimeout(5 * 60_000);
+await logInBy(page, ADMIN, adminPassword(place));
+const cdp = await page.context().newCDPSession(page);
+
+const SCREENS: readonly [name: string, address: string, isUsable: (page: Page) => Promise<unknown>][] = [
+  [
+    "overview",
+    `/#/overview`,
+    async () =>
+      await page
+        .getByRole("table")
+        .getByRole("link", { name: /^service-/ })
+        .first()
+        .waitFor(),
+  ],
+  [
+    "services",
+    `/#/services`,
+    async () =>
+      await page
+        .getByRole("link", { name: /^service-/ })
+        .first()
+        .waitFor(),
+  ],
+  [
+    "fleet",
+    `/#/fleet`,
+    async () =>
+      await page
+        .getByRole("link", { name: /^node-/ })
+        .first()
+        .waitFor(),
+  ],
+];
+const speed: Record<string, Record<string, string>> = {};
+for (const [name, address, isUsable] of SCREENS) {
+  const [usableMs, frames, longestMs]: [number[], number[], number[]] = [[], [], []];
+  for (let round = 0; round < Number(values.rounds); round += 1) {
+    await page.goto("about:blank");
+    const startedAt = performance.now();
+    await page.goto(address);
+    await isUsable(page);
+    usableMs.push(performance.now() - startedAt);
+    const scrolled = await scroll(page);
+    frames.push(scrolled.perSecond);
+    longestMs.push(scrolled.longestMs);
+  }
+  speed[name] = { "usable ms": shown(usableMs), "frames/s": shown(frames, 1), "longest frame ms": shown(longestMs) };
+}
+report("overview", values, speed);
+
+/** Turns the wheel for some seconds, down and up, and counts the frames. */
+async function scroll(target: Page): Promise<{ perSecond: number; longestMs: number }> {
+  await target.mouse.move(700, 500);
+  const counted = target.evaluate(async (forMs) => {
+    const { requestAnimationFrame } = globalThis as typeof globalThis & { requestAnimationFrame: (run: (at: number) => void) => void };
+    const times: number[] = [];
+    await new Promise<void>((done) => {
+      const next = (at: number): void => {
+        times.push(at);
+        if (at - (times[0] ?? at) < forMs) requestAnimationFrame(next);
+        else done();
+      };
+      requestAnimationFrame(next);
+    });
+    const gaps = times.slice(1).map((at, index) => at - (times[index] ?? at));
+    return { perSecond: (gaps.length * 1000) / ((times.at(-1) ?? 0) - (times[0] ?? 0)), longestMs: Math.max(...gaps) };
+  }, SCROLLED_MS);
+  const over = new AbortController();
+  const turning = (async () => {
+    for (let turn = 0; !over.signal.aborted; turn += 1) {
+      await target.mouse.wheel(0, Math.floor(turn / 40) % 2 === 0 ? 120 : -120);
+      await sleep(16);
+    }
+  })();
+  const result = await counted;
+  over.abort();
+  await turning;
+  return result;
+}
+
+await page.goto(`/#/overview?refresh=${values.refresh}`);
+const minutes: Record<string, Usage> = {};
+for (let minute = 1; minute <= Number(values.minutes); minute += 1) {
+  await sleep(MINUTE_MS);
+  const usage = await usageOf(cdp);
+  minutes[`minute ${minute}`] = usage;
+  console.log(minute, JSON.stringify(usage));
+}
+for (const complaint of complaints) console.error(complaint);
+if (complaints.length > 0) process.exitCode = 1;
+if (Object.keys(minutes).length > 0) report("overview, open", values, minutes);
+
+interface Usage extends Record<string, number> {
+  heapKb: number;
+  nodes: number;
+  listeners: number;
+}
+
+async function usageOf(session: CDPSession): Promise<Usage> {
+  await session.send("HeapProfiler.collectGarbage");
+  await session.send("Performance.enable");
+  const { metrics } = await session.send("Performance.getMetrics");
+  const valueOf = (name: string): number => metrics.find((metric) => metric.name === name)?.value ?? Number.NaN;
+  return { heapKb: Math.round(valueOf("JSHeapUsedSize") / 1024), nodes: valueOf("Nodes"), listeners: valueOf("JSEventListeners") };
+}
