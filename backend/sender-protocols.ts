@@ -25,7 +25,7 @@ interface IngestParts {
   readonly logs: IngestSignal;
   readonly traces: IngestSignal;
   readonly activeSeries: ActiveSeries;
-  /** Of the API. */
+  /** Shared with the API. */
   readonly connections: Connections;
 }
 

@@ -79,7 +79,7 @@ interface Running extends Opening, Stores {
   readonly guards: Guards;
   /** Memory for responses that clients have not read yet. */
   readonly responses: ResponseBudget;
-  /** Of a backend that `npm start` started. */
+  /** Only for a backend that `npm start` started. */
   readonly localStart: LocalStart | undefined;
 }
 
@@ -365,7 +365,7 @@ function appOptions({ settings, log, ownMetrics }: Running) {
 /** Listens, and closes in its turn: no new connections, requests under way are answered. */
 async function listen({ stack }: Running, app: FastifyInstance, at: ListenAddress, what: string): Promise<string> {
   await closeRoutes(app);
-  // Of many that come at once none is dropped, to come again seconds later; the kernel's own bound (somaxconn) is often this.
+  // A burst of connections must not be dropped, because clients retry only seconds later. The limit of Linux (somaxconn) is often the same.
   const where = { host: at.host, port: at.port, backlog: 4096 };
   const options = { ...where, listenTextResolver: (url: string) => `${what} listens at ${url}` };
   const refuse = (cause: NodeJS.ErrnoException): never => {

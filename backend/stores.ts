@@ -45,7 +45,7 @@ export interface Stores {
   readonly evaluator: EmbeddedEvaluator | undefined;
   /** Where that one posts alerts. */
   readonly intakeListener: IntakeListener | undefined;
-  /** Of the role `api`. */
+  /** Only with the role `api`. */
   readonly telemetry: Telemetry | undefined;
   /** How the embedded engines make their parts of a backup snapshot. */
   readonly snapshotSources: Pick<SnapshotSources, "freezeTables" | "snapshotMetrics">;

@@ -89,7 +89,7 @@ function isFolder(path: string): boolean {
   return existsSync(path) && statSync(path).isDirectory();
 }
 
-/** Of a folder, too: to pass through it. */
+/** Also for a folder: whether it can be entered. */
 export function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);

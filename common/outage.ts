@@ -20,7 +20,7 @@ export interface OutageOptions<Cause> {
   /** Never unless given. */
   readonly remindEveryMs?: number;
   readonly nowMs?: () => number;
-  /** Of a clock that is never set: how long it lasts is measured by it. `nowMs` where that is given alone. */
+  /** A monotonic clock that measures how long the outage lasts. Default: `nowMs` if that is given. */
   readonly steadyMs?: () => number;
 }
 
@@ -55,7 +55,7 @@ export class Outage<Cause = unknown> {
     return this.#lasting && this.#steadyMs() - this.#lasting.beganMs;
   }
 
-  /** Of the last failure; undefined while there is no outage. */
+  /** Cause of the last failure; undefined while there is no outage. */
   get cause(): Cause | undefined {
     return this.#lasting?.cause;
   }

@@ -12,7 +12,7 @@ const CHARTS_FOLDER = join(dirname(dirname(fileURLToPath(import.meta.url))), "ch
 export const CHARTS = ["backend", "cluster-agent"] as const;
 
 export interface RecordedValues {
-  /** Of the chart. Versions from 0.1.0-1 on were never raised at their time; they are numbered in the order of their commits. */
+  /** Version of the chart. Versions from 0.1.0-1 on were never raised at their time; they are numbered in the order of their commits. */
   readonly version: string;
   /** SHA-256 of values.schema.json; absent in records of the time before versions rose. */
   readonly schema?: string;

@@ -117,7 +117,7 @@ async function bundle() {
   };
 }
 
-/** Of every package that is inside: its name, its licence, and the licence's text as the package carries it. */
+/** Lists every bundled package with its name, its licence, and the text of the licence from the package. */
 function licences(inputs) {
   const folders = new Set(
     inputs.map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0]).filter((folder) => folder !== undefined),

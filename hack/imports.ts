@@ -9,7 +9,7 @@ const IMPORT =
 export interface Import {
   /** As it is written: a relative file, `node:…`, or a package and what of it. */
   readonly path: string;
-  /** Of types alone: nothing is loaded. */
+  /** Imports only types, so nothing is loaded. */
   readonly isType: boolean;
 }
 

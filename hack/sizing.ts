@@ -43,7 +43,7 @@ const NAMES = [
 type Figures = Readonly<Record<(typeof NAMES)[number], number>>;
 
 const NODES = [10, 100, 1000, 10_000];
-/** Of one cluster; Kubernetes is made for so many. */
+/** Nodes of one cluster; Kubernetes supports up to 5,000. */
 const NODES_OF_CLUSTER = [10, 100, 1000, 5000];
 const MINUTE_S = 60;
 const DAY_S = 86_400;
@@ -51,9 +51,9 @@ const GIB = 1024 ** 3;
 const US_OF_A_CORE = 1_000_000;
 /** New lines of all files go in one request when they reach this, and a second after the first of them (agent/collector/config/collector-config.ts). */
 const GATHERED_BYTES = 32_768;
-/** Of a core, so that a burst and a query find room. */
+/** Planned utilisation of a core, which leaves room for bursts and queries. */
 const BUSY = 0.6;
-/** Of the memory that VictoriaMetrics sees; above it queries and merges need theirs. */
+/** Share of the memory limit that VictoriaMetrics may use for metrics; queries and merges need the rest. */
 const METRICS_SHARE = 0.3;
 const REPLICA_CORES = 2;
 

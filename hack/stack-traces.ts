@@ -98,7 +98,7 @@ function begin(file: string, map: number): Begun {
 /** Reads mappings from a mark up to one place of the bundle; `found` is then its source's number, line and column. */
 class Walk {
   found: number[] | undefined;
-  /** Of every so many lines on the way. */
+  /** Marks at regular distances, from which a later search continues. */
   readonly marks: Mark[] = [];
   readonly #line: number;
   readonly #column: number;

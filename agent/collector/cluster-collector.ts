@@ -15,7 +15,7 @@ import type { CollectorStatus, Supervisor } from "./supervision/supervisor.ts";
 
 /** Short, so that the loss of a node is a gap of half a minute. */
 export const COLLECTION_LEASE: LeaseTiming = { durationMs: 10_000, renewDeadlineMs: 7_000, renewEveryMs: 2_000 };
-/** Of one request for the Lease: a connection that died without a word is left in time for another try within the deadline. */
+/** Timeout of one request for the Lease, short enough to retry within the deadline after a connection broke silently. */
 export const LEASE_REQUEST_MS = 3_500;
 /** From TERM to KILL: with the deadline, and a collector that does not answer before it, it stays below the Lease's duration. */
 export const STOP_GRACE_MS = 1_500;
@@ -23,9 +23,9 @@ const FOLLOW_EVENTS_EVERY_MS = 2_000;
 
 export interface ClusterCollectorOptions {
   readonly lease: Pick<Lease, "tryAcquire" | "view" | "annotate">;
-  /** Of the agent among those that want the Lease. */
+  /** Identifies this agent among the candidates for the Lease. */
   readonly name: string;
-  /** Of a term; disposed at its end. */
+  /** Created for each term, and disposed at its end. */
   readonly supervisor: () => Supervisor;
   readonly config: string;
   /** Where events are collected. */

@@ -25,11 +25,11 @@ export interface EffectiveConfigOptions {
   readonly supervisor: Supervisor;
   readonly adjustment: Adjustment;
   readonly log: Log;
-  /** Of the cluster agent. */
+  /** Cluster agent only. */
   readonly knownPods?: KnownPods | undefined;
-  /** Of the cluster agent: false where the collector has no agent to ask for pods. */
+  /** Cluster agent only: false if the collector cannot ask the agent for pods. */
   readonly asksAgent?: boolean | undefined;
-  /** Of the host agent. */
+  /** Host agent only. */
   readonly logFiles?: LogFiles | undefined;
   readonly checkEveryMs?: number;
 }
@@ -42,9 +42,9 @@ export class EffectiveConfig implements AsyncDisposable {
   readonly #asksAgent: boolean | undefined;
   readonly #checkEveryMs: number;
   readonly #stop = new AbortController();
-  /** Of putting a configuration in force, for other reasons than that the collector refuses it. */
+  /** Failures to apply a configuration, except that the collector refuses it. */
   readonly #outage: Outage<string>;
-  /** Of the Kubernetes API: while it lasts, pods are unknown. */
+  /** Failures of the Kubernetes API, during which pods are unknown. */
   readonly #unknownPods: Outage<string>;
   #adjustment: Adjustment;
   #refused: string | undefined;

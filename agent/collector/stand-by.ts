@@ -4,9 +4,9 @@
 import type { Lease, LeaseView, Annotations } from "../identity/lease.ts";
 import { spread } from "../../common/loop.ts";
 
-/** Of a candidate. */
+/** Poll interval of a candidate. */
 export const POLL_EVERY_MS = 3_000;
-/** Of the others: doubled from the first to the longest. */
+/** Poll interval of the other agents: doubled from the first to the longest. */
 const FIRST_REST_MS = 10_000;
 export const LONGEST_REST_MS = 300_000;
 /** A Lease may be taken just after its time, and of several that wait one is first. */

@@ -140,7 +140,7 @@ export class SecretFollower {
       const view = event.type === "DELETED" ? undefined : parseSecret(event.object);
       watch.version = view?.version;
       this.#log.debug({ event: "secret.changed", version: watch.version }, "the watch of the Secret has news");
-      // Of a deleted Secret the event has the version of the deletion.
+      // The event of a deleted Secret has the version of the deletion.
       if (this.#isOlder(event.object.metadata?.resourceVersion)) this.#askAnew(signal);
       else this.apply(view);
     }

@@ -269,7 +269,7 @@ export class ClusterIdentity implements AgentIdentity {
     else if (plan.kind === "none" || !PASSING.includes(this.#problem.current?.code ?? "")) this.#problem.report(undefined);
   }
 
-  /** Of a failure that trying again may cure. */
+  /** Logs a failure that a retry may fix. */
   #reportFailure(error: unknown): void {
     if (this.#stop.signal.aborted || isOvertaken(error)) return;
     const code = error instanceof BackendError && error.code === "cluster_in_use" ? "other_installation" : "failing";

@@ -31,7 +31,7 @@ export class ClusterKnowledge {
     return this.#credential !== undefined && keyHash(this.#credential.apiKey) !== this.#refusedKey;
   }
 
-  /** Of the key in force; undefined until the backend has said it. */
+  /** Age of the current key; undefined until the backend reported it. */
   get keyAgeDays(): number | undefined {
     const isKnown = this.#credential && this.#keyAge?.keyHash === keyHash(this.#credential.apiKey);
     return isKnown ? this.#keyAge?.days : undefined;

@@ -18,7 +18,7 @@ export interface LeaseTiming {
 /** client-go's defaults. */
 export const LEASE_TIMING: LeaseTiming = { durationMs: 15_000, renewDeadlineMs: 10_000, renewEveryMs: 2_000 };
 
-/** Of the Lease. Who wants it to say more than who holds it writes that here. */
+/** Annotations of the Lease, for data other than its holder. */
 export type Annotations = Readonly<Record<string, string>>;
 
 /** Further annotations, built from the present ones before each write of the holder. Omitted keys stay unchanged. */

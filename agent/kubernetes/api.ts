@@ -136,7 +136,7 @@ export class KubernetesApi implements AsyncDisposable {
     return status?.allowed === true;
   }
 
-  /** Of one node, from the watch cache of the API server, and `limit` of them at most. */
+  /** Pods of one node, at most `limit`, from the watch cache of the API server. */
   async podsOfNode(nodeName: string, limit: number, signal: AbortSignal): Promise<V1Pod[]> {
     const [core, answers] = this.#core;
     const request = await core.listPodForAllNamespaces();
@@ -173,7 +173,7 @@ export class KubernetesApi implements AsyncDisposable {
     return metadata.resourceVersion;
   }
 
-  /** Of this name, in all namespaces. */
+  /** DaemonSets with this name, in all namespaces. */
   async daemonSetsNamed(name: string, signal: AbortSignal): Promise<V1DaemonSet[]> {
     const [apps, answers] = this.#apps;
     const request = await apps.listDaemonSetForAllNamespaces();

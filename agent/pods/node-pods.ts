@@ -39,7 +39,7 @@ export class NodePods implements AsyncDisposable {
   readonly #outage: Outage;
   #loop: Loop | undefined;
   #isKnown = false;
-  /** Of the last list or change: what listeners have seen everything up to. */
+  /** Version of the last list or change; listeners have seen everything up to it. */
   #version = "";
   /** Where the next list, or the next watch, begins; no watch without a list before it. */
   #listFrom = "0";
@@ -175,7 +175,7 @@ export class NodePods implements AsyncDisposable {
   }
 }
 
-// Of a pod what the collector's configuration asks for, and nothing else: who it is, where it is, who owns it, which ports it declares.
+// Keeps only the fields of a pod that the collector's configuration uses: who it is, where it is, who owns it, which ports it declares.
 // Invariants: no environment, argument or volume of a container is kept, for secrets stand there; of labels and annotations only those that
 // are named; one pod takes a bounded room, whatever its author wrote into it.
 

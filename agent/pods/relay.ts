@@ -100,7 +100,7 @@ export class PodRelay implements AsyncDisposable {
     response.writeHead(200, JSON_TYPE).end(`${head}${[...pods.pods].join(",")}]}`);
   }
 
-  /** Of the API's ways to begin (`sendInitialEvents`, no version, a version) the last goes on from the present state alone. */
+  /** A watch can begin with `sendInitialEvents`, without a version or with a version; only the last continues from the present state. */
   #watch(query: URLSearchParams, response: ServerResponse): void {
     const { pods, mostUnreadBytes = MAX_UNREAD_BYTES } = this.#options;
     const streamsList = query.get("sendInitialEvents") === "true";

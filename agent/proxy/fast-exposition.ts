@@ -49,7 +49,7 @@ const FIRST_PAGES = 32;
 const MOST_PAGES = 96;
 /** Zeros behind the body. */
 const GUARD_BYTES = 64;
-/** Of the kernel's tables: kernel/memory.ts. */
+/** Size of the kernel's tables; see kernel/memory.ts. */
 const MOST_LABEL_IDS = 4096;
 const NUMBER_BYTES = 64;
 /** Behind a metric's name, before its unit. */
@@ -78,7 +78,7 @@ export class FastConverter {
   #leftMetrics = 0;
   #leftLines = 0;
   #leftPoints = 0;
-  // Of the document that is read.
+  // State of the current document.
   #text: Buffer = Buffer.allocUnsafeSlow(KEPT_TEXT_BYTES);
   #mostTextBytes = 0;
   #drops: Drop[] = [];
@@ -205,7 +205,7 @@ export class FastConverter {
     throw GaveUp.instance;
   }
 
-  /** Of the resource that is read. */
+  /** Text of the current resource. */
   #resourceText(): ResourceText {
     const exports = this.#exports;
     const number = exports.resourceCount();
@@ -281,7 +281,7 @@ export class FastConverter {
   }
 }
 
-/** Of a resource's message, "" for none. */
+/** Labels from the JSON of a resource; "" means no resource. */
 function labelsOf(message: string): ResourceLabels {
   const resource = message === "" ? undefined : (JSON.parse(message) as ResourceMetrics["resource"]);
   return new ResourceLabels(resource?.attributes ?? NO_ATTRIBUTES);

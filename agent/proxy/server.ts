@@ -63,7 +63,7 @@ const PARSED_FACTOR = 5;
 const SMALL_BODY_BYTES = 64 * 1024;
 /** The collector gives up after 30 s and sends again: be faster, so that it does not send what is still on its way. */
 const ANSWER_WITHIN_MS = 27_000;
-/** Of a request whose sender is gone. */
+/** How long the outcome of a request is awaited after its sender disconnected. */
 const OUTCOME_WITHIN_MS = 5000;
 const DRAIN_MS = 30_000;
 
@@ -143,7 +143,8 @@ class LoopbackProxy implements Proxy {
     if (!route) return send(response, 404, refusal("not_found", "the proxy takes POST /v1/logs, /v1/traces and /v1/metrics"));
     const abort = new AbortController();
     const late = setTimeout(() => abort.abort(), ANSWER_WITHIN_MS);
-    // Of lines of files it shall be known whether the backend took them: a collector that is killed sends them again, in other batches.
+    // For lines of files, the agent waits to learn whether the backend stored them: a killed collector sends them again, in other
+    // batches.
     const graceMs = request.headers[FILES_HEADER] === undefined ? 0 : OUTCOME_WITHIN_MS;
     response.once("close", () => response.writableFinished || setTimeout(() => abort.abort(), graceMs).unref());
     try {

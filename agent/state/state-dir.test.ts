@@ -233,11 +233,11 @@ describe("two agents of one identity on one node", () => {
     return pid;
   };
 
-  test("are told apart: the second is refused and changes nothing, until the first is killed", async () => {
+  test("are distinguished: the second is refused and changes nothing, until the first is killed", async () => {
     expect(await printed([])).not.toBe("1");
   });
 
-  test.skipIf(!canUnshare())("are told apart where both are pid 1 (needs root)", async () => {
+  test.skipIf(!canUnshare())("are distinguished if both are pid 1 (needs root)", async () => {
     expect(await printed(NAMESPACE)).toBe("1");
   });
 });

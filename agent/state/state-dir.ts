@@ -24,7 +24,7 @@ interface Mark {
   readonly id: string | null;
   /** Organisation; null: not known yet. */
   readonly org: string | null;
-  /** Of the agent: `<namespace>/<Secret>`, or `host:<credentials file>`. */
+  /** The agent's installation: `<namespace>/<Secret>`, or `host:<credentials file>`. */
   readonly installation: string;
   /** RFC 3339; when it was last claimed. */
   readonly since: string;
@@ -58,7 +58,7 @@ export interface StateDirOptions {
 /** What a folder of state consists of: if any of it exists, a folder without a mark belongs to another agent. */
 const CONTENT = ["queue", "checkpoints", "collector", "remote-config.json"];
 const MARK = "owner.json";
-/** Of an agent that has not claimed its folder yet. */
+/** Names in the folder of an agent that has not claimed it yet. */
 const OWN_NAMES: ReadonlySet<string> = new Set([...CONTENT, MARK, "compiled", "lock", "lock.holder", "identities"]);
 
 export class StateDir {

@@ -18,7 +18,7 @@ export interface HeartbeatOptions {
   /** Asked before each beat: remote configuration may change it. */
   readonly intervalMs: () => number;
   readonly body: () => Heartbeat;
-  /** Of an answer that names the organisation of the identity `id`. */
+  /** Called when a response names the organisation of the identity `id`. */
   readonly onOrg?: (id: string, org: string) => void;
   /** Without it, a refused key is used for each beat. */
   readonly refusedKey?: RefusedKey | undefined;

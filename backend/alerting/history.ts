@@ -42,9 +42,9 @@ const OWN_LABELS = new Set(["__name__", "alertgroup", "alertname", "alertstate",
 
 interface Series {
   readonly metric: Readonly<Record<string, string>>;
-  /** Of a range. */
+  /** Set for a range query. */
   readonly values: readonly (readonly [seconds: number, value: string])[];
-  /** Of an instant. */
+  /** Set for an instant query. */
   readonly value?: readonly [seconds: number, value: string];
 }
 

@@ -20,7 +20,7 @@ export interface LogCondition {
   readonly by: readonly string[];
   readonly operator: Comparison;
   readonly threshold: number;
-  /** Of a stored one that took another's place: the revision of the rules that brought it. No client sends or sees it. */
+  /** For a stored condition that replaced another one: the revision of the rules that replaced it. Not visible to clients. */
   readonly since?: number | undefined;
 }
 
@@ -70,7 +70,7 @@ export function checkLogs(logs: LogCondition): void {
     throw invalid("logs.by", "a value without records is not found, so it cannot fire: leave `by` out, or ask for more than 0 records");
 }
 
-/** Of a condition that may be; undefined: its window is not too short for how often rules are evaluated. */
+/** Why the window of a valid condition is too short for the evaluation interval; undefined if it is not. */
 export function whyTooShort(logs: LogCondition, intervalMs: number): string | undefined {
   const leastMs = 2 * intervalMs;
   if (windowMs(logs) >= leastMs) return undefined;

@@ -35,7 +35,7 @@ export interface DueCount {
 
 /** Longer than a count takes, its wait for a turn included. */
 export const CLAIM_MS = 20_000;
-/** Of the time, for counts of one organisation: one part of so many. */
+/** An organisation's counts may use at most 1/10 of wall-clock time. */
 const SHARE = 10;
 
 /** All rules of an organisation wait so long after a count. */
@@ -159,7 +159,7 @@ export async function releaseCount(db: Db, { ruleId, lockedUntil }: DueCount): P
     .execute();
 }
 
-/** Of a store that one process has alone: what its last run held is free. */
+/** For a store that only one process uses: releases the claims of its previous run. */
 export async function freeCounts(db: Db): Promise<void> {
   await db.updateTable("log_counts").set({ locked_until: null }).where("locked_until", "is not", null).execute();
 }

@@ -16,7 +16,7 @@ export interface RuleBody {
   readonly severity: Severity;
   /** For a rule over log records: its condition as text. */
   readonly expr: string;
-  /** Of a rule over log records: what is counted. */
+  /** Only for log rules: what is counted. */
   readonly logs?: LogCondition;
   /** A Prometheus duration, as given, e.g. `5m`. */
   readonly for: string;

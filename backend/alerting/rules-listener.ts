@@ -120,7 +120,7 @@ function credentialsOf(password: string): Buffer {
   return digest(`Basic ${Buffer.from(`vmalert:${password}`).toString("base64")}`);
 }
 
-/** Of equal length, so that they can be compared in constant time. */
+/** Digests have equal length, so they can be compared in constant time. */
 function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }

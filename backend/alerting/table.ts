@@ -244,7 +244,7 @@ function ruleOf(row: Row): Rule {
   };
 }
 
-/** Of its interval, or so long. */
+/** A count is late after three of its intervals, but never before a minute. */
 const [LATE_INTERVALS, LATE_MS] = [3, 60_000];
 
 function whyLate(logs: LogCondition, { since_at: since, counted_at: counted }: Row): string | undefined {

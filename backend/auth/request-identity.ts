@@ -18,7 +18,7 @@ export interface SigningKey {
 
 /** Who sent telemetry: the key that signed it, or an ingest token, whose id is `keyId`. */
 export interface Sender extends SigningKey {
-  /** Of an ingest token of its own, for each signal; unset: none. */
+  /** An ingest token's own limits, per signal; unset: none. */
   readonly limits?: RateLimits;
 }
 

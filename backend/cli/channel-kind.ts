@@ -30,7 +30,7 @@ export function channelPath(id: string): string {
   return `${CHANNELS}/${encodeURIComponent(id)}`;
 }
 
-/** Of a channel that was made just now: what is shown this once. */
+/** The text that is shown only once, after a channel was created. */
 export function madeText({ signing_secret: secret }: Row): string | undefined {
   return typeof secret === "string" ? `signing secret, not shown again: ${secret}` : undefined;
 }

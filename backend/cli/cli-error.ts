@@ -15,7 +15,7 @@ export class WrongUsage extends Problem {
 /** The backend does not take a value. The message names it as the API does. */
 export class RefusedValue extends WrongUsage {
   override readonly name = "RefusedValue";
-  /** Of the API, such as `logs.window`. */
+  /** The field in the API, such as `logs.window`. */
   readonly field: string;
   /** What is said of it. */
   readonly words: string;

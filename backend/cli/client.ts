@@ -16,7 +16,7 @@ export interface CallOptions {
   body?: unknown;
 }
 
-/** Of an answer that is read as it comes. */
+/** Options of a streamed response. */
 export interface OpenOptions extends Pick<CallOptions, "query"> {
   headers?: Readonly<Record<string, string>>;
   signal?: AbortSignal;

@@ -115,7 +115,7 @@ function stepOf(rangeS: number, step: string | undefined): number {
   return ms / 1000;
 }
 
-/** Of raw samples: from the first to the last. */
+/** The range from the first raw sample to the last. */
 function timesOf(series: readonly Series[]): TimeRange {
   const ends = series.flatMap(({ values }) => [values[0]?.[0] ?? [], values.at(-1)?.[0] ?? []].flat());
   const [startS, endS] = [ends.reduce((a, b) => Math.min(a, b), Infinity), ends.reduce((a, b) => Math.max(a, b), 0)];

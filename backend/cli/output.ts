@@ -70,7 +70,7 @@ export function consoleOf(world: World, options: () => GlobalOptions): Console {
   };
 }
 
-/** Of the terminal, or as many as a page takes. */
+/** Width of the terminal, or of a page if the output is not a terminal. */
 export function columnsOf(stdout: NodeJS.WritableStream): number {
   return (stdout as { columns?: number }).columns ?? DEFAULT_COLUMNS;
 }

@@ -135,7 +135,7 @@ export async function follow(options: FollowOptions): Promise<void> {
   const { signal, time, now = Date.now, pollMs = POLL_MS } = options;
   const newest = options.seen.map((row) => String(row[time])).reduce((latest, at) => (at > latest ? at : latest), beginning(options));
   let rows = await recent(options, now());
-  // Of what is there already, only what came between the first query and this one is news; what is older was not asked for.
+  // Prints only rows that arrived between the first query and this one; older rows were not asked for.
   const missed = unprinted(rows, countsOf(options.seen)).filter((row) => String(row[time]) > newest);
   options.print(missed.toReversed(), false);
   for (;;) {

@@ -6,7 +6,7 @@ import { shapeOfNumbers } from "./sparkline.ts";
 import type { Row } from "./table.ts";
 
 const FIGURES = ["rate", "errors", "error_percent", "p50_ms", "p95_ms", "p99_ms"];
-/** Of the sparkline, in points and characters. */
+/** Width of the sparkline, in points and characters. */
 const SHAPE_POINTS = 24;
 /** Terminals below this have no room for it. */
 const NARROW_COLUMNS = 90;

@@ -98,7 +98,7 @@ interface SearchOptions {
   start?: string;
   end?: string;
   limit: string;
-  /** Of the command above. */
+  /** Option of the parent command. */
   follow?: boolean;
   traceId?: string;
 }

@@ -62,7 +62,7 @@ function hang<S extends TimedSpan>(nodes: readonly Node<S>[]): Node<S>[] {
   return roots;
 }
 
-/** Of each circle of parents, the one whose parent is left out. Each way up is walked once. */
+/** For each cycle of parents, the span whose parent is ignored. Each path to the root is walked once. */
 function closingCircles<S extends TimedSpan>(nodes: readonly Node<S>[], above: (node: Node<S>) => Node<S> | undefined): Set<Node<S>> {
   const walkOf = new Map<Node<S>, number>();
   const cut = new Set<Node<S>>();
@@ -109,7 +109,7 @@ function markCritical<S extends TimedSpan>(roots: readonly Node<S>[]): void {
   }
 }
 
-/** Of RFC 3339 with up to nanoseconds; a double would round microseconds away. */
+/** Parses RFC 3339 with up to nanoseconds. In two parts, because a double would lose microseconds. */
 function preciseMs(timestamp: string): { whole: number; part: number } {
   const digits = /\.(\d+)/.exec(timestamp)?.[1] ?? "";
   const part = Number(`0.${digits.slice(3) || "0"}`);

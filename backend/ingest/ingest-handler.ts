@@ -16,7 +16,7 @@ export interface IngestResult {
   readonly dropped: Readonly<Record<string, number>>;
   /** Where it may be much more than the body, because every record carries its resource. */
   readonly storedBytes?: number;
-  /** Of the organisation now, where they are counted. */
+  /** Current active series of the organisation, if they are counted. */
   readonly activeSeries?: number;
 }
 
@@ -41,7 +41,7 @@ export interface IngestHandlerOptions {
   readonly ownMetrics: OwnMetrics;
   /** `settings.ingestMemoryBytes`. */
   readonly memoryBytes: number;
-  /** Of now. */
+  /** Current limits of an organisation. */
   readonly limitsOf: (orgId: string) => RateLimits;
   /** Counts what was stored. */
   readonly usage?: { count(orgId: string, signal: Signal, bytes: number, records: number, activeSeries?: number): void };
@@ -67,7 +67,7 @@ const NOTHING: IngestResult = { accepted: 0, dropped: {} };
 export class IngestHandler {
   readonly budget: ByteBudget;
   readonly #quota = new Quota("organisation's");
-  /** Of tokens that have limits of their own, by token and signal. */
+  /** For tokens with limits of their own, by token and signal. */
   readonly #tokenQuota = new Quota("ingest token's");
   readonly #options: IngestHandlerOptions;
   inFlight = 0;

@@ -20,7 +20,7 @@ declare module "fastify" {
     signal?: Signal;
   }
   interface FastifyRequest {
-    /** Of the body of an ingest route, as its head says; 0 where it does not. */
+    /** Declared length of the body of an ingest route; 0 if there is none. */
     declaredBytes: number;
   }
 }

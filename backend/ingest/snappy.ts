@@ -6,7 +6,7 @@ import { MAX_BODY_BYTES } from "./limits.ts";
 
 /** Shorter copies are faster byte by byte than by a call of the runtime. */
 const LOOPED_BYTES = 64;
-/** Of a literal's length: up to here it is part of the tag. */
+/** Up to this length, a literal's length is part of the tag. */
 const MAX_TAG_LENGTH = 60;
 
 /** The declared length of the decompressed body, at most 32 MiB. Throws `malformed_body` and `body_too_large`. */

@@ -10,7 +10,7 @@ const REDACTED_KEYS = ["authorization", "password", "api_key", "apiKey", "token"
 
 /** What is written of an error besides its type, message and stack, where it is a number or a text. */
 const ERROR_FIELDS = ["code", "status", "statusCode", "errno", "syscall", "address", "port", "path", "signal", "exitCode"];
-/** Of PostgreSQL: names of what is in the schema, never `detail`, `where` or `query`, which hold values. */
+/** Fields of PostgreSQL errors that name parts of the schema; never `detail`, `where` or `query`, which contain values. */
 const DATABASE_FIELDS = ["severity", "schema", "table", "column", "dataType", "constraint", "routine"];
 
 /** Serialises an error by the list above, with its causes. */

@@ -10,10 +10,10 @@ export interface TraceRouteOptions {
   now?: () => Date;
 }
 
-/** Of any case; what is stored is in lower case. */
+/** Accepts both cases; stored ids are in lower case. */
 export const TRACE_ID = { type: "string", pattern: "^[0-9a-fA-F]{32}$", description: "32 hex digits of any case" } as const;
 
-/** Of a span in GET /query/traces. */
+/** Schema of a span in GET /query/traces. */
 export const SPAN_SCHEMA = {
   type: "object",
   required: ["Timestamp", "TraceID", "SpanID", "ParentSpanID", "Service", "Operation", "DurationMs", "StatusCode", "Error", "Attributes"],

@@ -9,7 +9,7 @@ const BACKSLASH = 0x5c;
 const SPACE = 0x20;
 /** Two thirds of the slots are in use when the limit is reached. */
 const SLOTS = 2 ** 15;
-/** Of this process: no sender can look for keys that count as one. */
+/** Random per process, so that no sender can construct keys with equal hashes. */
 const HASH_SEED = randomInt(2 ** 32);
 
 /** Counts different keys by a hash: two in the same slot count as one. A key is text before a colon; within text, quotes are escaped. */
@@ -35,7 +35,7 @@ function isEscaped(json: Buffer, at: number): boolean {
   return (at - before) % 2 === 0;
 }
 
-/** Of the bytes before the closing quote at `end`, back to the opening one. */
+/** Hashes the bytes between the closing quote at `end` and the opening one. */
 function hashOfKey(json: Buffer, end: number): number {
   let hash = HASH_SEED;
   for (let at = end - 1; at >= 0; at -= 1) {

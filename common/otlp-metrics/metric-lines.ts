@@ -79,7 +79,7 @@ export class ResourceText {
   readonly #lines = new BoundedLines();
   #plain: PointLabels | undefined;
   #ofHistogram: PointLabels | undefined;
-  /** Of the last point of a metric that was written here. */
+  /** Time of the last point that was written. */
   #lastTime: string | undefined;
 
   constructor(number: number, labels: ResourceLabels, metrics: MetricLines, onDrop: OnDrop) {

@@ -72,7 +72,7 @@ export class ResourceLabels {
     this.#hasMoreThanTarget = rest.some(({ values }) => values.some(({ key }) => !TARGET_KEYS.includes(key)));
   }
 
-  /** Of the labels of its series, most important first. */
+  /** Names of the labels, most important first. */
   get names(): readonly string[] {
     return this.#labels.map(({ name }) => name);
   }

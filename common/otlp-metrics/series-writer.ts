@@ -42,7 +42,7 @@ export class SeriesWriter {
   readonly #plain: PointLabels;
   #timeNano: Int64 | undefined;
   #time: string | undefined = "";
-  /** Of the last point written: ` <ms>`, or "" for a point without time; undefined before the first. */
+  /** Time of the last written point: ` <ms>`, or "" for a point without time; undefined before the first. */
   lastTime: string | undefined;
 
   constructor(resource: ResourceLabels, posts: Lines, drop: OnDrop) {

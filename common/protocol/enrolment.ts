@@ -9,7 +9,7 @@ export const HOSTS_PATH = "/api/v1/agents";
 export const HOST_HEARTBEAT_PATH = "/ingest/agents/heartbeat";
 export const ROTATE_KEY_PATH = "/api/clusters/rotate-key";
 export const IDEMPOTENCY_KEY_HEADER = "idempotency-key";
-/** Of the answers to registrations and heartbeats: the id of the organisation that the key belongs to. */
+/** Header of responses to registrations and heartbeats: id of the organisation that the key belongs to. */
 export const ORG_ID_HEADER = "x-org-id";
 
 /** How long the previous key is accepted after a rotation. */

@@ -1,6 +1,6 @@
 // The oxlint plugin `plain-english`. Its rule `words` reports private words in comments, string literals and declared names.
 // Its rule `explained-sleep` is for tests: a sleep has a comment that says what passes meanwhile, because what a test waits for is an event
-// or `eventually`.
+// or `eventually`. Its rule `whole-comments` rejects a comment that opens with "Of …", which only the line below it completes.
 import { privateWords, wordsOfName } from "./words.mjs";
 
 const words = {
@@ -56,5 +56,24 @@ const explainedSleep = {
   },
 };
 
+const wholeComments = {
+  create(context) {
+    return {
+      Program() {
+        const comments = context.sourceCode.getAllComments();
+        const ends = new Set(comments.map(({ loc }) => loc.end.line));
+        for (const node of comments) {
+          const continues = node.type === "Line" && ends.has(node.loc.start.line - 1);
+          if (continues || !/^\*?\s*Of /.test(node.value)) continue;
+          context.report({
+            node,
+            message: "Write a comment that is clear without the line below: it begins with what the thing is, not with “Of”.",
+          });
+        }
+      },
+    };
+  },
+};
+
 // oxlint loads a plugin by its default export.
-export default { meta: { name: "plain-english" }, rules: { words, "explained-sleep": explainedSleep } };
+export default { meta: { name: "plain-english" }, rules: { words, "explained-sleep": explainedSleep, "whole-comments": wholeComments } };

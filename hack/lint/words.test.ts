@@ -13,7 +13,8 @@ const ROOT = join(import.meta.dirname, "../..");
 async function reported(program: string): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), "atherops-words-"));
   try {
-    const config = { jsPlugins: [join(import.meta.dirname, "plugin.mjs")], rules: { "plain-english/words": "error" } };
+    const rules = { "plain-english/words": "error", "plain-english/whole-comments": "error" };
+    const config = { jsPlugins: [join(import.meta.dirname, "plugin.mjs")], rules };
     mkdirSync(join(folder, "src"));
     writeFileSync(join(folder, ".oxlintrc.json"), JSON.stringify(config));
     writeFileSync(join(folder, "src/program.ts"), program);
@@ -21,7 +22,7 @@ async function reported(program: string): Promise<string[]> {
     const { stdout } = await execa(process.execPath, [oxlint, "--format=json"], { cwd: folder, reject: false });
     const { diagnostics } = JSON.parse(stdout) as { diagnostics: { code: string; message: string }[] };
     return diagnostics
-      .filter(({ code }) => code === "plain-english(words)")
+      .filter(({ code }) => code.startsWith("plain-english"))
       .map(({ message }) => /^"([^"]*)"/.exec(message)?.[1] ?? message)
       .sort();
   } finally {
@@ -38,6 +39,11 @@ describe("the rule plain-english/words", () => {
       "export function judge(stranger: string): string { return `${stranger} is set aside`; }",
     ].join("\n");
     expect(await reported(program)).toEqual(["Lane", "Nobody", "Told", "Verdict", "aside", "judge", "stranger", "whoever"]);
+  });
+
+  test("reports a comment that opens with Of, and no line that continues one", async () => {
+    const program = "/** Of one request. */\nexport const LIMIT = 1;\n// The limit\n// Of one request.\nexport const OTHER = 2;\n";
+    expect(await reported(program)).toEqual([expect.stringContaining("without the line below")]);
   });
 
   test("leaves plain English, imports and names of other modules alone", async () => {

@@ -10,7 +10,7 @@ export interface ProvenanceInput {
   /** Folder of the files. */
   readonly folder: string;
   readonly files: readonly string[];
-  /** Of the checkout. */
+  /** Root of the checkout. */
   readonly root: string;
 }
 

@@ -46,7 +46,7 @@ function component(type: string, name: string, version: string, purl: string): o
   return { "bom-ref": purl, type, name, version, purl };
 }
 
-/** Of the pinned Node.js. */
+/** Version of the pinned Node.js. */
 export function nodeVersion(root: string): string {
   return (JSON.parse(readFileSync(join(root, "node_modules/node/package.json"), "utf8")) as { version: string }).version;
 }

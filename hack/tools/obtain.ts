@@ -15,7 +15,7 @@ import { ToolError, type Progress } from "./progress.ts";
 export interface Tool {
   name: string;
   version: string;
-  /** Of one version there are several, as a collector has these or those components: which one this is. */
+  /** Distinguishes several builds of one version, such as collectors with different components. */
   edition?: string;
   /** Further names on PATH, as distributions have it. */
   alsoNamed?: string[];

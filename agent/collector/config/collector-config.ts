@@ -63,7 +63,7 @@ export interface CollectorInput extends CommonInput {
   readonly workloadNames?: KubernetesInput | undefined;
 }
 
-/** Of the collector of the whole cluster, of which one runs (cluster-collector.ts). */
+/** Input for the collector of the whole cluster; one runs per cluster (cluster-collector.ts). */
 export interface ClusterCollectorInput extends CommonInput {
   /** Undefined: not collected. */
   readonly state?: { readonly intervalMs: number } | undefined;
@@ -90,7 +90,10 @@ export const EXPANDED = [HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE, FILES_TOKE
 
 /** Applications are refused when its queue is full, and try again. */
 export const EXPORTER = "otlp_http/atherops";
-/** Of metrics, which the proxy converts: compressed, it would inflate them first. Applications are refused when its queue is full. */
+/**
+ * Exporter of metrics. Uncompressed, because the proxy converts them and would have to decompress them first. If its queue is full,
+ * applications are refused.
+ */
 export const METRICS_EXPORTER = "otlp_http/atherops-metrics";
 /** Files wait while its queue is full. */
 export const FILES_EXPORTER = "otlp_http/files";

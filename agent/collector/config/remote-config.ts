@@ -40,7 +40,7 @@ export interface RemoteConfigOptions {
 }
 
 export interface RemoteConfigStatus {
-  /** Of the configuration in force; undefined when the server never gave one. */
+  /** Version of the current configuration; undefined if the server never sent one. */
   readonly version: string | undefined;
   /** Why a newer one is not in force. */
   readonly error: string | undefined;

@@ -13,7 +13,7 @@ type Tree = { [key: string]: unknown };
 const KINDS = ["receivers", "processors", "exporters", "extensions", "connectors"];
 
 export interface Overlay {
-  /** Of COLLECTOR_CONFIG_FILE. */
+  /** Contents of COLLECTOR_CONFIG_FILE. */
   readonly text: string;
   readonly allowOtherExporters: boolean;
 }

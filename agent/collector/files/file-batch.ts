@@ -3,16 +3,16 @@
 // goes no further. Lines that are read again get other attributes' order and another time of reading, so comparing bytes is not enough.
 import { createHash } from "node:crypto";
 
-/** Of a request that comes from files; its value is the token that this run of the agent gave to its collector. */
+/** Header of a request with lines of files; its value is the token that this run of the agent gave to its collector. */
 export const FILES_HEADER = "x-atherops-files";
 
 /** Lines that the collector handed over at once: one entry of its disk queue, in a request with others. */
 export interface FileBatch {
   /** Undefined when not every record is a line with its offset. */
   readonly key: string | undefined;
-  /** Of the first line; Unix milliseconds, rounded down. */
+  /** When the first line was read; Unix milliseconds, rounded down. */
   readonly readAtMs: number;
-  /** Of `resourceLogs`, without the offsets of its lines. */
+  /** The JSON of `resourceLogs`, without the offsets of its lines. */
   readonly json: readonly Buffer[];
 }
 
@@ -96,7 +96,7 @@ class Values {
   first = "";
   /** Each with a quote behind it. */
   joined = "";
-  /** Of each: where it begins, and where it has ended with its closing quote. */
+  /** Start and end (after the closing quote) of each one. */
   readonly bounds: number[] = [];
 
   constructor(text: string, prefix: Prefix, change = (value: string): string => value) {

@@ -10,7 +10,7 @@ const PART = "-";
 const DEVICE_LENGTH = 8;
 const ID_LENGTH = DEVICE_LENGTH + 13;
 
-/** Of fixed length; the same as long as the file exists, whatever its name. */
+/** An id of fixed length that stays the same while the file exists, even if it is renamed. */
 export function fileId({ dev, ino }: Pick<BigIntStats, "dev" | "ino">): string {
   return dev.toString(36).padStart(DEVICE_LENGTH, "0") + ino.toString(36).padStart(ID_LENGTH - DEVICE_LENGTH, "0");
 }

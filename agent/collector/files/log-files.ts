@@ -54,7 +54,7 @@ export interface LogFilesStatus {
   readonly isFollowing: boolean;
   /** Unix milliseconds, of the agent. */
   readonly lastPassMs: number;
-  /** Of the collector, as far as was seen; 0 before. */
+  /** Last observed pass of the collector; 0 before the first. */
   readonly lastCollectorPassMs: number;
 }
 
@@ -66,7 +66,7 @@ export class LogFiles implements AsyncDisposable {
   #tree: LogTree;
   #paths: readonly string[] = [];
   #rules: LogFileRules;
-  /** Of the last pass: path → id of the open file. */
+  /** Result of the last pass: path → id of the open file. */
   #found = new Map<string, string>();
   #refused = new Map<string, Refused>();
   readonly #warnedAtMs = new Map<string, number>();
@@ -175,7 +175,7 @@ export class LogFiles implements AsyncDisposable {
     this.#report();
   }
 
-  /** Of a name that leads to the same file as before: its id, or why it is still not read. */
+  /** If the name leads to the same file as before: its id, or why it is still not read. */
   #unchanged(path: string, nowMs: number): string | Refused | undefined {
     const [id, refused] = [this.#found.get(path), this.#refused.get(path)];
     if (id !== undefined && this.#files.get(id)) return id;

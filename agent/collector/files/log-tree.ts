@@ -7,7 +7,7 @@ import { fileId } from "./link-name.ts";
 import { type Position, PathPatterns } from "./log-paths.ts";
 import { closeFile, type LogFileRules, openLogFile, type Refusal } from "./open-files.ts";
 
-/** Of one folder, those that match. */
+/** The matching files of one folder. */
 export interface FoundFiles {
   readonly files: readonly string[];
   /** Paths whose last name is a symbolic link. */
@@ -103,7 +103,7 @@ export class LogTree {
     return undefined;
   }
 
-  /** Of a folder that cannot be listed for now, as on a network, the listing before. */
+  /** Lists a folder; if that fails for now, as on a network file system, returns the listing before. */
   async #list({ folder, position }: Visit, stats: BigIntStats, before: Listing | undefined): Promise<Listing> {
     const [files, links, folders]: string[][] = [[], [], []];
     const listing = { id: fileId(stats), mtimeMs: Number(stats.mtimeMs), listedAtMs: Date.now(), files, links, folders } as Listing;

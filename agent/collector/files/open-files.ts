@@ -148,7 +148,7 @@ export type Refusal = "gone" | "unreadable" | "outside" | "special" | "hard_link
 
 export interface LogFileRules {
   readonly mayRead: (realPath: string) => boolean;
-  /** Of the target of a link to a folder. */
+  /** Asked for the target of a link to a folder. */
   readonly mayEnter: (realFolder: string) => boolean;
 }
 

@@ -161,7 +161,7 @@ export class StoredBatches implements Disposable {
     return stores.length === 0 ? undefined : Math.min(...stores.map(([, atMs]) => Math.floor(atMs)));
   }
 
-  /** Of the receivers of files that the collector runs, or ran last: name and last write. It writes when it opens one, so others are older. */
+  /** The stores of the current or last file receivers of the collector: name and last write. Unused stores are older. */
   #stores(): [string, number][] {
     try {
       return readdirSync(this.#checkpoints)

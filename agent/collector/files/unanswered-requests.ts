@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { MAX_UNANSWERED_REQUESTS } from "../../limits.ts";
 import type { FileBatch } from "./file-batch.ts";
 
-/** Of those with a key. */
+/** Key and read time of a batch. */
 type Read = Pick<FileBatch, "key" | "readAtMs">;
 
 export interface Unanswered {

@@ -43,7 +43,7 @@ export function endsEvents(line: string): boolean {
 }
 
 const LEVELS: Record<string, "debug" | "info" | "warn" | "error"> = { debug: "debug", info: "info", warn: "warn" };
-/** Of a line that was cut, so that it is no JSON any more. */
+/** Start of a line that was cut and is no longer valid JSON. */
 const BEGUN = /^\{"level":"(debug|info|warn)"/;
 
 /** While it is stopping, its complaints of interrupted requests are no news: what was not sent stays in the disk queue. */

@@ -22,7 +22,7 @@ const MIN_REMOVED_BYTES = 1024 * 1024;
 /** A transaction that deletes an entry writes up to four leaves again, and a few small pages. */
 const LEAVES_PER_TRANSACTION = 4;
 const SMALL_PAGES_PER_TRANSACTION = 32;
-/** Of `stat`. */
+/** Unit of `blocks` in `stat`. */
 const BLOCK_BYTES = 512;
 
 /** The disk queues of one configuration. */
@@ -145,7 +145,7 @@ async function reserve(queue: QueueFile): Promise<boolean> {
   }
 }
 
-/** Of the file system of `path`, which may not exist yet. */
+/** Free bytes of the file system of `path`, which may not exist yet. */
 function freeBytes(path: string): number {
   let existing = path;
   while (!existsSync(existing) && existing !== dirname(existing)) existing = dirname(existing);

@@ -72,7 +72,7 @@ interface Watched {
   readonly wasHealthy: boolean;
 }
 
-/** Of one configuration; resolves to whether the collector got ready with it. */
+/** Resolves to whether the collector became ready with one configuration. */
 type Readiness = PromiseWithResolvers<boolean>;
 
 export class Supervisor implements AsyncDisposable {

@@ -16,7 +16,7 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message || (codeOf(error) ?? error.name) : String(error);
 }
 
-/** Of the error, or of what caused it. */
+/** The code of the error or of its cause. */
 export function codeOf(error: unknown): string | undefined {
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } };
   const found = code ?? cause?.code;

@@ -5,10 +5,10 @@
 export const GUARD: u32 = 64;
 
 const BASE: usize = (__heap_base + 63) & ~63;
-/** Of the dictionary: addresses of entries. */
+/** The dictionary's table of entry addresses. */
 export const SLOT_COUNT: u32 = 4096;
 export const SLOTS: usize = BASE;
-/** Of sums, by their names: whether the last one of that name was monotonic. */
+/** Table of sums, by name: whether the last one of that name was monotonic. */
 export const GUESS_COUNT: u32 = 1024;
 export const GUESSES: usize = SLOTS + 16384;
 /** By a label's number: the resource, and the point, that had it last. */

@@ -39,7 +39,7 @@ const SUM: u32 = 16;
 const HISTOGRAM: u32 = 32;
 const KINDS: u32 = GAUGE | SUM | HISTOGRAM;
 
-/** Of the metric: name, 0xff, unit. */
+/** Key of the current metric: name, 0xff, unit. */
 let keyLength: u32 = 0;
 let points: u32 = 0;
 

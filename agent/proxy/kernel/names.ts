@@ -1,4 +1,4 @@
-// The names of OTLP's metrics that the kernel knows, told apart by length and eight bytes at a time. A word shorter than eight bytes is
+// The names of OTLP's metrics that the kernel knows, distinguished by length and eight bytes at a time. A word shorter than eight bytes is
 // shifted up, so that what follows the name does not count. Made by hand once; the differential test holds each.
 // resourceMetrics
 export function isResourceMetrics(at: usize, length: u32): bool {

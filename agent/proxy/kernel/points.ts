@@ -11,7 +11,7 @@ const NEWLINE: u8 = 0x0a;
 const OPEN: u8 = 0x7b;
 const CLOSE: u8 = 0x7d;
 
-/** Of the resource's last point that was written here: the digits of its time; 0 for none. */
+/** The digits of the time of the resource's last point written here; 0 if there is none. */
 export let lastTimeAt: usize = 0;
 export let lastTimeLength: u32 = 0;
 

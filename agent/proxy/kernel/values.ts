@@ -5,7 +5,7 @@ import { isPlain } from "../../../common/kernel/json";
 import { number } from "./host";
 import { NUMBER_BYTES, NUMBERS } from "./memory";
 
-/** Of the point: the digits of its milliseconds. */
+/** The digits of the current point's milliseconds. */
 export let timeAt: usize = 0;
 export let timeLength: u32 = 0;
 /** The value or sum that was read last. */

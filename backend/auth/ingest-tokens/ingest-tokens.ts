@@ -54,7 +54,7 @@ interface CachedToken {
   readonly signals: ReadonlySet<string>;
   /** Undefined: any. */
   readonly networks: BlockList | undefined;
-  /** Of expiry or of the end of the overlap; Infinity for none. */
+  /** Time of expiry, or end of the overlap after a rotation; Infinity if there is none. */
   readonly endMs: number;
   recordedMs: number;
 }

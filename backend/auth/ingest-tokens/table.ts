@@ -8,7 +8,7 @@ import type { KeyKind } from "../request-identity.ts";
 /** One secret of a token. */
 export interface IngestTokenRow {
   token_hash: string;
-  /** Of the token; its rotated secrets share it. */
+  /** Id of the token; its rotated secrets share it. */
   id: string;
   org_id: string;
   name: string;
@@ -20,7 +20,7 @@ export interface IngestTokenRow {
   signals: string;
   /** CIDRs, comma-separated; empty: any. */
   networks: string;
-  /** Of each signal; 0: no limit of its own. */
+  /** Limit per signal; 0: no limit of its own. */
   bytes_per_second: number;
   records_per_second: number;
   created_by: string;

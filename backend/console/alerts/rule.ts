@@ -15,7 +15,7 @@ export interface Rule {
   readonly name: string;
   /** PromQL; of a rule over log records, its condition as a text. */
   readonly expr: string;
-  /** Of a rule over log records. */
+  /** Only for log rules. */
   readonly logs?: LogCondition;
   readonly for?: string;
   readonly severity: "critical" | "warning" | "info";

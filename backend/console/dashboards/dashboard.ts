@@ -19,10 +19,10 @@ export interface Panel {
   readonly kind: PanelKind;
   readonly source: Source;
   readonly unit?: Unit;
-  /** Of 12 columns. */
+  /** Width in columns, of 12. */
   readonly width: number;
   readonly queries: readonly PanelQuery[];
-  /** Of a text panel. */
+  /** Only for a text panel. */
   readonly text?: string;
 }
 

@@ -22,7 +22,7 @@ const REACHES = [
   [86_400_000, "a day"],
   [2_592_000_000, "30 days"],
 ] as const;
-/** Of a line, so many characters are shown. */
+/** Characters shown per line. */
 const SHOWN = 400;
 
 interface Neighbours {

@@ -59,7 +59,7 @@ export function stretchOf(row: LogRow, side: Side, spanMs: number): [string, str
  */
 export function behind(row: LogRow, rows: readonly LogRow[], side: Side): readonly LogRow[] | undefined {
   const isIt = (other: LogRow): boolean => other.timestamp === row.timestamp && isAlike(other, row);
-  // Of several that are alike the last one on this side and the first one on the other are the same.
+  // If several records are equal, the last one on this side is the first one on the other side.
   const at = side === "before" ? rows.findIndex(isIt) : rows.findLastIndex(isIt);
   return at === -1 ? undefined : rows.slice(at + 1);
 }

@@ -33,7 +33,7 @@ export class LogRows {
   readonly error = signal<string | undefined>(undefined);
   /** Whether there are more pages. */
   readonly hasMore = signal(false);
-  /** Of a tail: rows that came while it was paused. */
+  /** Rows of a live tail that arrived while it was paused. */
   readonly held = signal(0);
   readonly paused = signal(false);
   #next: string | undefined;

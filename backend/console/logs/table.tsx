@@ -9,7 +9,7 @@ import { writtenName } from "./query-line.ts";
 import type { LogRow, LogRows } from "./rows.ts";
 
 const ROW_PX = 24;
-/** Of a line only what can be seen is drawn: a message of a megabyte would take a second. */
+/** Characters drawn per line, because a message of a megabyte would take a second. */
 const DRAWN = 600;
 
 export interface LogTableProps {

@@ -17,7 +17,7 @@ const HEIGHT_PX = 320;
 /** Between two labels of the time axis: as wide as the longest, `11-25 14:03`. */
 const LABEL_PX = 90;
 const LEGEND_LENGTH = 100;
-/** Of the axis of values: as wide as its longest label, and at least this. */
+/** Minimum width of the value axis, which is as wide as its longest label. */
 const AXIS_PX = 70;
 const CHARACTER_PX = 7;
 /** Steps between labels of bytes, so that these are round in KiB, MiB and GiB. */
@@ -145,7 +145,7 @@ function dataOf(series: readonly Series[]): uPlot.AlignedData {
   return [times, ...rows];
 }
 
-/** Of a point on the axis: the day as well where more than one is shown. */
+/** Formats times of the axis, with the day if the range has more than one. */
 function timeOf(fromS: number, toS: number): (atS: number) => string {
   return (atS) => {
     const at = new Date(atS * 1000);

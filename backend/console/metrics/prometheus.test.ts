@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { explainSyntax, toldApart } from "./prometheus.ts";
+import { explainSyntax, differingNames } from "./prometheus.ts";
 
 test.each([
   [[], []],
@@ -23,8 +23,8 @@ test.each([
     ],
     ['x{a="1"}', '{b="2"}'],
   ],
-])("%j are told apart by %j", (labels, names) => {
-  expect(toldApart(labels as Record<string, string>[])).toEqual(names);
+])("%j are distinguished by %j", (labels, names) => {
+  expect(differingNames(labels as Record<string, string>[])).toEqual(names);
 });
 
 test.each([

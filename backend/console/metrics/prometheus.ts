@@ -48,7 +48,7 @@ export async function queryRange(query: string, range: Range, signal: AbortSigna
     ["step", String(step)],
   ];
   const { data } = await askEngine<Matrix>(query, "query_range", asked, signal);
-  const apart = toldApart(data.result.map(({ metric }) => metric));
+  const apart = differingNames(data.result.map(({ metric }) => metric));
   return data.result.map(({ metric, values }, at) => ({
     name: seriesName(metric),
     labels: metric,
@@ -77,8 +77,8 @@ async function askEngine<T>(query: string, path: string, asked: [string, string]
   }
 }
 
-/** Of several series, what of each is not the same in all: `{state="used"}`. Of one, its whole name. */
-export function toldApart(all: readonly Labels[]): string[] {
+/** Names of series by the labels in which they differ, such as `{state="used"}`. A single series has its whole name. */
+export function differingNames(all: readonly Labels[]): string[] {
   const [first = {}] = all;
   const isCommon = (label: string): boolean => all.every((labels) => labels[label] === first[label]);
   return all.map((labels) => {

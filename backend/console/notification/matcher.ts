@@ -11,7 +11,7 @@ export type SilenceMatcher = ApiResponses["GET /alerting/silences"][number]["mat
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** Of a route or silence. */
+/** Matchers per route or silence. */
 const MOST_MATCHERS = 20;
 const BEGIN = /^\s*([a-zA-Z_]\w*)\s*(=~|!=|!~|=)/;
 const QUOTED = /^"((?:[^"\\]|\\[^])*)"$/;

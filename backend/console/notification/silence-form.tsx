@@ -24,7 +24,7 @@ const LENGTHS = [
 export interface SilenceFormProps {
   /** Undefined: a new one. One that has ended is made anew. */
   readonly silence: Silence | undefined;
-  /** Of a new one, as they are typed. */
+  /** Typed matchers of a new silence. */
   readonly matchers: string;
   readonly onSaved: (silence: Silence) => void;
 }

@@ -19,9 +19,9 @@ export interface Overviewed {
   readonly channels: number;
   readonly rules: number;
   readonly members: readonly Member[];
-  /** Of today. */
+  /** Volume of today. */
   readonly volume: readonly Volume[];
-  /** Of the last 7 days. */
+  /** Signals received in the last 7 days. */
   readonly signals: ReadonlySet<string>;
   readonly atMs: number;
 }

@@ -8,7 +8,7 @@ export interface RemovalProps {
   /** It goes with DELETE of this. */
   readonly path: string;
   readonly title: string;
-  /** Of its button. */
+  /** Verb on the button. */
   readonly verb?: string;
   readonly children: ComponentChildren;
   readonly onClose: () => void;

@@ -6,7 +6,7 @@ import { Problem } from "./common.tsx";
 import { useSending } from "../state/sending.ts";
 
 export interface SavingFormProps {
-  /** Of its button. */
+  /** Label of the button. */
   readonly label: string;
   /** What is said when it is saved. */
   readonly saved: string;

@@ -3,7 +3,7 @@ import type { ApiResponses } from "../../client/api.ts";
 import { call } from "../state/api.ts";
 
 export type Service = ApiResponses["GET /query/services"][number];
-/** Of one service over time. */
+/** One point of a service's series. */
 export type Point = ApiResponses["GET /query/services/{service}/timeseries"][number];
 export type Operation = ApiResponses["GET /query/services/{service}/operations"][number];
 export type Figured = Pick<Service, "calls" | "error_ratio" | "p95_ms">;

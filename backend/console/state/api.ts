@@ -111,7 +111,7 @@ export function nextOf(link: string | null): string | undefined {
   return link?.match(/<([^>]+)>\s*;[^,]*\brel="?next\b/)?.[1];
 }
 
-/** Of an error anybody threw: what to show. */
+/** The message to show for any error. */
 export function wordsOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

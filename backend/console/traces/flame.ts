@@ -6,7 +6,7 @@ export interface Frame {
   readonly service: string;
   readonly operation: string;
   readonly depth: number;
-  /** Of the whole, 0 to 1. */
+  /** Share of the whole width, 0 to 1. */
   readonly left: number;
   readonly width: number;
   readonly count: number;

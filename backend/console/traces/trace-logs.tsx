@@ -11,7 +11,7 @@ import { address } from "../state/route.ts";
 import { around, clock } from "../state/time.ts";
 
 const MOST_ROWS = 200;
-/** Of a message, so many characters are drawn. */
+/** Characters shown per message. */
 const DRAWN = 400;
 
 export interface TraceLogsProps {

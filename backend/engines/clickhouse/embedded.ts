@@ -29,7 +29,7 @@ function connectionsFor(threads: number): { inserts: number; reads: number } {
 
 type ClientConnection = NonNullable<NonNullable<Parameters<typeof createClient>[0]>["connection"]>;
 
-/** Of a read that runs alone; more cores than these stay free for ingest and the other engines. */
+/** Threads of a read that runs alone; further cores stay free for ingest and the other engines. */
 const MAX_THREADS_ALONE = 4;
 
 /** A read alone may use all of a small machine. Several reads leave half of the cores to ingest and the other engines. */
@@ -84,7 +84,7 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, l
   const { createChdbConnection, drainPending, Session } = installedEngine();
   // The first connection to a folder starts the engine, by its arguments; the client's own connections take none.
   const first = new Session(dataDir, { connectionArgs: cacheArguments(limitBytes) });
-  // chDB's declarations are CommonJS, the client's are not: the same interface, told apart by the compiler.
+  // chDB's declarations are CommonJS, the client's are not: the same interface, but the compiler distinguishes them.
   const connect = (): ClientConnection => createChdbConnection({ path: dataDir }) as ClientConnection;
   const connected = (): ClickHouseClient => createClient({ connection: connect() });
   const connections = connectionsFor(threads);
@@ -219,7 +219,7 @@ const LEAST_BYTES = 8 * MIB;
  * that a query reads its marks twice. Primary keys are in memory with their parts, and columns are not cached.
  */
 const PARTS = {
-  // Of the columns, 24 bytes for each 2,048 rows before they are compressed.
+  // Marks take 24 bytes per column and 2,048 rows, uncompressed.
   mark_cache_size: 1 / 64,
   index_mark_cache_size: 1 / 128,
   query_condition_cache_size: 1 / 128,

@@ -15,7 +15,7 @@ export interface ReadLimits {
   readonly orgId: string;
   /** A whole number. */
   readonly maxSeconds: number;
-  /** Of the rows as the engine holds them; 0: no limit. */
+  /** Size of the rows in the engine's memory; 0: no limit. */
   readonly maxResultBytes: number;
   /** Rows between two looks at the clock; unset: as many as the engine likes. */
   readonly blockRows?: number | undefined;

@@ -42,7 +42,7 @@ export function frozenStore(engineFolder: string, name: unknown): string {
   return join(engineFolder, "shadow", checkedName(name), "store");
 }
 
-/** Of the engine's folder: all but the tables' parts and what is transient. `path` is relative to it. */
+/** Whether a file of the engine's folder is a definition: neither a part of a table nor transient. `path` is relative to the folder. */
 export function isDefinition(engineFolder: string, path: string): boolean {
   if (TRANSIENT.test(path)) return false;
   const isInTable = existsSync(join(engineFolder, dirname(path), TABLE_MARK));

@@ -7,7 +7,7 @@ import { freeBuffer } from "../../../common/http.ts";
 export interface Column {
   /** The column's bytes so far: one stream, or for a Map three (sizes, keys, values). */
   streams(): Uint8Array[];
-  /** Of all streams together. */
+  /** Total of all streams. */
   readonly byteLength: number;
   /** Gives the memory back; the column is not used any more. */
   release(): void;

@@ -13,7 +13,7 @@ import { insertSettings, killStatement, QUERY_SETTINGS, readSettings } from "./s
 
 const REQUEST_TIMEOUT_MS = 60_000;
 const INSERT_CONNECTIONS = 16;
-/** Of one replica; a server runs 100 queries at once by default. */
+/** Concurrent reads of one replica; a server runs 100 queries at once by default. */
 const READS = 8;
 const CONTROL_CONNECTIONS = 4;
 

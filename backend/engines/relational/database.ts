@@ -13,7 +13,7 @@ import { ReportingDialect } from "./unreachable.ts";
 
 export interface Database extends AsyncDisposable {
   readonly engine: "sqlite" | "postgresql";
-  /** Of the embedded store: the file that is there once it has held accounts. */
+  /** Embedded store only: a file that exists once the store has held accounts. */
   readonly madeFile?: string;
   /** The same connections, seen with a domain's tables. */
   tables<T>(): Kysely<T>;

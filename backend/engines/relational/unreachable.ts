@@ -25,7 +25,7 @@ const AWAY_ERRNO = new Set([
 const BUSY_SQLSTATE = /^(53300|57014|55P03|40001|40P01)$/;
 /** pg reports these without a code. */
 const AWAY_MESSAGE = /connection terminated|client has encountered a connection error/i;
-/** Of a connection of the pool or to the server, and of an answer. */
+/** Timeouts of the pool, of the connection to the server, and of a response. */
 const BUSY_MESSAGE = /timeout exceeded when trying to connect|connection terminated due to connection timeout|query read timeout/i;
 
 /** True when the statement failed because the server could not be talked to. */

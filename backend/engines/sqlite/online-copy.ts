@@ -3,7 +3,7 @@
 import { backup, DatabaseSync } from "node:sqlite";
 
 const BUSY_TIMEOUT_MS = 5_000;
-/** Of 4 KiB, between two looks at the rest of the process. */
+/** Pages of 4 KiB per step; between steps the process does other work. */
 const PAGES_A_STEP = 1000;
 
 /** `target` must not exist. Answers when (RFC 3339): what was committed before is in it. */

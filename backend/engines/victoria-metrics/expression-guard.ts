@@ -238,7 +238,7 @@ function onlyMatched(name: string, where: string): ExpressionError {
   return new ExpressionError(`does not take ${quoted(name)}${where}; a metric of that name is {__name__=~${quoted(name)}}`);
 }
 
-/** Of a window's part or an offset. */
+/** Throws if a part of a window, or an offset, is too long. */
 function withinReach(text: string): void {
   if (/^(?:[-\]]?|\$.*)$/.test(text)) return;
   const ms = expressionDurationMs(text, STEP_MS);

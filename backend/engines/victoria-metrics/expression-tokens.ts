@@ -1,5 +1,5 @@
 // Cuts a MetricsQL expression into tokens, as the engine's own lexer does (metricsql v0.87, lexer.go). Invariant: strings, comments
-// and brackets are told apart exactly as the engine does, because a token that ends elsewhere could hide an operator.
+// and brackets are distinguished exactly as the engine does, because a token that ends elsewhere could hide an operator.
 
 export type TokenKind = "name" | "text" | "number" | "symbol";
 

@@ -21,7 +21,7 @@ export interface LoadedRule {
 }
 
 export interface LoadedAlert {
-  /** Of its labels, in the rule. */
+  /** Derived from the alert's labels; unique within the rule. */
   readonly id: string;
   readonly state: string;
   readonly activeAt: string;

@@ -51,12 +51,12 @@ export class PlainLines {
     return this.#memory.buffer.byteLength;
   }
 
-  /** Of the last `skip`. */
+  /** Lines that the last `skip` read. */
   get lines(): number {
     return this.#exports.lines();
   }
 
-  /** Of these lines: samples to be kept. */
+  /** Samples to store in these lines. */
   get samples(): number {
     return this.#exports.samples();
   }

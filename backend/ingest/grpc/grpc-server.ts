@@ -37,7 +37,7 @@ export type Method = (call: Call) => Promise<Uint8Array>;
 export interface GrpcServerOptions {
   readonly listen: { readonly host: string; readonly port: number };
   readonly tls?: CertificateFiles | undefined;
-  /** Of the API too: both listeners have one limit. */
+  /** Shared with the API, so that both listeners have one limit. */
   readonly connections: Connections;
   /** As TRUSTED_PROXIES: whose x-forwarded-for says where a call comes from. */
   readonly trustedProxies: readonly string[];
@@ -51,7 +51,7 @@ const HANDSHAKE_MS = 10_000;
 const IDLE_MS = 300_000;
 /** A client that has its answer ends its own side of the call within this time. */
 const HALF_CLOSED_MS = 1000;
-/** Of the calls that are under way when the server stops. */
+/** How long running calls may take when the server stops. */
 const STOP_MS = 30_000;
 /** What a client may send of a call before it is read, and of all its calls: the default of HTTP/2 until one of them is authenticated. */
 const STREAM_WINDOW_BYTES = 256 * 1024;
@@ -79,7 +79,7 @@ export class GrpcServer implements AsyncDisposable {
   readonly #server: Http2Server | Http2SecureServer;
   readonly #sockets = new WeakMap<ServerHttp2Session, Socket>();
   readonly #sessions = new Set<ServerHttp2Session>();
-  /** Of the session that is being made. */
+  /** Socket of the session that is being created. */
   #socket: Socket | undefined;
 
   /** Resolves when it listens. Throws like `listen` if the port is taken. */

@@ -82,7 +82,7 @@ const EXPORTS = [
 
 const SIGNALS: Record<KernelSignal, number> = { logs: 0, traces: 1 };
 const DROP_REASONS = ["too_old", "too_far_ahead", "empty_ids"] as const;
-/** Of a signal, behind the cells of the sender. */
+/** Streams of a signal that follow the sender's columns. */
 const STREAMS: Record<KernelSignal, number> = { logs: 12, traces: 19 };
 /** In the order of the kernel's numbers, which are OTLP's. */
 const SPAN_KINDS = ["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"] as const;

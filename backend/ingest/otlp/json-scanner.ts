@@ -37,7 +37,7 @@ export class JsonScanner {
   tokens = 0;
   /** Set when a number was met that a double may round, though it is an integer. */
   mayRound = false;
-  /** Of the containers around the place, innermost last, whether it is an object. */
+  /** For each container around the current position, innermost last: whether it is an object. */
   #isObject = new Uint8Array(64);
 
   /** `bytes` are UTF-8. */

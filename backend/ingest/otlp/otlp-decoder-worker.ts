@@ -11,7 +11,7 @@ const NICER = 5;
 
 let waiting: { task: DecodeTask; validated: ValidatedBody } | undefined;
 
-// Of this thread alone; elsewhere it would be the whole process.
+// On Linux the priority is that of this thread; elsewhere it would change the whole process.
 if (process.platform === "linux") setPriority(Math.min(19, getPriority() + NICER));
 parentPort?.on("message", (message: DecodeTask | Go) => {
   const answer = "go" in message ? decode(message) : need(message);

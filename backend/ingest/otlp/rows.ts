@@ -39,7 +39,7 @@ export interface DecodedBody {
   readonly dropped: Record<string, number>;
   /** Set when every record carries its own time: the body is then stored once however often it comes. */
   readonly bodyHash: string | undefined;
-  /** Of spans, where it is known. */
+  /** Operations of the spans, if known. */
   readonly operations?: readonly DayOperations[];
 }
 

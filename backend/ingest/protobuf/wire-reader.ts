@@ -10,7 +10,7 @@ export const FIXED32 = 5;
 export class WireReader {
   readonly bytes: Buffer;
   readonly #view: DataView;
-  /** Of the current field. */
+  /** Number of the current field. */
   field = 0;
   wireType = 0;
   /** The value of a field of bytes, and the position of every other value. */

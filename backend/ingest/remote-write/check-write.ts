@@ -33,9 +33,9 @@ export interface CheckedWrite {
   readonly bodies: readonly Uint8Array<ArrayBuffer>[];
   readonly accepted: number;
   readonly dropped: Readonly<Record<string, number>>;
-  /** Of each series that has samples to store; empty unless they are counted. */
+  /** Hash of each series that has samples to store; empty unless series are counted. */
   readonly seriesHashes: Int32Array<ArrayBuffer>;
-  /** Of the request when decompressed, and of the bodies. */
+  /** Size of the decompressed request and of the bodies built from it. */
   readonly storedBytes: number;
 }
 
@@ -77,7 +77,7 @@ class WriteCheck {
   #accepted = 0;
   /** What is put before the names of the current series' labels. */
   #prefixes: (Uint8Array | undefined)[] = [];
-  /** Of all labels so far: references of 2.0 repeat symbols, so a small request could cost days. */
+  /** Bytes of all labels so far. References of version 2.0 repeat symbols, so a small request could otherwise cost days. */
   #labelBytes = 0;
   #tooLong: string | undefined;
   #isClean = true;

@@ -41,14 +41,14 @@ export class WriteRequest {
   readonly #version: WriteVersion;
   /** Start and end of each symbol of 2.0. */
   readonly #symbols: Uint32Array;
-  /** Of the current series: start and end of the name, start and end of the value of each label that is kept. */
+  /** Labels of the current series that are stored: start and end of the name, start and end of the value. */
   readonly labels = new Uint32Array(4 * MAX_KEPT_LABELS);
   labelCount = 0;
-  /** Of the current series: where the value of each sample is, 0 for the value 0, and its time in milliseconds. */
+  /** Samples of the current series: offset of the value, 0 for the value 0, and time in milliseconds. */
   valuePositions = new Uint32Array(64);
   times = new Float64Array(64);
   sampleCount = 0;
-  /** Of the current series. */
+  /** Number of exemplars of the current series. */
   exemplars = 0;
   histograms = 0;
   /** Whether the request has fields other than labels and samples, metadata for example. */

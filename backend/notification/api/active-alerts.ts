@@ -31,7 +31,7 @@ export interface Standing {
   readonly alert: StandingAlert;
   /** Those that take it. */
   readonly routes: readonly StoredRoute[];
-  /** Of the alert as JSON, about. */
+  /** Approximate size of the alert as JSON. */
   readonly bytes: number;
 }
 

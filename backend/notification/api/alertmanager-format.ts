@@ -7,7 +7,7 @@ import type { RouteDeclaration } from "../../http/route.ts";
 import { formatDuration } from "../../../common/duration.ts";
 import type { StoredRoute } from "../routing/route-body.ts";
 
-/** Of `filter`, which is repeatable. Throws ApiError invalid_parameter. */
+/** Parses the repeatable parameter `filter`. Throws ApiError invalid_parameter. */
 export function readFilters(request: FastifyRequest): Matcher[] {
   const matchers = parametersOf(request).getAll("filter").map(filterOf);
   asParameter("filter", () => checkMatchers(matchers, { anyAlert: true }));

@@ -138,7 +138,7 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
   });
 }
 
-/** Of the backend: it has no Alertmanager of a version. */
+/** The backend's version, because there is no Alertmanager. */
 const VERSION = { version: packageFile.version, revision: "", branch: "atherops", buildUser: "", buildDate: "", goVersion: "" };
 
 /** Throws ApiError invalid_parameter. */
@@ -208,7 +208,7 @@ function groupsOf(
   return { groups: [...groups.values()], isCut: false };
 }
 
-/** Of a route's receivers, each route's asked once. */
+/** Receivers of the routes; each route is asked once. */
 function wantedNames(
   channels: ReadonlyMap<string, string>,
   isWanted: (receiver: string) => boolean,

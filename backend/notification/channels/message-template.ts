@@ -77,7 +77,7 @@ export interface OwnWords {
 }
 
 type Texts = Readonly<Record<string, string>>;
-/** Of a message, or of one of its alerts. */
+/** Values of a message, or of one of its alerts. */
 interface Scope {
   readonly values: Texts;
   readonly labels: Texts;

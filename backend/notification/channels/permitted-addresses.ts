@@ -8,7 +8,7 @@ import { Resolver } from "node:dns/promises";
 import { bareHost, networkList, networksContain } from "../../../common/ip-networks.ts";
 import { MAX_CHECKED_ADDRESSES, MAX_TRIED_ADDRESSES } from "../limits.ts";
 
-/** Of IANA's special-purpose registries what is not global, and multicast. */
+/** The networks in IANA's special-purpose registries that are not global, and multicast. */
 const REFUSED_IPV4 = [
   "0.0.0.0/8",
   "10.0.0.0/8",
@@ -77,7 +77,7 @@ export interface HostAddress {
   readonly family: 4 | 6;
 }
 
-/** Of a name, all addresses. `getaddrinfo` would hold a thread of the pool that statements run on, for as long as a tenant's server likes. */
+/** Returns all addresses of a name. Not `getaddrinfo`: a slow name server of a tenant would block a thread that SQL statements need. */
 export type Lookup = (hostname: string, signal: AbortSignal) => Promise<readonly string[]>;
 
 /** The host does not exist, or has no permitted address. */

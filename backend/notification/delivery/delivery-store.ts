@@ -209,7 +209,7 @@ export async function channelOf(db: NotificationDb, orgId: string, id: string): 
 /** As the database gives it. */
 export type ChannelRow = Selectable<ChannelsTable>;
 
-/** Of a store that one process has alone: what its last run held is free. */
+/** For a store that only one process uses: releases the claims of its previous run. */
 export async function freeClaims(db: NotificationDb, now: Date): Promise<void> {
   await db
     .updateTable("deliveries")

@@ -104,7 +104,7 @@ export class Outbox implements AsyncDisposable {
     const { db, inUse, nowMs } = this.#options;
     const orgs = await inUse.orgs();
     const now = new Date(nowMs());
-    // Of channels that are gone, too: their messages end.
+    // Includes deleted channels, so that their messages end.
     const waiting =
       orgs.size > 0 || this.#underWay.size > 0 ? await waitingChannels(db, now, MAX_DELIVERY_CANDIDATES, this.#busyOrgs()) : [];
     this.#workedAtMs = nowMs();

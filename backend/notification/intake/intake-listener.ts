@@ -55,7 +55,7 @@ export async function startIntakeListener(): Promise<IntakeListener> {
   };
 }
 
-/** Of equal length, so that they can be compared in constant time. */
+/** Digests have equal length, so they can be compared in constant time. */
 function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }

@@ -19,7 +19,7 @@ export interface IntakeOptions {
 /** Why an alert was not kept. */
 export type DropReason = "unknown_rule" | "too_many" | "not_ours";
 
-/** Of an alert that says nothing of it, as Alertmanager does. */
+/** Lifetime of an alert without an end, as in Alertmanager. */
 const DEFAULT_LIFE_MS = 5 * 60_000;
 
 interface Known {

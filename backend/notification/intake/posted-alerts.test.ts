@@ -55,7 +55,7 @@ test("what is not of our rules is none", () => {
   expect(readAlert(posted({}, { labels: { ...OWN, org_id: "x' OR 1=1" } }))).toBeUndefined();
 });
 
-test("texts are bounded, told apart beyond their bound, and free of what a database refuses", () => {
+test("texts are bounded, distinguished beyond the limit, and free of what a database refuses", () => {
   const long = (end: string) => readAlert(posted({ a: "x".repeat(5000) + end }, { annotations: { big: "y".repeat(100_000) } }));
   const alert = long("1");
   expect(alert?.labels["a"]).toHaveLength(1024);

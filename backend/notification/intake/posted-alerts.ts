@@ -18,7 +18,7 @@ export interface PostedAlert {
   readonly fingerprint: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
-  /** Of labels and annotations, as JSON. */
+  /** Size of labels and annotations as JSON. */
   readonly bytes: number;
   readonly startsAt: Date;
   /** In the past: it is over. In the future: until then it fires without another word. */

@@ -112,7 +112,7 @@ function testOf({ value, isRegex }: Matcher): ((text: string) => boolean) | unde
     const values = new Set(listed);
     return (text) => values.has(text);
   }
-  // Of earlier versions alternatives were not counted; a silence or route that was taken goes on as it was.
+  // Earlier versions did not count alternatives; silences and routes that they accepted keep working.
   if (stepsOf(value) > MAX_EXPRESSION_STEPS || value.length > MAX_MATCHER_LENGTH) return undefined;
   try {
     const expression = expressionOf(value);

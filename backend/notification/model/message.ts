@@ -45,7 +45,7 @@ export interface MessageAlert extends Omit<Alert, "startsAt" | "endsAt" | "silen
 }
 
 export interface Message {
-  /** Of the delivery: the `webhook-id`, the same over all attempts. */
+  /** Id of the delivery (`webhook-id`), the same for all attempts. */
   readonly id: string;
   /** `heartbeat`: alerting works; there are no alerts. `test`: a user requested it. */
   readonly purpose: "alerts" | "heartbeat" | "test";

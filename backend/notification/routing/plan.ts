@@ -88,7 +88,7 @@ export interface Plan<A> {
   /** What has to be written. */
   readonly changed: readonly { readonly group: GroupOf; readonly state: GroupState }[];
   readonly gone: readonly string[];
-  /** Of groups that are no longer stored. */
+  /** Keys of groups that are no longer stored. */
   readonly forgotten: readonly string[];
   /** When something is due next; undefined: not before something happens. */
   readonly nextAt: Date | undefined;

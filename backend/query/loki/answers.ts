@@ -67,7 +67,7 @@ type Value = [ns: string, line: string, categories?: { structuredMetadata?: Reco
 export interface Streams {
   readonly add: (entry: Entry) => void;
   readonly result: () => { readonly stream: Record<string, string>; readonly values: readonly Value[] }[];
-  /** Of the answer, nearly. */
+  /** Approximate size of the response. */
   readonly bytes: number;
 }
 

@@ -122,7 +122,7 @@ export function cellStatement({ range, steps, plan, keysOf, matching, where, at 
   const odd = plan.isOdd ? sql`, max(${plan.isOdd}) AS odd` : sql``;
   const by = [group, keys.group].filter((part) => part.text !== "");
   const groups = by.length === 0 ? sql`` : sql`GROUP BY ${list(by)}`;
-  // Of one moment, and by named labels, each cell is a series.
+  // For an instant query grouped by named labels, each cell is a series.
   const mostCells = steps.count === 1 && plan.labels.kind === "by" ? MAX_QUERY_SERIES : MAX_CELLS;
   const condition = and([...where, ...plan.conditions, ...conditions]);
   const statement = sql`SELECT ${moments}${keys.select}toFloat64(count()) AS n, ${made}${odd}
@@ -140,7 +140,7 @@ function momentColumns({ operation, rangeNs, offsetNs }: RangeAggregation, { sta
   const since = sql`(${at} + ${offsetNs - start})`;
   const first = sql`toUInt16(if(${since} <= 0, 0, intDiv(${since} + ${step - 1n}, ${step})))`;
   const last = sql`toUInt16(least(${count - 1}, intDiv(${since} + ${rangeNs - 1n}, ${step})))`;
-  // Of a range shorter than the step there are records that count for no moment.
+  // If the range is shorter than the step, some records belong to no evaluation time.
   const conditions = rangeNs < step ? [sql`${first} <= ${last}`] : [];
   if (isOfWindows(operation)) {
     const windows = rangeNs <= step ? first : sql`arrayJoin(range(toUInt32(${first}), toUInt32(${last}) + 1))`;

@@ -14,7 +14,7 @@ import type { LogQuery, Query } from "./syntax.ts";
 export interface Requested {
   readonly engine: Reading;
   readonly nowNs: bigint;
-  /** Of the path, such as the name of a label. */
+  /** The variable part of the path, such as the name of a label. */
   readonly name: string | undefined;
   readonly categorize: boolean;
 }

@@ -2,7 +2,7 @@
 // and labels parsed from the line are separate; of two with one name the parsed one takes precedence, and a name is one that LogQL can write.
 import { checkLength } from "./regex.ts";
 
-/** Of every record. */
+/** Labels that every record has. */
 export const OWN_LABELS = ["service_name", "level", "host_id", "node"] as const;
 
 /** The record's level gives way to what is read of an attribute or of the line under this name; detected_level does not. */

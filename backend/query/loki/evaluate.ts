@@ -65,7 +65,7 @@ export async function answerLogs(
 export interface MetricsRequest {
   readonly query: MetricQuery;
   readonly steps: Steps;
-  /** Of one moment. */
+  /** Evaluated at a single time. */
   readonly isInstant: boolean;
 }
 

@@ -43,7 +43,7 @@ export function parseNumber(text: string): number | undefined {
   return sign === "-" ? -value : value;
 }
 
-/** Of a literal. */
+/** Parses a number literal. */
 export function readNumber(text: string): number {
   const value = parseNumber(text);
   if (value === undefined) throw wrongQuery(`${text}: not a number`);
@@ -76,7 +76,7 @@ export function parseDuration(text: string, long: boolean): bigint | undefined {
   return sign === "-" ? -sum : sum;
 }
 
-/** Of a literal such as 1h30m. */
+/** Parses a duration literal such as 1h30m; nanoseconds. */
 export function readDuration(text: string): bigint {
   const ns = parseDuration(text, true);
   if (ns === undefined) throw wrongQuery(`${text}: not a duration such as 5m`);

@@ -96,7 +96,7 @@ export async function messageOf(stages: readonly Stage[], rows: readonly (string
   return JSON.stringify({ streams: result, dropped_entries: none });
 }
 
-/** Of RFC 3339 with nine digits. */
+/** Parses RFC 3339 with nine fractional digits. */
 function nanosecondsOf(timestamp: string): string {
   const [second = "", fraction = ""] = timestamp.replace("Z", "").split(".");
   return String(BigInt(Date.parse(`${second}Z`)) * 1_000_000n + BigInt(fraction.padEnd(9, "0")));

@@ -222,7 +222,7 @@ function addStage(state: State, stage: Stage): boolean {
   return true;
 }
 
-/** Of a second parser, and of one behind dropped labels, the labels could have other names. */
+/** After a second parser, or a parser after dropped labels, labels could have other names. */
 function addParser(state: State, stage: Stage): boolean {
   if (state.line || state.keepsSome || state.dropped.length > 0) return false;
   const parser = lineParser(stage);

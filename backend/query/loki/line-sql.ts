@@ -62,7 +62,7 @@ function jsonParser(): LineParser {
 function jsonLabel(name: string): LineLabel | undefined {
   if (!isPlainName(name)) return undefined;
   const raw = sql`JSONExtractRaw(${LINE}, ${name})`;
-  // Of two members with one name the first text, number or boolean counts.
+  // If two members have one name, the first text, number or boolean counts.
   const mayRepeat = sql`(${raw} != '' AND NOT ${isScalar(raw)} AND countSubstrings(${LINE}, ${`"${name}"`}) > 1)`;
   return { ...scalarOf(raw), has: isScalar(raw), odd: sql`(match(${LINE}, ${otherKeys(name)}) OR ${mayRepeat})` };
 }

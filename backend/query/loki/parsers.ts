@@ -258,7 +258,7 @@ function partsOf(pattern: string): PatternPart[] {
   return parts;
 }
 
-/** Of the stage pattern. Throws ApiError invalid_parameter. */
+/** Parses the pattern of the stage `pattern`. Throws ApiError invalid_parameter. */
 export function parsePattern(pattern: string): PatternPart[] {
   const parts = partsOf(pattern);
   const names = parts.flatMap((part) => ("capture" in part && part.capture !== "_" ? [part.capture] : []));
@@ -268,7 +268,7 @@ export function parsePattern(pattern: string): PatternPart[] {
   return parts;
 }
 
-/** Of a line filter. Throws ApiError invalid_parameter. */
+/** Parses the pattern of a line filter. Throws ApiError invalid_parameter. */
 export function linePattern(pattern: string): PatternPart[] {
   const parts = partsOf(pattern);
   if (parts.some((part) => "capture" in part && part.capture !== "_"))

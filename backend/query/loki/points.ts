@@ -172,7 +172,7 @@ export interface WindowOf extends Values {
   readonly to: number;
   readonly endNs: number;
   readonly rangeNs: number;
-  /** Of quantile_over_time. */
+  /** The quantile of quantile_over_time. */
   readonly parameter: number;
 }
 
@@ -308,5 +308,5 @@ export const CELL_FUNCTIONS: Readonly<Record<string, CellFunction>> = {
   stddev_over_time: (cells, rangeNs) => Math.sqrt(varianceOfCells(cells, rangeNs)),
 };
 
-/** Of these a window needs one cell for the same moments. */
+/** Operations for which a window needs all its records in one cell. */
 export const NEEDS_SINGLE_CELLS: ReadonlySet<string> = new Set(["first_over_time", "last_over_time", "quantile_over_time"]);

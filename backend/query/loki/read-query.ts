@@ -190,7 +190,7 @@ function bind(operands: MetricQuery[], operators: Operator[], least: number): Me
   return left;
 }
 
-/** Of two numbers it is a number already. */
+/** Two numbers are combined at once. */
 function combined(operation: BinaryOperation): MetricQuery {
   const { operator, left, right } = operation;
   const isSet = !isCalculable(operator);
@@ -219,7 +219,7 @@ function labelsOf(tree: Tree, node: SyntaxNode | null): string[] {
   return itemsOf(node?.getChild("GroupingLabelList") ?? null, "GroupingLabelList", "GroupingLabel").map((label) => tree.of(label));
 }
 
-/** Of the lines themselves. */
+/** Range aggregations over lines, without unwrap. */
 export const OF_LINES = new Set(["count_over_time", "rate", "bytes_over_time", "bytes_rate", "absent_over_time"]);
 const GROUPED = ["avg", "stddev", "stdvar", "quantile", "max", "min", "first", "last"].map((name) => `${name}_over_time`);
 const OF_VALUES = new Set([...GROUPED, "sum_over_time", "rate", "rate_counter", "absent_over_time"]);

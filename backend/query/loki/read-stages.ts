@@ -46,7 +46,7 @@ export function readMatcher({ tree, patterns }: Reading, node: SyntaxNode): Matc
   return matcher;
 }
 
-/** Of drop and keep. */
+/** Reads the labels of drop and keep. */
 export function readChoices(reading: Reading, list: SyntaxNode | null, name: "DropLabel" | "KeepLabel"): LabelChoice[] {
   return itemsOf(list, `${name}s`, name).map((item) => {
     const matcher = item.getChild("Matcher");

@@ -85,13 +85,13 @@ function wantsCategories(request: FastifyRequest): boolean {
 
 const IGNORED = text("ignored: a tail begins with what arrives from now on");
 const PARAMETERS = { query: QUERY, start: IGNORED, limit: IGNORED, delay_for: IGNORED };
-/** Of a client that takes it the status is 101. */
+/** A successful upgrade answers 101. */
 const MESSAGE = {
   description: "each message of the WebSocket, after 101",
   type: "object",
   properties: { streams: { type: "array", items: { type: "object" } }, dropped_entries: { type: ["array", "null"] } },
 };
-/** Of RFC 6455. */
+/** Close codes of RFC 6455. */
 const [GOING_AWAY, POLICY] = [1001, 1008];
 const RETRIED = new Set(["too_many_queries", "unavailable"]);
 const RETRY_MS = 1000;

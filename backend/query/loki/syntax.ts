@@ -85,7 +85,7 @@ export interface RangeAggregation {
   readonly offsetNs: bigint;
   readonly unwrap: Unwrap | undefined;
   readonly grouping: Grouping | undefined;
-  /** Of quantile_over_time. */
+  /** The quantile of quantile_over_time. */
   readonly parameter: number | undefined;
 }
 
@@ -95,7 +95,7 @@ export interface VectorAggregation {
   readonly operation: string;
   readonly of: MetricQuery;
   readonly grouping: Grouping | undefined;
-  /** Of topk and bottomk. */
+  /** The number of series of topk and bottomk. */
   readonly parameter: number | undefined;
 }
 

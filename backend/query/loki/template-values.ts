@@ -66,7 +66,7 @@ export function textOf(value: Value, name: string): string {
   throw new TemplateError(`wrong type for value of ${name}; expected string`);
 }
 
-/** Of a function of ours that takes an int. */
+/** The argument of a template function that takes an int. */
 export function integerOf(value: Value, name: string): number {
   if (typeof value === "bigint") return Number(value);
   throw new TemplateError(`wrong type for value of ${name}; expected int`);

@@ -281,7 +281,7 @@ export interface Scope {
   readonly timeNs: bigint;
 }
 
-/** Of a text that urlencode, b64enc or upper makes: characters for one that they were given. */
+/** Maximum growth of a text by urlencode, b64enc or upper: characters per input character. */
 const GROWTH = 4;
 
 export class Template {

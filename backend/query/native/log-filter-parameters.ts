@@ -86,7 +86,7 @@ export function readFilter(request: FastifyRequest, schema: ReturnType<typeof fi
   return filterOf(request.query as FilterParameters);
 }
 
-/** Of parameters that fit the schema. Throws ApiError invalid_parameter naming the parameter. */
+/** Builds the filter from parameters that match the schema. Throws ApiError invalid_parameter naming the parameter. */
 export function filterOf(parameters: FilterParameters): RecordFilter {
   const { source, level, host_id: hostId, node, trace_id: traceId } = parameters;
   const [q, notQ, regex, notRegex] = [parameters.q, parameters.not_q, parameters.regex, parameters.not_regex].map(all);

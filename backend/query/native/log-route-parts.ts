@@ -13,7 +13,7 @@ export interface LogRouteOptions {
   tails?: Partial<TailTimes> & { perOrg?: number; inAll?: number };
 }
 
-/** Of a record, as it is answered. */
+/** Schema of a record in a response. */
 export const LOG_SCHEMA = {
   type: "object",
   required: ["timestamp", "level", "source", "message", "labels", "host_id", "node", "trace_id", "span_id", "severity_number", "scope"],

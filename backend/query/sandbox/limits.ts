@@ -5,9 +5,9 @@ const MIB = 1024 * 1024;
 export interface SandboxLimits {
   /** At once. */
   readonly processes: number;
-  /** Of one job. A query ends itself after 5 s of computing (loki/regex.ts), with a better message. */
+  /** CPU time of one job. A query ends itself after 5 s of computing (loki/regex.ts), with a better message. */
   readonly cpuMs: number;
-  /** Of one job, while it does not wait for rows. For machines without /proc, and for a process that sleeps. */
+  /** Wall-clock time of one job while it does not wait for rows, for machines without /proc and for a process that sleeps. */
   readonly wallMs: number;
   /** V8's own limit. A process that meets it aborts, and nothing else does. */
   readonly heapMib: number;
@@ -29,7 +29,7 @@ export const SANDBOX_LIMITS: SandboxLimits = {
   idleMs: 60_000,
 };
 
-/** Of one organisation: a dashboard asks for all its panels at once. */
+/** Waiting jobs per organisation; a dashboard requests all its panels at once. */
 export const WAITING_JOBS_PER_ORG = 64;
 /** The kernel ends a process that outlived a killed backend and still computes. */
 export const LIFETIME_CPU_S = 600;

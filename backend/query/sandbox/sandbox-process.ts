@@ -17,7 +17,7 @@ export interface ProcessUsage {
 
 /** Linux on all architectures that Node supports has 100 ticks a second. */
 const TICK_MS = 10;
-/** Of an answer of the engine, in one message. */
+/** Bytes of an engine response per message. */
 const PIECE_BYTES = 1024 * 1024;
 
 /** CPU time and memory of a child process from /proc, because a busy process cannot be asked. Undefined if it does not exist, or without Linux. */
@@ -44,7 +44,7 @@ interface Running {
   readonly ask: Answer;
   readonly resolve: (answer: Buffer) => void;
   readonly reject: (error: unknown) => void;
-  /** Of the statements, which the process knows by their numbers. */
+  /** Errors of statements, by statement number. */
   readonly errors: unknown[];
   isWaitingForRows: boolean;
 }

@@ -5,7 +5,7 @@ import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { isCostly, MATCHED_BYTES } from "./pattern.ts";
 
 export interface Matching {
-  /** Of which table the rows are read, for FROM. */
+  /** The table from which the rows are read, for FROM. */
   readonly from: Sql;
   /** Rows between two looks, as of Ask; undefined: as many as the engine likes. */
   readonly blockRows: number | undefined;

@@ -5,9 +5,9 @@
 import { ApiError } from "../../errors.ts";
 import { MAX_PATTERN_CHARACTERS, MAX_PATTERN_PARTS, MAX_PATTERN_REPEATS, MAX_PATTERN_STEPS } from "../limits.ts";
 
-/** Of a message, what regular expressions see. */
+/** Bytes of a message that regular expressions read. */
 export const MATCHED_BYTES = 64 * 1024;
-/** Of all together, alternatives counted as well: with so many the automaton stays small, whatever they are. */
+/** Total steps of all expressions, alternatives included, at which the automaton is small in any case. */
 const CHEAP_STEPS = 8;
 /** A class of Unicode is as many ranges of bytes. */
 const UNICODE_CLASS = 50;
@@ -128,7 +128,7 @@ function measure(pattern: string): Part {
   return sum;
 }
 
-/** Of a token that neither repeats nor begins or ends a group. */
+/** The part for a token that neither repeats nor begins or ends a group. */
 function plainPart(token: string, ignoresCase: boolean): Part {
   if (!SEVERAL.test(token)) return { length: token.length, steps: 0, parts: token.length };
   const unicode = UNICODE_CLASS * (token.match(/\\[pP]/g)?.length ?? 0);

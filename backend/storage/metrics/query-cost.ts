@@ -112,7 +112,7 @@ function durationOf(text: string, stepMs: number): number {
   return ms;
 }
 
-/** Of an instant query without `step`, and of a range without it. */
+/** The step of queries that do not set one. */
 const DEFAULT_STEP_MS = 300_000;
 
 /**

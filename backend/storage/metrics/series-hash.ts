@@ -52,7 +52,7 @@ function seriesEnd(text: Buffer, from: number, end: number): number {
   return at;
 }
 
-/** Of the bytes from `from` up to `to`: a round for each four of them and one for the rest, and three at the end. */
+/** HalfSipHash of the bytes from `from` up to `to`: a round for each four of them and one for the rest, and three at the end. */
 export function hashOf(text: Uint8Array, from: number, to: number, { k0, k1 }: HashKey): number {
   let [v0, v1, v2, v3] = [k0, k1, 0x6c796765 ^ k0, 0x74656462 ^ k1];
   const whole = from + ((to - from) & ~3);
@@ -130,7 +130,7 @@ export class Ranks {
   }
 }
 
-/** Of the share of registers that nothing has reached. */
+/** `share`: the share of registers that are still zero. */
 function sigma(share: number): number {
   if (share === 1) return Number.POSITIVE_INFINITY;
   let [x, y, z] = [share, 1, share];
@@ -142,7 +142,7 @@ function sigma(share: number): number {
   return z;
 }
 
-/** Of the share of registers that are not full. */
+/** `share`: the share of registers that are not at their maximum. */
 function tau(share: number): number {
   if (share === 0 || share === 1) return 0;
   let [x, y, z] = [share, 1, 1 - share];

@@ -10,7 +10,7 @@ import { MINUTE_S, type MinuteRange, timeOf } from "./red.ts";
 const CALLER_BEFORE_S = 600;
 /** A client span has no callee if none began until so long after its minute. */
 const CALLEE_AFTER_S = 60;
-/** Of a minute; those with most calls. */
+/** Edges kept per minute; those with most calls first. */
 const MOST_EDGES = 2000;
 const MAX_NAME_CHARACTERS = 256;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;

@@ -58,7 +58,7 @@ interface ExemplarRow {
   readonly at: number;
 }
 
-/** Of any of the selectors, oldest first. Throws ApiError invalid_parameter where a regular expression cannot be read. */
+/** Exemplars that match any of the selectors, oldest first. Throws ApiError invalid_parameter if a regular expression is invalid. */
 export async function readExemplars(ask: Ask, orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange): Promise<Buffer> {
   const own = [sql`org_id = ${orgId}`, ...pageConditions({ range, after: undefined })];
   const selected = selectors.map((matchers) => and([sql`1`, ...matchers.map(conditionOf)]));

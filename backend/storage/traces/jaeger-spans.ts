@@ -87,7 +87,7 @@ const JAEGER_FIELDS = sql`trace_id AS traceID, span_id AS spanID, toUInt8(1) AS 
   CAST(${LOGS}, ${`Array(Tuple(timestamp Float64, fields Array(${TEXT_TAG})))`}) AS logs,
   toString(service) AS processID, CAST(NULL, 'Nullable(String)') AS warnings`;
 
-/** Of one trace in a search, which is there to choose one. */
+/** Spans per trace in a search result, which only serves to choose a trace. */
 const SPANS_OF_FOUND = 100;
 
 interface Summary {

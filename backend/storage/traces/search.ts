@@ -11,7 +11,7 @@ import { type Cursor, type Found, nanoseconds, type Page, pageConditions } from 
 export interface TraceFilter extends Page {
   /** One of its spans is all of this. */
   readonly span: SpanConditions;
-  /** Of the part of the trace within the range. */
+  /** Minimum duration of the part of the trace within the range. */
   readonly minDurationNs?: bigint;
   readonly maxDurationNs?: bigint;
   /** Unset: time. Cursors are of one order. */

@@ -6,7 +6,7 @@ import { arrayOfLines } from "../found-page.ts";
 import { histogramColumns, quantileMs } from "./histogram.ts";
 import { conditionsOf, minuteGroups, pointWidthS, type RedFilter } from "./red.ts";
 
-/** Of a group of spans. */
+/** Rate, errors and duration of a group of spans. */
 export interface RedFigures {
   readonly calls: number;
   readonly errors: number;

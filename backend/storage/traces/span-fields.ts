@@ -5,14 +5,14 @@ import { MAX_SPAN_JSON_BYTES } from "../limits.ts";
 import type { Cursor, Page } from "../page.ts";
 import type { Selection } from "../found-page.ts";
 
-/** Of GET /query/traces. */
+/** Columns of a span in GET /query/traces. */
 export const SPAN_FIELDS = sql`time AS Timestamp, trace_id AS TraceID, span_id AS SpanID, parent_span_id AS ParentSpanID, service AS Service,
   operation AS Operation, duration_ns / 1e6 AS DurationMs, status_code AS StatusCode, toBool(status_code = 'ERROR') AS Error,
   attributes AS Attributes`;
 
 /** The same bound for a page: a trace's rows are mostly events. */
 const TRACE_PAGE_BYTES = 8 * 1024 * 1024;
-/** Of a page of a whole trace. */
+/** Spans per page of a whole trace. */
 export const TRACE_PAGE_SPANS = 10_000;
 
 const EVENTS_LEFT_OUT = sql`concat('[{"time":"', toString(toUnixTimestamp64Nano(time)), '","name":"more than 4 MiB of events are left out","attributes":{}}]')`;

@@ -12,7 +12,7 @@ import { spanConditions, type SpanConditions } from "./search.ts";
 export interface StatisticsFilter {
   readonly span: SpanConditions;
   readonly range: { readonly start: bigint; readonly end: bigint };
-  /** Of a heatmap. */
+  /** Time buckets of a heatmap. */
   readonly points: number;
   /** What a comparison compares with the rest: spans with an error, or that took at least so long. */
   readonly compared: "errors" | { readonly leastNs: bigint };

@@ -19,7 +19,7 @@ export interface SummariesOptions {
   /** True while no log record or span was ever stored: then the engine is not opened. */
   readonly isUnused: () => boolean;
   readonly metrics: Pick<MetricsStore, "write">;
-  /** Of spans. */
+  /** Retention of spans. */
   readonly retentionDays: number;
   readonly log: Log;
   readonly nowMs?: () => number;
@@ -39,7 +39,7 @@ const ACTIVE_S = 600;
 const REST_TIMES = 9;
 /** Rows that were received shortly before a pass may have been committed after it. */
 const OVERLAP_S = 15;
-/** Of one pass; older minutes with new spans keep their edges as they were. */
+/** Minutes per pass. Older minutes with new spans keep their edges unchanged. */
 const MOST_MINUTES = 180;
 /** Computed by one query. */
 const MINUTES_AT_ONCE = 10;

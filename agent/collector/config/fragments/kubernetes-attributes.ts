@@ -18,7 +18,7 @@ export interface KubernetesInput {
   readonly waitForPods: boolean;
   /** Pods are asked of the agent, by the kubeconfig in the collector's environment (agent/pods/relay.ts), instead of the API server. */
   readonly asksAgent: boolean;
-  /** Of pods, by name: added as `k8s.pod.label.<name>` and `k8s.pod.annotation.<name>`. */
+  /** Labels and annotations of pods, by name: added as `k8s.pod.label.<name>` and `k8s.pod.annotation.<name>`. */
   readonly podLabels?: readonly string[];
   readonly podAnnotations?: readonly string[];
 }
@@ -34,18 +34,21 @@ const NAMESPACE: Source = { from: "resource_attribute", name: "k8s.namespace.nam
 const NAME: Source = { from: "resource_attribute", name: "k8s.pod.name" };
 const ADDRESS: Source = { from: "connection" };
 
-/** Of senders of OTLP: by their address; what they say of themselves counts where the operator trusts them. */
+/** Attributes of OTLP senders, found by their address. Their own claims count only if the operator trusts them. */
 export function attributesOfSenders(input: KubernetesInput, trustsSenders: boolean): Component {
   return attributes(input, trustsSenders ? [[UID], [IP], [ADDRESS]] : [[ADDRESS]], {});
 }
 
-/** Of files, by what their path says. A static pod's has no uid that the API knows (pod-logs.ts), but its name is its own on the node. */
+/**
+ * Attributes of log files, found by their path. The path of a static pod has no uid that the API knows (pod-logs.ts), but its name is unique on
+ * the node.
+ */
 export function attributesOfFiles(input: KubernetesInput): Component {
   const annotations = [{ tag_name: OPT_OUT_ATTRIBUTE, key: OPT_OUT_ANNOTATION, from: "pod" }];
   return attributes(input, [[UID], [NAMESPACE, NAME]], { annotations });
 }
 
-/** Of what kubelet and cAdvisor say of pods; names of workloads alone, for each label of a series is paid with each of its points. */
+/** Attributes of kubelet and cAdvisor metrics. Only names of workloads, because every label costs bytes in each point of a series. */
 export function attributesOfUsage({ nodeName, waitForPods, asksAgent }: KubernetesInput): Component {
   return attributes({ nodeName, waitForPods, asksAgent }, [[NAMESPACE, NAME]], { metadata: WORKLOADS });
 }

@@ -20,7 +20,7 @@ const WORDS = list(
     .filter((word) => !/\d/.test(word)),
 );
 
-/** Of other lines, this much of the beginning is looked at. */
+/** Only this many characters at the start of other lines are searched. */
 const LOOKED_AT = 2048;
 
 /** Where logging libraries put it: pino, zap, logrus, log4j2 (ECS and JsonLayout), Serilog, Python, Google's and OpenTelemetry's names. */
@@ -160,7 +160,7 @@ function reference({ hasRuntimeTime }: LogFieldsInput): string {
   return hasRuntimeTime ? "(timestamp.Year() > 1970 ? timestamp : now()).UnixNano()" : "now().UnixNano()";
 }
 
-/** Of `level`, `ns`, `trace` and `span` what can be stored. */
+/** The valid ones of `level`, `ns`, `trace` and `span`. */
 function found(input: LogFieldsInput): string {
   return `{
   "level": level in ${KNOWN} ? level : nil,

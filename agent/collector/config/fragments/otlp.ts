@@ -46,7 +46,7 @@ const RESERVED = "^k8s([^A-Za-z0-9])";
 /** On points of metrics that are named like those of the kubelet, cAdvisor, the machine and the scrape itself. */
 const MARK = "atherops.reported_by";
 const OWN_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet|scrape)([^A-Za-z0-9]|$)|up$)";
-/** Of a scraped page, whose `up` and `scrape_*` are the scrape's own: a page cannot have any (scraped-pods.ts). */
+/** For scraped pages. Their `up` and `scrape_*` come from the scrape itself; a page cannot define them (scraped-pods.ts). */
 const OWN_METRICS_BUT_OF_SCRAPES = "^(k8s|container|system|machine|cadvisor|kubelet)([^A-Za-z0-9]|$)";
 
 /** Only the sender knows which container of its pod it is; it can name one of its own pod only. */
@@ -82,7 +82,7 @@ export const SENDER_CLAIMS: Component = {
  */
 const TEMPLATE_HASH = "-[bcdfghjklmnpqrstvwxz2456789]{5,10}$";
 
-/** Of pods that are scraped: who they are is the API server's word, what their pages say is theirs. */
+/** For scraped pods: their identity comes from the API server, everything else from their pages. */
 export const SCRAPED_CLAIMS: Component = {
   error_mode: "propagate",
   metric_statements: [

@@ -11,7 +11,7 @@ export interface ScrapedPodsInput {
   readonly kubeconfig?: string | undefined;
 }
 
-/** Of pods that ask to be scraped. */
+/** Annotations with which pods ask to be scraped. */
 export const SCRAPE_ANNOTATIONS = ["scrape", "port", "path", "scheme"].map((name) => `prometheus.io/${name}`);
 const ANNOTATION = "__meta_kubernetes_pod_annotation_prometheus_io_";
 const PORT = "__meta_kubernetes_pod_container_port_number";
@@ -35,7 +35,8 @@ export function scrapedPods({ intervalMs, nodeName, kubeconfig }: ScrapedPodsInp
       },
     ],
     relabel_configs: TARGETS,
-    // Of the scrape itself; a page has no say in it. Labels of `target_info` would take the place of what is known of the pod (v0.149).
+    // These series belong to the scrape itself, so a page cannot set them. Labels of `target_info` would replace the pod's known attributes
+    // (v0.149).
     metric_relabel_configs: [{ source_labels: ["__name__"], regex: "up|scrape_.*|target_info", action: "drop" }],
   };
   return {

@@ -42,7 +42,7 @@ export function textAt(): usize {
   return TEXT;
 }
 
-/** Of the last `skipLines`: lines, and how many of them are samples to be kept. */
+/** Lines that the last `skipLines` read, and how many of them are samples to store. */
 export function lines(): u32 {
   return lineCount;
 }

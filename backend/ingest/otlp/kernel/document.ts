@@ -39,7 +39,7 @@ import { spanRecord, startSpans } from "./spans";
 export const LOGS: i32 = 0;
 export const SPANS: i32 = 1;
 
-/** Of a resource, a scope or a record: fewer bytes than the host's decoder takes values. */
+/** Maximum of bytes of a resource, scope or record: fewer than the number of values that the host's decoder accepts. */
 const MOST_BYTES: usize = 256 * 1024;
 /** Resources and scopes; the host's decoder takes more. */
 const MOST_PARTS: u32 = 10000;

@@ -36,7 +36,7 @@ export const ENTRY_BYTES: u32 = 16;
 /** Whose attributes are read. */
 const OF_RESOURCE: i32 = 0;
 export const OF_RECORD: i32 = 1;
-/** Of a record whose `service.name` is no label. */
+/** A record whose `service.name` is not a label. */
 export const OF_SPAN: i32 = 2;
 /** Checked and left. */
 export const OF_SCOPE: i32 = 3;

@@ -72,7 +72,7 @@ export function stringBytes(length: u32): u32 {
   return varintLength(length) + length;
 }
 
-/** Of the ends and the length of a key. */
+/** Hashes the length, the first and the last bytes of a key. */
 export function hashOf(at: usize, length: u32): u32 {
   const first = length >= 8 ? load<u64>(at) : length == 0 ? 0 : load<u64>(at) << (64 - 8 * length);
   const last = length >= 8 ? load<u64>(at + length - 8) : 0;

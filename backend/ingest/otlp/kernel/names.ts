@@ -1,4 +1,4 @@
-// The names that the kernel knows, told apart by length and eight bytes at a time. A word shorter than eight bytes is shifted up, so that
+// The names that the kernel knows, distinguished by length and eight bytes at a time. A word shorter than eight bytes is shifted up, so that
 // what follows the name does not count. Made by hand once; the differential test holds each.
 // body
 export function isBody(at: usize, length: u32): bool {

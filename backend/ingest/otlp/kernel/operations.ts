@@ -79,7 +79,7 @@ export function operations(): i32 {
   return isFull ? -1 : <i32>listed;
 }
 
-/** Of one of them: the index of its day, and addresses and lengths of its service, its name and its kind's number. */
+/** One operation: index of its day; address and length of its service and of its name; number of its kind. */
 const PARTS = memory.data(24, 8);
 
 export function operation(index: u32): usize {

@@ -17,7 +17,7 @@ export const ARRAY: u32 = 16;
 export const MAP: u32 = 32;
 const BYTES: u32 = 64;
 
-/** Of the scalar that was read last: JSON has it without quotes. */
+/** Whether the last scalar has no quotes in JSON. */
 export let isBare: bool = false;
 
 /** 0: none that the kernel knows. */

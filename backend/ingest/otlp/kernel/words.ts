@@ -20,7 +20,7 @@ const STATUSES = memory.data<u8>([
   0x4f, 0x52, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5,
 ]);
 
-/** Of a severity number; none and what OTLP does not know are info. */
+/** The level of a severity number; a missing or unknown number is info. */
 export function levelWord(severity: u32): usize {
   return LEVELS + 16 * (severity == 0 || severity > 24 ? 2 : (severity - 1) >> 2);
 }

@@ -24,7 +24,7 @@ export interface Field {
   readonly json: Uint8Array;
   readonly kind: ScalarKind | "message";
   readonly isRepeated: boolean;
-  /** Of the kind `message`; a function, because messages refer to each other in circles. */
+  /** The type of a field of the kind `message`; a function, because messages refer to each other in cycles. */
   readonly message: () => Message;
 }
 
