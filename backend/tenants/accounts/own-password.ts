@@ -65,7 +65,7 @@ export function registerOwnPassword(app: FastifyInstance, deps: AccountDeps): vo
         .set({ password_hash: passwordHash, session_epoch: user.session_epoch + 1 })
         .where("id", "=", userId)
         .where("org_id", "=", orgId)
-        // Of two concurrent changes, or a reset by an administrator meanwhile, the first one counts.
+        // The first of two concurrent changes, or of a change and a reset by an administrator, counts.
         .where("session_epoch", "=", user.session_epoch)
         .returningAll()
         .executeTakeFirst();
