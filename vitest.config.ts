@@ -53,6 +53,8 @@ export default defineConfig({
         },
       },
       { test: { name: "alone", include: ALONE, ...limits, maxWorkers: 1, sequence: { groupOrder: 2 } } },
+      // `npm run test:distributed`: kills each part of a distributed installation under load. Needs the programs of VM_CLUSTER_BIN.
+      { test: { name: "distributed", include: ["test/distributed/**/*.test.ts"], ...limits, fileParallelism: false } },
       {
         test: {
           name: "e2e",

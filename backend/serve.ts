@@ -38,7 +38,9 @@ import { kernelProblem, threadKernel } from "./ingest/otlp/fast-decode.ts";
 import { registerLogRoutes } from "./query/native/log-routes.ts";
 import { registerLokiRoutes } from "./query/loki/routes.ts";
 import { createExpositionIngest } from "./ingest/exposition/exposition-ingest.ts";
+import { exchangeSeriesSketches } from "./replicas/series-sketches.ts";
 import { ActiveSeries } from "./storage/metrics/active-series.ts";
+import { newHashKey } from "./storage/metrics/series-hash.ts";
 import { registerMetricsRoutes } from "./query/prometheus/routes.ts";
 import { createOwnMetrics, type OwnMetrics } from "./operations/own-metrics.ts";
 import { ResponseBudget } from "./http/response-budget.ts";
@@ -166,15 +168,17 @@ function reportMissingKernels(log: Running["log"]): void {
 
 /** `alertingRoutes`: those of the alerting role, if this process has it. */
 async function openApi(running: Running, { clickhouse, logStore, spanStore }: Telemetry, alertingRoutes: readonly Route[]): Promise<void> {
-  const { settings, log, stack, ownMetrics, guards, metrics, stopping, responses: answers } = running;
+  const { settings, log, stack, ownMetrics, guards, metrics, stopping, replicas, responses: answers } = running;
   reportMissingKernels(log);
   const decoder = stack.use(openOtlpDecoder());
   const usage = stack.use(new UsageCounter({ db: running.database.tables(), log }));
-  const { quotaBytesPerSecond: bytesPerSecond, quotaRecordsPerSecond: recordsPerSecond, quotaActiveSeries } = settings;
-  const defaults = { bytesPerSecond, recordsPerSecond, activeSeries: quotaActiveSeries };
-  const limits = new OrgLimits({ db: running.database.tables(), defaults });
+  const { quotaBytesPerSecond: bytesPerSecond, quotaRecordsPerSecond: recordsPerSecond, quotaActiveSeries: activeLimit } = settings;
+  const limits = new OrgLimits({
+    db: running.database.tables(),
+    defaults: { bytesPerSecond, recordsPerSecond, activeSeries: activeLimit },
+  });
   await limits.refresh();
-  const activeSeries = new ActiveSeries({ limitOf: (orgId) => limits.of(orgId).activeSeries });
+  const activeSeries = openActiveSeries(running, limits);
   const options = appOptions(running);
   const app = await createApp({ ...options, openApiTitle: "AtherOps telemetry API" });
   app.decorate("auditTrail", running.trail);
@@ -189,21 +193,18 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
     traces,
     memoryBytes: settings.ingestMemoryBytes,
     limitsOf: (orgId) => limits.of(orgId),
+    replicas,
     usage,
     draining: () => stopping.aborted,
   });
   await openSenderProtocols(running, app, { handler, exposition, logs, traces, activeSeries, connections: options.connections });
   registerAccounts(app, running);
   registerUsageRoutes(app, { db: running.database.tables(), limits, guards });
-  registerAuditRoutes(app, { db: running.database.tables(), guards });
   const { masterKeys, keyCache: keys, ingestTokens } = running;
+  registerAuditRoutes(app, { db: running.database.tables(), guards });
   registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys, keys, ingestTokens, guards });
   ownMetrics.gauge("query_answers_held_bytes", () => answers.heldBytes);
-  ownMetrics.queries("logs", () => clickhouse.reads);
-  ownMetrics.gauge("rows_pending_bytes", () => clickhouse.pending?.bytes ?? 0);
-  ownMetrics.gauge("rows_pending_failing_seconds", () => clickhouse.pending?.failingSeconds ?? 0);
-  ownMetrics.gauge("dead_letters", () => clickhouse.pending?.deadLetters ?? 0);
-  ownMetrics.gauge("rows_dropped", () => clickhouse.pending?.dropped ?? 0);
+  reportTelemetry(ownMetrics, clickhouse);
   ownMetrics.queries("metrics", () => metrics.queries);
   registerLogRoutes(app, { store: logStore, answers, guards });
   registerLokiRoutes(app, { sandbox: stack.use(openSandbox(running, clickhouse)), store: logStore, answers, guards });
@@ -224,6 +225,20 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   else if (settings.isConsoleServed)
     log.warn({ event: "backend.console_missing" }, "console not built: run node hack/console.mjs, or set CONSOLE=false");
   await listen(running, app, settings.api, "API");
+}
+
+function reportTelemetry(ownMetrics: OwnMetrics, clickhouse: Telemetry["clickhouse"]): void {
+  ownMetrics.queries("logs", () => clickhouse.reads);
+  ownMetrics.gauge("rows_pending_bytes", () => clickhouse.pending?.bytes ?? 0);
+  ownMetrics.gauge("rows_pending_failing_seconds", () => clickhouse.pending?.failingSeconds ?? 0);
+  ownMetrics.gauge("dead_letters", () => clickhouse.pending?.deadLetters ?? 0);
+  ownMetrics.gauge("rows_dropped", () => clickhouse.pending?.dropped ?? 0);
+}
+
+function openActiveSeries({ database, replicas, signing, stack }: Running, limits: OrgLimits): ActiveSeries {
+  const series = new ActiveSeries({ limitOf: (orgId) => limits.of(orgId).activeSeries, key: newHashKey(signing.jwtSecret) });
+  if (database.engine === "postgresql") stack.use(exchangeSeriesSketches({ db: database.tables(), replicaId: replicas.id, series }));
+  return series;
 }
 
 function openSandbox({ log, ownMetrics, stopping }: Running, clickhouse: Telemetry["clickhouse"]): Sandbox {

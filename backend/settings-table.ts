@@ -119,7 +119,7 @@ export const SETTINGS_TABLE = {
     metricsJournalFsync: setting("METRICS_JOURNAL_FSYNC", oneOf(["always", "never"]), {
       default: "always",
       description:
-        "Embedded metrics. `always`: on disk before 204, one fsync for all waiting requests. `never`: 204 without waiting for the disk; a power failure loses up to 30 seconds.",
+        "The journal of metrics. `always`: on disk before 204, one fsync for all waiting requests. `never`: 204 without waiting for the disk; a power failure loses up to 30 seconds.",
     }),
     backupEveryMs: setting("BACKUP_EVERY", duration({ min: 60_000 }), {
       value: "backup.every",
@@ -141,19 +141,19 @@ export const SETTINGS_TABLE = {
       unit: "bytes/s",
       value: "quota.bytesPerSecond",
       description:
-        "Per organisation and replica; 0: unlimited. The larger of decompressed and stored size counts, refused bodies included.",
+        "Per organisation, all replicas together; 0: unlimited. The larger of decompressed and stored size counts, refused bodies included.",
     }),
     quotaRecordsPerSecond: setting("QUOTA_RECORDS_PER_SECOND", integer({ min: 0 }), {
       default: "0",
       unit: "records/s",
       value: "quota.recordsPerSecond",
-      description: "Per organisation and replica; 0: unlimited.",
+      description: "Per organisation, all replicas together; 0: unlimited.",
     }),
     quotaActiveSeries: setting("QUOTA_ACTIVE_SERIES", integer({ min: 0 }), {
       default: "0",
       unit: "series",
       value: "quota.activeSeries",
-      description: "Series of an organisation with a sample in the last 30 to 60 minutes, per replica, within about 2 %; 0: unlimited.",
+      description: "Series of an organisation with a sample in the last 30 to 60 minutes, within about 2 %; 0: unlimited.",
     }),
     ingestMemoryMib: setting("INGEST_MEMORY_MIB", integer({ min: 64 }), {
       default: "512",

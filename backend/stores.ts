@@ -13,12 +13,15 @@ import { applyMergeSync, applyRetention, migrate as migrateClickHouse } from "./
 import { openDatabase, type Database } from "./engines/relational/database.ts";
 import { migrate as migrateDatabase } from "./engines/relational/migrate.ts";
 import { type EmbeddedVictoriaMetrics, startVictoriaMetrics } from "./engines/victoria-metrics/embedded.ts";
+import { OutsideJournal } from "./engines/victoria-metrics/outside-journal.ts";
 import { reportLeftWrites } from "./engines/victoria-metrics/journal.ts";
 import { type EmbeddedEvaluator, startEvaluator } from "./engines/vmalert/embedded.ts";
 import type { MasterKeys } from "./tenants/enrolment/master-key.ts";
 import { ClickHouseLogStore } from "./storage/logs/store.ts";
 import { VictoriaMetricsStore } from "./storage/metrics/store.ts";
 import { type IntakeListener, startIntakeListener } from "./notification/intake/intake-listener.ts";
+import { BodyClaims } from "./replicas/body-claims.ts";
+import { type ReplicaSet, SharedReplicas, singleReplica } from "./replicas/replica-set.ts";
 import type { Log } from "./operations/log.ts";
 import type { OwnMetrics } from "./operations/own-metrics.ts";
 import type { Role, Secrets, Settings } from "./settings.ts";
@@ -40,6 +43,7 @@ export interface Opening {
 
 export interface Stores {
   readonly database: Database;
+  readonly replicas: ReplicaSet;
   readonly metrics: VictoriaMetricsStore;
   /** vmalert, when it is a child of this process. */
   readonly evaluator: EmbeddedEvaluator | undefined;
@@ -55,18 +59,21 @@ export interface Stores {
 
 /** Rejects with the first failure, in the order of this list, and everything open closed by `stack`. */
 export async function openStores(opening: Opening): Promise<Stores> {
-  const [database, { metrics, evaluator, intakeListener, snapshotMetrics }, telemetry] = await sideBySide(opening, [
-    openAccounts,
+  // Before the others: with replicas, the stores of logs and spans use it.
+  const shared = opening.secrets.databaseUrl === undefined ? undefined : await openAccounts(opening);
+  const [accounts, { metrics, evaluator, intakeListener, snapshotMetrics }, telemetry] = await sideBySide(opening, [
+    async (own) => shared ?? (await openAccounts(own)),
     openMetrics,
-    async (own) => (own.roles.includes("api") ? openTelemetry(own) : undefined),
+    async (own) => (own.roles.includes("api") ? openTelemetry(own, shared?.claims) : undefined),
   ]);
+  const { database, replicas } = accounts;
   const checks = {
     metrics: () => metrics.check(),
     database: async () => void (await sql`SELECT 1`.execute(database.tables())),
     ...(telemetry && { clickhouse: () => telemetry.clickhouse.ping() }),
   };
   const snapshotSources = { ...freezing(telemetry), ...(snapshotMetrics && { snapshotMetrics }) };
-  return { database, metrics, evaluator, intakeListener, telemetry, snapshotSources, checks };
+  return { database, replicas, metrics, evaluator, intakeListener, telemetry, snapshotSources, checks };
 }
 
 function freezing(telemetry: Telemetry | undefined): Pick<SnapshotSources, "freezeTables"> {
@@ -88,11 +95,22 @@ async function sideBySide<T extends unknown[]>(
   return settled.map((one) => (one as PromiseFulfilledResult<unknown>).value) as T;
 }
 
-async function openAccounts({ settings, secrets, masterKeys, log, stack }: Opening): Promise<Database> {
+interface Accounts {
+  readonly database: Database;
+  readonly replicas: ReplicaSet;
+  /** With replicas that share the tables of logs and spans. */
+  readonly claims: BodyClaims | undefined;
+}
+
+async function openAccounts({ settings, secrets, masterKeys, log, stack, roles }: Opening): Promise<Accounts> {
   const database = stack.use(await openDatabase({ url: secrets.databaseUrl, dataDir: settings.dataDir, log }));
   for (const name of await migrateDatabase(database)) log.info({ event: "database.schema_migrated", migration: name }, "schema migrated");
   await bootstrap({ database, settings, secrets, masterKeys, log });
-  return database;
+  if (database.engine === "sqlite" || !roles.includes("api")) return { database, replicas: singleReplica(), claims: undefined };
+  const db = database.tables<unknown>();
+  const replicas = stack.use(await SharedReplicas.open({ db }));
+  const claims = secrets.clickhouseUrl ? stack.use(new BodyClaims({ db, replicaId: replicas.id, log })) : undefined;
+  return { database, replicas, claims };
 }
 
 type OpenedMetrics = Pick<Stores, "metrics" | "evaluator" | "intakeListener"> & Pick<SnapshotSources, "snapshotMetrics">;
@@ -102,7 +120,12 @@ async function openMetrics(opening: Opening): Promise<OpenedMetrics> {
   const { metricsWriteUrl: writeUrl, metricsQueryUrl: queryUrl } = settings;
   if (writeUrl && queryUrl) {
     await reportLeftWrites(join(settings.dataDir, "metrics-journal"), log);
-    const outside = stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl, stopping }));
+    const { dataDir, api, isMetricsJournalSynced: isSynced } = settings;
+    // Only the API writes samples.
+    const outsideJournal = roles.includes("api")
+      ? stack.use(new OutsideJournal({ dataDir, port: api.port, writeUrl, isSynced, log }))
+      : undefined;
+    const outside = stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl, outsideJournal, stopping }));
     return { metrics: outside, evaluator: undefined, intakeListener: undefined };
   }
   const engine = await startVictoriaMetrics({
@@ -142,9 +165,9 @@ function openEvaluator(opening: Opening, engine: EmbeddedVictoriaMetrics, ownNot
 }
 
 /** An embedded store that was never used is opened by who uses it first: its library alone is 170 MB resident, and a third of a start. */
-async function openTelemetry(opening: Opening): Promise<Telemetry> {
+async function openTelemetry(opening: Opening, claims?: BodyClaims): Promise<Telemetry> {
   const { settings, secrets, log, stack } = opening;
-  if (secrets.clickhouseUrl || existsSync(clickhouseFolder(settings))) return await openTelemetryNow(opening);
+  if (secrets.clickhouseUrl || existsSync(clickhouseFolder(settings))) return await openTelemetryNow(opening, claims);
   requireEmbedded();
   const atFirstUse = async (): Promise<OpenTelemetry> => {
     await using own = new AsyncDisposableStack();
@@ -160,7 +183,7 @@ function clickhouseFolder({ dataDir }: Settings): string {
   return join(dataDir, "clickhouse");
 }
 
-async function openTelemetryNow({ settings, secrets, log, stack, stopping }: Opening): Promise<Telemetry> {
+async function openTelemetryNow({ settings, secrets, log, stack, stopping }: Opening, claims?: BodyClaims): Promise<Telemetry> {
   const clickhouse = stack.use(
     await openClickHouse({
       url: secrets.clickhouseUrl,
@@ -176,7 +199,7 @@ async function openTelemetryNow({ settings, secrets, log, stack, stopping }: Ope
   const { logsRetentionDays: logs, tracesRetentionDays: spans } = settings;
   const summaries = Math.max(spans, MINUTES_DAYS);
   await applyRetention(clickhouse, { logs, spans, span_operations: spans, span_minutes: summaries, service_edges: summaries }, log);
-  const logStore = stack.use(await ClickHouseLogStore.open(clickhouse));
-  const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse, spans));
+  const logStore = stack.use(await ClickHouseLogStore.open(clickhouse, claims));
+  const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse, spans, claims));
   return { clickhouse, logStore, spanStore };
 }

@@ -213,6 +213,11 @@ const BACKEND_LOG_EVENTS = {
     "A message could not be sent because of an internal error. The backend retries.",
     "Report it with the error and its stack.",
   ],
+  "replicas.claims_recovered": ["Bodies of logs and spans that reach several replicas are recognised again.", ""],
+  "replicas.claims_unavailable": [
+    "The account database does not answer, so replicas cannot agree on who stores a body. Ingest goes on; a repeated body may be stored twice.",
+    "Check the account database.",
+  ],
   "sandbox.job_killed": [
     "A query exceeded the time or memory of its sandbox process, which was killed.",
     "If it is a query of a dashboard, shorten its time range.",

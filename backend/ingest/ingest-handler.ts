@@ -6,6 +6,7 @@ import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
 import { freeBuffer } from "../../common/http.ts";
 import { ApiError } from "../errors.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
+import type { ReplicaSet } from "../replicas/replica-set.ts";
 import { type BodyPace, type Incoming, readBody } from "./body.ts";
 import { MAX_BODY_BYTES } from "./limits.ts";
 import { Quota } from "./quota.ts";
@@ -43,6 +44,8 @@ export interface IngestHandlerOptions {
   readonly memoryBytes: number;
   /** Current limits of an organisation. */
   readonly limitsOf: (orgId: string) => RateLimits;
+  /** Default: no others. */
+  readonly replicas?: Pick<ReplicaSet, "shareOf" | "demanded"> | undefined;
   /** Counts what was stored. */
   readonly usage?: { count(orgId: string, signal: Signal, bytes: number, records: number, activeSeries?: number): void };
   /** True once the process is stopping: new bodies get 503. */
@@ -66,14 +69,17 @@ const NOTHING: IngestResult = { accepted: 0, dropped: {} };
 
 export class IngestHandler {
   readonly budget: ByteBudget;
-  readonly #quota = new Quota("organisation's");
+  readonly #quota: Quota;
   /** For tokens with limits of their own, by token and signal. */
-  readonly #tokenQuota = new Quota("ingest token's");
+  readonly #tokenQuota: Quota;
   readonly #options: IngestHandlerOptions;
   inFlight = 0;
 
   constructor(options: IngestHandlerOptions) {
     this.#options = options;
+    const { replicas } = options;
+    this.#quota = new Quota({ owners: "organisation's", replicas });
+    this.#tokenQuota = new Quota({ owners: "ingest token's", replicas });
     this.budget = new ByteBudget(options.memoryBytes, MAX_BODY_BYTES);
     options.ownMetrics.gauge("ingest_held_bytes", () => this.budget.heldBytes);
     options.ownMetrics.gauge("ingest_requests_in_flight", () => this.inFlight);

@@ -5,7 +5,7 @@ const limit = (bytesPerSecond: number, recordsPerSecond: number) => ({ bytesPerS
 
 test("ten seconds' worth may come at once; beyond it the debt is waited for, to the second", () => {
   let nowMs = 0;
-  const quota = new Quota("organisation's", () => nowMs);
+  const quota = new Quota({ owners: "organisation's", now: () => nowMs });
   const limits = limit(100, 10);
   quota.admit("acme", limits);
   quota.charge("acme", limits, { bytes: 500, records: 50 });
@@ -20,14 +20,14 @@ test("ten seconds' worth may come at once; beyond it the debt is waited for, to 
 });
 
 test("without limits nothing is counted or refused", () => {
-  const quota = new Quota("organisation's");
+  const quota = new Quota({ owners: "organisation's" });
   quota.charge("acme", limit(0, 0), { bytes: 1e12, records: 1e12 });
   expect(() => quota.admit("acme", limit(0, 0))).not.toThrow();
 });
 
 test("one limit alone works, and an idle owner does not save up more than ten seconds", () => {
   let nowMs = 0;
-  const quota = new Quota("organisation's", () => nowMs);
+  const quota = new Quota({ owners: "organisation's", now: () => nowMs });
   const limits = limit(0, 10);
   quota.admit("acme", limits);
   nowMs = 1_000_000;
@@ -37,7 +37,7 @@ test("one limit alone works, and an idle owner does not save up more than ten se
 
 test("a limit that is set later is not held against what came before, and the refusal names it", () => {
   let nowMs = 0;
-  const quota = new Quota("organisation's", () => nowMs);
+  const quota = new Quota({ owners: "organisation's", now: () => nowMs });
   quota.charge("acme", limit(0, 1000), { bytes: 1e12, records: 1 });
   nowMs = 1000;
   quota.admit("acme", limit(100, 1000));

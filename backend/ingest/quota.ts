@@ -1,7 +1,9 @@
-// Bytes and records a second of organisations, and of ingest tokens with limits of their own, by token buckets in this replica. Invariant: a
-// body is refused only before it is read; what it then turns out to cost is charged in full, so that an owner over its quota waits until the debt is worked off.
+// Bytes and records a second of organisations, and of ingest tokens with limits of their own, by token buckets. A limit is for the whole
+// installation: each replica's buckets have its part of it. Invariant: a body is refused only before it is read; what it then turns out to
+// cost is charged in full, so that an owner over its quota waits until the debt is worked off.
 import type { RateLimits } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
+import { type ReplicaSet, singleReplica } from "../replicas/replica-set.ts";
 import { MAX_REMEMBERED_QUOTAS } from "./limits.ts";
 
 /** An owner that was idle may send this many seconds' worth at once. */
@@ -12,16 +14,27 @@ interface Bucket {
   bytes: number;
   records: number;
   filledAtMs: number;
+  /** Cost of the last body, in seconds of the limit: what a refused body is taken to ask for. */
+  lastCostS: number;
+}
+
+export interface QuotaOptions {
+  /** Whose quota it is, in messages. */
+  readonly owners: string;
+  /** Default: no others. */
+  readonly replicas?: Pick<ReplicaSet, "shareOf" | "demanded"> | undefined;
+  readonly now?: () => number;
 }
 
 export class Quota {
   readonly #owners: string;
+  readonly #replicas: Pick<ReplicaSet, "shareOf" | "demanded">;
   readonly #now: () => number;
   readonly #buckets = new Map<string, Bucket>();
 
-  /** `owners`: whose quota it is, in messages. */
-  constructor(owners: string, now: () => number = () => performance.now()) {
+  constructor({ owners, replicas = singleReplica(), now = () => performance.now() }: QuotaOptions) {
     this.#owners = owners;
+    this.#replicas = replicas;
     this.#now = now;
   }
 
@@ -30,9 +43,10 @@ export class Quota {
     const { bytesPerSecond, recordsPerSecond } = limits;
     if (bytesPerSecond === 0 && recordsPerSecond === 0) return;
     const bucket = this.#filled(owner, limits);
-    const [bytesS, recordsS] = [debtS(bucket.bytes, bytesPerSecond), debtS(bucket.records, recordsPerSecond)];
+    const [bytesS, recordsS] = [debtS(bucket.bytes, bucket.limits.bytesPerSecond), debtS(bucket.records, bucket.limits.recordsPerSecond)];
     const waitS = Math.max(bytesS, recordsS);
     if (waitS <= 0) return;
+    this.#replicas.demanded(owner, bucket.lastCostS);
     const limit = bytesS >= recordsS ? `bytes_per_second is ${bytesPerSecond}` : `records_per_second is ${recordsPerSecond}`;
     throw new ApiError("over_quota", `the ${this.#owners} ingest quota is used up (${limit}); send it again later`, {
       retryAfterS: Math.max(1, waitS),
@@ -41,17 +55,23 @@ export class Quota {
 
   /** Charges what a body cost: bytes, decompressed or stored, whichever is more, and records whether stored or dropped. */
   charge(owner: string, limits: RateLimits, { bytes, records }: { readonly bytes: number; readonly records: number }): void {
-    if (limits.bytesPerSecond === 0 && limits.recordsPerSecond === 0) return;
+    const { bytesPerSecond, recordsPerSecond } = limits;
+    if (bytesPerSecond === 0 && recordsPerSecond === 0) return;
     const bucket = this.#filled(owner, limits);
+    bucket.lastCostS = Math.max(bytesPerSecond > 0 ? bytes / bytesPerSecond : 0, recordsPerSecond > 0 ? records / recordsPerSecond : 0);
+    this.#replicas.demanded(owner, bucket.lastCostS);
     // What is unlimited makes no debt that a limit of later would have to be waited for.
-    if (limits.bytesPerSecond > 0) bucket.bytes -= bytes;
-    if (limits.recordsPerSecond > 0) bucket.records -= records;
+    if (bytesPerSecond > 0) bucket.bytes -= bytes;
+    if (recordsPerSecond > 0) bucket.records -= records;
   }
 
-  #filled(owner: string, limits: RateLimits): Bucket {
+  /** The limits of a bucket are this replica's part. */
+  #filled(owner: string, { bytesPerSecond: allBytes, recordsPerSecond: allRecords }: RateLimits): Bucket {
+    const part = this.#replicas.shareOf(owner);
+    const limits = { bytesPerSecond: allBytes * part, recordsPerSecond: allRecords * part };
     const { bytesPerSecond, recordsPerSecond } = limits;
     const nowMs = this.#now();
-    const full: Bucket = { limits, bytes: bytesPerSecond * BURST_S, records: recordsPerSecond * BURST_S, filledAtMs: nowMs };
+    const full = { limits, bytes: bytesPerSecond * BURST_S, records: recordsPerSecond * BURST_S, filledAtMs: nowMs, lastCostS: 0 };
     const bucket = this.#buckets.get(owner);
     if (!bucket) {
       if (this.#buckets.size >= MAX_REMEMBERED_QUOTAS) this.#forgetFull(nowMs);

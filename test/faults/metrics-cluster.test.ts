@@ -73,7 +73,7 @@ describe.skipIf(!vmClusterPrograms)(`a metrics cluster${vmClusterPrograms ? "" :
     await eventually("the alert fires", async () => JSON.stringify(await statusOfRule()).includes('"firing"'));
     expect(await metricsState()).toBe("ok");
 
-    await cluster.stopNode();
+    await cluster.storage[1].stop();
     for (const path of [
       "/query?query=count(part_m)",
       "/query_range?query=part_m&start=0&end=60&step=60",
@@ -90,7 +90,7 @@ describe.skipIf(!vmClusterPrograms)(`a metrics cluster${vmClusterPrograms ? "" :
     // vminsert sends all to the node that is left.
     expect((await send()).status).toBe(204);
 
-    await cluster.startNode();
+    await cluster.storage[1].restart();
     await eventually("queries are whole again", async () => (await counted()) === SERIES);
     await eventually("the cluster is ready", async () => (await metricsState()) === "ok");
   });

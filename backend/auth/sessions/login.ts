@@ -8,7 +8,8 @@ import { audit } from "../audit-log.ts";
 import { FORBIDDEN_CHARACTERS, NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, type RouteGuard } from "../../http/route.ts";
 import { MAX_PROXIES } from "../limits.ts";
-import { decoyHash, type HashQueue, LoginBackoff, passwordMatches } from "./password.ts";
+import { LoginFailures } from "./login-failures.ts";
+import { decoyHash, type HashQueue, LoginBackoff, pairKey, passwordMatches } from "./password.ts";
 import { type AccountDb, type AccountTables, findUserByEmail, isFirstOperator, NO_PASSWORD, normalEmail, type UserRow } from "./table.ts";
 import type { BrowserSession, BrowserSessions } from "./browser-session.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -71,6 +72,7 @@ type LoginRequest = FastifyRequest<LoginBody>;
 /** `isFirstOperatorOnly`: only the operator of the first start may log in with a password. */
 export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isFirstOperatorOnly: boolean }): void {
   const backoff = new LoginBackoff(deps.now);
+  const failures = new LoginFailures(deps.db, deps.now);
   const warnOfProxy = createProxyWarning(app.log);
   app.addHook("onReady", async () => void (await decoyHash()));
   addRoute(app, deps.guards, {
@@ -99,23 +101,26 @@ export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isFirs
 
   async function checkLogin(request: LoginRequest, reply: FastifyReply): Promise<UserRow> {
     warnOfProxy(request);
-    const { password } = request.body;
-    const email = normalEmail(request.body.email);
+    const [email, password] = [normalEmail(request.body.email), request.body.password];
     // The attempt may wait in the queue for long, so the rest of its body is released first.
     request.body = { email, password };
     app.smallBodies.release(request);
-    const waitMs = backoff.begin(email, request.ip);
-    if (waitMs > 0) {
-      audit(request, "login.refused", { email, reason: "backoff" });
-      throw new ApiError("login_backoff", "too many failed logins to this account from your network: wait", { retryAfterS: waitMs / 1000 });
-    }
+    refuseFor(request, backoff.begin(email, request.ip));
+    const pair = pairKey(email, request.ip);
     let outcome: LoginOutcome = "undecided";
     let user: UserRow | undefined;
+    let waitMs = 0;
     try {
+      const before = await failures.read(pair);
+      waitMs = backoff.learn(email, request.ip, before);
+      refuseFor(request, waitMs);
       user = await findUserByEmail(deps.db, email);
-      outcome = (await isAccepted(request, reply, user)) ? "right" : "wrong";
+      outcome = (await isAccepted({ ...deps, backoff }, request, reply, user)) ? "right" : "wrong";
+      if (outcome === "wrong") await failures.add(pair);
+      else if (before.failures > 0) await failures.clear(pair);
     } finally {
-      backoff.end(email, request.ip, outcome);
+      // An attempt that has to wait has ended.
+      if (waitMs === 0) backoff.end(email, request.ip, outcome);
     }
     if (user && outcome === "right") {
       audit(request, "login", { user_id: user.id, org_id: user.org_id, email: user.email });
@@ -124,13 +129,27 @@ export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isFirs
     audit(request, "login.failed", { email }, user?.org_id);
     throw new ApiError("invalid_credentials", deps.isFirstOperatorOnly ? FIRST_OPERATOR_ONLY : "unknown e-mail or wrong password");
   }
+}
 
-  async function isAccepted(request: LoginRequest, reply: FastifyReply, user: UserRow | undefined): Promise<boolean> {
-    const hash = user?.password_hash === NO_PASSWORD ? undefined : user?.password_hash;
-    const { email, password } = request.body;
-    const matches = await deps.hashQueue.run(request, reply, () => passwordMatches(hash, password), backoff.rank(email, request.ip));
-    return matches && user !== undefined && (!deps.isFirstOperatorOnly || (await isFirstOperator(deps.db, user)));
-  }
+/** Whether the password is right and the user may log in with one. */
+async function isAccepted(
+  deps: AccountDeps & { readonly isFirstOperatorOnly: boolean; readonly backoff: LoginBackoff },
+  request: LoginRequest,
+  reply: FastifyReply,
+  user: UserRow | undefined,
+): Promise<boolean> {
+  const hash = user?.password_hash === NO_PASSWORD ? undefined : user?.password_hash;
+  const { email, password } = request.body;
+  const rank = deps.backoff.rank(email, request.ip);
+  const matches = await deps.hashQueue.run(request, reply, () => passwordMatches(hash, password), rank);
+  return matches && user !== undefined && (!deps.isFirstOperatorOnly || (await isFirstOperator(deps.db, user)));
+}
+
+/** Throws ApiError `login_backoff` if there is something to wait for. */
+function refuseFor(request: LoginRequest, waitMs: number): void {
+  if (waitMs === 0) return;
+  audit(request, "login.refused", { email: request.body.email, reason: "backoff" });
+  throw new ApiError("login_backoff", "too many failed logins to this account from your network: wait", { retryAfterS: waitMs / 1000 });
 }
 
 type ProxiedRequest = Pick<FastifyRequest, "ip" | "headers"> & { raw: { socket: { remoteAddress?: string | undefined } } };

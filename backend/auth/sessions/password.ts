@@ -2,7 +2,8 @@
 // against guessing: after a few failed logins to one account from one network, that pair must wait, doubling each time. Invariants: an
 // unknown user costs the same work as a known one. At most two hashes are computed at once; a request waits only for requests of its own
 // organisation or client network, and nothing is computed for a client that left. Only failures of the same pair count, so attempts of
-// others never delay a user. Memory is limited. Each replica counts separately.
+// others never delay a user. Memory is limited. Failures at other
+// replicas count too (login-failures.ts).
 import { hash, type Options, verify } from "@node-rs/argon2";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import {
@@ -18,6 +19,7 @@ import { orgOf } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
 import { networkOf } from "../../http/client.ts";
+import { type Failures, FORGET_AFTER_MS } from "./login-failures.ts";
 
 /** OWASP Password Storage Cheat Sheet: Argon2id (the default of the library) with m=19 MiB, t=2, p=1. */
 const PARAMETERS: Options = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
@@ -74,7 +76,6 @@ export class HashQueue {
 
 const FREE_FAILURES = 5;
 const FIRST_WAIT_MS = 1_000;
-const FORGET_AFTER_MS = 60 * 60_000;
 
 interface Pair {
   failures: number;
@@ -102,6 +103,16 @@ export class LoginBackoff {
     pair.inFlight++;
     this.#remember(key, pair);
     return 0;
+  }
+
+  /** What the database has of an attempt that has begun. Milliseconds until the pair may try again; above 0, the attempt has ended. */
+  learn(email: string, address: string, { failures, lastFailureMs }: Failures): number {
+    const pair = this.#pairs.get(pairKey(email, address));
+    if (!pair || failures <= pair.failures) return 0;
+    Object.assign(pair, { failures, lastFailureMs });
+    const waitMs = waitAfter(pair, this.#now());
+    if (waitMs > 0) this.end(email, address, "undecided");
+    return waitMs;
   }
 
   /**
@@ -153,6 +164,7 @@ function waitAfter(pair: Pair, nowMs: number): number {
   return Math.max(0, pair.lastFailureMs + waitMs - nowMs);
 }
 
-function pairKey(email: string, address: string): string {
+/** Identifies an account and a network. */
+export function pairKey(email: string, address: string): string {
   return `${networkOf(address)} ${email}`;
 }

@@ -69,6 +69,8 @@ export interface AccountTables {
   browser_sessions: BrowserSessionRow;
   read_tokens: ReadTokenRow;
   invitations: InvitationRow;
+  /** `pair`: a hash of the account and the network. */
+  login_failures: { pair: string; failures: number; failed_at: Date };
 }
 
 export type AccountDb = Kysely<AccountTables> | Transaction<AccountTables>;

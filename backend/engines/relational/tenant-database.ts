@@ -59,6 +59,7 @@ export const TENANT_TABLES: Readonly<Record<string, Ownership>> = {
   clusters: OWN,
   cluster_nodes: { column: "cluster_id", parent: "clusters" },
   hosts: OWN,
+  series_sketches: OWN,
   org_limits: OWN,
   usage_days: OWN,
   audit_log: OWN,

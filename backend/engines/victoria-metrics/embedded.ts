@@ -7,11 +7,10 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../../operations/log.ts";
 import { type ChildTiming, type EngineChild, superviseChild } from "../child.ts";
-import { engineLogin, type EngineLogin, loginOf } from "../engine-http.ts";
-import { WriteJournal } from "./journal.ts";
+import { engineLogin, type EngineLogin } from "../engine-http.ts";
+import { openWriteJournal } from "./journal.ts";
+import { Replay } from "./replay.ts";
 import { countSeries, createSnapshot } from "./snapshot.ts";
-import { Loop } from "../../../common/loop.ts";
-import { Outage } from "../../../common/outage.ts";
 
 export interface EmbeddedVictoriaMetricsOptions {
   /** Program paths or names, as `settings.victoriaMetricsPath`. */
@@ -49,9 +48,10 @@ const PORT_ATTEMPTS = 3;
 
 /** Resolves once the engine answers and was given what a killed one had not written. Rejects with its last words if it cannot start. */
 export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptions): Promise<EmbeddedVictoriaMetrics> {
-  const journal = openJournal(options);
+  const { isJournalSynced: isSynced = true, log } = options;
+  const journal = openWriteJournal(join(options.dataDir, "metrics-journal"), { isSynced, log });
   const login = engineLogin(options.passwordFile);
-  const replay = new Replay(journal, options.log, options.firstRetryMs);
+  const replay = new Replay(journal, log, options.firstRetryMs);
   const { child, url } = await startOnFreePort(options, login, {
     onExit: () => journal.engineCrashed(),
     onRestart: (engineUrl) => {
@@ -86,21 +86,6 @@ export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptio
       if (!journal.isReplayPending && child.stoppedInOrder) await journal.clear();
     },
   };
-}
-
-function openJournal({ dataDir, isJournalSynced = true, log }: EmbeddedVictoriaMetricsOptions): WriteJournal {
-  return new WriteJournal(join(dataDir, "metrics-journal"), {
-    isSynced: isJournalSynced,
-    onDamage({ path }, { damagedBytes, tornBytes, quarantined }) {
-      if (damagedBytes > 0)
-        log.error(
-          { event: "journal.damaged", path, damagedBytes, quarantined },
-          `journal file is damaged: acknowledged metrics may be lost; ${quarantined ? "a copy is quarantined" : "no copy could be quarantined"}; check the disk`,
-        );
-      if (tornBytes > 0)
-        log.warn({ event: "journal.torn_tail", path, tornBytes }, "journal has a torn tail (unacknowledged write), ignoring it");
-    },
-  });
 }
 
 async function startOnFreePort(
@@ -164,69 +149,4 @@ export async function freeLoopbackPort(): Promise<number> {
   await new Promise<void>((resolve) => server.close(() => resolve()));
   if (address === null || typeof address === "string") throw new Error("no loopback port could be had");
   return address.port;
-}
-
-const FIRST_PAUSE_MS = 1000;
-const MAX_PAUSE_MS = 30_000;
-const REMIND_MS = 300_000;
-/** Above the engine's own queue of one minute for inserts. */
-const TIMEOUT_MS = 75_000;
-
-class Replay implements AsyncDisposable {
-  readonly #journal: WriteJournal;
-  readonly #log: Log;
-  readonly #firstPauseMs: number;
-  readonly #outage: Outage;
-  #url = "";
-  #loop: Loop | undefined;
-
-  constructor(journal: WriteJournal, log: Log, firstPauseMs = FIRST_PAUSE_MS) {
-    this.#journal = journal;
-    this.#log = log;
-    this.#firstPauseMs = firstPauseMs;
-    this.#outage = new Outage({
-      began: (err) => log.error({ event: "metrics_journal.replay_failed", err }, "replay of the metrics journal failed, retrying"),
-      reminded: (err, facts) =>
-        log.error({ event: "metrics_journal.replay_failed", err, ...facts }, "replay of the metrics journal still fails, retrying"),
-      ended: ({ failures, seconds }) =>
-        log.info({ event: "metrics_journal.replay_recovered", failures, seconds }, "recovered: replay of the metrics journal works again"),
-      remindEveryMs: REMIND_MS,
-    });
-  }
-
-  /** Starts at once. The first call resolves after the first attempt, even if the engine did not accept everything. */
-  async engineIsUp(url: string): Promise<void> {
-    this.#url = url;
-    if (this.#loop) return this.#loop.wake();
-    const { promise: tried, resolve } = Promise.withResolvers<void>();
-    this.#loop = new Loop({
-      step: (signal) => this.#step(signal).finally(resolve),
-      failed: (error) => this.#outage.failed(error),
-      backoffMs: [this.#firstPauseMs, MAX_PAUSE_MS],
-    });
-    await Promise.race([tried, this.#loop.done]);
-  }
-
-  /** Stops; writes that are pending replay stay in the journal. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#loop?.[Symbol.asyncDispose]();
-  }
-
-  /** Waits for the next start of the engine, unless another replay is pending already. */
-  async #step(signal: AbortSignal): Promise<number | undefined> {
-    if (!this.#journal.isReplayPending) return undefined;
-    const writes = await this.#journal.replay((path, body) => this.#send(path, body, signal));
-    this.#outage.recovered();
-    if (writes > 0) this.#log.info({ event: "metrics_journal.replayed", writes }, "metrics journal replayed");
-    return this.#journal.isReplayPending ? 0 : undefined;
-  }
-
-  async #send(path: string, body: NonSharedBuffer, stopping: AbortSignal): Promise<void> {
-    const signal = AbortSignal.any([stopping, AbortSignal.timeout(TIMEOUT_MS)]);
-    const { url, headers } = loginOf(this.#url);
-    const answer = await fetch(url + path, { method: "POST", body, headers, signal });
-    await answer.body?.cancel();
-    // 400: the engine refused this content the first time, too, so the write was never acknowledged.
-    if (answer.status >= 300 && answer.status !== 400) throw new Error(`the engine answered ${answer.status}`);
-  }
 }

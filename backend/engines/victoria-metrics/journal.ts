@@ -47,10 +47,18 @@ export class WriteJournal implements AsyncDisposable {
     return this.#pendingReplay.size > 0 || [...this.#appending.values()].some((crashes) => crashes < this.#crashes);
   }
 
-  /** Resolves when the write is on disk. `path` is the request target for its replay. Rejects with LogFullError or the file system's error. */
-  async append(path: string, body: Buffer): Promise<void> {
-    const appending = this.#append(path, body);
-    this.#appending.set(appending, this.#crashes);
+  /** For `append` of a write that the engine has accepted before. */
+  get crashes(): number {
+    return this.#crashes;
+  }
+
+  /**
+   * Resolves when the write is on disk. `path` is the request target for its replay; `crashes` is from before the engine got the write.
+   * Rejects with LogFullError or the file system's error.
+   */
+  async append(path: string, body: Buffer, crashes = this.#crashes): Promise<void> {
+    const appending = this.#append(path, body, crashes);
+    this.#appending.set(appending, crashes);
     try {
       await appending;
     } finally {
@@ -102,9 +110,8 @@ export class WriteJournal implements AsyncDisposable {
     await this.#log[Symbol.asyncDispose]();
   }
 
-  async #append(path: string, body: Buffer): Promise<void> {
+  async #append(path: string, body: Buffer, crashes: number): Promise<void> {
     this.#removeSettled();
-    const crashes = this.#crashes;
     const segment = await this.#log.append({ path }, body);
     // The engine that accepted it has crashed, although the write is in a later segment.
     if (this.#crashes !== crashes) this.#pendingReplay.add(segment);
@@ -120,6 +127,22 @@ export class WriteJournal implements AsyncDisposable {
       if (!this.#pendingReplay.has(segment) && nowMs - settledAtMs >= KEEP_MS) this.#log.remove(segment);
     }
   }
+}
+
+/** Opens the journal of a running backend, which logs damaged files. */
+export function openWriteJournal(folder: string, { isSynced, log }: { readonly isSynced: boolean; readonly log: Log }): WriteJournal {
+  return new WriteJournal(folder, {
+    isSynced,
+    onDamage({ path }, { damagedBytes, tornBytes, quarantined }) {
+      if (damagedBytes > 0)
+        log.error(
+          { event: "journal.damaged", path, damagedBytes, quarantined },
+          `journal file is damaged: acknowledged metrics may be lost; ${quarantined ? "a copy is quarantined" : "no copy could be quarantined"}; check the disk`,
+        );
+      if (tornBytes > 0)
+        log.warn({ event: "journal.torn_tail", path, tornBytes }, "journal has a torn tail (unacknowledged write), ignoring it");
+    },
+  });
 }
 
 async function sendAll(records: readonly LogRecord[], resend: Resend): Promise<number> {

@@ -1,6 +1,7 @@
 // Stores and queries log records in ClickHouse, embedded or a server; `LogStore` is the interface. Invariants: an organisation never sees
 // rows of another; rows are stored exactly once when `insert` resolves.
 import type { Ask, ClickHouse, ReadOptions } from "../../engines/clickhouse/client.ts";
+import type { BodyClaims } from "../../replicas/body-claims.ts";
 import { OnceWriter } from "../write-path/once-writer.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../../ingest/otlp/rows.ts";
@@ -71,9 +72,9 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
   }
 
   /** After migrate(). */
-  static async open(clickhouse: ClickHouse): Promise<ClickHouseLogStore> {
+  static async open(clickhouse: ClickHouse, claims?: BodyClaims): Promise<ClickHouseLogStore> {
     const arrivals = new Arrivals();
-    const writer = await OnceWriter.open(clickhouse, "logs", LOG_COLUMNS, (orgId) => arrivals.notify(orgId));
+    const writer = await OnceWriter.open(clickhouse, "logs", LOG_COLUMNS, { onCommit: (orgId) => arrivals.notify(orgId), claims });
     return new ClickHouseLogStore(clickhouse, writer, arrivals);
   }
 

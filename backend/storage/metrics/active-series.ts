@@ -1,5 +1,5 @@
-// Counts the active series of an organisation, which had a sample in the last 30 to 60 minutes, as this replica sees them, and enforces their
-// limit. Invariant: a body with only known series passes, whatever the limit is; a body that would exceed the limit is rejected as a whole. Only
+// Counts the active series of an organisation, which had a sample in the last 30 to 60 minutes, and enforces their limit. Replicas exchange
+// what they counted (backend/replicas/series-sketches.ts), so that the limit is for the whole installation. Invariant: a body with only known series passes, whatever the limit is; a body that would exceed the limit is rejected as a whole. Only
 // organisations with a limit are counted, in 8 KiB each.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { SigningKey } from "../../auth/request-identity.ts";
@@ -18,9 +18,17 @@ type SeriesSender = Pick<SigningKey, "orgId" | "hostId">;
 export interface ActiveSeriesOptions {
   /** 0: unlimited, and not counted. */
   readonly limitOf: (orgId: string) => number;
-  /** Milliseconds; a clock that only goes forward. */
+  /** Unix milliseconds, of a clock that only goes forward: periods begin at the same time in all replicas. */
   readonly now?: () => number;
+  /** The same in all replicas that exchange their counts. */
   readonly key?: HashKey;
+}
+
+/** What was counted of an organisation in one period. */
+export interface SeriesSketch {
+  readonly orgId: string;
+  readonly period: number;
+  readonly registers: Uint8Array;
 }
 
 export class ActiveSeries {
@@ -29,7 +37,7 @@ export class ActiveSeries {
   readonly #key: HashKey;
   readonly #orgs = new Map<string, Recent>();
 
-  constructor({ limitOf, now = () => performance.now(), key = newHashKey() }: ActiveSeriesOptions) {
+  constructor({ limitOf, now = steadyUnixMs, key = newHashKey() }: ActiveSeriesOptions) {
     this.#limitOf = limitOf;
     this.#now = now;
     this.#key = key;
@@ -64,6 +72,24 @@ export class ActiveSeries {
     });
   }
 
+  get period(): number {
+    return Math.floor(this.#now() / PERIOD_MS);
+  }
+
+  /** What was counted of each organisation since the last call. */
+  takeChanged(): SeriesSketch[] {
+    return [...this.#orgs].flatMap(([orgId, recent]) => {
+      const registers = recent.takeChanged(this.period);
+      return registers ? { orgId, period: this.period, registers } : [];
+    });
+  }
+
+  /** Adds what another replica counted in this period. */
+  merge({ orgId, period, registers }: SeriesSketch): void {
+    if (period !== this.period || registers.length !== REGISTERS || this.#limitOf(orgId) === 0) return;
+    this.#recentOf(orgId).merge(registers);
+  }
+
   async #count(orgId: string, each: (see: (hash: number) => void) => Promise<void>): Promise<number> {
     const limit = this.#limitOf(orgId);
     const recent = this.#recentOf(orgId);
@@ -76,7 +102,7 @@ export class ActiveSeries {
   }
 
   #recentOf(orgId: string): Recent {
-    const period = Math.floor(this.#now() / PERIOD_MS);
+    const { period } = this;
     let recent = this.#orgs.get(orgId);
     if (!recent) {
       if (this.#orgs.size >= MAX_REMEMBERED_ORGS)
@@ -102,6 +128,7 @@ class Recent {
   #before = new Uint8Array(REGISTERS);
   #now = new Uint8Array(REGISTERS);
   #ranks = new Ranks();
+  #isChanged = false;
 
   constructor(period: number) {
     this.#period = period;
@@ -121,7 +148,7 @@ class Recent {
   see(hash: number, raised: Map<number, number>): void {
     const [register, rank] = [registerOf(hash), rankOf(hash)];
     if (rank <= (this.#now[register] as number)) return;
-    if (rank <= (this.#before[register] as number)) this.#now[register] = rank;
+    if (rank <= (this.#before[register] as number)) this.#set(register, rank);
     else if (rank > (raised.get(register) ?? 0)) raised.set(register, rank);
   }
 
@@ -131,8 +158,29 @@ class Recent {
       // Another body may have come between.
       if (rank <= known) continue;
       this.#ranks.move(known, rank);
-      this.#now[register] = rank;
+      this.#set(register, rank);
     }
+  }
+
+  /** The registers of this period, if they changed since the last call. */
+  takeChanged(period: number): Uint8Array | undefined {
+    this.moveTo(period);
+    if (!this.#isChanged) return undefined;
+    this.#isChanged = false;
+    return this.#now;
+  }
+
+  /** What other replicas counted is theirs to pass on. */
+  merge(registers: Uint8Array): void {
+    const isChanged = this.#isChanged;
+    this.raise(new Map(registers.entries()));
+    registers.forEach((rank, register) => (this.#now[register] = Math.max(rank, this.#now[register] as number)));
+    this.#isChanged = isChanged;
+  }
+
+  #set(register: number, rank: number): void {
+    this.#now[register] = rank;
+    this.#isChanged = true;
   }
 
   estimate(raised?: ReadonlyMap<number, number>): number {
@@ -150,4 +198,8 @@ class Recent {
   #knownOf(register: number): number {
     return Math.max(this.#now[register] as number, this.#before[register] as number);
   }
+}
+
+function steadyUnixMs(): number {
+  return performance.timeOrigin + performance.now();
 }

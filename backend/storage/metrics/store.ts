@@ -5,6 +5,7 @@
 import { Pool } from "../../engines/http-pool.ts";
 import { statusOf } from "../../engines/engine-http.ts";
 import { whyNotAsked } from "../../engines/victoria-metrics/expression-guard.ts";
+import type { OutsideJournal } from "../../engines/victoria-metrics/outside-journal.ts";
 import { LogFullError } from "../../engines/append-log/append-log.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
@@ -59,6 +60,8 @@ export interface VictoriaMetricsStoreOptions {
   readonly queryUrl: string;
   /** The journal of an embedded engine: every write goes to both. */
   readonly journal?: { append(path: string, body: Buffer): Promise<void> };
+  /** The journal of an engine outside, which acknowledges from memory. */
+  readonly outsideJournal?: OutsideJournal | undefined;
   /** Queries of one organisation that run at once. */
   readonly queriesPerOrg?: number;
   /** Aborts when the process is asked to stop: waiting queries are rejected, and the stop does not wait for running ones. */
@@ -79,6 +82,8 @@ const PROBED_SERIES = "atherops_readiness_probe";
 
 const RETRY_AFTER_S = 2;
 const CONNECTIONS = 64;
+/** Longer than the engine keeps samples in memory only, and shorter than its own limit of a minute: each connection sees the engine's end. */
+const KEEP_ALIVE_MS = 30_000;
 /** Above the engine's own queue of one minute for inserts. */
 const WRITE_TIMEOUT_MS = 75_000;
 const CHECK_TIMEOUT_MS = 5000;
@@ -87,6 +92,7 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
   readonly #write: Upstream;
   readonly #query: Upstream;
   readonly #journal: VictoriaMetricsStoreOptions["journal"];
+  readonly #outside: OutsideJournal | undefined;
   readonly #queue: FairQueue;
   readonly #stopping: AbortSignal | undefined;
   readonly #answerMs: number;
@@ -95,12 +101,14 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     writeUrl,
     queryUrl,
     journal,
+    outsideJournal,
     queriesPerOrg = MAX_METRIC_QUERIES_PER_ORG,
     stopping,
     answerMs = ANSWER_MS,
   }: VictoriaMetricsStoreOptions) {
     this.#journal = journal;
-    this.#write = new Upstream(writeUrl, WRITE_TIMEOUT_MS);
+    this.#outside = outsideJournal;
+    this.#write = new Upstream(writeUrl, WRITE_TIMEOUT_MS, () => this.#outside?.engineLost());
     this.#query = new Upstream(queryUrl, QUERY_TIMEOUT_MS);
     this.#queue = new FairQueue({ running: MAX_METRIC_QUERIES, perOrg: queriesPerOrg, waitingPerOrg: MAX_WAITING_METRIC_QUERIES_PER_ORG });
     this.#stopping = stopping;
@@ -129,16 +137,19 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     // The engine skips an extra label without a value, and the sender's own label would stand.
     for (const [name, value] of forcedLabels(identity)) params.append("extra_label", `${name}=${value}`);
     const path = `${endpoint}?${params.toString()}`;
-    const [answer] = await Promise.all([this.#write.post(path, body, { "content-type": type }), this.#keep(path, body)]);
-    if (answer.status < 300) return;
+    const losses = this.#outside?.losses ?? 0;
+    const keeping = this.#keep(this.#journal?.append(path, body));
+    const [answer] = await Promise.all([this.#write.post(path, body, { "content-type": type }), keeping]);
+    // Not before: while the engine is away, nothing piles up in the journal.
+    if (answer.status < 300) return await this.#keep(this.#outside?.append(path, body, losses));
     const cause = new Error(`victoria-metrics answered ${answer.status}: ${answer.body.toString("utf8", 0, 500)}`);
     if (answer.status === 400)
       throw new ApiError("unstorable", "the metrics store refuses this body; sending it again will not help", { cause });
     throw unavailable(cause);
   }
 
-  async #keep(path: string, body: Buffer): Promise<void> {
-    await this.#journal?.append(path, body).catch((cause: unknown) => {
+  async #keep(appending: Promise<void> | undefined): Promise<void> {
+    await appending?.catch((cause: unknown) => {
       const isFull = cause instanceof LogFullError;
       throw isFull
         ? new ApiError("unavailable", "the metrics store is behind; send it again later", { cause, retryAfterS: 10 })
@@ -268,11 +279,22 @@ class Upstream {
   readonly #origin: string;
   readonly #basePath: string;
   readonly #headers: Record<string, string>;
+  #isClosed = false;
 
-  constructor(url: string, timeoutMs: number) {
+  /** `onLost`: the engine broke a connection, or did not answer in time. */
+  constructor(url: string, timeoutMs: number, onLost?: () => void) {
     const { origin, pathname, username, password } = new URL(url);
     this.#origin = origin;
-    this.#pool = new Pool(origin, { connections: CONNECTIONS, headersTimeout: timeoutMs, bodyTimeout: timeoutMs, connectTimeout: 5000 });
+    this.#pool = new Pool(origin, {
+      connections: CONNECTIONS,
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+      connectTimeout: 5000,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+    });
+    this.#pool.on("disconnect", (_origin, _targets, error: unknown) => {
+      if (!this.#isClosed && isLoss(error)) onLost?.();
+    });
     this.#basePath = pathname.replace(/\/+$/, "");
     const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
     this.#headers = username || password ? { authorization: `Basic ${Buffer.from(user).toString("base64")}` } : {};
@@ -311,11 +333,13 @@ class Upstream {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     await this.#pool.close();
   }
 
   /** Drops what is under way. */
   async destroy(): Promise<void> {
+    this.#isClosed = true;
     await this.#pool.destroy();
   }
 
@@ -343,4 +367,9 @@ class Upstream {
 function isStaleConnection(error: unknown): boolean {
   const code = (error as { code?: string }).code;
   return code === "UND_ERR_SOCKET" || code === "ECONNRESET" || code === "EPIPE";
+}
+
+/** Everything but a connection that this side closed. */
+function isLoss(error: unknown): boolean {
+  return (error as { code?: string }).code !== "UND_ERR_INFO";
 }

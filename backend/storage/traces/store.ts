@@ -14,6 +14,7 @@ import { keptUntilS } from "./keep-minutes.ts";
 import { jaegerDependencies, listEdges } from "./graph.ts";
 import { type ExemplarSelector, readExemplars } from "./exemplars.ts";
 import type { MinuteRange, RedFilter } from "./red.ts";
+import type { BodyClaims } from "../../replicas/body-claims.ts";
 import { searchTraces, type TraceFilter } from "./search.ts";
 import { listOperations, listServices, readSeries } from "./services.ts";
 import { durationHeatmap, spanDifferences, spanFacets, type StatisticsFilter } from "./span-statistics.ts";
@@ -93,8 +94,8 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
   }
 
   /** After migrate(). `retentionDays`: of spans. */
-  static async open(clickhouse: ClickHouse, retentionDays: number): Promise<ClickHouseSpanStore> {
-    return new ClickHouseSpanStore(clickhouse, await OnceWriter.open(clickhouse, "spans", SPAN_COLUMNS), retentionDays);
+  static async open(clickhouse: ClickHouse, retentionDays: number, claims?: BodyClaims): Promise<ClickHouseSpanStore> {
+    return new ClickHouseSpanStore(clickhouse, await OnceWriter.open(clickhouse, "spans", SPAN_COLUMNS, { claims }), retentionDays);
   }
 
   async insert(batch: OtlpBatch): Promise<void> {

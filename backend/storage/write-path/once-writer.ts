@@ -8,6 +8,7 @@ import { convertEntry } from "../../engines/clickhouse/journal-columns.ts";
 import type { NativeColumns, NativeRows } from "../../engines/clickhouse/native-block.ts";
 import { columnsIdOf, type JournalEntry } from "../../engines/clickhouse/row-journal.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
+import type { BodyClaims } from "../../replicas/body-claims.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { JournaledCommit } from "./journaled-commit.ts";
 import { RecentBodies } from "./recent-bodies.ts";
@@ -27,12 +28,19 @@ const TOKEN_ROWS = 1000;
 /** Called after each commit of an organisation's rows. */
 type OnCommit = (orgId: string) => void;
 
+export interface OnceWriterOptions {
+  readonly onCommit?: OnCommit;
+  /** With replicas that share the tables. */
+  readonly claims?: Pick<BodyClaims, "claim" | "takeOver"> | undefined;
+}
+
 export class OnceWriter implements AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #table: string;
   readonly #columns: NativeColumns;
   readonly #commit: GroupCommit;
   readonly #onCommit: OnCommit;
+  readonly #claims: OnceWriterOptions["claims"];
   readonly #columnsId: number;
   /** Only with an embedded engine. */
   readonly #journaled: JournaledCommit | undefined;
@@ -41,11 +49,17 @@ export class OnceWriter implements AsyncDisposable {
   readonly #uncertain = new RecentBodies(WINDOW_S * 1000);
   readonly #inProgress = new Map<string, Promise<void>>();
 
-  private constructor(clickhouse: ClickHouse, table: string, columns: NativeColumns, onCommit: OnCommit) {
+  private constructor(
+    clickhouse: ClickHouse,
+    table: string,
+    columns: NativeColumns,
+    { onCommit = () => undefined, claims }: OnceWriterOptions,
+  ) {
     this.#clickhouse = clickhouse;
     this.#table = table;
     this.#columns = columns;
     this.#onCommit = onCommit;
+    this.#claims = claims;
     this.#columnsId = columnsIdOf(columns);
     const commit = new GroupCommit(clickhouse, table, columns);
     this.#commit = commit;
@@ -59,13 +73,8 @@ export class OnceWriter implements AsyncDisposable {
   }
 
   /** Replays the journal of an earlier process, and reads which bodies of the last 10 minutes are stored. */
-  static async open(
-    clickhouse: ClickHouse,
-    table: string,
-    columns: NativeColumns,
-    onCommit: OnCommit = () => undefined,
-  ): Promise<OnceWriter> {
-    const writer = new OnceWriter(clickhouse, table, columns, onCommit);
+  static async open(clickhouse: ClickHouse, table: string, columns: NativeColumns, options: OnceWriterOptions = {}): Promise<OnceWriter> {
+    const writer = new OnceWriter(clickhouse, table, columns, options);
     try {
       await writer.#recover();
       for (const row of await readStoredDays(clickhouse, table, sinceS(), sql`body_hash != 0`))
@@ -117,7 +126,10 @@ export class OnceWriter implements AsyncDisposable {
   }
 
   async #writeNew(batch: WriterBatch, section: WriterBatch["sections"][number], { sender, hash, token }: DayOfBody): Promise<void> {
-    if (!this.#uncertain.has(sender, hash) || !(await this.#isStored(batch, section.day))) {
+    const isStored = this.#uncertain.has(sender, hash)
+      ? await this.#isStored(batch, section.day)
+      : await this.#isStoredByAnother(batch, section.day, token);
+    if (!isStored) {
       try {
         await this.#insert(batch, section, token);
       } catch (error) {
@@ -126,6 +138,16 @@ export class OnceWriter implements AsyncDisposable {
       }
     }
     this.#stored.add(sender, hash);
+  }
+
+  /** Without a claim, another replica has stored the body, or may be storing it. */
+  async #isStoredByAnother(batch: WriterBatch, day: number, token: string): Promise<boolean> {
+    if (!this.#claims) return false;
+    const body = `${this.#table}:${token}`;
+    if ((await this.#claims.claim(body)) === "ours") return false;
+    if (await this.#isStored(batch, day)) return true;
+    await this.#claims.takeOver(body);
+    return false;
   }
 
   async #insert(batch: WriterBatch, section: WriterBatch["sections"][number], token: string): Promise<void> {

@@ -1,0 +1,141 @@
+// The replicas of an installation that share a PostgreSQL, and this replica's part of each limit that is for the whole installation. Every
+// two seconds each replica reports how much each owner of a limit asked of it, and reads the reports of the others. Its part is in
+// proportion to its demand, so a sender that one replica serves alone has nearly the whole limit there. Invariants: the parts of all
+// replicas add up to at most the limit; reading a part needs no statement and no wait; while the database is away, the last parts
+// apply. Decision: docs/adr/0039-shared-limits-and-claims.md.
+import { randomUUID } from "node:crypto";
+import { type Kysely, sql } from "kysely";
+import { Loop } from "../../common/loop.ts";
+import { MAX_REPORTED_OWNERS } from "./limits.ts";
+
+const REPORT_EVERY_MS = 2000;
+/** A replica that has not reported for this time is gone. */
+export const GONE_AFTER_S = 10;
+const REMOVED_AFTER_S = 60;
+/** This part of each limit is divided equally, so that a sender that comes to another replica is served there at once. */
+const EQUAL_PART = 0.1;
+/** Weight of the present demand in the average that is reported: a sender that pauses keeps its part for some seconds. */
+const SMOOTHING = 0.5;
+/** Below it, a demand is forgotten. */
+const MIN_DEMAND = 0.01;
+
+/** Owner of a limit → what it asked of a replica, in units per second. */
+export type Demand = Readonly<Record<string, number>>;
+
+export interface ReplicaSet extends AsyncDisposable {
+  readonly id: string;
+  /** Replicas that run now, this one included. */
+  readonly count: number;
+  /** This replica's part of a limit of the owner: 1 if it runs alone. */
+  shareOf(owner: string): number;
+  /** Something was asked for; what was refused counts too. */
+  demanded(owner: string, units: number): void;
+}
+
+/** For a backend whose database no other backend uses. */
+export function singleReplica(): ReplicaSet {
+  return { id: randomUUID(), count: 1, shareOf: () => 1, demanded: () => undefined, [Symbol.asyncDispose]: async () => undefined };
+}
+
+/** This replica's part, by the demand at each replica. */
+export function shareOf(owner: string, own: Demand, others: readonly Demand[]): number {
+  const count = others.length + 1;
+  const mine = own[owner] ?? 0;
+  const total = others.reduce((sum, demand) => sum + (demand[owner] ?? 0), mine);
+  return EQUAL_PART / count + (1 - EQUAL_PART) * (total > 0 ? mine / total : 1 / count);
+}
+
+export interface SharedReplicasOptions {
+  readonly db: Kysely<unknown>;
+  readonly reportEveryMs?: number;
+}
+
+export class SharedReplicas implements ReplicaSet {
+  readonly id = randomUUID();
+  readonly #db: Kysely<unknown>;
+  readonly #reportEveryMs: number;
+  readonly #loop: Loop;
+  #asked = new Map<string, number>();
+  #reportedAtMs = performance.now();
+  /** As reported: all replicas calculate with the same figures. */
+  #own: Demand = {};
+  #others: readonly Demand[] = [];
+
+  private constructor({ db, reportEveryMs = REPORT_EVERY_MS }: SharedReplicasOptions) {
+    this.#db = db;
+    this.#reportEveryMs = reportEveryMs;
+    this.#loop = new Loop({
+      step: async () => {
+        await this.#report();
+        return reportEveryMs;
+      },
+      // Safe to ignore: the last parts apply, and other users of the database report that it is away.
+      failed: () => undefined,
+      backoffMs: [reportEveryMs, reportEveryMs],
+      firstAfterMs: reportEveryMs,
+    });
+  }
+
+  /** Resolves when this replica has reported once and knows the others. */
+  static async open(options: SharedReplicasOptions): Promise<SharedReplicas> {
+    const replicas = new SharedReplicas(options);
+    try {
+      await replicas.#report();
+    } catch (error) {
+      await replicas.#loop[Symbol.asyncDispose]();
+      throw error;
+    }
+    return replicas;
+  }
+
+  get count(): number {
+    return this.#others.length + 1;
+  }
+
+  shareOf(owner: string): number {
+    return this.#others.length === 0 ? 1 : shareOf(owner, this.#own, this.#others);
+  }
+
+  demanded(owner: string, units: number): void {
+    this.#asked.set(owner, (this.#asked.get(owner) ?? 0) + units);
+  }
+
+  /** The others know at once that it is gone. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#loop[Symbol.asyncDispose]();
+    // Safe to ignore: they find out after GONE_AFTER_S.
+    await sql`DELETE FROM replicas WHERE id = ${this.id}::uuid`.execute(this.#db).catch(() => undefined);
+  }
+
+  async #report(): Promise<void> {
+    const own = this.#averageDemand();
+    await sql`
+      INSERT INTO replicas (id, seen_at, demand) VALUES (${this.id}::uuid, now(), ${JSON.stringify(own)})
+      ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, demand = excluded.demand`.execute(this.#db);
+    const { rows } = await sql<{ demand: string }>`
+      SELECT demand FROM replicas WHERE id <> ${this.id}::uuid AND seen_at > now() - make_interval(secs => ${GONE_AFTER_S})`.execute(
+      this.#db,
+    );
+    this.#own = own;
+    this.#others = rows.map(({ demand }) => JSON.parse(demand) as Demand);
+    await sql`DELETE FROM replicas WHERE seen_at < now() - make_interval(secs => ${REMOVED_AFTER_S})`.execute(this.#db);
+  }
+
+  /** Units per second since the last report, averaged with the reports before. */
+  #averageDemand(): Demand {
+    const nowMs = performance.now();
+    const seconds = Math.max(this.#reportEveryMs, nowMs - this.#reportedAtMs) / 1000;
+    const asked = this.#asked;
+    this.#asked = new Map();
+    this.#reportedAtMs = nowMs;
+    const owners = new Set([...asked.keys(), ...Object.keys(this.#own)]);
+    const averages = [...owners].map((owner): [string, number] => {
+      const before = this.#own[owner];
+      const present = (asked.get(owner) ?? 0) / seconds;
+      return [owner, Number((before === undefined ? present : SMOOTHING * present + (1 - SMOOTHING) * before).toPrecision(4))];
+    });
+    const kept = averages.filter(([, average]) => average >= MIN_DEMAND);
+    if (kept.length > MAX_REPORTED_OWNERS) kept.sort(([, first], [, second]) => second - first);
+    return Object.fromEntries(kept.slice(0, MAX_REPORTED_OWNERS));
+  }
+}

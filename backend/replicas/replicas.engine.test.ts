@@ -1,0 +1,112 @@
+// Two and more replicas on a real PostgreSQL: a body is claimed by one of them, and a limit is the same however many there are.
+import { randomUUID } from "node:crypto";
+import { sql, type Kysely } from "kysely";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../test/fixtures/postgres.ts";
+import { openDatabase, type Database } from "../engines/relational/database.ts";
+import { migrate } from "../engines/relational/migrate.ts";
+import { createLog } from "../operations/log.ts";
+import { ActiveSeries } from "../storage/metrics/active-series.ts";
+import { newHashKey } from "../storage/metrics/series-hash.ts";
+import { BodyClaims } from "./body-claims.ts";
+import { SharedReplicas } from "./replica-set.ts";
+import { exchangeSeriesSketches } from "./series-sketches.ts";
+
+describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
+  const log = createLog("silent");
+  let server: PostgresServer;
+  let database: Database;
+  let db: Kysely<unknown>;
+
+  beforeAll(async () => {
+    server = await PostgresServer.start();
+    database = await openDatabase({ url: await server.newDatabase(), dataDir: "unused", log });
+    await migrate(database);
+    db = database.tables();
+  });
+  afterAll(async () => {
+    await database?.[Symbol.asyncDispose]();
+    await server?.[Symbol.asyncDispose]();
+  });
+
+  const alive = (id: string, ageS = 0) =>
+    sql`INSERT INTO replicas VALUES (${id}::uuid, now() - make_interval(secs => ${ageS}), '{}')
+      ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`.execute(db);
+
+  test("of many that claim the same bodies at once, one gets each", async () => {
+    const replicas = Array.from({ length: 4 }, () => new BodyClaims({ db, replicaId: randomUUID(), log }));
+    const bodies = Array.from({ length: 300 }, (_, index) => `at once ${index}`);
+    const claims = await Promise.all(replicas.map((claiming) => Promise.all(bodies.map((body) => claiming.claim(body)))));
+    for (const index of bodies.keys()) expect(claims.map((of) => of[index]).filter((claim) => claim === "ours")).toHaveLength(1);
+    await Promise.all(replicas.map((claiming) => claiming[Symbol.asyncDispose]()));
+  });
+
+  test("a claim is taken over when its replica is gone, and not while it may be storing", async () => {
+    const [owner, other] = [randomUUID(), randomUUID()];
+    await using first = new BodyClaims({ db, replicaId: owner, log });
+    await using second = new BodyClaims({ db, replicaId: other, log });
+    await alive(owner);
+    expect([await first.claim("body"), await first.claim("body"), await second.claim("body")]).toEqual([
+      "ours",
+      "ours",
+      "another replica's",
+    ]);
+    await expect(second.takeOver("body")).rejects.toMatchObject({ code: "unavailable", retryAfterS: 2 });
+    await alive(owner, 11);
+    await second.takeOver("body");
+    expect([await second.claim("body"), await first.claim("body")]).toEqual(["ours", "another replica's"]);
+  });
+
+  test("while the database is frozen bodies are stored without a claim, and claims go on afterwards", async () => {
+    await using frozen = new BodyClaims({ db, replicaId: randomUUID(), log });
+    await using other = new BodyClaims({ db, replicaId: randomUUID(), log });
+    expect(await frozen.claim("before")).toBe("ours");
+    server.freeze();
+    try {
+      expect(await frozen.claim("during")).toBe("ours");
+      // At once, not after another second.
+      const startedMs = performance.now();
+      await Promise.all(Array.from({ length: 1000 }, (_, index) => frozen.claim(`during ${index}`)));
+      expect(performance.now() - startedMs).toBeLessThan(900);
+    } finally {
+      server.thaw();
+    }
+    await expect.poll(async () => await other.claim("before"), { timeout: 40_000 }).toBe("another replica's");
+  });
+
+  test.each([1, 2, 4])("with %i replicas the parts of a limit add up to the whole limit, and follow the demand", async (count) => {
+    await sql`DELETE FROM replicas`.execute(db);
+    const reportEveryMs = 50;
+    const replicas = await Promise.all(Array.from({ length: count }, () => SharedReplicas.open({ db, reportEveryMs })));
+    const parts = () => replicas.map((replica) => replica.shareOf("acme"));
+    const sum = () => parts().reduce((all, part) => all + part, 0);
+    await expect.poll(() => replicas.map((replica) => replica.count), { timeout: 20_000 }).toEqual(replicas.map(() => count));
+    expect(sum()).toBeCloseTo(1, 5);
+    const pace = setInterval(() => replicas[0]?.demanded("acme", 1), 10);
+    try {
+      await expect.poll(() => replicas[0]?.shareOf("acme"), { timeout: 20_000 }).toBeGreaterThan(0.9);
+    } finally {
+      clearInterval(pace);
+    }
+    expect(parts()).toHaveLength(count);
+    await replicas.pop()?.[Symbol.asyncDispose]();
+    await expect.poll(() => replicas.map((replica) => replica.count), { timeout: 20_000 }).toEqual(replicas.map(() => count - 1));
+    await Promise.all(replicas.map((replica) => replica[Symbol.asyncDispose]()));
+  });
+
+  test("series that another replica counted use up the limit here", async () => {
+    const orgId = randomUUID();
+    const key = newHashKey(Buffer.from("shared"));
+    const series = [1, 2].map(() => new ActiveSeries({ limitOf: () => 1000, key }));
+    const exchanges = series.map((counted) => exchangeSeriesSketches({ db, replicaId: randomUUID(), series: counted, everyMs: 50 }));
+    const lines = (name: string) => Buffer.from(Array.from({ length: 800 }, (_, index) => `${name}{i="${index}"} 1\n`).join(""));
+    const sender = { orgId, hostId: "host" };
+    const [first, second] = series as [ActiveSeries, ActiveSeries];
+    expect(await first.admit(sender, lines("one"))).toBeGreaterThan(700);
+    await expect.poll(() => second.admit(sender, lines("one").subarray(0, 100)), { timeout: 20_000 }).toBeGreaterThan(700);
+    await expect(second.admit(sender, lines("other"))).rejects.toThrow("active_series is 1000");
+    // Series that are known are the same series there.
+    expect(await second.admit(sender, lines("one"))).toBeGreaterThan(700);
+    for (const exchange of exchanges) await exchange[Symbol.asyncDispose]();
+  });
+});
