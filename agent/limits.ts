@@ -72,6 +72,12 @@ export const MAX_RELAY_CONNECTIONS = 64;
 /** A watch that lets more events pile up is closed. */
 export const MAX_UNREAD_BYTES = 4 * 1024 * 1024;
 
+// monitors/scrape-jobs.ts
+/** Scrape jobs of ServiceMonitors and PodMonitors: an endpoint of a monitor, for each Service that it selects. */
+export const MAX_MONITOR_JOBS = 1000;
+/** JSON of one of them. */
+export const MAX_MONITOR_JOB_CHARACTERS = 64 * 1024;
+
 // pods/node-pods.ts
 /** A larger pod is kept without ports and long annotations, and if necessary without owners. */
 export const MAX_POD_CHARACTERS = 64 * 1024;

@@ -243,6 +243,11 @@ export const CLUSTER = group("Cluster agent", {
     valueDefault: "true",
     description: 'Scrapes pods of this node that have the annotation `prometheus.io/scrape: "true"`.',
   }),
+  prometheusOperator: setting("PROMETHEUS_OPERATOR", flag, {
+    default: "false",
+    value: "discovery.prometheusOperator",
+    description: "Scrapes pods of this node that ServiceMonitors and PodMonitors of the Prometheus Operator select.",
+  }),
   workloadNames: setting("WORKLOAD_NAMES", flag, {
     default: "false",
     value: "workloadNames.enabled",

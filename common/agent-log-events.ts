@@ -135,6 +135,19 @@ export const AGENT_LOG_EVENTS = {
   ],
   "log_files.special": ["LOG_PATHS match something other than a regular file; it is not read.", "Narrow LOG_PATHS."],
   "log_files.unreadable": ["Log files cannot be opened.", "Run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS."],
+  "monitors.known": ["ServiceMonitors and PodMonitors are watched again.", ""],
+  "monitors.refused": [
+    "A ServiceMonitor or PodMonitor, or one of its endpoints, is not scraped.",
+    'Check the reason; `atherops.io/scrape: "false"` as a label of the monitor ends the message.',
+  ],
+  "monitors.rejected": [
+    "The collector refused its configuration with the scrape jobs of monitors, and runs without them until a monitor changes.",
+    "Check the error, and report it: jobs are validated before.",
+  ],
+  "monitors.unknown": [
+    "ServiceMonitors, PodMonitors or Services cannot be listed or watched; those that are known stay in use.",
+    "Check the connection to the Kubernetes API and the ClusterRole of the chart.",
+  ],
   "permissions.check_failed": ["The permissions of the service account cannot be checked.", "Check the connection to the Kubernetes API."],
   "permissions.granted": ["The service account has all permissions now.", ""],
   "permissions.missing": ["The service account lacks permissions.", "Grant the permissions that `missing` lists."],

@@ -86,6 +86,7 @@ const NO_PARTS: Partial<Parts> = {
   logFilesWatchdog: undefined,
   effectiveConfig: undefined,
   clusterCollector: undefined,
+  monitors: undefined,
   remote: undefined,
 };
 
@@ -138,10 +139,12 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
       log,
       knownPods: pods?.known,
       asksAgent: pods?.asksAgent,
+      monitors: pods?.monitors,
       logFiles,
     }),
   );
   parts.effectiveConfig = effectiveConfig;
+  parts.monitors = pods?.monitors;
   await effectiveConfig.start();
   parts.clusterCollector = await startClusterCollector(settings, otelcol, stateDir, log, started);
   if (remote) parts.remote = started.use(remote);

@@ -6,6 +6,7 @@ import type { EffectiveConfig } from "../collector/effective-config.ts";
 import type { Adjustment, RemoteConfigLoop } from "../collector/config/remote-config.ts";
 import { Supervisor } from "../collector/supervision/supervisor.ts";
 import { type AgentIdentity, installationOf } from "../identity/identity.ts";
+import type { Monitors } from "../monitors/monitors.ts";
 import type { LogFiles } from "../collector/files/log-files.ts";
 import type { LogFilesWatchdog } from "../collector/files/watchdog.ts";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "../../common/protocol/enrolment.ts";
@@ -27,6 +28,7 @@ export interface Parts {
   logFilesWatchdog?: LogFilesWatchdog | undefined;
   effectiveConfig?: EffectiveConfig | undefined;
   clusterCollector?: ClusterCollector | undefined;
+  monitors?: Monitors | undefined;
   remote?: RemoteConfigLoop | undefined;
   stateStatus?: StateStatus;
   /** Settings that remote configuration changed. */
@@ -47,6 +49,7 @@ export function healthSource({ program, version }: Program, settings: Settings, 
       heartbeat: parts.heartbeat?.status(),
       collector: parts.supervisor?.status(),
       clusterCollector: parts.clusterCollector?.status(),
+      monitors: parts.monitors?.status(),
       waitsFor: parts.effectiveConfig?.waitsFor,
       telemetry: parts.proxy?.status(),
       logFiles: parts.logFiles?.status(),

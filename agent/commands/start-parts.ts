@@ -14,6 +14,7 @@ import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-att
 import { SCRAPE_ANNOTATIONS } from "../collector/config/fragments/scraped-pods.ts";
 import { type KnownPods, knownPods, relayedPods } from "../collector/known-pods.ts";
 import type { Log } from "../log.ts";
+import type { Monitors } from "../monitors/monitors.ts";
 import type { SlimOptions } from "../pods/node-pods.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import type { TransportOptions } from "../kubernetes/transport.ts";
@@ -24,6 +25,7 @@ import { collectorVariables } from "../collector/supervision/process.ts";
 export interface StartedPods {
   readonly known: KnownPods;
   readonly asksAgent: boolean;
+  readonly monitors?: Monitors | undefined;
   /** Environment variables of the node's collector. */
   readonly env: Readonly<Record<string, string>>;
 }
@@ -34,7 +36,9 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
   if (!cluster) return undefined;
   const api = started.use(await kubernetesOf(cluster));
   const asked = knownPods(api, cluster.nodeName);
-  const direct = { known: asked, asksAgent: false, env: {} };
+  const monitors = cluster.prometheusOperator && settings.signals.includes("metrics") ? await startMonitors(api, settings, log) : undefined;
+  if (monitors) started.use(monitors);
+  const direct = { known: asked, asksAgent: false, env: {}, monitors };
   if (!cluster.podRelay) return direct;
   const [{ NodePods }, { PodRelay }] = await Promise.all([import("../pods/node-pods.ts"), import("../pods/relay.ts")]);
   const pods = started.use(new NodePods({ api, nodeName: cluster.nodeName, kept: keptPodFields(cluster), log }));
@@ -53,12 +57,21 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
   const relayed = relayedPods(pods);
   // Evaluated at each check, because COLLECTOR_CONFIG_FILE can change while the agent runs.
   const known: KnownPods = { whyUnknown: (signal) => (asksAgentForPods(settings) ? relayed : asked).whyUnknown(signal) };
-  return { known, asksAgent: true, env: { [KUBECONFIG_VARIABLE]: file } };
+  return { known, asksAgent: true, env: { [KUBECONFIG_VARIABLE]: file }, monitors };
+}
+
+async function startMonitors(api: KubernetesApi, { metricsIntervalMs: intervalMs }: Settings, log: Log): Promise<Monitors> {
+  const { Monitors } = await import("../monitors/monitors.ts");
+  return new Monitors({ api, intervalMs, log });
 }
 
 /** The labels and annotations of a pod that the rendered configuration uses. */
-export function keptPodFields({ podLabels, podAnnotations }: Pick<ClusterSettings, "podLabels" | "podAnnotations">): SlimOptions {
-  return { labels: podLabels, annotations: [OPT_OUT_ANNOTATION, ...SCRAPE_ANNOTATIONS, ...podAnnotations] };
+export function keptPodFields(
+  settings: Pick<ClusterSettings, "podLabels" | "podAnnotations"> & Partial<Pick<ClusterSettings, "prometheusOperator">>,
+): SlimOptions {
+  const { podLabels, podAnnotations, prometheusOperator = false } = settings;
+  // Monitors select pods by any label.
+  return { labels: prometheusOperator ? "all" : podLabels, annotations: [OPT_OUT_ANNOTATION, ...SCRAPE_ANNOTATIONS, ...podAnnotations] };
 }
 
 /** Disposed with `started`, after the collector's last flush, which still needs the identity. */

@@ -31,12 +31,20 @@ export function identityPermissions(where: { podNamespace: string; secretName: s
 }
 
 /** What the collector needs, with the agent's service account. */
-export function telemetryPermissions(signals: readonly Signal[]): Permission[] {
+export function telemetryPermissions(signals: readonly Signal[], prometheusOperator = false): Permission[] {
   const everywhere = { apiGroup: "", name: undefined, namespace: undefined };
+  const monitored = prometheusOperator && signals.includes("metrics") ? MONITOR_RESOURCES : [];
   const usage = signals.includes("metrics") ? ["nodes/stats", "nodes/metrics"] : [];
-  const attributes = ["list", "watch"].map((verb) => ({ resource: "pods", verb }));
-  return [...usage.map((resource) => ({ resource, verb: "get" })), ...attributes].map((rule) => ({ ...everywhere, ...rule }));
+  const watched = ["list", "watch"].flatMap((verb) => [{ resource: "pods" }, ...monitored].map((what) => ({ ...what, verb })));
+  return [...usage.map((resource) => ({ resource, verb: "get" })), ...watched].map((rule) => ({ ...everywhere, ...rule }));
 }
+
+/** What ServiceMonitors and PodMonitors need. */
+const MONITOR_RESOURCES = [
+  { apiGroup: "monitoring.coreos.com", resource: "servicemonitors" },
+  { apiGroup: "monitoring.coreos.com", resource: "podmonitors" },
+  { apiGroup: "", resource: "services" },
+];
 
 /** What is listed and watched for the state of the cluster; the same as in the chart's ClusterRole. */
 export const STATE_RESOURCES: Readonly<Record<string, readonly string[]>> = {

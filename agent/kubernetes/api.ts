@@ -55,6 +55,22 @@ export interface PodJson {
   readonly status?: Readonly<Record<string, unknown>>;
 }
 
+/** An object of any kind as the API server writes it; of a bookmark only the metadata. */
+export interface ObjectJson {
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly uid: string;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
+  readonly spec?: unknown;
+}
+
+export interface ObjectListJson {
+  readonly metadata: { readonly resourceVersion: string };
+  readonly items: readonly ObjectJson[];
+}
+
 export interface PodListJson {
   readonly metadata: { readonly resourceVersion: string };
   readonly items: readonly PodJson[];
@@ -163,6 +179,23 @@ export class KubernetesApi implements AsyncDisposable {
     const request = await this.#core[0].listPodForAllNamespaces();
     const query = { fieldSelector: `spec.nodeName=${nodeName}`, resourceVersion };
     for await (const event of this.#watch(request, query, time, signal)) yield event as WatchEvent<PodJson>;
+  }
+
+  /** All objects of one kind, from the watch cache of the API server; `path` is the resource's, for all namespaces. */
+  async listObjects(path: string, signal: AbortSignal): Promise<ObjectListJson> {
+    return JSON.parse(await this.#transport.text({ method: "GET", path: `${path}?resourceVersion=0` }, signal)) as ObjectListJson;
+  }
+
+  /** Their changes after `resourceVersion`. Ends and throws as `watchPods`. */
+  async *watchObjects(
+    path: string,
+    resourceVersion: string,
+    { forSeconds, silenceMs }: WatchTime,
+    signal: AbortSignal,
+  ): AsyncGenerator<WatchEvent<ObjectJson>> {
+    const query = new URLSearchParams({ resourceVersion, timeoutSeconds: String(forSeconds), allowWatchBookmarks: "true", watch: "true" });
+    const lines = this.#transport.lines({ method: "GET", path: `${path}?${query}` }, silenceMs, signal);
+    for await (const line of lines) yield watchEvent(line) as WatchEvent<ObjectJson>;
   }
 
   /** The resourceVersion that events have come to, of all namespaces, whether there are any or not. */

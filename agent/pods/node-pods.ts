@@ -181,7 +181,7 @@ export class NodePods implements AsyncDisposable {
 
 export interface SlimOptions {
   /** Names. */
-  readonly labels: readonly string[];
+  readonly labels: readonly string[] | "all";
   readonly annotations: readonly string[];
 }
 
@@ -207,7 +207,7 @@ function slim({ metadata, spec = {}, status = {} }: PodJson, { labels, annotatio
     kind: "Pod",
     metadata: {
       ...only(metadata, ["name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"]),
-      labels: picked(metadata["labels"], (name) => labels.includes(name)),
+      labels: picked(metadata["labels"], (name) => labels === "all" || labels.includes(name)),
       annotations: picked(metadata["annotations"], (name) => annotations.includes(name)),
       ownerReferences: each(metadata["ownerReferences"], ["apiVersion", "kind", "name", "uid", "controller"]),
     },

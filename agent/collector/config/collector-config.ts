@@ -13,7 +13,7 @@ import { files, type FilesInput, journal, type JournalInput } from "./fragments/
 import { hostMetrics, type HostMetricsInput } from "./fragments/host-metrics.ts";
 import { otlp, type OtlpInput } from "./fragments/otlp.ts";
 import { podLogs, type PodLogsInput } from "./fragments/pod-logs.ts";
-import { scrapedPods, type ScrapedPodsInput } from "./fragments/scraped-pods.ts";
+import { monitoredPods, type MonitoredPodsInput, scrapedPods, type ScrapedPodsInput } from "./fragments/scraped-pods.ts";
 import { type KubernetesInput, withWorkloadNames } from "./fragments/kubernetes-attributes.ts";
 
 export interface Pipeline {
@@ -59,6 +59,7 @@ export interface CollectorInput extends CommonInput {
   readonly kubelet?: KubeletInput | undefined;
   readonly cadvisor?: CadvisorInput | undefined;
   readonly scrapedPods?: ScrapedPodsInput | undefined;
+  readonly monitoredPods?: MonitoredPodsInput | undefined;
   /** Names of workloads on what kubelet and cAdvisor say; undefined: without. */
   readonly workloadNames?: KubernetesInput | undefined;
 }
@@ -109,6 +110,7 @@ export function collectorConfig(input: CollectorInput): CollectorConfig {
     has("metrics") && input.hostMetrics ? hostMetrics(input.hostMetrics) : undefined,
     ...(has("metrics") ? (input.workloadNames && usage.length > 0 ? [withWorkloadNames(usage, input.workloadNames)] : usage) : []),
     has("metrics") && input.scrapedPods ? scrapedPods(input.scrapedPods) : undefined,
+    has("metrics") && input.monitoredPods ? monitoredPods(input.monitoredPods) : undefined,
     has("logs") && input.files ? files(input.files) : undefined,
     has("logs") && input.journal ? journal(input.journal) : undefined,
     has("logs") && input.podLogs ? podLogs(input.podLogs) : undefined,

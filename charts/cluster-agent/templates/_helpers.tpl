@@ -38,6 +38,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if and (.Values.clusterState).enabled .Values.signals.metrics }}true{{ end -}}
 {{- end }}
 
+{{- define "agent.monitors" -}}
+{{- if and (.Values.discovery).prometheusOperator .Values.signals.metrics }}true{{ end -}}
+{{- end }}
+
 {{- define "agent.events" -}}
 {{- if and (.Values.events).enabled .Values.signals.logs }}true{{ end -}}
 {{- end }}
@@ -88,6 +92,7 @@ NO_PROXY: proxy.noProxy
 POD_ANNOTATIONS: podAttributes.annotations
 POD_LABELS: podAttributes.labels
 POD_RELAY: podRelay.enabled
+PROMETHEUS_OPERATOR: discovery.prometheusOperator
 QUEUE_MIB: collector.queueMib
 REDACT: redact
 SCRAPE_PODS: scrapePods.enabled

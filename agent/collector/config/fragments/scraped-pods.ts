@@ -1,4 +1,5 @@
-// Metrics of pods that ask for it by annotation: prometheus.io/scrape, port, path and scheme. Invariants: each agent scrapes the pods of its
+// Metrics of pods that ask for it by annotation (prometheus.io/scrape, port, path and scheme), and of those that monitors of the Prometheus
+// Operator select (agent/monitors). Invariants: each agent scrapes the pods of its
 // own node, so each once; what is asked for is a page of the pod's own address, without credentials and without following it elsewhere; a
 // page has a bound; nothing that a pod says makes its series pass for another's. Needs pods list, watch.
 import { SCRAPED_CLAIMS } from "./otlp.ts";
@@ -27,22 +28,43 @@ export function scrapedPods({ intervalMs, nodeName, kubeconfig }: ScrapedPodsInp
     label_limit: 64,
     // A pod has no certificate that an authority of the cluster signed; nothing secret is sent to it.
     tls_config: { insecure_skip_verify: true },
-    kubernetes_sd_configs: [
-      {
-        role: "pod",
-        ...(kubeconfig !== undefined && { kubeconfig_file: kubeconfig }),
-        selectors: [{ role: "pod", field: `spec.nodeName=${nodeName}` }],
-      },
-    ],
+    kubernetes_sd_configs: [podsOfNode(nodeName, kubeconfig)],
     relabel_configs: TARGETS,
-    // These series belong to the scrape itself, so a page cannot set them. Labels of `target_info` would replace the pod's known attributes
-    // (v0.149).
-    metric_relabel_configs: [{ source_labels: ["__name__"], regex: "up|scrape_.*|target_info", action: "drop" }],
+    metric_relabel_configs: [NO_SCRAPE_METRICS],
   };
   return {
     receivers: { "prometheus/pods": { config: { scrape_configs: [job] } } },
     processors: { "transform/scraped": SCRAPED_CLAIMS },
     pipelines: [{ id: "metrics/pods", receivers: ["prometheus/pods"], processors: ["transform/scraped"] }],
+  };
+}
+
+function podsOfNode(nodeName: string, kubeconfig: string | undefined): Component {
+  return {
+    role: "pod",
+    ...(kubeconfig !== undefined && { kubeconfig_file: kubeconfig }),
+    selectors: [{ role: "pod", field: `spec.nodeName=${nodeName}` }],
+  };
+}
+
+/** A page must not report the scrape's own metrics. Labels of `target_info` would replace what is known of the pod (v0.149). */
+const NO_SCRAPE_METRICS: Component = { source_labels: ["__name__"], regex: "up|scrape_.*|target_info", action: "drop" };
+
+export interface MonitoredPodsInput extends Omit<ScrapedPodsInput, "intervalMs"> {
+  /** Without discovery, which is the same for all, so that the collector watches the pods once. */
+  readonly jobs: readonly Component[];
+}
+
+export function monitoredPods({ jobs, nodeName, kubeconfig }: MonitoredPodsInput): Fragment {
+  const complete = jobs.map((job) => ({
+    ...job,
+    kubernetes_sd_configs: [podsOfNode(nodeName, kubeconfig)],
+    metric_relabel_configs: [...(job["metric_relabel_configs"] as Component[]), NO_SCRAPE_METRICS],
+  }));
+  return {
+    receivers: { "prometheus/monitors": { config: { scrape_configs: complete } } },
+    processors: { "transform/scraped": SCRAPED_CLAIMS },
+    pipelines: [{ id: "metrics/monitors", receivers: ["prometheus/monitors"], processors: ["transform/scraped"] }],
   };
 }
 

@@ -1,0 +1,109 @@
+// Relabelings of monitors, validated and translated to Prometheus' relabel_config. Invariants: whatever the author of a monitor writes, the
+// collector accepts the result, because one invalid expression would refuse the whole configuration; no relabeling changes the address of a
+// target, so that a monitor never makes the agent send requests elsewhere than to the pods that it selects.
+
+/** A monitor or one of its endpoints is not scraped; the message names the field. */
+export class MonitorError extends Error {
+  override readonly name = "MonitorError";
+}
+
+/** Of `monitoring.coreos.com/v1`, RelabelConfig. */
+export interface Relabeling {
+  readonly sourceLabels?: readonly string[];
+  readonly separator?: string;
+  readonly targetLabel?: string;
+  readonly regex?: string;
+  readonly modulus?: number;
+  readonly replacement?: string;
+  readonly action?: string;
+}
+
+export type Rule = Readonly<Record<string, unknown>>;
+
+const ACTIONS = [
+  "replace",
+  "keep",
+  "drop",
+  "labelmap",
+  "labeldrop",
+  "labelkeep",
+  "lowercase",
+  "uppercase",
+  "keepequal",
+  "dropequal",
+  "hashmod",
+];
+const WITH_TARGET = new Set(["replace", "lowercase", "uppercase", "keepequal", "dropequal", "hashmod"]);
+const DROPS_LABELS = new Set(["labeldrop", "labelkeep"]);
+const COMPARES = new Set(["keepequal", "dropequal"]);
+const LABEL = /^[a-zA-Z_][a-zA-Z0-9_]{0,127}$/;
+/** What a target label may be called: no internal label, except those that say which page of the pod is read. */
+const TARGET = /^(?!__)|^__(tmp_|param_)|^__(metrics_path__|scheme__|name__)$/;
+/** Labels and annotations of a pod become labels under their own names, which never begin with an underscore. */
+const LABELMAP = /^__meta_kubernetes_(pod_label|pod_annotation)_\(\.[+*]\)$/;
+const MAX_RULES = 100;
+const MAX_REGEX_CHARACTERS = 4096;
+
+/** `field`: where they are in the monitor, for messages. Throws MonitorError. */
+export function relabelRules(relabelings: readonly Relabeling[] | undefined, field: string): Rule[] {
+  if ((relabelings?.length ?? 0) > MAX_RULES) throw new MonitorError(`${field} has more than ${MAX_RULES} rules`);
+  return (relabelings ?? []).map((relabeling, i) => rule(relabeling, `${field}[${i}]`));
+}
+
+function rule(relabeling: Relabeling, field: string): Rule {
+  const { sourceLabels = [], separator, targetLabel, regex, modulus, replacement } = relabeling;
+  const action = (relabeling.action ?? "replace").toLowerCase();
+  const refuse = (why: string): never => {
+    throw new MonitorError(`${field}.${why}`);
+  };
+  if (!ACTIONS.includes(action)) refuse(`action "${action}" is not supported`);
+  if (!sourceLabels.every((label) => LABEL.test(label))) refuse("sourceLabels has an invalid name");
+  if (WITH_TARGET.has(action) && !(targetLabel !== undefined && LABEL.test(targetLabel) && TARGET.test(targetLabel)))
+    refuse(`targetLabel "${targetLabel ?? ""}" is not supported`);
+  if (action === "labelmap" && !(LABELMAP.test(regex ?? "") && [undefined, "$1", "${1}"].includes(replacement)))
+    refuse("regex of a labelmap must be __meta_kubernetes_pod_label_(.+) or __meta_kubernetes_pod_annotation_(.+), its replacement $1");
+  if (DROPS_LABELS.has(action) && regex === undefined) refuse("regex is missing");
+  if (action === "hashmod" && !(Number.isSafeInteger(modulus) && Number(modulus) > 0)) refuse("modulus must be a positive number");
+  if (regex !== undefined && !isAccepted(regex)) refuse(`regex "${regex.slice(0, 100)}" is not supported`);
+  return {
+    action,
+    // Prometheus refuses fields that an action does not use.
+    ...(sourceLabels.length > 0 && !DROPS_LABELS.has(action) && { source_labels: sourceLabels }),
+    ...(separator !== undefined && !DROPS_LABELS.has(action) && !COMPARES.has(action) && { separator }),
+    ...(WITH_TARGET.has(action) && { target_label: targetLabel }),
+    ...(regex !== undefined && !COMPARES.has(action) && { regex }),
+    ...(action === "hashmod" && { modulus }),
+    ...(replacement !== undefined && ["replace", "labelmap"].includes(action) && { replacement }),
+  };
+}
+
+/** What Go's RE2 does not know, or reads otherwise than JavaScript. */
+const OTHER_SYNTAX = /\\[1-9ckpPuQEC]|\\x\{|\(\?(?!:)|\[\[|\[\^?\]/;
+/** RE2 refuses more: groups in groups, and repetitions of repetitions. */
+const MAX_GROUPS = 200;
+const MAX_REPETITIONS = 1000;
+const MAX_EXPANDED_CHARACTERS = 1_000_000;
+
+/** True of expressions of the syntax that RE2 and JavaScript share, `(?i)` in front included, within the limits of RE2. */
+export function isAccepted(regex: string): boolean {
+  const shared = regex.replace(/^\(\?i\)/, "");
+  if (regex.length > MAX_REGEX_CHARACTERS || OTHER_SYNTAX.test(shared) || shared.split("(").length > MAX_GROUPS) return false;
+  const counts = [...shared.matchAll(/\{(\d{1,9})(?:,(\d{0,9}))?\}/g)].map(([, from, to]) => Number(to || from) || 1);
+  const repetitions = counts.reduce((product, count) => product * count, 1);
+  if (repetitions > MAX_REPETITIONS || repetitions * regex.length > MAX_EXPANDED_CHARACTERS) return false;
+  try {
+    return new RegExp(shared, "u").unicode;
+  } catch {
+    return false;
+  }
+}
+
+/** An expression that matches this text only. */
+export function literally(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
+}
+
+/** As Prometheus writes names of labels and annotations into its own labels. */
+export function labelName(name: string): string {
+  return name.replace(/[^a-zA-Z0-9_]/g, "_");
+}

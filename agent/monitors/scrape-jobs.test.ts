@@ -1,0 +1,163 @@
+import { describe, expect, test } from "vitest";
+import { podMonitor, serviceMonitor, SHOP } from "./monitors.fixture.ts";
+import { isAccepted, type Rule } from "./relabeling.ts";
+import { type Monitor, scrapeJobs, type Service } from "./scrape-jobs.ts";
+
+const INTERVAL_MS = 30_000;
+const jobsOf = (monitors: Monitor[], services: Service[] = [SHOP]): readonly Rule[] => scrapeJobs(monitors, services, INTERVAL_MS).jobs;
+const rulesOf = (job: Rule | undefined): Rule[] => (job?.["relabel_configs"] ?? []) as Rule[];
+const labelsOf = (job: Rule | undefined): Record<string, unknown> =>
+  Object.fromEntries(
+    rulesOf(job)
+      .filter((rule) => rule["source_labels"] === undefined && rule["action"] === "replace")
+      .map(({ target_label, replacement }) => [target_label, replacement]),
+  );
+
+describe("a ServiceMonitor", () => {
+  test("scrapes the pods that its Services select, with the operator's labels", () => {
+    const [job, ...others] = jobsOf([
+      serviceMonitor({ port: "metrics", path: "/stats", interval: "1m30s", scheme: "HTTPS" }, { targetLabels: ["team"] }),
+    ]);
+    expect(others).toEqual([]);
+    expect(job).toMatchObject({
+      job_name: "ServiceMonitor shop/web/0/shop/web",
+      scrape_interval: "90000ms",
+      scrape_timeout: "10000ms",
+      metrics_path: "/stats",
+      scheme: "https",
+      follow_redirects: false,
+    });
+    expect(labelsOf(job)).toEqual({ service: "web", endpoint: "metrics", job: "web", team: "north" });
+    const kept = rulesOf(job).filter(({ action }) => action === "keep");
+    expect(kept.map(({ source_labels, regex }) => [(source_labels as string[]).join(), regex])).toEqual([
+      ["__meta_kubernetes_namespace", "shop"],
+      ["__meta_kubernetes_pod_labelpresent_app,__meta_kubernetes_pod_label_app", "true;(web)"],
+      ["__meta_kubernetes_pod_labelpresent_tier,__meta_kubernetes_pod_label_tier", String.raw`true;(a\.b)`],
+      ["__meta_kubernetes_pod_container_port_name", "http-metrics"],
+    ]);
+  });
+
+  test.each([
+    ["the number of a Service's targetPort", { port: "admin" }, "$1:9001"],
+    ["a Service's own port without a targetPort", { port: "plain" }, "$1:8080"],
+    ["a targetPort that it names itself", { targetPort: 7000 }, "$1:7000"],
+  ])("asks a pod at %s", (_what, endpoint, replacement) => {
+    const [job] = jobsOf([serviceMonitor(endpoint)]);
+    expect(rulesOf(job).find(({ target_label }) => target_label === "__address__")).toMatchObject({ replacement });
+  });
+
+  test.each<[string, Partial<Monitor["spec"]>, number]>([
+    ["its own namespace", {}, 1],
+    ["named namespaces", { namespaceSelector: { matchNames: ["shop", "other"] } }, 2],
+    ["all namespaces", { namespaceSelector: { any: true } }, 2],
+    ["a label's values", { selector: { matchExpressions: [{ key: "team", operator: "In", values: ["south", "north"] }] } }, 1],
+    ["a missing label", { selector: { matchExpressions: [{ key: "team", operator: "DoesNotExist" }] } }, 0],
+    ["other values", { selector: { matchExpressions: [{ key: "team", operator: "NotIn", values: ["north"] }] } }, 0],
+  ])("selects Services by %s", (_what, spec, count) => {
+    const elsewhere = { ...SHOP, metadata: { ...SHOP.metadata, namespace: "other" } };
+    expect(jobsOf([serviceMonitor({ port: "metrics" }, spec)], [elsewhere, SHOP])).toHaveLength(count);
+  });
+
+  test("ignores a Service without a selector, one without the port, and is ignored with atherops.io/scrape=false", () => {
+    const { ports } = SHOP.spec;
+    expect(jobsOf([serviceMonitor({ port: "metrics" })], [{ ...SHOP, spec: ports ? { ports } : {} }])).toEqual([]);
+    expect(jobsOf([serviceMonitor({ port: "absent" })])).toEqual([]);
+    const monitor = serviceMonitor({ port: "metrics" });
+    expect(jobsOf([{ ...monitor, metadata: { ...monitor.metadata, labels: { "atherops.io/scrape": "false" } } }])).toEqual([]);
+  });
+
+  test("gives the same bytes in whatever order objects come", () => {
+    const monitors = [serviceMonitor({ port: "metrics" }, { namespaceSelector: { any: true } }), podMonitor({ port: "metrics" })];
+    const services = [SHOP, { ...SHOP, metadata: { ...SHOP.metadata, namespace: "other" } }];
+    expect(jobsOf(monitors.toReversed(), services.toReversed())).toEqual(jobsOf(monitors, services));
+  });
+});
+
+test("a PodMonitor selects pods by labels, and takes its job from a label of the pod", () => {
+  const selector = {
+    matchLabels: { app: "worker" },
+    matchExpressions: [
+      { key: "canary", operator: "Exists" },
+      { key: "tier", operator: "NotIn", values: ["x"] },
+    ],
+  };
+  const [job] = jobsOf([podMonitor({ port: "metrics" }, { selector, jobLabel: "app.kubernetes.io/name" })], []);
+  expect(labelsOf(job)).toEqual({ job: "shop/worker", endpoint: "metrics" });
+  expect(rulesOf(job)).toEqual(
+    expect.arrayContaining([
+      {
+        source_labels: ["__meta_kubernetes_pod_labelpresent_canary", "__meta_kubernetes_pod_label_canary"],
+        regex: "true;.*",
+        action: "keep",
+      },
+      { source_labels: ["__meta_kubernetes_pod_labelpresent_tier", "__meta_kubernetes_pod_label_tier"], regex: "true;(x)", action: "drop" },
+      expect.objectContaining({ source_labels: ["__meta_kubernetes_pod_label_app_kubernetes_io_name"], target_label: "job" }),
+    ]),
+  );
+});
+
+describe("a monitor is refused, and others are not,", () => {
+  test.each<[string, Record<string, unknown>, string]>([
+    ["with a password", { basicAuth: { username: { name: "s", key: "u" } } }, "basicAuth"],
+    ["with a token's file, which is any file of the node", { bearerTokenFile: "/var/run/secrets/token" }, "bearerTokenFile"],
+    ["with a token", { bearerTokenSecret: { name: "s", key: "token" } }, "bearerTokenSecret"],
+    ["with an authorization", { authorization: { credentials: { name: "s", key: "k" } } }, "authorization"],
+    ["with OAuth", { oauth2: { clientId: {} } }, "oauth2"],
+    ["through a proxy", { proxyUrl: "http://evil" }, "proxyUrl"],
+    ["with a client certificate", { tlsConfig: { cert: { secret: { name: "s", key: "k" } } } }, "tlsConfig.cert"],
+    ["with an authority's file", { tlsConfig: { caFile: "/etc/shadow" } }, "tlsConfig.caFile"],
+    ["at another address", { relabelings: [{ targetLabel: "__address__", replacement: "169.254.169.254:80" }] }, "__address__"],
+    ["at an address of a label", { relabelings: [{ sourceLabels: ["x"], targetLabel: "${1}", regex: "(.*)" }] }, "targetLabel"],
+    [
+      "at an address of an annotation",
+      { relabelings: [{ action: "labelmap", regex: ".*(__address__).*", replacement: "$1" }] },
+      "labelmap",
+    ],
+    [
+      "with another interval than it has",
+      { relabelings: [{ targetLabel: "__scrape_interval__", replacement: "1ms" }] },
+      "__scrape_interval__",
+    ],
+    ["with an expression that RE2 does not know", { relabelings: [{ action: "drop", regex: "(?=a)" }] }, "regex"],
+    ["with an unknown action", { metricRelabelings: [{ action: "explode" }] }, "metricRelabelings[0].action"],
+    ["without a port", { port: undefined }, "neither port nor targetPort"],
+    ["with a scheme that is none", { scheme: "file" }, "scheme"],
+    ["with a path that is none", { path: "metrics" }, "path"],
+    ["every nanosecond", { interval: "1ns" }, "interval"],
+    ["larger than a job may be", { params: { x: ["y".repeat(70_000)] } }, "too large"],
+    ["if it does not follow its schema", { relabelings: { a: 1 } }, "schema"],
+  ])("%s", (_what, fields, reason) => {
+    const endpoint = { port: "metrics", ...fields };
+    const bad = { ...serviceMonitor(endpoint), metadata: { name: "bad", namespace: "shop" } };
+    const { jobs, refused } = scrapeJobs([bad, serviceMonitor({ port: "metrics" })], [SHOP], INTERVAL_MS);
+    expect(jobs.map(({ job_name }) => job_name)).toEqual(["ServiceMonitor shop/web/0/shop/web"]);
+    expect([...refused.keys()]).toEqual(["ServiceMonitor shop/bad"]);
+    expect(refused.get("ServiceMonitor shop/bad")).toContain(reason);
+  });
+
+  test("beyond 1,000 jobs", () => {
+    const monitor = serviceMonitor({ port: "metrics" });
+    const endpoints = Array.from({ length: 1001 }, () => ({ port: "metrics" }));
+    const { jobs, refused } = scrapeJobs([{ ...monitor, spec: { ...monitor.spec, endpoints } }], [SHOP], INTERVAL_MS);
+    expect(jobs).toHaveLength(1000);
+    expect(refused.size).toBe(1);
+  });
+});
+
+test("what older operators write by default is no credential", () => {
+  expect(jobsOf([serviceMonitor({ port: "metrics", bearerTokenSecret: { key: "" }, bearerTokenFile: "" })])).toHaveLength(1);
+});
+
+test.each([
+  "a{1001}",
+  "(a{40}){40}",
+  "(?P<x>a)",
+  "a(?!b)",
+  String.raw`(a)\1`,
+  "[",
+  "a**",
+  "(".repeat(300),
+  String.raw`\pL`,
+  "[[:alpha:]]",
+  "[]a]",
+])("the expression %s is refused", (regex) => expect(isAccepted(regex)).toBe(false));

@@ -1,0 +1,326 @@
+// ServiceMonitors and PodMonitors of the Prometheus Operator as scrape jobs of the collector on one node. A ServiceMonitor selects Services;
+// what it scrapes are the pods that these select, so each agent finds its own pods without watching endpoints. Invariants: each pod is
+// scraped by the agent of its node alone; nothing but pods' own addresses is asked; no credentials and no files are sent, so a monitor that
+// needs them is refused by name; the same objects give the same bytes, in whatever order they came.
+import { MAX_MONITOR_JOB_CHARACTERS, MAX_MONITOR_JOBS } from "../limits.ts";
+import { labelName, literally, MonitorError, type Relabeling, relabelRules, type Rule } from "./relabeling.ts";
+
+export interface Metadata {
+  readonly name: string;
+  readonly namespace: string;
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+interface Selector {
+  readonly matchLabels?: Readonly<Record<string, string>>;
+  readonly matchExpressions?: readonly { readonly key: string; readonly operator: string; readonly values?: readonly string[] }[];
+}
+
+/** The fields of an endpoint that are read; REFUSED has those that a monitor must not have. */
+export interface Endpoint {
+  readonly port?: string;
+  readonly portNumber?: number;
+  readonly targetPort?: string | number;
+  readonly path?: string;
+  readonly scheme?: string;
+  readonly params?: Readonly<Record<string, readonly string[]>>;
+  readonly interval?: string;
+  readonly scrapeTimeout?: string;
+  readonly honorTimestamps?: boolean;
+  readonly tlsConfig?: Readonly<Record<string, unknown>>;
+  readonly relabelings?: readonly Relabeling[];
+  readonly metricRelabelings?: readonly Relabeling[];
+}
+
+export interface Monitor {
+  readonly kind: "ServiceMonitor" | "PodMonitor";
+  readonly metadata: Metadata;
+  readonly spec: {
+    readonly selector?: Selector;
+    readonly namespaceSelector?: { readonly any?: boolean; readonly matchNames?: readonly string[] };
+    readonly jobLabel?: string;
+    readonly targetLabels?: readonly string[];
+    readonly podTargetLabels?: readonly string[];
+    readonly sampleLimit?: number;
+    readonly endpoints?: readonly Endpoint[];
+    readonly podMetricsEndpoints?: readonly Endpoint[];
+  };
+}
+
+export interface Service {
+  readonly metadata: Metadata;
+  readonly spec: {
+    readonly selector?: Readonly<Record<string, string>>;
+    readonly ports?: readonly { readonly name?: string; readonly port: number; readonly targetPort?: string | number }[];
+  };
+}
+
+export interface ScrapeJobs {
+  readonly jobs: readonly Rule[];
+  /** `ServiceMonitor shop/web` → why it, or one of its endpoints, is not scraped. */
+  readonly refused: ReadonlyMap<string, string>;
+}
+
+/** A monitor with this label is left to the cluster's own Prometheus. */
+export const OPT_OUT_LABEL = "atherops.io/scrape";
+
+export function scrapeJobs(monitors: readonly Monitor[], services: readonly Service[], defaultIntervalMs: number): ScrapeJobs {
+  const jobs: Rule[] = [];
+  const refused = new Map<string, string>();
+  const ordered = monitors.toSorted((a, b) => compare(nameOf(a), nameOf(b)));
+  const orderedServices = services.toSorted((a, b) => compare(path(a.metadata), path(b.metadata)));
+  for (const monitor of ordered) {
+    if (monitor.metadata.labels?.[OPT_OUT_LABEL] === "false") continue;
+    const refuse = (error: unknown): void =>
+      void refused.set(nameOf(monitor), error instanceof MonitorError ? error.message : "does not follow its schema");
+    // Safe: monitors have many authors, and whatever one of them writes must not keep the others from being scraped.
+    attempt(() => {
+      for (const target of targetsOf(monitor, orderedServices)) attempt(() => jobs.push(job(monitor, target, defaultIntervalMs)), refuse);
+    }, refuse);
+  }
+  for (const { job_name } of jobs.splice(MAX_MONITOR_JOBS))
+    refused.set(String(job_name), `beyond the limit of ${MAX_MONITOR_JOBS} scrape jobs`);
+  return { jobs, refused };
+}
+
+function attempt(what: () => void, failed: (error: unknown) => void): void {
+  try {
+    what();
+  } catch (error) {
+    failed(error);
+  }
+}
+
+/** One job: an endpoint of a monitor, for a ServiceMonitor with one of its Services. */
+interface Target {
+  readonly endpoint: Endpoint;
+  readonly id: string;
+  /** Name of a port of a container, or a number. */
+  readonly port: string | number | undefined;
+  readonly pods: readonly Rule[];
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+function targetsOf(monitor: Monitor, services: readonly Service[]): Target[] {
+  const { spec, metadata } = monitor;
+  if (monitor.kind === "PodMonitor") {
+    const pods = [...inNamespaces(monitor), ...selectsPods(spec.selector ?? {})];
+    return (spec.podMetricsEndpoints ?? []).map((endpoint, i) => {
+      const port = endpoint.port ?? endpoint.portNumber ?? endpoint.targetPort;
+      return { endpoint, id: String(i), port, pods, labels: { job: path(metadata), endpoint: String(port ?? "") } };
+    });
+  }
+  const selected = services.filter((service) => selectsService(monitor, service));
+  return (spec.endpoints ?? []).flatMap((endpoint, i) =>
+    selected.flatMap((service) => targetOfService(monitor, endpoint, String(i), service) ?? []),
+  );
+}
+
+/** Undefined if the Service has no such port. */
+function targetOfService({ spec }: Monitor, endpoint: Endpoint, id: string, { metadata, spec: service }: Service): Target | undefined {
+  const found = service.ports?.find(({ name }) => endpoint.port !== undefined && name === endpoint.port);
+  if (endpoint.port !== undefined && !found) return undefined;
+  const labels = metadata.labels ?? {};
+  const copied = (spec.targetLabels ?? []).flatMap((name) =>
+    labels[name] === undefined ? [] : [[labelName(name), labels[name]] as const],
+  );
+  return {
+    endpoint,
+    id: `${id}/${path(metadata)}`,
+    port: found ? (found.targetPort ?? found.port) : endpoint.targetPort,
+    pods: [keep(["__meta_kubernetes_namespace"], literally(metadata.namespace)), ...selectsPods({ matchLabels: service.selector ?? {} })],
+    labels: {
+      service: metadata.name,
+      endpoint: String(endpoint.port ?? endpoint.targetPort ?? ""),
+      job: (spec.jobLabel !== undefined && labels[spec.jobLabel]) || metadata.name,
+      ...Object.fromEntries(copied),
+    },
+  };
+}
+
+/** Credentials and files of a monitor. `bearerTokenSecret` with an empty key is what older operators wrote by default. */
+const REFUSED = ["basicAuth", "authorization", "oauth2", "bearerTokenFile", "bearerTokenSecret", "proxyUrl", "proxyFromEnvironment"];
+const TLS = new Set(["insecureSkipVerify", "serverName", "minVersion", "maxVersion"]);
+const LARGEST_PAGE = "16MB";
+const MAX_SAMPLES = 20_000;
+
+function job(monitor: Monitor, target: Target, defaultIntervalMs: number): Rule {
+  const made = unboundedJob(monitor, target, defaultIntervalMs);
+  if (JSON.stringify(made).length > MAX_MONITOR_JOB_CHARACTERS) throw new MonitorError("an endpoint is too large");
+  return made;
+}
+
+function unboundedJob(monitor: Monitor, { endpoint, id, port, pods, labels }: Target, defaultIntervalMs: number): Rule {
+  refuseCredentials(endpoint);
+  if (port === undefined || port === "") throw new MonitorError("an endpoint has neither port nor targetPort");
+  const intervalMs = durationMs(endpoint.interval, "interval") ?? defaultIntervalMs;
+  const timeoutMs = Math.min(intervalMs, durationMs(endpoint.scrapeTimeout, "scrapeTimeout") ?? 10_000);
+  const scheme = (endpoint.scheme ?? "http").toLowerCase();
+  if (!["http", "https"].includes(scheme)) throw new MonitorError(`scheme "${scheme}" is not supported`);
+  return {
+    job_name: `${nameOf(monitor)}/${id}`,
+    scrape_interval: `${intervalMs}ms`,
+    scrape_timeout: `${timeoutMs}ms`,
+    metrics_path: pagePath(endpoint.path),
+    scheme,
+    ...(endpoint.params && { params: parameters(endpoint.params) }),
+    honor_timestamps: endpoint.honorTimestamps !== false,
+    follow_redirects: false,
+    body_size_limit: LARGEST_PAGE,
+    sample_limit: isCount(monitor.spec.sampleLimit) ? Math.min(MAX_SAMPLES, monitor.spec.sampleLimit) : MAX_SAMPLES,
+    label_limit: 64,
+    tls_config: tls(endpoint.tlsConfig),
+    relabel_configs: [
+      ...pods,
+      { source_labels: ["__meta_kubernetes_pod_phase"], regex: "Pending|Succeeded|Failed", action: "drop" },
+      { source_labels: ["__meta_kubernetes_pod_container_init"], regex: "true", action: "drop" },
+      ...address(port),
+      copy("__meta_kubernetes_namespace", "namespace"),
+      copy("__meta_kubernetes_pod_name", "pod"),
+      copy("__meta_kubernetes_pod_node_name", "node"),
+      ...Object.entries(labels).map(([name, value]) => ({ target_label: name, replacement: value, action: "replace" })),
+      ...ofPodLabels(monitor),
+      ...relabelRules(endpoint.relabelings, "relabelings"),
+    ],
+    metric_relabel_configs: relabelRules(endpoint.metricRelabelings, "metricRelabelings"),
+  };
+}
+
+function refuseCredentials(endpoint: Endpoint): void {
+  for (const [name, value] of Object.entries(endpoint)) {
+    const isEmpty = value === null || value === "" || value === false || (isMap(value) && !value["key"] && name === "bearerTokenSecret");
+    if (REFUSED.includes(name) && !isEmpty) throw new MonitorError(`${name} is not supported`);
+  }
+}
+
+function tls(config: Endpoint["tlsConfig"] = {}): Rule {
+  for (const [name, value] of Object.entries(config)) {
+    const isEmpty = value === null || (isMap(value) && Object.keys(value).length === 0);
+    if (!TLS.has(name) && !isEmpty) throw new MonitorError(`tlsConfig.${name} is not supported`);
+  }
+  const { insecureSkipVerify, serverName } = config;
+  return { insecure_skip_verify: insecureSkipVerify === true, ...(typeof serverName === "string" && { server_name: serverName }) };
+}
+
+/** A named port of a container is a target of its own; a number is one target for each pod, whichever ports its containers declare. */
+function address(port: string | number): Rule[] {
+  const number = Number(port);
+  if (Number.isInteger(number)) {
+    if (number < 1 || number > 65_535) throw new MonitorError(`port ${port} is not supported`);
+    const source_labels = ["__meta_kubernetes_pod_ip"];
+    return [
+      { source_labels, regex: "([0-9.]+)", target_label: "__address__", replacement: `$1:${number}`, action: "replace" },
+      {
+        source_labels,
+        regex: "([0-9a-fA-F:]*:[0-9a-fA-F:.]*)",
+        target_label: "__address__",
+        replacement: `[$1]:${number}`,
+        action: "replace",
+      },
+    ];
+  }
+  return [
+    keep(["__meta_kubernetes_pod_container_port_name"], literally(String(port))),
+    copy("__meta_kubernetes_pod_container_name", "container"),
+  ];
+}
+
+function ofPodLabels({ kind, spec }: Monitor): Rule[] {
+  const podLabel = (name: string): string => `__meta_kubernetes_pod_label_${labelName(name)}`;
+  const copied = (spec.podTargetLabels ?? []).map((name) => copy(podLabel(name), labelName(name)));
+  return kind === "PodMonitor" && spec.jobLabel ? [...copied, copy(podLabel(spec.jobLabel), "job")] : copied;
+}
+
+// ---- selectors
+
+function selectsService({ metadata, spec }: Monitor, service: Service): boolean {
+  const { any = false, matchNames } = spec.namespaceSelector ?? {};
+  const { namespace, labels = {} } = service.metadata;
+  if (!any && !(matchNames?.length ? matchNames : [metadata.namespace]).includes(namespace)) return false;
+  // A Service without a selector has endpoints that are no pods.
+  if (Object.keys(service.spec.selector ?? {}).length === 0) return false;
+  const { matchLabels = {}, matchExpressions = [] } = spec.selector ?? {};
+  return (
+    Object.entries(matchLabels).every(([name, value]) => labels[name] === value) &&
+    matchExpressions.every(({ key, operator, values = [] }) => {
+      const value = labels[key];
+      if (operator === "Exists") return value !== undefined;
+      if (operator === "DoesNotExist") return value === undefined;
+      const isIn = value !== undefined && values.includes(value);
+      return operator === "In" ? isIn : operator === "NotIn" && !isIn;
+    })
+  );
+}
+
+function inNamespaces({ metadata, spec }: Monitor): Rule[] {
+  const { any = false, matchNames } = spec.namespaceSelector ?? {};
+  if (any) return [];
+  return [keep(["__meta_kubernetes_namespace"], (matchNames?.length ? matchNames : [metadata.namespace]).map(literally).join("|"))];
+}
+
+function selectsPods({ matchLabels = {}, matchExpressions = [] }: Selector): Rule[] {
+  const expressions = [
+    ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: "In", values: [value] })),
+    ...matchExpressions,
+  ];
+  return expressions.map(({ key, operator, values = [] }) => {
+    const source_labels = ["labelpresent", "label"].map((what) => `__meta_kubernetes_pod_${what}_${labelName(key)}`);
+    const isNegative = operator === "NotIn" || operator === "DoesNotExist";
+    const regex = operator.endsWith("In") ? `true;(${values.map(literally).join("|")})` : "true;.*";
+    return { source_labels, regex, action: isNegative ? "drop" : "keep" };
+  });
+}
+
+// ---- small parts
+
+function keep(source_labels: readonly string[], regex: string): Rule {
+  return { source_labels, regex, action: "keep" };
+}
+
+/** An empty label is left as it is. */
+function copy(from: string, to: string): Rule {
+  return { source_labels: [from], regex: "(.+)", target_label: to, replacement: "$1", action: "replace" };
+}
+
+function pagePath(path = "/metrics"): string {
+  if (!/^\/[\x21-\x7e]*$/.test(path) || path.length > 1024) throw new MonitorError("path is not supported");
+  return path;
+}
+
+function parameters(params: NonNullable<Endpoint["params"]>): Rule {
+  const isText = (values: unknown): boolean => Array.isArray(values) && values.every((value) => typeof value === "string");
+  if (!Object.values(params).every(isText)) throw new MonitorError("params is not supported");
+  return params;
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+const SHORTEST_INTERVAL_MS = 1000;
+
+/** Prometheus' durations of hours, minutes, seconds and milliseconds; undefined if there is none. */
+function durationMs(text: string | undefined, field: string): number | undefined {
+  if (text === undefined || text === "") return undefined;
+  if (!/^(\d{1,6}(h|ms|m|s))+$/.test(text)) throw new MonitorError(`${field} "${text.slice(0, 20)}" is not supported`);
+  const parts = [...text.matchAll(/(\d{1,6})(ms|[hms])/g)];
+  const sumMs = parts.reduce((sum, [, number, unit = ""]) => sum + Number(number) * (UNITS_MS[unit] ?? 0), 0);
+  return Math.min(Math.max(sumMs, SHORTEST_INTERVAL_MS), 24 * 3_600_000);
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) > 0;
+}
+
+function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
+}
+
+function path({ namespace, name }: Metadata): string {
+  return `${namespace}/${name}`;
+}
+
+export function nameOf({ kind, metadata }: Monitor): string {
+  return `${kind} ${path(metadata)}`;
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b);
+}

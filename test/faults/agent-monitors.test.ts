@@ -1,0 +1,223 @@
+// ServiceMonitors and PodMonitors, by two agents' monitors and the real collector, found through a real kube-apiserver with the permissions of the
+// chart: each pod is scraped by the agent of its node alone. No kubelet: the pods' addresses are those of pages that this test serves.
+import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { parse, stringify } from "yaml";
+import { configFromSettings } from "../../agent/collector/config/config-from-settings.ts";
+import { Sink } from "../../agent/collector/supervision/sink.fixture.ts";
+import { KubernetesApi } from "../../agent/kubernetes/api.ts";
+import { Monitors } from "../../agent/monitors/monitors.ts";
+import { readSettings } from "../../agent/settings.ts";
+import { startCollector } from "../fixtures/collector.ts";
+import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
+import { eventually, freeAddresses, temporaryFolder } from "../fixtures/processes.ts";
+
+const NAMESPACE = "monitoring";
+const GROUP = "monitoring.coreos.com";
+const within = (): AbortSignal => AbortSignal.timeout(10_000);
+const stack = new AsyncDisposableStack();
+const folder = stack.use(temporaryFolder());
+const sinks: Record<string, Sink> = {};
+/** Pages that were asked for, by pod. */
+const asked: Record<string, Set<string>> = {};
+let kube: KubeApiServer;
+
+beforeAll(async () => {
+  kube = stack.use(await KubeApiServer.start(folder.path));
+  await kube.installChart(NAMESPACE, ["discovery.prometheusOperator=true"]);
+  for (const kind of ["ServiceMonitor", "PodMonitor"]) await define(kind);
+  await pod("web-1", "node-1", "127.0.0.61", { app: "web" });
+  await pod("web-2", "node-2", "127.0.0.62", { app: "web" });
+  await pod("worker-1", "node-1", "127.0.0.63", { app: "worker", "app.kubernetes.io/name": "jobs" });
+  await pod("other", "node-1", "127.0.0.64", { app: "other" });
+  const ports = [{ name: "metrics", port: 80, targetPort: "http-metrics" }];
+  const service = { metadata: { name: "web", labels: { team: "north" } }, spec: { selector: { app: "web" }, ports } };
+  await kube.admin.post("/api/v1/namespaces/default/services", { apiVersion: "v1", kind: "Service", ...service }, within());
+  const selector = { matchLabels: { team: "north" } };
+  const relabelings = [{ sourceLabels: ["__meta_kubernetes_pod_name"], targetLabel: "shop", regex: "(web).*" }];
+  const metricRelabelings = [{ sourceLabels: ["__name__"], regex: "noise.*", action: "drop" }];
+  await monitor("ServiceMonitor", "web", {
+    selector,
+    targetLabels: ["team"],
+    endpoints: [{ port: "metrics", path: "/stats", interval: "1s", relabelings, metricRelabelings }],
+  });
+  await monitor("ServiceMonitor", "secret", {
+    selector,
+    endpoints: [{ port: "metrics", path: "/secret", bearerTokenFile: "/etc/passwd" }],
+  });
+  await monitor("PodMonitor", "workers", {
+    selector: { matchLabels: { app: "worker" } },
+    jobLabel: "app.kubernetes.io/name",
+    podMetricsEndpoints: [{ port: "http-metrics", interval: "1s" }],
+  });
+  await Promise.all(["node-1", "node-2"].map((node) => agent(node)));
+}, 240_000);
+afterAll(() => stack[Symbol.asyncDispose]());
+
+async function define(kind: string): Promise<void> {
+  const plural = `${kind.toLowerCase()}s`;
+  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+  const spec = {
+    group: GROUP,
+    scope: "Namespaced",
+    names: { kind, plural, singular: kind.toLowerCase(), listKind: `${kind}List` },
+    versions: [{ name: "v1", served: true, storage: true, schema }],
+  };
+  const definition = {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: `${plural}.${GROUP}` },
+    spec,
+  };
+  await kube.admin.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition, within());
+  await eventually(`${kind} is served`, () => kube.admin.get(`/apis/${GROUP}/v1/${plural}`, within()), 60_000);
+}
+
+async function monitor(kind: string, name: string, spec: object): Promise<void> {
+  const path = `/apis/${GROUP}/v1/namespaces/default/${kind.toLowerCase()}s`;
+  await kube.admin.post(path, { apiVersion: `${GROUP}/v1`, kind, metadata: { name }, spec }, within());
+}
+
+async function pod(name: string, nodeName: string, podIP: string, labels: Record<string, string>): Promise<void> {
+  asked[name] = new Set();
+  const server = createServer((request, response) => {
+    asked[name]?.add(request.url ?? "");
+    const page = '# TYPE orders gauge\norders{namespace="claimed"} 7\n# TYPE noise gauge\nnoise 1\n';
+    response.writeHead(200, { "content-type": "text/plain; version=0.0.4" }).end(page);
+  });
+  server.listen(0, podIP);
+  await once(server, "listening");
+  stack.defer(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const ports = [{ name: "http-metrics", containerPort: (server.address() as AddressInfo).port }];
+  const spec = {
+    nodeName,
+    containers: [
+      { name: "app", image: "x", ports },
+      { name: "sidecar", image: "x", ports: [{ containerPort: 1 }] },
+    ],
+  };
+  await kube.admin.post("/api/v1/namespaces/default/pods", { apiVersion: "v1", kind: "Pod", metadata: { name, labels }, spec }, within());
+  const status = { phase: "Running", podIP, podIPs: [{ ip: podIP }] };
+  await kube.admin.mergePatch(`/api/v1/namespaces/default/pods/${name}/status`, { status }, within());
+}
+
+async function agent(node: string): Promise<void> {
+  const sink = stack.use(await Sink.start());
+  sinks[node] = sink;
+  const access = await kube.agentAccess(NAMESPACE);
+  const api = stack.use(new KubernetesApi(access));
+  const monitors = stack.use(new Monitors({ api, intervalMs: 30_000, log: pino({ level: "silent" }) }));
+  const monitorJobs = await eventually(
+    "both monitors are known",
+    async () => Promise.resolve(monitors.jobs().length === 2 && monitors.jobs()),
+    60_000,
+  );
+  expect(Object.values(monitors.status().refused)).toEqual(["bearerTokenFile is not supported"]);
+  const stateDir = join(folder.path, node);
+  mkdirSync(stateDir);
+  const overlay = join(stateDir, "overlay.yaml");
+  writeFileSync(
+    overlay,
+    "receivers: {hostmetrics: null, kubeletstats: null, prometheus/cadvisor: null}\nprocessors: {k8s_attributes: null}\n",
+  );
+  const [grpc, http] = await freeAddresses(2);
+  const { settings } = readSettings("cluster", {
+    BACKEND_URL: sink.url,
+    CLUSTER_NAME: "north",
+    NODE_NAME: node,
+    POD_NAMESPACE: NAMESPACE,
+    POD_UID: node,
+    KUBERNETES_SERVICE_HOST: "127.0.0.1",
+    STATE_DIR: stateDir,
+    COLLECTOR_CONFIG_FILE: overlay,
+    PROXY_LISTEN: `127.0.0.1:${sink.port}`,
+    OTLP_GRPC_LISTEN: grpc,
+    OTLP_HTTP_LISTEN: http,
+    SIGNALS: "metrics",
+    PROMETHEUS_OPERATOR: "true",
+  });
+  const config = parse(configFromSettings(settings, { monitorJobs })) as {
+    receivers: { "prometheus/monitors": { config: { scrape_configs: { kubernetes_sd_configs: { kubeconfig_file?: string }[] }[] } } };
+  };
+  // A collector in a pod finds its service account where only pods have it.
+  const kubeconfig = join(stateDir, "kubeconfig.json");
+  const cluster = { name: "test", cluster: { server: kube.url, "certificate-authority": access.caFile } };
+  const context = { name: "test", context: { cluster: "test", user: "agent" } };
+  const users = [{ name: "agent", user: { tokenFile: access.tokenFile } }];
+  writeFileSync(
+    kubeconfig,
+    JSON.stringify({ apiVersion: "v1", kind: "Config", clusters: [cluster], users, contexts: [context], "current-context": "test" }),
+  );
+  for (const job of config.receivers["prometheus/monitors"].config.scrape_configs) {
+    for (const discovery of job.kubernetes_sd_configs) discovery.kubeconfig_file = kubeconfig;
+  }
+  stack.use(await startCollector(stateDir, stringify(config)));
+}
+
+interface Attributes {
+  attributes?: { key: string; value: { stringValue?: string } }[];
+}
+
+interface Body {
+  resourceMetrics: {
+    resource: Attributes;
+    scopeMetrics: { metrics: { name: string; gauge?: { dataPoints: Attributes[] } }[] }[];
+  }[];
+}
+
+const map = ({ attributes = [] }: Attributes): Record<string, string> =>
+  Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue ?? ""]));
+
+/** Resource and labels of each point of the metric. */
+function points(node: string, metric: string): Record<string, string>[] {
+  return (sinks[node]?.metrics ?? []).flatMap((body) =>
+    (JSON.parse(body) as Body).resourceMetrics.flatMap(({ resource, scopeMetrics }) =>
+      scopeMetrics
+        .flatMap(({ metrics }) => metrics.filter(({ name }) => name === metric))
+        .flatMap(({ gauge }) => (gauge?.dataPoints ?? []).map((point) => ({ ...map(resource), ...map(point) }))),
+    ),
+  );
+}
+
+const pods = (node: string): string[] => [...new Set(points(node, "orders").map((point) => point["k8s.pod.name"] ?? ""))].sort();
+
+test("each pod that a monitor selects is scraped by the agent of its node alone, once, at the path of its monitor", async () => {
+  await eventually("all pods are scraped", () => pods("node-1").length === 2 && pods("node-2").length === 1, 60_000);
+  expect(pods("node-1")).toEqual(["web-1", "worker-1"]);
+  expect(pods("node-2")).toEqual(["web-2"]);
+  expect(Object.fromEntries(Object.entries(asked).map(([name, pages]) => [name, [...pages]]))).toEqual({
+    "web-1": ["/stats"],
+    "web-2": ["/stats"],
+    "worker-1": ["/metrics"],
+    other: [],
+  });
+});
+
+test("series have the operator's labels, and what relabelings make of them", async () => {
+  await eventually("all pods are scraped", () => pods("node-1").length === 2, 60_000);
+  const of = (name: string): Record<string, string> | undefined =>
+    points("node-1", "orders").find((point) => point["k8s.pod.name"] === name);
+  expect(of("web-1")).toMatchObject({
+    "service.name": "web",
+    "k8s.namespace.name": "default",
+    "k8s.node.name": "node-1",
+    namespace: "default",
+    exported_namespace: "claimed",
+    pod: "web-1",
+    container: "app",
+    service: "web",
+    endpoint: "metrics",
+    team: "north",
+    shop: "web",
+  });
+  expect(of("worker-1")).toMatchObject({ "service.name": "jobs", pod: "worker-1", endpoint: "http-metrics" });
+  expect(points("node-1", "noise").filter((point) => point["k8s.pod.name"] === "web-1")).toEqual([]);
+});
