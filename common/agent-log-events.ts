@@ -141,7 +141,7 @@ export const AGENT_LOG_EVENTS = {
     'Check the reason; `atherops.io/scrape: "false"` as a label of the monitor ends the message.',
   ],
   "monitors.rejected": [
-    "The collector refused its configuration with the scrape jobs of monitors, and runs without them until a monitor changes.",
+    "The collector refused its configuration with the scrape jobs of monitors, and runs with those before until a monitor changes.",
     "Check the error, and report it: jobs are validated before.",
   ],
   "monitors.unknown": [

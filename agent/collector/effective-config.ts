@@ -51,8 +51,9 @@ export class EffectiveConfig implements AsyncDisposable {
   /** Failures of the Kubernetes API, during which pods are unknown. */
   readonly #unknownPods: Outage<string>;
   readonly #monitors: EffectiveConfigOptions["monitors"];
-  /** Jobs of monitors in the configuration that was rendered last, and those with which the collector refused one. */
+  /** Jobs of monitors in the configuration that was rendered last, in the last one that was accepted, and in the last one that was refused. */
   #monitorJobs: MonitorJobs = [];
+  #acceptedJobs: MonitorJobs = [];
   #refusedJobs: MonitorJobs | undefined;
   #adjustment: Adjustment;
   #refused: string | undefined;
@@ -192,6 +193,7 @@ export class EffectiveConfig implements AsyncDisposable {
       checkedMs = performance.now() - startedAt;
       if (rendered === this.#refused) return checkedMs;
       await this.#supervisor.apply(rendered);
+      this.#acceptedJobs = this.#monitorJobs;
       this.#refused = undefined;
       this.#outage.recovered();
     } catch (error) {
@@ -214,11 +216,11 @@ export class EffectiveConfig implements AsyncDisposable {
 
   /** Safe: each job is validated already; if the collector refuses one all the same, none of them may hold up what others have changed. */
   #refuseMonitors({ message }: CollectorConfigError): boolean {
-    if (this.#monitorJobs.length === 0) return false;
+    if (this.#monitorJobs === this.#acceptedJobs) return false;
     this.#refusedJobs = this.#monitorJobs;
     this.#log.error(
       { event: "monitors.rejected", err: message },
-      "the collector configuration was refused with the jobs of monitors; continuing without them until a monitor changes",
+      "the collector configuration was refused with the jobs of monitors; continuing with those before until a monitor changes",
     );
     return true;
   }
@@ -227,7 +229,7 @@ export class EffectiveConfig implements AsyncDisposable {
     if (!this.#settings.host) {
       const knowsPods = this.waitsFor === undefined;
       const jobs = this.#monitors?.jobs() ?? [];
-      this.#monitorJobs = jobs === this.#refusedJobs ? [] : jobs;
+      this.#monitorJobs = jobs === this.#refusedJobs ? this.#acceptedJobs : jobs;
       const monitorJobs = this.#monitorJobs;
       return configFromSettings(this.#settings, { knowsPods, monitorJobs, ...(this.#asksAgent === false && { asksAgent: false }) });
     }

@@ -143,8 +143,7 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
       logFiles,
     }),
   );
-  parts.effectiveConfig = effectiveConfig;
-  parts.monitors = pods?.monitors;
+  Object.assign(parts, { effectiveConfig, monitors: pods?.monitors });
   await effectiveConfig.start();
   parts.clusterCollector = await startClusterCollector(settings, otelcol, stateDir, log, started);
   if (remote) parts.remote = started.use(remote);

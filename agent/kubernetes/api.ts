@@ -194,7 +194,7 @@ export class KubernetesApi implements AsyncDisposable {
     signal: AbortSignal,
   ): AsyncGenerator<WatchEvent<ObjectJson>> {
     const query = new URLSearchParams({ resourceVersion, timeoutSeconds: String(forSeconds), allowWatchBookmarks: "true", watch: "true" });
-    const lines = this.#transport.lines({ method: "GET", path: `${path}?${query}` }, silenceMs, signal);
+    const lines = this.#transport.lines({ method: "GET", path: `${path}?${query.toString()}` }, silenceMs, signal);
     for await (const line of lines) yield watchEvent(line) as WatchEvent<ObjectJson>;
   }
 

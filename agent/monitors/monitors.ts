@@ -77,7 +77,7 @@ export class Monitors implements AsyncDisposable {
 
 function slimMonitor(kind: Monitor["kind"], { metadata, spec }: ObjectJson): Monitor {
   const { name, namespace = "", labels } = metadata;
-  return { kind, metadata: { name, namespace, ...(labels && { labels }) }, spec: (spec ?? {}) as Monitor["spec"] };
+  return { kind, metadata: { name, namespace, ...(labels && { labels }) }, spec: spec ?? {} };
 }
 
 function slimService({ metadata, spec }: ObjectJson): Service {

@@ -225,8 +225,11 @@ function address(port: string | number): Rule[] {
   ];
 }
 
+function podLabel(name: string): string {
+  return `__meta_kubernetes_pod_label_${labelName(name)}`;
+}
+
 function ofPodLabels({ kind, spec }: Monitor): Rule[] {
-  const podLabel = (name: string): string => `__meta_kubernetes_pod_label_${labelName(name)}`;
   const copied = (spec.podTargetLabels ?? []).map((name) => copy(podLabel(name), labelName(name)));
   return kind === "PodMonitor" && spec.jobLabel ? [...copied, copy(podLabel(spec.jobLabel), "job")] : copied;
 }
@@ -288,8 +291,8 @@ function pagePath(path = "/metrics"): string {
 }
 
 function parameters(params: NonNullable<Endpoint["params"]>): Rule {
-  const isText = (values: unknown): boolean => Array.isArray(values) && values.every((value) => typeof value === "string");
-  if (!Object.values(params).every(isText)) throw new MonitorError("params is not supported");
+  if (!Object.values(params).every((values: unknown) => Array.isArray(values) && values.every((value) => typeof value === "string")))
+    throw new MonitorError("params is not supported");
   return params;
 }
 
