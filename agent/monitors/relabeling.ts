@@ -7,7 +7,7 @@ export class MonitorError extends Error {
   override readonly name = "MonitorError";
 }
 
-/** Of `monitoring.coreos.com/v1`, RelabelConfig. */
+/** RelabelConfig of `monitoring.coreos.com/v1`. */
 export interface Relabeling {
   readonly sourceLabels?: readonly string[];
   readonly separator?: string;
