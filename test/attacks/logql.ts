@@ -274,6 +274,7 @@ export const LOKI_LISTS = [
   "series",
   "index/stats",
   "index/volume",
+  "index/volume_range",
   "patterns",
   "detected_fields",
   "detected_field/id/values",

@@ -4,10 +4,11 @@ import type { QueryOptions } from "../../admission/query-queue.ts";
 import { MAX_VOLUMES } from "../limits.ts";
 import { answerLogs, answerMetrics, type Reading } from "./evaluate.ts";
 import { wrongQuery } from "./grammar.ts";
-import { detectedFields, detectedLabels, patterns, labelNames, labelValues, seriesOf, statistics, volume } from "./label-queries.ts";
+import { detectedFields, detectedLabels, patterns, labelNames, labelValues, seriesOf, statistics } from "./label-queries.ts";
 import { type RequestParameters, readBounds, readLimit, readSpan, readSteps, readTime, textOf, wrongParameter } from "./parameters.ts";
 import { readQuery, readSelectorAlone } from "./read-query.ts";
 import { Patterns } from "./regex.ts";
+import { volume, volumeByName, volumeRange } from "./volumes.ts";
 import type { LogQuery, Query } from "./syntax.ts";
 
 /** What a request asks for, besides its parameters. */
@@ -128,14 +129,15 @@ export function addAmounts(add: Add): void {
     aggregateBy: text("labels or series"),
   };
   add("index/volume", "bytes by labels", { ...SPAN, query: SELECTOR, ...parameters }, (parameters, { engine, nowNs }) => {
-    const aggregateBy = textOf(parameters, "aggregateBy") ?? "series";
-    if (aggregateBy !== "series") throw wrongParameter("aggregateBy", "only series is supported: name one label in targetLabels");
-    const labels = (textOf(parameters, "targetLabels") ?? "").split(",").filter(Boolean);
-    if (!labels.every((label) => /^[a-zA-Z_]\w{0,255}$/.test(label)) || labels.length > 20)
-      throw wrongParameter("targetLabels", "must be 20 names of labels at most");
-    const limit = readLimit(parameters, "limit", 100, MAX_VOLUMES);
-    const asked = { span: readSpan(parameters, nowNs), selectors: optionalSelector(parameters), limit, labels };
-    return (orgId, options) => volume(engine, orgId, asked, options);
+    const { byName, ...asked } = volumeAsked(parameters, nowNs);
+    return (orgId, options) => (byName ? volumeByName : volume)(engine, orgId, asked, options);
+  });
+  const rangeParameters = { ...SPAN, query: SELECTOR, ...parameters, step: text("a duration, or seconds") };
+  add("index/volume_range", "bytes by labels, in steps", rangeParameters, (parameters, { engine, nowNs }) => {
+    const { byName, ...asked } = volumeAsked(parameters, nowNs);
+    if (byName) throw wrongParameter("aggregateBy", "only series is supported in a range");
+    const steps = readSteps(parameters, asked.span);
+    return (orgId, options) => volumeRange(engine, orgId, { ...asked, steps }, options);
   });
   const patternParameters = { ...SPAN, query: QUERY, step: text("a duration, or seconds") };
   add("patterns", "patterns of lines with counts over time", patternParameters, (parameters, { engine, nowNs }) => {
@@ -144,6 +146,16 @@ export function addAmounts(add: Add): void {
     const { step } = readSteps(parameters, span);
     return (orgId, options) => patterns(engine, orgId, { query, span, stepNs: step }, options);
   });
+}
+
+function volumeAsked(parameters: RequestParameters, nowNs: bigint) {
+  const aggregateBy = textOf(parameters, "aggregateBy") ?? "series";
+  if (aggregateBy !== "series" && aggregateBy !== "labels") throw wrongParameter("aggregateBy", "must be series or labels");
+  const labels = (textOf(parameters, "targetLabels") ?? "").split(",").filter(Boolean);
+  if (!labels.every((label) => /^[a-zA-Z_]\w{0,255}$/.test(label)) || labels.length > 20)
+    throw wrongParameter("targetLabels", "must be 20 names of labels at most");
+  const limit = readLimit(parameters, "limit", 100, MAX_VOLUMES);
+  return { ...selected(parameters, nowNs), limit, labels, byName: aggregateBy === "labels" };
 }
 
 const fieldsAsked = (parameters: RequestParameters, nowNs: bigint) => ({

@@ -110,39 +110,6 @@ export async function statistics(engine: Reading, orgId: string, selected: Selec
   });
 }
 
-export interface VolumeRequest extends Selected {
-  readonly limit: number;
-  /** By which labels; none: by those of the selector. */
-  readonly labels: readonly string[];
-}
-
-/** Bytes by labels, the largest first. */
-export async function volume(
-  engine: Reading,
-  orgId: string,
-  { limit, labels, ...selected }: VolumeRequest,
-  options: QueryOptions,
-): Promise<Buffer> {
-  const names = labels.length > 0 ? labels : [...new Set(selected.selectors.flatMap(({ selector }) => selector.map(({ name }) => name)))];
-  return await runQueued(engine, orgId, options, async (ask) => {
-    const { from, where, blockRows } = rowsIn(orgId, selected);
-    const keysOf = await findKeys(ask, names, { from, where: [where] }, blockRows);
-    const values = names.map((name) => labelValue(name, keysOf)).reduce((left, right) => sql`${left}, ${right}`, sql`''`);
-    const rows = await rowsOf<{ k: string[]; bytes: number }>(
-      ask,
-      sql`SELECT [${values}] AS k, toFloat64(sum(length(message))) AS bytes FROM ${from} WHERE ${where}
-        GROUP BY k ORDER BY bytes DESC, k LIMIT ${limit}`,
-      blockRows,
-    );
-    const at = Number(selected.span.end / 1_000_000n) / 1000;
-    const result = rows.map(({ k, bytes }) => ({
-      metric: new LabelSet(names.map((name, index) => [name, k[index + 1] ?? ""] as const).filter(([, value]) => value !== "")).toObject(),
-      value: [at, String(bytes)],
-    }));
-    return jsonOf({ status: "success", data: { resultType: "vector", result, stats: {} } });
-  });
-}
-
 export interface PatternsRequest {
   readonly query: LogQuery;
   readonly span: Span;

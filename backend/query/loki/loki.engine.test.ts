@@ -169,6 +169,25 @@ describe("Grafana's Loki data source", () => {
       { metric: { service_name: "shop" }, value: [expect.any(Number), "138"] },
       { metric: { service_name: "nightly" }, value: [expect.any(Number), "11"] },
     ]);
+    expect(
+      (await json(red, "index/volume", { query: '{service_name="shop"}', targetLabels: "level,node", aggregateBy: "labels" })).data.result,
+    ).toEqual([
+      { metric: { level: "" }, value: [expect.any(Number), "138"] },
+      { metric: { node: "" }, value: [expect.any(Number), "138"] },
+    ]);
+    const inSteps = { ...volume, start: String(at(0)), end: String(at(60)), step: "20" };
+    const { resultType, result } = (await json(red, "index/volume_range", inSteps)).data;
+    const seconds = (after: number): number => Number(at(after) / 1_000_000n) / 1000;
+    expect([resultType, result[0]]).toEqual([
+      "matrix",
+      {
+        metric: { service_name: "shop" },
+        values: [
+          [seconds(20), "76"],
+          [seconds(40), "62"],
+        ],
+      },
+    ]);
     expect((await json(red, "detected_labels")).detectedLabels).toContainEqual({ label: "level", cardinality: 3 });
     const { fields } = await json(red, "detected_fields", { query: '{service_name="shop"}' });
     expect(fields).toEqual(
@@ -225,7 +244,9 @@ describe("Grafana's Loki data source", () => {
     ["query?query=1&query=2", "query: is given more than once"],
     ["labels?query=%7Ba%3D%22b%22%7D%7C%3D%22x%22", "and no more"],
     ["detected_fields?query=1", "a query of logs"],
-    ["index/volume?aggregateBy=labels", "aggregateBy"],
+    ["index/volume?aggregateBy=all", "aggregateBy"],
+    ["index/volume_range?aggregateBy=labels", "aggregateBy"],
+    ["index/volume_range?start=0&end=10000&step=1&limit=5000", "exceed 200000 points"],
     ["tail?query=%7Ba%3D%22b%22%7D", "tail is a WebSocket"],
     ["label/a-b/values", "name"],
     ["series?match%5B%5D=rate(%7Ba%3D%22b%22%7D%5B1m%5D)", "match[]"],

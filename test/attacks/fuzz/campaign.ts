@@ -19,7 +19,7 @@ export const STALL_MS = 50;
 const SANDBOX_BYTES = SANDBOX_LIMITS.residentBytes * 1.5;
 /** Each organisation runs one program at a time. */
 const ORGANISATIONS = ["red", "blue"];
-const LABEL_ENDPOINTS = ["index/volume", "index/stats", "labels", "label/:name/values", "series", "detected_labels"];
+const LABEL_ENDPOINTS = ["index/volume", "index/volume_range", "index/stats", "labels", "label/:name/values", "series", "detected_labels"];
 const STUCK_MS = 150_000;
 const POOL = 200;
 const RECORDS_BYTES = 1_900_000;

@@ -126,6 +126,7 @@ const LOGS: readonly IsolatedRoute[] = [
     shows: { number: (json) => (json as { entries: number }).entries, is: ({ records }) => records },
   },
   loki("index/volume"),
+  loki("index/volume_range"),
   shown(`${LOKI}/label/{name}/values`, { of: () => `${LOKI}/label/service_name/values` }),
   // The names of labels are the same in every organisation.
   constant(`${LOKI}/labels`),

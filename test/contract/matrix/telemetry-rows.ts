@@ -180,6 +180,7 @@ export const TELEMETRY_ROWS: Row[] = [
     ["series", "match%5B%5D=%7Bservice_name%3D~%22.%2B%22%7D"],
     ["index/stats", ""],
     ["index/volume", "targetLabels=service_name"],
+    ["index/volume_range", "targetLabels=service_name&step=60"],
     ["detected_labels", ""],
     ["detected_fields", "query=%7Bservice_name%3D~%22.%2B%22%7D"],
     ["detected_field/{name}/values", "query=%7Bservice_name%3D~%22.%2B%22%7D"],

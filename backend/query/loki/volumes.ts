@@ -1,0 +1,113 @@
+// How many bytes of messages there are, by values or names of labels, at once or in steps. Invariant: all records count, and the number of
+// points is bounded before anything is read.
+import type { QueryOptions } from "../../admission/query-queue.ts";
+import { sql } from "../../engines/clickhouse/sql.ts";
+import { MAX_VOLUME_POINTS } from "../limits.ts";
+import { jsonOf } from "./answers.ts";
+import { LabelSet } from "./entry.ts";
+import { type Reading, runQueued } from "./evaluate.ts";
+import { rowsIn, rowsOf, streamsOf } from "./label-queries.ts";
+import { findKeys, labelValue } from "./label-sql.ts";
+import { type Steps, wrongParameter } from "./parameters.ts";
+import type { Selected } from "./range-points.ts";
+
+export interface VolumeRequest extends Selected {
+  readonly limit: number;
+  /** By which labels; none: by those of the selector. */
+  readonly labels: readonly string[];
+}
+
+/** Bytes by values of labels, the largest first. */
+export async function volume(engine: Reading, orgId: string, request: VolumeRequest, options: QueryOptions): Promise<Buffer> {
+  const rows = await readVolumes(engine, orgId, request, undefined, options);
+  return vectorOf(
+    request,
+    rows.map(({ labels, bytes }) => ({ metric: labels, bytes })),
+  );
+}
+
+/** The same by names of labels: all bytes of the streams that have the label. */
+export async function volumeByName(engine: Reading, orgId: string, request: VolumeRequest, options: QueryOptions): Promise<Buffer> {
+  return await runQueued(engine, orgId, options, async (ask) => {
+    const bytesOf = new Map<string, number>();
+    const wanted = namesOf(request);
+    for (const { labels, bytes } of await streamsOf(ask, orgId, request))
+      for (const [name] of labels.entries)
+        if (wanted.length === 0 || wanted.includes(name)) bytesOf.set(name, (bytesOf.get(name) ?? 0) + bytes);
+    const sorted = [...bytesOf].sort(([one, bytes], [other, most]) => most - bytes || (one < other ? -1 : 1)).slice(0, request.limit);
+    return vectorOf(
+      request,
+      sorted.map(([name, bytes]) => ({ metric: { [name]: "" }, bytes })),
+    );
+  });
+}
+
+/** Bytes of each step by values of labels; the time of a point is the end of its step, as in Loki. Throws invalid_parameter. */
+export async function volumeRange(
+  engine: Reading,
+  orgId: string,
+  { steps, ...request }: VolumeRequest & { steps: Steps },
+  options: QueryOptions,
+): Promise<Buffer> {
+  if (steps.count * request.limit > MAX_VOLUME_POINTS)
+    throw wrongParameter(
+      "step",
+      `the steps times the limit exceed ${MAX_VOLUME_POINTS} points: a larger step or a smaller limit is needed`,
+    );
+  const rows = await readVolumes(engine, orgId, request, steps.step, options);
+  const { start, end } = request.span;
+  const endOf = (step: number): number => {
+    const at = start + BigInt(step + 1) * steps.step;
+    return Number((at < end ? at : end) / 1_000_000n) / 1000;
+  };
+  const result = rows.map(({ labels, perStep: [indexes, bytes] }) => ({
+    metric: labels,
+    values: indexes.map((step, index) => [endOf(step), String(bytes[index])]),
+  }));
+  return jsonOf({ status: "success", data: { resultType: "matrix", result, stats: {} } });
+}
+
+interface Volume {
+  readonly labels: Record<string, string>;
+  readonly bytes: number;
+  /** Numbers of steps, ascending, and the bytes of each. */
+  readonly perStep: readonly [steps: readonly number[], bytes: readonly number[]];
+}
+
+/** `stepNs`: undefined for one step. */
+async function readVolumes(
+  engine: Reading,
+  orgId: string,
+  request: VolumeRequest,
+  stepNs: bigint | undefined,
+  options: QueryOptions,
+): Promise<Volume[]> {
+  const names = namesOf(request);
+  return await runQueued(engine, orgId, options, async (ask) => {
+    const { from, where, blockRows } = rowsIn(orgId, request);
+    const keysOf = await findKeys(ask, names, { from, where: [where] }, blockRows);
+    const values = names.map((name) => labelValue(name, keysOf)).reduce((left, right) => sql`${left}, ${right}`, sql`''`);
+    const step = stepNs === undefined ? sql`0` : sql`intDiv(toUnixTimestamp64Nano(time) - ${request.span.start}, ${stepNs})`;
+    const rows = await rowsOf<{ k: string[]; bytes: number; steps: Volume["perStep"] }>(
+      ask,
+      sql`SELECT [${values}] AS k, toFloat64(sum(length(message))) AS bytes,
+          sumMap([toUInt32(${step})], [toFloat64(length(message))]) AS steps FROM ${from} WHERE ${where}
+        GROUP BY k ORDER BY bytes DESC, k LIMIT ${request.limit}`,
+      blockRows,
+    );
+    return rows.map(({ k, bytes, steps: perStep }) => {
+      const labels = names.map((name, index) => [name, k[index + 1] ?? ""] as const).filter(([, value]) => value !== "");
+      return { labels: new LabelSet(labels).toObject(), bytes, perStep };
+    });
+  });
+}
+
+function namesOf({ labels, selectors }: VolumeRequest): readonly string[] {
+  return labels.length > 0 ? labels : [...new Set(selectors.flatMap(({ selector }) => selector.map(({ name }) => name)))];
+}
+
+function vectorOf({ span }: VolumeRequest, volumes: readonly { metric: Record<string, string>; bytes: number }[]): Buffer {
+  const at = Number(span.end / 1_000_000n) / 1000;
+  const result = volumes.map(({ metric, bytes }) => ({ metric, value: [at, String(bytes)] }));
+  return jsonOf({ status: "success", data: { resultType: "vector", result, stats: {} } });
+}
