@@ -85,7 +85,10 @@ function receiverSection({ commit, tests }: NonNullable<ComplianceResults["remot
     `The receiver's tests of github.com/prometheus/compliance/remotewrite at commit ${commit}: ${count("pass")} passed, ${count("fail")} failed, ${count("skip")} skipped.`,
     "",
     ...(others.length > 0 ? ["| test | outcome | message |", "|---|---|---|"] : []),
-    ...others.map(({ name, outcome, why }) => `| ${escape(name)} | ${outcome} | ${escape(reasonOf(why))} |`),
+    ...[...Map.groupBy(others, ({ name }) => name.replace(/(?:_returns_204|#00)?\/atherops$/, ""))].map(([name, runs]) => {
+      const [{ outcome, why }] = runs as [SuiteTest, ...SuiteTest[]];
+      return `| ${escape(name)} (${runs.length}) | ${outcome} | ${escape(reasonOf(why))} |`;
+    }),
     "",
   ];
 }

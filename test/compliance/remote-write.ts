@@ -44,7 +44,11 @@ function readEvents(output: string): SuiteTest[] {
 }
 
 function printed(events: readonly Event[], name: string): string {
-  const output = events.flatMap((event) => (event.Test === name && event.Action === "output" ? [event.Output?.trim() ?? ""] : []));
-  const [, , message] = /(Error:|Messages:)\s*(.+)/.exec(output.join("\n")) ?? [];
-  return message ?? output.filter((line) => !/^(?:===|---)/.test(line)).join(" ");
+  const output = events
+    .flatMap((event) => (event.Test === name && event.Action === "output" ? [event.Output?.trim() ?? ""] : []))
+    .join("\n");
+  const message = /Messages:\s*(.+)/.exec(output)?.[1];
+  const [expected, actual] = [/expected\s*: (.+)/.exec(output)?.[1], /actual\s*: (.+)/.exec(output)?.[1]];
+  const values = expected === undefined ? "" : `expected ${expected}, got ${actual}`;
+  return [values, message ?? /Error:\s*(.+)/.exec(output)?.[1] ?? ""].filter(Boolean).join(": ");
 }

@@ -49,6 +49,7 @@ if (sections.includes("remote-write")) {
 }
 if (sections.includes("logql")) results.logql = { commit, examples: runLogql() };
 writeFileSync(RESULTS, `${JSON.stringify(results, undefined, 1)}\n`);
+execFileSync(join(ROOT, "node_modules/.bin/oxfmt"), [RESULTS]);
 writeFileSync(join(ROOT, "docs/reference", "compliance.md"), compliancePage(results));
 
 async function createToken(kind: "ingest-tokens" | "read-tokens"): Promise<string> {

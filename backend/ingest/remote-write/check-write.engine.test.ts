@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
 import { newHashKey } from "../../storage/metrics/series-hash.ts";
-import { bytesField } from "../otlp/protobuf/encode.fixture.ts";
+import { bytesField, varint } from "../otlp/protobuf/encode.fixture.ts";
 import { compressSnappy } from "../snappy.fixture.ts";
 import { decompressSnappy } from "../snappy.ts";
 import { type CheckedWrite, checkWrite, type WriteTask } from "./check-write.ts";
@@ -94,17 +94,34 @@ test("metadata alone stores nothing, and is not passed on with series", () => {
   expect(passedOn(checkWrite(task(Buffer.concat([metadata, encodeWrite([SERIES])]))))).toEqual(encodeWrite([SERIES]));
 });
 
-test("a series has one hash, in both versions and whatever the order of its labels", () => {
+test("a series has one hash in both versions; one in another order, with another value or with its value first counts as another", () => {
   const hashKey = newHashKey();
   const series = (labels: TestSeries["labels"]): TestSeries => ({ labels, samples: [[1, NOW]] });
   const first = series([NAME, ["a", "1"], ["b", "2"]]);
-  const hashes = [
-    check([first, series([["b", "2"], NAME, ["a", "1"]]), series([NAME, ["a", "2"], ["b", "1"]])], 1, { hashKey }),
-    check([first], 2, { hashKey }),
+  const others = [series([["b", "2"], NAME, ["a", "1"]]), series([NAME, ["a", "2"], ["b", "1"]]), series([NAME, ["a", "1"], ["b", "3"]])];
+  const [hash, again, ...different] = [
+    check([first], 1, { hashKey }),
+    check([first, ...others], 2, { hashKey }),
+    check(others, 1, { hashKey }),
   ].flatMap(({ seriesHashes }) => [...seriesHashes]);
-  expect(hashes).toHaveLength(4);
-  expect([hashes[0], hashes[0]]).toEqual([hashes[1], hashes[3]]);
-  expect(hashes[2]).not.toBe(hashes[0]);
+  expect(again).toBe(hash);
+  expect(different.slice(0, 3)).toEqual(different.slice(3));
+  expect(new Set([hash, ...different]).size).toBe(4);
+});
+
+test("a label whose value comes before its name is hashed whole", () => {
+  const hashKey = newHashKey();
+  const field = (number: number, text: string): Buffer => bytesField(number, Buffer.from(text));
+  const hashOfValue = (first: string, last: string): number => {
+    const labels = [
+      [field(2, first), field(1, "__name__")],
+      [field(2, last), field(1, "z")],
+    ].map((label) => bytesField(1, Buffer.concat(label)));
+    const sample = bytesField(2, Buffer.concat([Buffer.from([0x09]), Buffer.alloc(8, 1), Buffer.from([0x10]), varint(BigInt(NOW))]));
+    const body = compressSnappy(bytesField(1, Buffer.concat([...labels, sample])));
+    return checkWrite({ body, version: 1, limits: LIMITS, hashKey }).seriesHashes[0] ?? 0;
+  };
+  expect(new Set([hashOfValue("up", "1"), hashOfValue("on", "1"), hashOfValue("up", "2"), 0]).size).toBe(4);
 });
 
 test("many samples of many series come through in parts", () => {

@@ -71,6 +71,7 @@ class WriteCheck {
   readonly #view: DataView;
   readonly #task: WriteTask;
   readonly #output: SeriesOutput | undefined;
+  #scratch: SeriesOutput | undefined;
   readonly #dropped: Record<string, number> = {};
   #hashes = new Int32Array(64);
   #series = 0;
@@ -168,21 +169,24 @@ class WriteCheck {
     return Number.isNaN(this.#view.getFloat64(position, true)) && this.#view.getBigUint64(position, true) !== STALE_MARKER;
   }
 
-  /** The same for every order of the labels, in both versions. */
+  /**
+   * The same in both versions. Labels are sorted by the specification; a series with labels in another order counts as one more. As 1.0 writes
+   * them, they are one range of bytes, which is hashed in a third of the time that each label alone would take.
+   */
   #addHash(key: HashKey): void {
     const { bytes, labels, labelCount } = this.#request;
-    let sum = 0;
-    for (let slot = 0; slot < 4 * labelCount; slot += 4) {
-      const name = hashOf(bytes, labels[slot] as number, labels[slot + 1] as number, key);
-      const value = hashOf(bytes, labels[slot + 2] as number, labels[slot + 3] as number, key);
-      sum = (sum + Math.imul(name ^ ((value << 16) | (value >>> 16)), 0x9e37_79b1)) | 0;
-    }
+    const last = 4 * labelCount - 4;
+    // If a value comes before its name, a part of a label would be outside of the range.
+    const isRange = this.#task.version === 1 && isNameFirst(labels, 0) && isNameFirst(labels, last);
+    const hash = isRange
+      ? hashOf(bytes, labels[0] as number, labels[last + 3] as number, key)
+      : (this.#scratch ??= new SeriesOutput()).withLabels(this.#request, (text) => hashOf(text, 0, text.length, key));
     if (this.#series === this.#hashes.length) {
       const larger = new Int32Array(2 * this.#hashes.length);
       larger.set(this.#hashes);
       this.#hashes = larger;
     }
-    this.#hashes[this.#series] = sum ^ (sum >>> 15);
+    this.#hashes[this.#series] = hash;
     this.#series += 1;
   }
 
@@ -220,4 +224,8 @@ function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
 
 function invalid(what: string): ApiError {
   return new ApiError("invalid_payload", `not a remote write request, nothing was stored: ${what}`);
+}
+
+function isNameFirst(labels: Uint32Array, slot: number): boolean {
+  return (labels[slot + 2] as number) >= (labels[slot + 1] as number);
 }

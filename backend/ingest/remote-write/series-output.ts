@@ -38,6 +38,17 @@ export class SeriesOutput {
     }
   }
 
+  /** Calls `use` with the labels of the current series as 1.0 writes them, from the first name to the last value. Writes nothing. */
+  withLabels<T>(request: WriteRequest, use: (bytes: Uint8Array) => T): T {
+    const size = this.#labelBytes(request, []);
+    this.#reserve(size);
+    const start = this.#length;
+    this.#labels(request, []);
+    const end = this.#length;
+    this.#length = start;
+    return use(this.#bytes.subarray(start + firstNameAt(request.labels), end));
+  }
+
   /** The bodies so far, each alone in its memory. */
   finish(): Uint8Array<ArrayBuffer>[] {
     if (this.#length > HEAD_BYTES) this.#cut();
@@ -127,6 +138,11 @@ export class SeriesOutput {
 
 export function tooManyLabels(): ApiError {
   return new ApiError("batch_too_large", "the series have more than 32 MiB with all their labels: send smaller batches");
+}
+
+/** Of the first label as it is written: tag and length of the label, then of its name. */
+function firstNameAt(labels: Uint32Array): number {
+  return 2 + sizeOfVarint(sizeOfLabel(labels, 0, undefined)) + sizeOfVarint((labels[1] as number) - (labels[0] as number));
 }
 
 function sizeOfLabel(labels: Uint32Array, index: number, prefix: Uint8Array | undefined): number {

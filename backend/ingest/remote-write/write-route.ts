@@ -1,5 +1,5 @@
 // Prometheus remote write 1.0 and 2.0 for programs with an ingest token. Invariants: the answers are those of the specification: 204 when all of
-// the request is stored, 400 when some of it never will be, with the number of what was written in headers, 429 and 5xx when the sender should
+// the request is stored, 400 when some of it never will be, 2.0 with the number of what was written in headers, 429 and 5xx when the sender should
 // retry. Source: prometheus.io/docs/specs/prw/remote_write_spec_2_0.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
@@ -44,7 +44,8 @@ function writeRoute({ handler, ingestTokens, remoteWrite }: RemoteWriteRouteOpti
     access: ingestTokens.access("metrics"),
     tag: "ingest",
     summary: "Prometheus remote write 1.0 or 2.0, with an ingest token",
-    description: "Requires `INGEST_TOKENS=true`. The headers `X-Prometheus-Remote-Write-*-Written` have the number of what was stored.",
+    description:
+      "Requires `INGEST_TOKENS=true`. In 2.0 the headers `X-Prometheus-Remote-Write-*-Written` have the number of what was stored.",
     consumes: [CONTENT_TYPES.protobuf],
     bodyIsOptional: true,
     documented: {
@@ -57,7 +58,8 @@ function writeRoute({ handler, ingestTokens, remoteWrite }: RemoteWriteRouteOpti
       const encoding = encodingOf(request);
       const read = handler.readRequest(request, { isSnappy: true });
       const result = await handler.take({ sender: senderOf(request), signal: "metrics", ingest: remoteWrite, encoding, read });
-      setWritten(reply, result);
+      // A sender of 1.0 must not take the answer for one of 2.0.
+      if (encoding === "remote_write_2") setWritten(reply, result);
       refusePartial(result);
       return await reply.code(204).send();
     },
