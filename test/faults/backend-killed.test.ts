@@ -3,6 +3,7 @@
 import { beforeAll, expect, test } from "vitest";
 import { type Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { expectExactSummariesIn } from "../fixtures/exact-summaries.ts";
 import { eventually } from "../fixtures/processes.ts";
 import { isAlive } from "../fixtures/process-state.ts";
 import { lossesOf, NOTHING_LOST, Senders, SIGNALS } from "../fixtures/senders.ts";
@@ -31,7 +32,7 @@ async function moreOf(senders: Senders, bodies: number): Promise<void> {
 }
 
 test(
-  `after ${KILLS} times kill -9 under load everything answered 204 is readable exactly once, and no engine is left over`,
+  `after ${KILLS} times kill -9 under load everything answered 204 is readable and counted exactly once, and no engine is left over`,
   async () => {
     await using senders = new Senders({ apiUrl: backend.apiUrl, tenant });
     for (let kill = 0; kill < KILLS; kill += 1) {
@@ -55,6 +56,8 @@ test(
         return true;
       });
     }
+    await backend.end();
+    console.log(`rows that the summaries count, as many as there are: ${JSON.stringify(await expectExactSummariesIn(backend.dataDir))}`);
   },
   TIMEOUT_MS,
 );

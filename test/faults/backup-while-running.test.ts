@@ -10,6 +10,7 @@ import { sign } from "../../common/protocol/signature.ts";
 import { requestSnapshot } from "../../backend/operations/backup/snapshot-client.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { backendPlace, type BackendPlace, startBackend, type Tenant } from "../fixtures/backend-process.ts";
+import { expectExactSummariesIn } from "../fixtures/exact-summaries.ts";
 import { call, eventually, signedPost, TestProcess } from "../fixtures/processes.ts";
 import { lossesOf, NOTHING_LOST, Senders, type Sent, SIGNALS } from "../fixtures/senders.ts";
 
@@ -120,7 +121,7 @@ async function moreOf(senders: Senders, bodies: number): Promise<void> {
 const TIMEOUT_MS = 600_000;
 
 describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
-  test("under load: all that was answered before is in it, no body in part, and another DATA_DIR goes on from there", async () => {
+  test("under load: all that was answered before is in it, no body in part, counts by minute are exact, and another DATA_DIR goes on from there", async () => {
     await using senders = new Senders({ apiUrl: backend.apiUrl, tenant });
     await using enrolling = new Enrolling();
     await moreOf(senders, 20);
@@ -145,6 +146,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     expect(restored.output).toMatch(
       /logs as of .*: [\d,]+ rows\nspans as of .*: [\d,]+ rows\nmetrics as of .*: [\d,]+ series, [\d,]+ samples/,
     );
+    await expectExactSummariesIn(second.dataDir);
     await using _again = await startBackend(second);
     await expectComplete(second, senders.sent, startMs);
     for (const key of before.keys)

@@ -1,12 +1,15 @@
 // Rate, errors and latency on the real engine: equal to a pass over the spans, whatever is sent again, whichever part of the table has the
 // projection, and after the spans have expired.
+import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fixtures/traces-app.ts";
-import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { applyRetention } from "../../engines/clickhouse/migrate.ts";
 import { signingKey, span, stringAttribute, tracesBody } from "../../ingest/otlp/otlp-body.fixture.ts";
-import { bucketOf, upperBoundMs } from "./histogram.ts";
+import { arrayOfMap, bucketOf, DURATION_ARRAY, DURATION_BUCKETS, upperBoundMs } from "./histogram.ts";
 import { keepMinutes, keptUntilS, minutesOfHour } from "./keep-minutes.ts";
-import { conditionsOf, minuteGroups } from "./red.ts";
+import { conditionsOf, minuteGroups, servicePoints } from "./red.ts";
+import { expectExactSpanSummaries } from "./summaries.fixture.ts";
 import type { OperationRow, RedFigures, RedPoint, ServiceRow } from "./services.ts";
 
 const MINUTE_MS = 60_000;
@@ -141,6 +144,19 @@ describe("figures of services", () => {
       expect(row.series.p95_ms).toHaveLength(7);
     }
 
+    for (const [kind, isOfKind] of [
+      ["all", () => true],
+      ["client", (made: Made) => made.kind === 3],
+    ] as const) {
+      const rows = await get<ServiceRow>(org, "/query/services", { ...range, points: "7", kind });
+      for (const row of rows)
+        expectFigures(
+          row,
+          all.filter((made) => made.service === row.service && isOfKind(made)),
+          1200,
+        );
+    }
+
     const operations = await get<OperationRow>(org, "/query/services/s1/operations", range);
     const ofS1 = all.filter(({ service }) => service === "s1");
     expect(operations.reduce((sum, { calls }) => sum + calls, 0)).toBe(ofS1.length);
@@ -177,6 +193,11 @@ describe("figures of services", () => {
     });
     const lines = await app.clickhouse.query<{ explain: string }>(sql`EXPLAIN projections = 1 ${question}`);
     expect(lines.map(({ explain }) => explain).join("\n")).toMatch(/ReadFromMergeTree \(minutes\)/);
+    for (const kind of ["entry", "all"] as const) {
+      const points = servicePoints(org.orgId, { kind, points: 20, startS: startMs / 1000, endS: startMs / 1000 + 1200 }, 0);
+      const plan = await app.clickhouse.query<{ explain: string }>(sql`EXPLAIN projections = 1 ${points}`);
+      expect(plan.map(({ explain }) => explain).join("\n")).toMatch(/ReadFromMergeTree \(service_minutes\)/);
+    }
   });
 
   it("of a minute outlive its spans, and count each span once where copies and spans meet", async () => {
@@ -265,6 +286,52 @@ describe("figures of services", () => {
       expect(answer.json().message).toContain(query.split("=")[0]);
     },
   );
+});
+
+it("summaries of spans are exact after merges and after retention has removed a day", async () => {
+  const org = await app.org();
+  const oldMs = startMs - 20 * DAY_MS;
+  for (const timeMs of [oldMs, startMs])
+    await send(
+      org,
+      bodyOf(
+        Array.from({ length: 300 }, () => ({ ...randomSpan(), timeMs: timeMs + random(20 * MINUTE_MS) })),
+        "s0",
+      ),
+    );
+  for (const name of ["minutes", "service_minutes"])
+    await app.clickhouse.command(sql`ALTER TABLE spans MATERIALIZE PROJECTION ${new Sql(name)} SETTINGS mutations_sync = 2`);
+  await app.clickhouse.command(sql`OPTIMIZE TABLE spans FINAL`);
+  const all = await expectExactSpanSummaries(app.clickhouse);
+  await applyRetention(app.clickhouse, { spans: 10 }, pino({ level: "silent" }));
+  await app.clickhouse.command(sql`ALTER TABLE spans MATERIALIZE TTL SETTINGS mutations_sync = 2`);
+  await app.clickhouse.command(sql`OPTIMIZE TABLE spans FINAL`);
+  await expect.poll(() => expectExactSpanSummaries(app.clickhouse), { timeout: 30_000 }).toBeLessThanOrEqual(all - 300);
+  const services = await get<ServiceRow>(org, "/query/services", { start: iso(oldMs - DAY_MS), end: iso(now.getTime()), kind: "all" });
+  expect(services[0]?.calls).toBe(300);
+});
+
+it("histograms that are merged in any order and grouping count what one pass over all durations counts", async () => {
+  for (let turn = 0; turn < 20; turn += 1) {
+    const durations = Array.from({ length: 1 + random(200) }, () => Math.floor(2 ** (random(640) / 10)) + random(3) - 1).map((ns) =>
+      Math.max(0, ns),
+    );
+    const parts = 1 + random(6);
+    const rows = durations.map((ns) => sql`(${random(parts)}, ${random(3)}, ${BigInt(ns)})`.text).join(", ");
+    const source = sql`(SELECT row.1 AS part, row.2 AS half, toUInt64(row.3) AS duration_ns FROM (SELECT arrayJoin([${new Sql(rows)}]) AS row))`;
+    const [merged] = await app.clickhouse.query<{ of_maps: Record<string, string>; of_arrays: string[]; from_map: string[] }>(
+      sql`SELECT sumMap(map) AS of_maps, sumForEach(array) AS of_arrays, ${arrayOfMap(sql`of_maps`)} AS from_map FROM
+        (SELECT half, sumMap(map) AS map, sumForEach(array) AS array FROM
+          (SELECT part, half, ${DURATION_BUCKETS} AS map, ${DURATION_ARRAY} AS array FROM ${source} GROUP BY part, half) GROUP BY half)`,
+    );
+    const expected = Map.groupBy(durations, bucketOf);
+    const counted = Object.entries(merged?.of_maps ?? {}).map(([bucket, n]) => [Number(bucket), Number(n)]);
+    expect(new Map(counted as [number, number][])).toEqual(new Map([...expected].map(([bucket, { length }]) => [bucket, length])));
+    const elements = merged?.of_arrays.map(Number) ?? [];
+    expect(elements).toEqual(elements.map((_, index) => expected.get(index + 1 - 41)?.length ?? 0));
+    expect(elements.reduce((sum, n) => sum + n, 0)).toBe(durations.length);
+    expect(merged?.from_map.map(Number)).toEqual(elements);
+  }
 });
 
 it("merged buckets are the buckets of all durations", () => {
