@@ -43,7 +43,7 @@ export const MAX_LABEL_CONDITION_BYTES = 1024 * 1024;
 // loki/endpoints.ts
 /** Series of an answer with volumes. */
 export const MAX_VOLUMES = 5000;
-/** Of `index/volume_range`: steps times series. */
+/** Points of an answer of `index/volume_range`: steps times series. */
 export const MAX_VOLUME_POINTS = 200_000;
 
 // loki/grammar.ts

@@ -140,7 +140,7 @@ export function tooManyLabels(): ApiError {
   return new ApiError("batch_too_large", "the series have more than 32 MiB with all their labels: send smaller batches");
 }
 
-/** Of the first label as it is written: tag and length of the label, then of its name. */
+/** Bytes before the first label: tag and length of the label, then of its name. */
 function firstNameAt(labels: Uint32Array): number {
   return 2 + sizeOfVarint(sizeOfLabel(labels, 0, undefined)) + sizeOfVarint((labels[1] as number) - (labels[0] as number));
 }
