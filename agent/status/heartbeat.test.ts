@@ -5,7 +5,7 @@ import { RefusedKey } from "../upstream/refused-key.ts";
 import { HeartbeatLoop } from "./heartbeat.ts";
 import { stub } from "../../test/fixtures/stub.ts";
 
-const PATIENTLY = { timeout: 10_000 };
+const PATIENTLY = { timeout: 50_000 };
 const later = new BackendError("over_quota", "faster than they are kept", { status: 429, retryAfterS: 5 });
 
 function loop(answer: () => BackendError | undefined, refusedKey?: RefusedKey) {

@@ -38,3 +38,8 @@ test("a few rules may each have 5,000 instances, and a group says which revision
   const params = Object.entries(group.params).flatMap(([name, values]) => values.map((value) => `${name}=${value}`));
   expect([revisionOf({ name: "org", rules: [], params }), revisionOf({ name: "org", rules: [] })]).toEqual([7, undefined]);
 });
+
+test("the queries of a group read its organisation alone, and fail instead of reading a part of a metrics cluster", () => {
+  const { params } = groupOf("org", 1, [rule("down")]);
+  expect(params).toMatchObject({ extra_label: ["org_id=org"], deny_partial_response: ["1"] });
+});

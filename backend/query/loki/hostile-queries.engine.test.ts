@@ -14,6 +14,7 @@ const CPU_MS = 1500;
 /** A machine with other tests is slow; a blocked event loop is blocked for minutes. */
 const ANSWERED_MS = 5000;
 const startNs = nanosecondsOf(new Date()) - 60_000_000_000n;
+// Each 5 s a metric query looks back from: the first moment is before the records, the others are after them.
 const RANGE = { start: String(startNs - 1n), end: String(startNs + 10_000_000_000n) };
 
 let app: LokiApp;
@@ -80,7 +81,7 @@ const METRICS: readonly (readonly [name: string, query: string])[] = [
 
 it.each([...LOGS, ...METRICS])("%s: the process answers everybody else", async (_, query) => {
   const isDone = { yet: false };
-  const hostile = red.get("query_range", { query, ...RANGE, step: "60" }).finally(() => (isDone.yet = true));
+  const hostile = red.get("query_range", { query, ...RANGE, step: "5" }).finally(() => (isDone.yet = true));
   await expectAnswers(isDone);
   const answer = await hostile;
   // Cheap where the work of one record is bounded; else refused, or stopped.
@@ -88,6 +89,15 @@ it.each([...LOGS, ...METRICS])("%s: the process answers everybody else", async (
   expect(["answered", "query_too_expensive", "invalid_parameter"], answer.body.slice(0, 500)).toContain(outcome);
   const next = await red.get("query_range", { query: of("text", ""), ...RANGE });
   expect(next.statusCode).toBe(200);
+});
+
+it.each([
+  [2800, "walks or makes more than 32 Mi characters"],
+  [40, "makes labels of more than"],
+])("a label of %i copies is refused before its process needs the memory: it %s", async (count, reason) => {
+  const query = `label_replace(count_over_time(${of("long", "[1h]")}), "b", "${"$1".repeat(count)}", "a", "(.*)")`;
+  const answer = await red.get("query_range", { query, ...RANGE, step: "5" });
+  expect(answer.json()).toMatchObject({ error: "query_too_expensive", message: expect.stringContaining(reason) as string });
 });
 
 it("a tail that computes for each record: the process answers everybody else, and the tail ends with the reason", async () => {

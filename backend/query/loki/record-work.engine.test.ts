@@ -94,6 +94,11 @@ describe("answered", () => {
     }
   });
 
+  test("a replacement of hundreds of megabytes is not made: the line stays, with an error", () => {
+    const entry = run(`${S} | line_format \`{{ repeat 60000 "a" | replace "" "${"b".repeat(500)}" | len }}\``, "line");
+    expect([entry.line, entry.error]).toEqual(["line", "TemplateFormatErr"]);
+  });
+
   test("half a character can be written into a URL", () => {
     expect(run(`${S} | json | line_format \`{{ urlencode .x }}\``, '{"x":"\\ud800a"}').line).toMatch(/a$/);
   });
