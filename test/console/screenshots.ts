@@ -55,6 +55,7 @@ const heartbeats = setInterval(() => void sendHeartbeats(cluster), HEARTBEAT_MS)
 stack.defer(() => clearInterval(heartbeats));
 
 await api("POST", "/api/users", { email: "oncall@shop.example", password: "only reading, thank you", role: "viewer" });
+const invited = await api<{ token: string }>("POST", "/api/invitations", { email: "ana@shop.example", role: "admin" });
 await api("POST", "/api/ingest-tokens", { name: "checkout-ci", signals: ["traces", "logs"], ttl: "90d" });
 await api("POST", "/api/views", { name: "Errors of the shop", address: "#/logs?q=level:error" });
 const channel = await api("POST", "/alerting/channels", { name: "on-call", kind: "webhook", settings: { url: receiver.url("hook") } });
@@ -132,6 +133,7 @@ const SCREENS: readonly Screen[] = [
   ["services", "#/services", async (page) => await page.getByRole("link", { name: "stock", exact: true }).waitFor()],
   ["service-map", "#/services?view=map", async (page) => await page.getByRole("link", { name: "Service cart" }).waitFor()],
   ["service", "#/services/stock", hasHeading("Calls")],
+  ["service-comparison", "#/services/stock?with=service+cart", hasHeading("Calls")],
   ["node", `#/entity/worker-2?kind=node&${IN_CLUSTER}`, hasChart],
   ["workload", `#/entity/stock?kind=workload&${IN_CLUSTER}&namespace=shop&workload=deployment`, hasChart],
   ["dashboards", "#/dashboards", async (page) => await page.getByRole("link", { name: "Kubernetes pod" }).waitFor()],
@@ -153,6 +155,8 @@ const SCREENS: readonly Screen[] = [
   ["keys-and-tokens", "#/settings?part=credentials", hasText("checkout-ci")],
   ["usage", "#/settings?part=usage", hasHeading("Settings")],
   ["audit", "#/settings?part=audit", hasText("user.create")],
+  // The last one, because a login follows it.
+  ["invitation", `#/invitation/${invited.token}`, hasText("You are invited")],
 ];
 
 const review = process.argv[2];
