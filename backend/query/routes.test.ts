@@ -208,8 +208,4 @@ describe("the query routes", () => {
     await get(/<(.*)>/.exec(String(answer.headers["link"]))?.[1] ?? "");
     expect(asked[1]?.filter).toMatchObject({ range: { start: undefined, end: undefined }, after: next });
   });
-
-  it.each(["HEAD", "POST", "PUT", "DELETE", "PATCH"] as const)("answer %s with 405", async (method) => {
-    for (const url of ["/query/logs", "/query/traces"]) expect((await app.inject({ method, url })).statusCode).toBe(405);
-  });
 });

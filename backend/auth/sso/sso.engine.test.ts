@@ -414,13 +414,6 @@ describeOnEachStore((store) => {
     await lonely[Symbol.asyncDispose]();
   }, 120_000);
 
-  test("without OIDC_ISSUER there is none", async () => {
-    const without = await opened({});
-    expect(brief(await start("", without))).toEqual([404, "not_found"]);
-    expect(brief(await get("/api/auth/oidc/callback", {}, without))).toEqual([404, "not_found"]);
-    await without[Symbol.asyncDispose]();
-  });
-
   test("every login is an audit line, and no line has a secret, a code or a token", async () => {
     logged.length = 0;
     const account = await person({ groups: ["readers"] });

@@ -47,7 +47,7 @@ export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (ter
           Before and after
         </button>
         <Copy text={linkTo(row)} label="Copy link" />
-        <a href={address("logs", { q: streamQuery(row), live: "1" })}>live tail of its stream</a>
+        <a href={address("logs", { q: streamQuery(row), live: "1" })}>live tail of this stream</a>
         {row.trace_id && <a href={address("traces", { span: row.span_id, ...around(at, 0, TRACE_AROUND_MS) }, row.trace_id)}>its trace</a>}
       </p>
       {isContextOpen.value && <Context row={row} key={`${row.timestamp} ${row.span_id} ${row.message.slice(0, KEPT_APART)}`} />}

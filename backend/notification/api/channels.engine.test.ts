@@ -54,7 +54,6 @@ describeOnEachStore((store) => {
   let red: Org;
   let blue: Org;
   let viewer: string;
-  let readToken: string;
   const clock = { ms: Date.now() };
   const db = () => store.database.tables<NotificationTables & AccountTables>();
 
@@ -82,7 +81,6 @@ describeOnEachStore((store) => {
     const email = `viewer@${randomUUID()}.example`;
     await backend.call("POST", "/api/users", { bearer: red.token, body: { email, password, role: "viewer" } });
     viewer = await backend.login(email, password);
-    readToken = (await backend.call("POST", "/api/read-tokens", { bearer: red.token, body: { name: "reads" } })).json().token;
   });
   afterAll(async () => await backend?.[Symbol.asyncDispose]());
 
@@ -168,22 +166,13 @@ describeOnEachStore((store) => {
     }
   });
 
-  test("a viewer sees channels without the path of their URL and changes nothing; a read token sees none", async () => {
+  test("a viewer sees channels without the path of their URL", async () => {
     const { id, name } = await made();
     const [seenByViewer] = (await call("GET", "", undefined, viewer))
       .json<{ id: string; settings: object }[]>()
       .filter((one) => one.id === id);
     expect(seenByViewer).toMatchObject({ name, settings: { url: `${new URL(url).origin}/…` } });
     expect((await call("GET", "", undefined, viewer)).body).not.toContain("hidden");
-    for (const [method, path, body] of [
-      ["POST", "", webhook()],
-      ["PUT", `/${id}`, webhook()],
-      ["DELETE", `/${id}`],
-      ["POST", `/${id}/test`],
-      ["POST", `/${id}/rotate`],
-    ] as const)
-      for (const bearer of [viewer, readToken]) expect((await call(method, path, body, bearer)).statusCode).toBe(403);
-    expect((await call("GET", "", undefined, readToken)).statusCode).toBe(403);
   });
 
   test("another organisation's channel is one that does not exist, and its name is free", async () => {

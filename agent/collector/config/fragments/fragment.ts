@@ -20,8 +20,10 @@ export interface Fragment {
 }
 
 export interface FragmentPipeline {
+  /** `<signal>/<name>`, such as `metrics/host`. */
   readonly id: string;
   readonly receivers: readonly string[];
+  /** In order. */
   readonly processors: readonly string[];
   /** Its source can wait, as a file can; an application is asked to retry instead. */
   readonly waits?: boolean;
