@@ -16,7 +16,9 @@ import type { OwnMetrics } from "./operations/own-metrics.ts";
 import type { ActiveSeries } from "./storage/metrics/active-series.ts";
 import type { Opening, Stores } from "./stores.ts";
 
-type Wiring = Pick<Opening & Stores, "settings" | "log" | "stack" | "ownMetrics" | "metrics"> & { readonly ingestTokens: IngestTokens };
+type Wiring = Pick<Opening & Stores, "settings" | "log" | "stack" | "ownMetrics" | "metrics" | "retention"> & {
+  readonly ingestTokens: IngestTokens;
+};
 
 /** The parts of the ingest path that all protocols share. */
 interface IngestParts {
@@ -30,11 +32,12 @@ interface IngestParts {
 }
 
 export async function openSenderProtocols(wiring: Wiring, app: FastifyInstance, parts: IngestParts): Promise<void> {
-  const { settings, stack, ownMetrics, metrics: store, ingestTokens } = wiring;
+  const { stack, ownMetrics, metrics: store, retention, ingestTokens } = wiring;
   const { handler, exposition, logs, traces, activeSeries, connections } = parts;
   const threads = stack.use(new MetricsThreads());
   const signals = { logs, traces, metrics: createOtlpMetricsIngest(threads, exposition) };
-  const remoteWrite = createRemoteWriteIngest({ threads, store, activeSeries, retentionMs: settings.metricsRetention.ms });
+  const retentionMs = (orgId: string): number => retention.of(orgId).metricsDays * 86_400_000;
+  const remoteWrite = createRemoteWriteIngest({ threads, store, activeSeries, retentionMs });
   const shared = { handler, ingestTokens, ownMetrics };
   registerOtlpRoutes(app, { ...shared, signals });
   registerLokiPush(app, { ...shared, logs });

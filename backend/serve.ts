@@ -2,6 +2,7 @@
 // are finished and flushed, engines close. Only this file, stores.ts and sender-protocols.ts wire modules together.
 import { once } from "node:events";
 import type { FastifyInstance } from "fastify";
+import { sql } from "kysely";
 import { isLoopback } from "../common/ip-networks.ts";
 import { registerAccountRoutes, registerEnrolmentRoutes } from "./tenants/routes.ts";
 import { createUserGuards } from "./auth/sessions/guards.ts";
@@ -64,10 +65,14 @@ import { type Opening, openStores, type Stores } from "./stores.ts";
 import { UsageCounter } from "./tenants/usage/counter.ts";
 import { OrgLimits } from "./tenants/usage/limits.ts";
 import { registerSavedRoutes } from "./tenants/saved/routes.ts";
+import { DataRemoval, type RemovalTables } from "./tenants/removal/removal-loop.ts";
+import { registerRemovalRoutes } from "./tenants/removal/routes.ts";
 import { registerUsageRoutes } from "./tenants/usage/routes.ts";
 import type { Telemetry } from "./telemetry.ts";
 import { SpanSummaries } from "./storage/traces/summaries.ts";
 import { registerTraceRoutes } from "./query/native/trace-routes.ts";
+
+const DAY_MS = 86_400_000;
 
 /** What every part of one running backend shares. */
 interface Running extends Opening, Stores {
@@ -97,6 +102,7 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
   if (running.telemetry) await openApi(running, running.telemetry, alerting?.routes ?? []);
   if (running.telemetry) openLogCounter(running, running.telemetry);
   if (running.telemetry) openSpanSummaries(running, running.telemetry);
+  if (running.telemetry) openDataRemoval(running, running.telemetry);
   await openBackups(running);
   await using _health = await startHealth({
     listen: settings.health,
@@ -168,7 +174,7 @@ function reportMissingKernels(log: Running["log"]): void {
 
 /** `alertingRoutes`: those of the alerting role, if this process has it. */
 async function openApi(running: Running, { clickhouse, logStore, spanStore }: Telemetry, alertingRoutes: readonly Route[]): Promise<void> {
-  const { settings, log, stack, ownMetrics, guards, metrics, stopping, replicas, responses: answers } = running;
+  const { settings, log, stack, ownMetrics, guards, metrics, retention, stopping, replicas, responses: answers } = running;
   reportMissingKernels(log);
   const decoder = stack.use(openOtlpDecoder());
   const usage = stack.use(new UsageCounter({ db: running.database.tables(), log }));
@@ -182,9 +188,10 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   const options = appOptions(running);
   const app = await createApp({ ...options, openApiTitle: "AtherOps telemetry API" });
   app.decorate("auditTrail", running.trail);
-  const exposition = createExpositionIngest(metrics, { retentionMs: settings.metricsRetention.ms, activeSeries });
-  const logs = createOtlpIngest({ signal: "logs", store: logStore, decoder, retentionDays: settings.logsRetentionDays });
-  const traces = createOtlpIngest({ signal: "traces", store: spanStore, decoder, retentionDays: settings.tracesRetentionDays });
+  const exposition = createExpositionIngest(metrics, { retentionMs: (orgId) => retention.of(orgId).metricsDays * DAY_MS, activeSeries });
+  const days = { logs: (orgId: string) => retention.of(orgId).logsDays, traces: (orgId: string) => retention.of(orgId).tracesDays };
+  const logs = createOtlpIngest({ signal: "logs", store: logStore, decoder, retentionDays: days.logs });
+  const traces = createOtlpIngest({ signal: "traces", store: spanStore, decoder, retentionDays: days.traces });
   const handler = registerIngestRoutes(app, {
     guards,
     ownMetrics,
@@ -250,6 +257,8 @@ function openSandbox({ log, ownMetrics, stopping }: Running, clickhouse: Telemet
 
 function registerAccounts(app: FastifyInstance, running: Running): void {
   registerSavedRoutes(app, { db: running.database.tables(), guards: running.guards });
+  registerRemovalRoutes(app, { ...running, db: running.database.tables() });
+  registerAuditRoutes(app, { db: running.database.tables(), guards: running.guards });
   const { settings, secrets, database, sessions, browserSessions, readTokens, signing, guards } = running;
   const { isPasswordLogin, oidc, noProxy } = settings;
   const { oidcClientSecret: clientSecret, httpsProxy, httpProxy } = secrets;
@@ -327,6 +336,15 @@ function openSpanSummaries({ settings, log, stack, metrics, stopping }: Running,
   // Rules look at a few samples; each costs a pass over the summaries of the day.
   const everyMs = Math.min(60_000, 4 * settings.evaluationIntervalMs);
   stack.use(new SpanSummaries({ clickhouse, isUnused, metrics, retentionDays: settings.tracesRetentionDays, log, everyMs, stopping }));
+}
+
+function openDataRemoval({ database, metrics, retention, log, stack }: Running, telemetry: Telemetry): void {
+  const db = database.tables<RemovalTables>();
+  // The write-ahead log of SQLite has what was deleted for as long as nothing overwrites it.
+  const scrub = async (): Promise<void> => {
+    if (database.engine === "sqlite") await sql`PRAGMA wal_checkpoint(TRUNCATE)`.execute(db);
+  };
+  stack.use(new DataRemoval({ db, telemetry, metrics, retention, scrub, log }));
 }
 
 function countNow(telemetry: Telemetry): CountNow {

@@ -1,5 +1,5 @@
 // Opens the stores of one backend, and the engines of those that are embedded. Invariant: a store that is answered can be used, its schema
-// and retention those of this version; whatever was opened closes with `stack`.
+// that of this version; whatever was opened closes with `stack`.
 import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
@@ -9,13 +9,14 @@ import type { SnapshotSources } from "./operations/backup/snapshot-server.ts";
 import { openClickHouse } from "./engines/clickhouse/client.ts";
 import { requireEmbedded } from "./engines/clickhouse/embedded.ts";
 import { freezeTables } from "./engines/clickhouse/freeze.ts";
-import { applyMergeSync, applyRetention, migrate as migrateClickHouse } from "./engines/clickhouse/migrate.ts";
+import { applyMergeSync, migrate as migrateClickHouse } from "./engines/clickhouse/migrate.ts";
 import { openDatabase, type Database } from "./engines/relational/database.ts";
 import { migrate as migrateDatabase } from "./engines/relational/migrate.ts";
 import { type EmbeddedVictoriaMetrics, startVictoriaMetrics } from "./engines/victoria-metrics/embedded.ts";
 import { OutsideJournal } from "./engines/victoria-metrics/outside-journal.ts";
 import { reportLeftWrites } from "./engines/victoria-metrics/journal.ts";
 import { type EmbeddedEvaluator, startEvaluator } from "./engines/vmalert/embedded.ts";
+import { OrgRetention } from "./tenants/removal/retention.ts";
 import type { MasterKeys } from "./tenants/enrolment/master-key.ts";
 import { ClickHouseLogStore } from "./storage/logs/store.ts";
 import { VictoriaMetricsStore } from "./storage/metrics/store.ts";
@@ -26,7 +27,6 @@ import type { Log } from "./operations/log.ts";
 import type { OwnMetrics } from "./operations/own-metrics.ts";
 import type { Role, Secrets, Settings } from "./settings.ts";
 import { type OpenTelemetry, type Telemetry, TelemetryAtFirstUse } from "./telemetry.ts";
-import { MINUTES_DAYS } from "./storage/traces/keep-minutes.ts";
 import { ClickHouseSpanStore } from "./storage/traces/store.ts";
 
 export interface Opening {
@@ -45,6 +45,7 @@ export interface Stores {
   readonly database: Database;
   readonly replicas: ReplicaSet;
   readonly metrics: VictoriaMetricsStore;
+  readonly retention: OrgRetention;
   /** vmalert, when it is a child of this process. */
   readonly evaluator: EmbeddedEvaluator | undefined;
   /** Where that one posts alerts. */
@@ -61,19 +62,22 @@ export interface Stores {
 export async function openStores(opening: Opening): Promise<Stores> {
   // Before the others: with replicas, the stores of logs and spans use it.
   const shared = opening.secrets.databaseUrl === undefined ? undefined : await openAccounts(opening);
+  const { logsRetentionDays: logsDays, tracesRetentionDays: tracesDays, metricsRetention } = opening.settings;
+  const retention = new OrgRetention({ logsDays, tracesDays, metricsDays: metricsRetention.ms / 86_400_000 });
   const [accounts, { metrics, evaluator, intakeListener, snapshotMetrics }, telemetry] = await sideBySide(opening, [
     async (own) => shared ?? (await openAccounts(own)),
-    openMetrics,
-    async (own) => (own.roles.includes("api") ? openTelemetry(own, shared?.claims) : undefined),
+    (own) => openMetrics({ ...own, retention }),
+    async (own) => (own.roles.includes("api") ? openTelemetry({ ...own, retention }, shared?.claims) : undefined),
   ]);
   const { database, replicas } = accounts;
+  retention.useDatabase(database.tables());
   const checks = {
     metrics: () => metrics.check(),
     database: async () => void (await sql`SELECT 1`.execute(database.tables())),
     ...(telemetry && { clickhouse: () => telemetry.clickhouse.ping() }),
   };
   const snapshotSources = { ...freezing(telemetry), ...(snapshotMetrics && { snapshotMetrics }) };
-  return { database, replicas, metrics, evaluator, intakeListener, telemetry, snapshotSources, checks };
+  return { database, replicas, metrics, retention, evaluator, intakeListener, telemetry, snapshotSources, checks };
 }
 
 function freezing(telemetry: Telemetry | undefined): Pick<SnapshotSources, "freezeTables"> {
@@ -113,10 +117,15 @@ async function openAccounts({ settings, secrets, masterKeys, log, stack, roles }
   return { database, replicas, claims };
 }
 
+type RetainingOpening = Opening & { readonly retention: OrgRetention };
 type OpenedMetrics = Pick<Stores, "metrics" | "evaluator" | "intakeListener"> & Pick<SnapshotSources, "snapshotMetrics">;
 
-async function openMetrics(opening: Opening): Promise<OpenedMetrics> {
-  const { settings, ownMetrics, log, stack, stopping, roles } = opening;
+async function openMetrics(opening: RetainingOpening): Promise<OpenedMetrics> {
+  const { settings, ownMetrics, log, stack, stopping, roles, retention } = opening;
+  const oldestMsOf = (orgId: string): number | undefined => {
+    const { metricsDays } = retention.of(orgId);
+    return metricsDays < retention.defaults.metricsDays ? Date.now() - metricsDays * 86_400_000 : undefined;
+  };
   const { metricsWriteUrl: writeUrl, metricsQueryUrl: queryUrl } = settings;
   if (writeUrl && queryUrl) {
     await reportLeftWrites(join(settings.dataDir, "metrics-journal"), log);
@@ -125,7 +134,7 @@ async function openMetrics(opening: Opening): Promise<OpenedMetrics> {
     const outsideJournal = roles.includes("api")
       ? stack.use(new OutsideJournal({ dataDir, port: api.port, writeUrl, isSynced, log }))
       : undefined;
-    const outside = stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl, outsideJournal, stopping }));
+    const outside = stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl, outsideJournal, stopping, oldestMsOf }));
     return { metrics: outside, evaluator: undefined, intakeListener: undefined };
   }
   const engine = await startVictoriaMetrics({
@@ -140,7 +149,7 @@ async function openMetrics(opening: Opening): Promise<OpenedMetrics> {
   stack.use(engine);
   // One organisation's queries leave a core to all others, where there are several.
   const queriesPerOrg = Math.max(1, Math.min(2, availableParallelism() - 1));
-  const metrics = stack.use(new VictoriaMetricsStore({ ...engine, queriesPerOrg, stopping }));
+  const metrics = stack.use(new VictoriaMetricsStore({ ...engine, queriesPerOrg, stopping, oldestMsOf }));
   const isOurs = roles.includes("alerting") && !settings.evaluatorQueryUrl;
   const intakeListener = isOurs ? stack.use(await startIntakeListener()) : undefined;
   const evaluator = intakeListener && stack.use(await openEvaluator(opening, engine, intakeListener.url));
@@ -165,7 +174,7 @@ function openEvaluator(opening: Opening, engine: EmbeddedVictoriaMetrics, ownNot
 }
 
 /** An embedded store that was never used is opened by who uses it first: its library alone is 170 MB resident, and a third of a start. */
-async function openTelemetry(opening: Opening, claims?: BodyClaims): Promise<Telemetry> {
+async function openTelemetry(opening: RetainingOpening, claims?: BodyClaims): Promise<Telemetry> {
   const { settings, secrets, log, stack } = opening;
   if (secrets.clickhouseUrl || existsSync(clickhouseFolder(settings))) return await openTelemetryNow(opening, claims);
   requireEmbedded();
@@ -183,7 +192,8 @@ function clickhouseFolder({ dataDir }: Settings): string {
   return join(dataDir, "clickhouse");
 }
 
-async function openTelemetryNow({ settings, secrets, log, stack, stopping }: Opening, claims?: BodyClaims): Promise<Telemetry> {
+async function openTelemetryNow(opening: RetainingOpening, claims?: BodyClaims): Promise<Telemetry> {
+  const { settings, secrets, log, stack, stopping, retention } = opening;
   const clickhouse = stack.use(
     await openClickHouse({
       url: secrets.clickhouseUrl,
@@ -196,10 +206,7 @@ async function openTelemetryNow({ settings, secrets, log, stack, stopping }: Ope
   );
   await migrateClickHouse(clickhouse, log);
   await applyMergeSync(clickhouse, ["logs", "spans"], log);
-  const { logsRetentionDays: logs, tracesRetentionDays: spans } = settings;
-  const summaries = Math.max(spans, MINUTES_DAYS);
-  await applyRetention(clickhouse, { logs, spans, span_operations: spans, span_minutes: summaries, service_edges: summaries }, log);
   const logStore = stack.use(await ClickHouseLogStore.open(clickhouse, claims));
-  const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse, spans, claims));
+  const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse, (orgId) => retention.of(orgId).tracesDays, claims));
   return { clickhouse, logStore, spanStore };
 }

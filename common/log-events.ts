@@ -222,6 +222,13 @@ const BACKEND_LOG_EVENTS = {
     "A query exceeded the time or memory of its sandbox process, which was killed.",
     "If it is a query of a dashboard, shorten its time range.",
   ],
+  "removal.expired": ["Rows of organisations whose retention is shorter than that of the table are deleted. `days` are the days.", ""],
+  "removal.failed": [
+    "Expired rows, or data of a deleted organisation, cannot be removed. The backend retries.",
+    "Check the reason; GET /api/deletions shows what is left of deleted organisations.",
+  ],
+  "removal.organisation_erased": ["A deleted organisation is erased: no store had any of its data for 20 minutes.", ""],
+  "removal.recovered": ["Expired and deleted data is removed again.", ""],
   "span_summaries.failed": [
     "Edges between services, series of spans and copies of old minutes cannot be updated. The backend retries; spans themselves are not affected.",
     "Check ClickHouse and VictoriaMetrics.",

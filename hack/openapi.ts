@@ -21,6 +21,7 @@ import { createLog } from "../backend/operations/log.ts";
 import { createOwnMetrics } from "../backend/operations/own-metrics.ts";
 import { registerSavedRoutes } from "../backend/tenants/saved/routes.ts";
 import { registerSsoRoutes } from "../backend/auth/sso/routes.ts";
+import { registerRemovalRoutes } from "../backend/tenants/removal/routes.ts";
 import { registerUsageRoutes } from "../backend/tenants/usage/routes.ts";
 import { registerTraceRoutes } from "../backend/query/native/trace-routes.ts";
 
@@ -45,6 +46,7 @@ async function apiRoutes(): Promise<FastifyInstance> {
   registerAccountRoutes(app, parts);
   registerSavedRoutes(app, parts);
   registerUsageRoutes(app, parts);
+  registerRemovalRoutes(app, parts);
   registerAuditRoutes(app, parts);
   registerSsoRoutes(app, { signing: { jwtSecret: Buffer.alloc(32) } } as never);
   registerEnrolmentRoutes(app, parts);

@@ -5,6 +5,7 @@ import { readPassword, readPasswords } from "./credentials.ts";
 import { Problem } from "./cli-error.ts";
 import { orgOf } from "./organisation-commands.ts";
 import { addRemoval, type Console } from "./output.ts";
+import type { Row } from "./table.ts";
 
 const ROLES = ["viewer", "admin", "operator"];
 const USER_COLUMNS = ["email", "role", "user_id", "created_at"];
@@ -40,6 +41,7 @@ function addOrgs(program: Command, console: Console): void {
         .call<{ org_id: string }>("POST", "/api/orgs", { body: { name, admin: { email: adminEmail, password } } });
       console.result(made.org_id, `organisation ${name} created; its administrator is ${adminEmail}`, { ...made });
     });
+  addDeletion(orgs, console);
   orgs
     .command("add-admin <organisation> <email>")
     .description("add an administrator to any organisation (by name or id), with a password from a prompt or a pipe")
@@ -48,6 +50,33 @@ function addOrgs(program: Command, console: Console): void {
       const password = await readPassword(`Password of ${email}: `, console.world);
       const made = await console.client().call<User>("POST", `/api/orgs/${org.org_id}/admins`, { body: { email, password } });
       console.result(made.user_id, `${made.email} administers ${org.name} now`, made);
+    });
+}
+
+function addDeletion(orgs: Command, console: Console): void {
+  orgs
+    .command("delete <organisation>")
+    .description("delete an organisation (by name or id) with all its users, keys and telemetry; this cannot be undone")
+    .requiredOption("--confirm <name>", "its name once more")
+    .addHelpText(
+      "after",
+      `
+Its data can be saved before, by one of its own users: atherops export-telemetry.
+
+Example:
+  atherops orgs delete shop --confirm shop && atherops orgs deletions`,
+    )
+    .action(async (organisation: string, { confirm }: { confirm: string }) => {
+      const { org_id, name } = await orgOf(console, organisation);
+      const made = await console.client().call<Row>("DELETE", `/api/orgs/${org_id}`, { query: { name: confirm } });
+      console.result(org_id, `organisation ${name} is being deleted: \`atherops orgs deletions\` shows what is left of it`, made);
+    });
+  orgs
+    .command("deletions")
+    .description("deleted organisations: what is left of their telemetry, and when they were erased")
+    .action(async () => {
+      const rows = await console.client().call<Row[]>("GET", "/api/deletions");
+      console.print(rows, ["name", "org_id", "requested_at", "requested_by", "found", "erased_at"]);
     });
 }
 

@@ -22,6 +22,7 @@ export function addOrganisationCommands(program: Command, console: Console): voi
       console.print(shown, ["day", "signal", "bytes", "records", "active_series"]);
     });
   addLimits(program, console);
+  addRetention(program, console);
   addAudit(program, console);
 }
 
@@ -53,6 +54,49 @@ function addLimits(program: Command, console: Console): void {
       const body = { ...(await console.client().call<Record<string, number>>("GET", path)), ...changed };
       printLimits(console, await console.client().call("PUT", path, { body }));
     });
+}
+
+const KEPT = ["logs_days", "traces_days", "metrics_days"];
+const KEPT_DAYS = "days; `default` is the setting of the backend; left out stays as it is";
+
+function addRetention(program: Command, console: Console): void {
+  const retention = program.command("retention").description("how long your organisation's telemetry is kept");
+  retention
+    .command("show", { isDefault: true })
+    .description("the retention of your organisation; as operator that of any (by name or id)")
+    .argument("[organisation]", "default: your own")
+    .action(async (organisation: string | undefined) => {
+      const path = organisation === undefined ? "/api/retention" : `/api/orgs/${(await orgOf(console, organisation)).org_id}/retention`;
+      console.print([await console.client().call<Row>("GET", path)], [...KEPT, "log_rules"]);
+    });
+  retention
+    .command("set <organisation>")
+    .description("set how long telemetry of an organisation (by name or id) is kept, as operator")
+    .option("--logs-days <number>", KEPT_DAYS)
+    .option("--traces-days <number>", KEPT_DAYS)
+    .option("--metrics-days <number>", KEPT_DAYS)
+    .option("--log-rules <json>", 'shorter times for some log records, such as \'[{"level": "debug", "days": 3}]\'; [] for none')
+    .action(async (organisation: string, given: Record<string, string | undefined>) => {
+      const changed: Record<string, unknown> = {
+        ...limitOf("logs_days", given["logsDays"]),
+        ...limitOf("traces_days", given["tracesDays"]),
+        ...limitOf("metrics_days", given["metricsDays"]),
+        ...(given["logRules"] !== undefined && { log_rules: rulesOf(given["logRules"]) }),
+      };
+      if (Object.keys(changed).length === 0) throw new WrongUsage("nothing to set: give one of the times (add --help for the options)");
+      const path = `/api/orgs/${(await orgOf(console, organisation)).org_id}/retention`;
+      // The route replaces all of them.
+      const body = { ...(await console.client().call<Row>("GET", path)), ...changed };
+      console.print([await console.client().call<Row>("PUT", path, { body })], [...KEPT, "log_rules"]);
+    });
+}
+
+function rulesOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new WrongUsage(`--log-rules is not JSON: ${(cause as Error).message}`);
+  }
 }
 
 /** For people, 0 is what it means. */

@@ -9,6 +9,7 @@ import { type Console, consoleOf, type GlobalOptions } from "./output.ts";
 import { addCompletion } from "./completion.ts";
 import { OUTPUTS } from "./formats.ts";
 import { addEnrolmentCommands } from "./enrolment-commands.ts";
+import { addExportTelemetry } from "./export-telemetry.ts";
 import { addFleetCommand } from "./fleet-command.ts";
 import { addNotificationCommands } from "./notification-commands.ts";
 import { checkSessionPlace, readPassword, removeSession, type Session } from "./credentials.ts";
@@ -113,6 +114,7 @@ function buildProgram(world: World): Command {
   addNotificationCommands(program, console);
   addSavedCommands(program, console);
   addApplyCommands(program, console);
+  addExportTelemetry(program, console);
   for (const command of descendants(program)) {
     command.exitOverride().copyInheritedSettings(program).hook("preSubcommand", refuseUnknown);
     if (command.commands.length > 0) command.allowExcessArguments().hook("preAction", refuseExcess);

@@ -33,7 +33,7 @@ async function codesOf(encoding: BodyEncoding, signal: "logs" | "metrics", inges
 test("Loki push", async () => {
   await using decoder = openOtlpDecoder();
   const store = { insert: async () => {} };
-  const ingest = createOtlpIngest({ signal: "logs", decoder, store, retentionDays: 30 });
+  const ingest = createOtlpIngest({ signal: "logs", decoder, store, retentionDays: () => 30 });
   const push = bytesField(1, Buffer.concat([bytesField(1, Buffer.from("no labels")), EMPTY]));
   expect(await codesOf("loki_protobuf", "logs", ingest, push)).toEqual(["invalid_payload", "over_quota"]);
 });
@@ -42,6 +42,6 @@ test("remote write", async () => {
   await using threads = new MetricsThreads();
   const activeSeries = { hashKeyOf: () => undefined, admitHashes: async () => 0 };
   const store = { writeRequest: async () => {} };
-  const ingest = createRemoteWriteIngest({ threads, store, activeSeries, retentionMs: 86_400_000 });
+  const ingest = createRemoteWriteIngest({ threads, store, activeSeries, retentionMs: () => 86_400_000 });
   expect(await codesOf("remote_write", "metrics", ingest, EMPTY)).toEqual(["invalid_payload", "over_quota"]);
 });

@@ -61,3 +61,9 @@ export const MAX_SAVED_QUERY_LENGTH = 4000;
 export const MAX_PANEL_TEXT_LENGTH = 10_000;
 /** Characters of the address of a saved view. */
 export const MAX_ADDRESS_LENGTH = 4000;
+
+// removal/routes.ts
+/** Days that an operator may keep the telemetry of an organisation. */
+export const MAX_RETENTION_DAYS = 3650;
+/** Shorter times for some of the log records of an organisation. */
+export const MAX_LOG_RULES = 20;

@@ -30,9 +30,9 @@ export async function openStores(clickhouse: ClickHouse) {
   await using stack = new AsyncDisposableStack();
   const decoder = stack.use(openOtlpDecoder(1));
   const logs = stack.use(await ClickHouseLogStore.open(clickhouse));
-  const spans = stack.use(await ClickHouseSpanStore.open(clickhouse, 30));
-  const ingestLogs = createOtlpIngest({ signal: "logs", store: logs, decoder, retentionDays: 30 });
-  const ingestTraces = createOtlpIngest({ signal: "traces", store: spans, decoder, retentionDays: 30 });
+  const spans = stack.use(await ClickHouseSpanStore.open(clickhouse, () => 30));
+  const ingestLogs = createOtlpIngest({ signal: "logs", store: logs, decoder, retentionDays: () => 30 });
+  const ingestTraces = createOtlpIngest({ signal: "traces", store: spans, decoder, retentionDays: () => 30 });
   const owned = stack.move();
   return { logs, spans, ingestLogs, ingestTraces, [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose]() };
 }

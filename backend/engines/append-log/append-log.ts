@@ -186,6 +186,12 @@ export class AppendLog implements AsyncDisposable {
     return await this.#deadLetters.keep(encodeRecord(header, body, this.#marker));
   }
 
+  /** Deletes dead letters, and closes the open segment, which may contain records that were released. Returns how many were deleted. */
+  async eraseDeadLetters(isErased: (header: unknown) => boolean): Promise<number> {
+    this.rotate();
+    return await this.#deadLetters.erase(isErased);
+  }
+
   /** Closes the open segment: later records go to a new one. */
   rotate(): void {
     const current = this.#current;

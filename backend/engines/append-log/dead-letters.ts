@@ -3,10 +3,11 @@
 // make space again.
 import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync, statSync } from "node:fs";
-import { link, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { link, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { folderSynced, makeFolder } from "../../../common/files.ts";
 import { MAX_DEAD_LETTER_BYTES, MAX_DEAD_LETTER_FILES } from "../limits.ts";
+import { decodeRecords, MARKER_BYTES } from "./record.ts";
 
 /** While the folder is full, it is listed again at most this often. */
 const RECOUNT_MS = 60_000;
@@ -56,6 +57,23 @@ export class DeadLetters {
       this.#count(size);
       await folderSynced(this.folder);
       return path;
+    });
+  }
+
+  /** Deletes the files that contain a record with such a header. Returns how many there were. */
+  async erase(isErased: (header: unknown) => boolean): Promise<number> {
+    return await this.#oneAtATime(async () => {
+      let erased = 0;
+      for (const name of await readdir(this.folder)) {
+        const path = join(this.folder, name);
+        const content = await readFile(path);
+        // Each begins with the marker of its log.
+        const { records } = decodeRecords(content, content.subarray(0, MARKER_BYTES));
+        if (!records.some(({ header }) => isErased(header))) continue;
+        await rm(path, { force: true });
+        erased += 1;
+      }
+      return erased;
     });
   }
 

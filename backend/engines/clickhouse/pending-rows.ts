@@ -85,6 +85,13 @@ export class PendingRows implements AsyncDisposable {
     if (named.length > 0) await Promise.all(named.map((table) => table.flush(orgId)));
   }
 
+  /** Deletes the dead letters of an organisation. Returns how many there were. */
+  async eraseDeadLetters(orgId: string): Promise<number> {
+    let erased = 0;
+    for (const journal of this.#journals.values()) erased += await journal.eraseDeadLetters(orgId);
+    return erased;
+  }
+
   /** Never rejects. */
   async flush(): Promise<void> {
     await Promise.all(this.#all().map((table) => table.flush()));

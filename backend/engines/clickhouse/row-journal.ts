@@ -82,6 +82,11 @@ export class RowJournal implements AsyncDisposable {
     return await this.#log.keepDeadLetter(headerOf(entry), entry.rows.bytes);
   }
 
+  /** Deletes the dead letters of an organisation, and the files of settled entries. Returns how many dead letters there were. */
+  async eraseDeadLetters(orgId: string): Promise<number> {
+    return await this.#log.eraseDeadLetters((header) => (header as Header).orgId === orgId);
+  }
+
   /** Finishes pending writes. Entries that are not settled stay for the next process. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#log[Symbol.asyncDispose]();

@@ -61,6 +61,8 @@ export const TENANT_TABLES: Readonly<Record<string, Ownership>> = {
   hosts: OWN,
   series_sketches: OWN,
   org_limits: OWN,
+  org_retention: OWN,
+  org_deletions: OWN,
   usage_days: OWN,
   audit_log: OWN,
   rule_sets: OWN,

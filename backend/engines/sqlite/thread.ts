@@ -46,6 +46,8 @@ function open(file: string): DatabaseSync {
   const mode = database.prepare("PRAGMA journal_mode = WAL").get()?.["journal_mode"];
   if (mode !== "wal") throw new Error(`its file system has no shared memory or no locks (journal_mode is ${String(mode)})`);
   database.exec(`PRAGMA synchronous = FULL; PRAGMA journal_size_limit = ${MAX_WAL_BYTES}; PRAGMA temp_store = MEMORY`);
+  // Deleted rows, of a deleted organisation above all, do not stay readable in free pages.
+  database.exec("PRAGMA secure_delete = ON");
   // Reads the header, so that a file that is not a database fails here.
   database.prepare("SELECT count(*) FROM sqlite_schema").get();
   return database;

@@ -36,7 +36,7 @@ export interface EmbeddedVictoriaMetrics extends AsyncDisposable {
   readonly queryUrl: string;
   readonly child: EngineChild;
   /** For the store: what it appends survives the engine's death. Rejects while the engine is down, so that nothing piles up then. */
-  readonly journal: { append(path: string, body: Buffer): Promise<void> };
+  readonly journal: { append(path: string, body: Buffer): Promise<void>; expire(): void };
   /**
    * One moment of it, kept by hard links: the journal in `journalFolder`, the samples in a snapshot of the engine. Every write that was
    * acknowledged before the call is in one of them. Rejects while the engine is down.
@@ -69,6 +69,7 @@ export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptio
         if (!child.running) throw new Error("victoria-metrics is not running");
         await journal.append(path, body);
       },
+      expire: () => journal.expire(),
     },
     async snapshot(journalFolder) {
       if (!child.running) throw new Error("victoria-metrics is not running");

@@ -99,6 +99,13 @@ export class WriteJournal implements AsyncDisposable {
     await this.#log.linkInto(folder);
   }
 
+  /** Removes what the engine certainly has on disk, the open segment included once it is old enough. */
+  expire(): void {
+    this.#log.rotate();
+    this.#removeAtMs = Number.NEGATIVE_INFINITY;
+    this.#removeSettled();
+  }
+
   /** Removes everything: the engine has stopped in order, and so has written everything itself. */
   async clear(): Promise<void> {
     this.#log.rotate();

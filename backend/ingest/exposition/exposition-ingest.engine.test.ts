@@ -21,7 +21,7 @@ function keyOf(orgId: string, more: Partial<SigningKey> = {}): SigningKey {
   return { keyId: "k", kind: "cluster", orgId, hostId: `host-of-${orgId}`, node: `node-of-${orgId}`, createdAt: new Date(), ...more };
 }
 
-const KEPT = { retentionMs: 30 * 86_400_000 };
+const KEPT = { retentionMs: () => 30 * 86_400_000 };
 const ingest = (orgId: string, text: string, receivedAt = new Date()) =>
   createExpositionIngest(store, KEPT)(keyOf(orgId), Buffer.from(text), { receivedAt });
 

@@ -10,8 +10,8 @@ import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";
 
 export interface MetricsIngestOptions {
-  /** The engine drops older samples, which are counted here. */
-  readonly retentionMs: number;
+  /** Older samples of an organisation are dropped, and counted. */
+  readonly retentionMs: (orgId: string) => number;
   readonly activeSeries?: Pick<ActiveSeries, "admit">;
 }
 
@@ -36,7 +36,7 @@ export function createExpositionIngest(store: MetricsStore, { retentionMs, activ
   const hugeQueue = new FairQueue(HUGE_QUEUE);
   const ingest: IngestSignal = async (key, body, { receivedAt }) => {
     const now = receivedAt.getTime();
-    const counts = await validate(body, storeLimits(now, retentionMs));
+    const counts = await validate(body, storeLimits(now, retentionMs(key.orgId)));
     if (counts.accepted === 0) return counts;
     const active = await activeSeries?.admit(key, body);
     await store.write(key, body, now);

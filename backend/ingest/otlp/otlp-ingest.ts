@@ -25,7 +25,8 @@ export interface OtlpIngestOptions {
   readonly signal: OtlpSignal;
   readonly decoder: OtlpDecoder;
   readonly store: { insert(batch: OtlpBatch): Promise<void> };
-  readonly retentionDays: number;
+  /** How long records of an organisation are kept: older ones are dropped. */
+  readonly retentionDays: (orgId: string) => number;
 }
 
 export function createOtlpIngest({ signal, decoder, store, retentionDays }: OtlpIngestOptions): IngestOtlp {
@@ -39,7 +40,7 @@ export function createOtlpIngest({ signal, decoder, store, retentionDays }: Otlp
     // Memory of the request, and its cost if it is refused.
     reservation?.add(bytes - body.byteLength);
     const firstId = nextId(receivedAtMs, encoding === undefined ? bytes : bytes * 1.5);
-    const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays };
+    const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays: retentionDays(orgId) };
     using held = decoder.open(orgId);
     const decoding = decoder.decode({ signal, body, context, ...(encoding && { encoding }) }, held);
     const decoded = decoding instanceof Promise ? await decoding : decoding;

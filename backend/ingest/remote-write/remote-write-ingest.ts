@@ -13,8 +13,8 @@ export interface RemoteWriteOptions {
   readonly threads: { checkWrite(orgId: string, task: WriteTask): Promise<CheckedWrite> };
   readonly store: Pick<MetricsStore, "writeRequest">;
   readonly activeSeries: Pick<ActiveSeries, "hashKeyOf" | "admitHashes">;
-  /** The engine drops older samples, which are counted here. */
-  readonly retentionMs: number;
+  /** Older samples of an organisation are dropped, and counted. */
+  readonly retentionMs: (orgId: string) => number;
 }
 
 /** Writing more takes the engine about 10 ms. */
@@ -27,7 +27,7 @@ const RETRY_AFTER_S = 5;
 export function createRemoteWriteIngest({ threads, store, activeSeries, retentionMs }: RemoteWriteOptions): IngestSignal {
   const largeQueue = new FairQueue(LARGE_QUEUE);
   return async function ingestWrite(sender, body, { receivedAt, encoding, reservation }) {
-    const limits = storeLimits(receivedAt.getTime(), retentionMs);
+    const limits = storeLimits(receivedAt.getTime(), retentionMs(sender.orgId));
     const hashKey = activeSeries.hashKeyOf(sender);
     const version = encoding === "remote_write_2" ? 2 : 1;
     // Memory while it is checked, and the cost of a request that is refused.

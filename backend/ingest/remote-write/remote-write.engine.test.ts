@@ -14,7 +14,7 @@ import type { WriteVersion } from "./write-request.ts";
 let engine: TestEngine;
 let store: VictoriaMetricsStore;
 const threads = new MetricsThreads();
-const retentionMs = 30 * 86_400_000;
+const retentionMs = () => 30 * 86_400_000;
 
 beforeAll(async () => {
   engine = await startTestEngine();

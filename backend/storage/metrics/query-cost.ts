@@ -131,7 +131,7 @@ export function evaluationOf(endpoint: "query" | "query_range", params: URLSearc
 }
 
 /** The parameter in milliseconds since 1970, rewritten as it was understood. Throws ApiError invalid_parameter. */
-export function timeOf(name: "start" | "end", params: URLSearchParams, otherwiseMs: number): number {
+export function timeOf(name: "start" | "end" | "time", params: URLSearchParams, otherwiseMs: number): number {
   const text = params.get(name);
   if (text === null || text === "") return otherwiseMs;
   const ms = /^-?\d+(?:\.\d+)?(?:e\+?\d+)?$/i.test(text) ? Number(text) * 1000 : Date.parse(text);

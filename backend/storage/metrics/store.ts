@@ -17,7 +17,7 @@ import {
   MAX_SELECTOR_BYTES,
   MAX_WAITING_METRIC_QUERIES_PER_ORG,
 } from "../limits.ts";
-import { evaluationOf, refuseCostly } from "./query-cost.ts";
+import { evaluationOf, refuseCostly, timeOf } from "./query-cost.ts";
 
 export interface SampleIdentity {
   readonly orgId: string;
@@ -59,13 +59,15 @@ export interface VictoriaMetricsStoreOptions {
   /** Base of `/api/v1/query`, e.g. `http://vm:8428` or `http://vmselect:8481/select/0/prometheus`. May hold user:password. */
   readonly queryUrl: string;
   /** The journal of an embedded engine: every write goes to both. */
-  readonly journal?: { append(path: string, body: Buffer): Promise<void> };
+  readonly journal?: { append(path: string, body: Buffer): Promise<void>; expire?(): void };
   /** The journal of an engine outside, which acknowledges from memory. */
   readonly outsideJournal?: OutsideJournal | undefined;
   /** Queries of one organisation that run at once. */
   readonly queriesPerOrg?: number;
   /** Aborts when the process is asked to stop: waiting queries are rejected, and the stop does not wait for running ones. */
   readonly stopping?: AbortSignal;
+  /** Queries of an organisation do not begin earlier; undefined: no limit. */
+  readonly oldestMsOf?: (orgId: string) => number | undefined;
   /** After this a query is answered as too expensive. */
   readonly answerMs?: number;
 }
@@ -91,11 +93,13 @@ const CHECK_TIMEOUT_MS = 5000;
 export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
   readonly #write: Upstream;
   readonly #query: Upstream;
+  readonly #delete: Upstream;
   readonly #journal: VictoriaMetricsStoreOptions["journal"];
   readonly #outside: OutsideJournal | undefined;
   readonly #queue: FairQueue;
   readonly #stopping: AbortSignal | undefined;
   readonly #answerMs: number;
+  readonly #oldestMsOf: NonNullable<VictoriaMetricsStoreOptions["oldestMsOf"]>;
 
   constructor({
     writeUrl,
@@ -105,14 +109,18 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     queriesPerOrg = MAX_METRIC_QUERIES_PER_ORG,
     stopping,
     answerMs = ANSWER_MS,
+    oldestMsOf = () => undefined,
   }: VictoriaMetricsStoreOptions) {
     this.#journal = journal;
     this.#outside = outsideJournal;
     this.#write = new Upstream(writeUrl, WRITE_TIMEOUT_MS, () => this.#outside?.engineLost());
     this.#query = new Upstream(queryUrl, QUERY_TIMEOUT_MS);
+    // vmselect deletes below another path; a single node has one base for both.
+    this.#delete = new Upstream(queryUrl.replace("/select/", "/delete/"), QUERY_TIMEOUT_MS);
     this.#queue = new FairQueue({ running: MAX_METRIC_QUERIES, perOrg: queriesPerOrg, waitingPerOrg: MAX_WAITING_METRIC_QUERIES_PER_ORG });
     this.#stopping = stopping;
     this.#answerMs = answerMs;
+    this.#oldestMsOf = oldestMsOf;
   }
 
   /** Queries now; one counts for as long as the engine computes. */
@@ -166,6 +174,7 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     if (orgId === "") throw new Error("a query without a tenant");
     const foreign = /^extra_/;
     const scoped = new URLSearchParams([...params].filter(([name]) => !foreign.test(name)));
+    refuseExpired(endpoint, scoped, this.#oldestMsOf(orgId));
     if (endpoint === "query" || endpoint === "query_range") refuseCostly(scoped.get("query") ?? "", evaluationOf(endpoint, scoped));
     refuseLong(scoped.getAll("match[]"));
     for (const name of ["query", "match[]"]) for (const expression of scoped.getAll(name)) refuseDeadly(name, expression);
@@ -207,6 +216,22 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     }
   }
 
+  /** Deletes all series of an organisation. Returns how many there were, at most 1,000. Throws ApiError storage_unavailable. */
+  async erase(orgId: string): Promise<number> {
+    this.#journal?.expire?.();
+    const headers = { "content-type": "application/x-www-form-urlencoded" };
+    const match = `match[]=${encodeURIComponent(`{org_id=${JSON.stringify(orgId)}}`)}`;
+    const listed = await this.#query.post("/api/v1/series", `${match}&start=0&limit=1000&${DENY_PARTIAL.join("=")}`, headers);
+    if (listed.status !== 200) throw unavailable(new Error(`victoria-metrics answered ${listed.status} to a list of series`));
+    const series = (JSON.parse(listed.body.toString("utf8")) as { data: unknown[] }).data.length;
+    if (series === 0) return 0;
+    const deleted = await this.#delete.post("/api/v1/admin/tsdb/delete_series", match, headers);
+    if (deleted.status >= 300) throw unavailable(new Error(`victoria-metrics answered ${deleted.status} to a deletion of series`));
+    // Samples of deleted series leave the disk with the next merge of their part. vmselect does not know the path; its vmstorage nodes do.
+    await this.#query.post("/internal/force_merge", "", headers).catch(() => undefined);
+    return series;
+  }
+
   async check(): Promise<void> {
     // Only an engine outside of this process can be a cluster.
     const complete = this.#journal === undefined ? this.#query.checkComplete() : undefined;
@@ -214,7 +239,7 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([this.#write.close(), this.#query.destroy()]);
+    await Promise.all([this.#write.close(), this.#query.destroy(), this.#delete.destroy()]);
   }
 }
 
@@ -223,6 +248,17 @@ function refuseLong(selectors: readonly string[]): void {
   const bytes = selectors.reduce((sum, selector) => sum + Buffer.byteLength(selector), 0);
   if (bytes > MAX_SELECTOR_BYTES)
     throw new ApiError("invalid_parameter", `match[]: all selectors together have at most ${MAX_SELECTOR_BYTES / 1024} KiB`);
+}
+
+/** An instant before the retention is refused; a range begins at its first step within it. */
+function refuseExpired(endpoint: QueryEndpoint, params: URLSearchParams, oldestMs: number | undefined): void {
+  if (oldestMs === undefined) return;
+  const name = endpoint === "query" ? "time" : "start";
+  const given = timeOf(name, params, Date.now());
+  if (given >= oldestMs) return;
+  if (name === "time") throw new ApiError("invalid_parameter", "time: your organisation's metrics are not kept for so long");
+  const { stepMs } = endpoint === "query_range" ? evaluationOf(endpoint, params) : { stepMs: 1 };
+  params.set("start", String((given + Math.ceil((oldestMs - given) / stepMs) * stepMs) / 1000));
 }
 
 function refuseDeadly(parameter: string, expression: string): void {

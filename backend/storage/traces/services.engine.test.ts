@@ -202,11 +202,11 @@ describe("an organisation that makes up names", () => {
 
 it("spans are stored although their operations are not known yet", async () => {
   const org = await app.org();
-  await using store = await ClickHouseSpanStore.open(app.clickhouse, 30);
+  await using store = await ClickHouseSpanStore.open(app.clickhouse, () => 30);
   const ingested: Parameters<ClickHouseSpanStore["insert"]>[0][] = [];
   await using decoder = openOtlpDecoder(1);
   const remember = { insert: async (batch: (typeof ingested)[number]) => void ingested.push(batch) };
-  const ingest = createOtlpIngest({ signal: "traces", store: remember, decoder, retentionDays: 30 });
+  const ingest = createOtlpIngest({ signal: "traces", store: remember, decoder, retentionDays: () => 30 });
   await ingest(signingKey(org.orgId), tracesBody([one("a"), one("b")]), { receivedAt: now });
   const { operations, ...batch } = ingested[0] as (typeof ingested)[number];
   expect(operations).toEqual(operationsOf(batch.sections));

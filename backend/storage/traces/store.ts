@@ -84,17 +84,17 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #writer: OnceWriter;
   readonly #operations: SpanOperations;
-  readonly #keptUntilS: () => number;
+  readonly #keptUntilS: (orgId: string) => number;
 
-  private constructor(clickhouse: ClickHouse, writer: OnceWriter, retentionDays: number) {
+  private constructor(clickhouse: ClickHouse, writer: OnceWriter, retentionDays: (orgId: string) => number) {
     this.#clickhouse = clickhouse;
     this.#writer = writer;
-    this.#keptUntilS = () => keptUntilS(retentionDays);
+    this.#keptUntilS = (orgId) => keptUntilS(retentionDays(orgId));
     this.#operations = new SpanOperations(clickhouse);
   }
 
   /** After migrate(). `retentionDays`: of spans. */
-  static async open(clickhouse: ClickHouse, retentionDays: number, claims?: BodyClaims): Promise<ClickHouseSpanStore> {
+  static async open(clickhouse: ClickHouse, retentionDays: (orgId: string) => number, claims?: BodyClaims): Promise<ClickHouseSpanStore> {
     return new ClickHouseSpanStore(clickhouse, await OnceWriter.open(clickhouse, "spans", SPAN_COLUMNS, { claims }), retentionDays);
   }
 
@@ -124,7 +124,7 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
   }
 
   red(question: RedQuestion, orgId: string, filter: RedFilter, options: QueryOptions = {}): Promise<Buffer> {
-    return this.#clickhouse.read(orgId, options, (ask) => RED_QUESTIONS[question](ask, orgId, filter, this.#keptUntilS()));
+    return this.#clickhouse.read(orgId, options, (ask) => RED_QUESTIONS[question](ask, orgId, filter, this.#keptUntilS(orgId)));
   }
 
   statistics(question: StatisticsQuestion, orgId: string, filter: StatisticsFilter, options: QueryOptions = {}): Promise<Buffer> {

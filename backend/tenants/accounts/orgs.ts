@@ -1,10 +1,10 @@
 // GET and POST /api/orgs: operators list organisations, and create them with their first administrator. `requireCapacity` limits the rows
 // of an organisation (users, keys, tokens), which also limits the size of their lists; concurrent inserts cannot exceed the limit.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { sql, type Transaction } from "kysely";
+import { type Kysely, sql, type Transaction } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
 import { CURSOR_QUERY, type CursorQuery, cutPage, readCursor, readCursorTime } from "../../http/list-page.ts";
-import { nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { nameSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
@@ -114,4 +114,13 @@ export async function requireCapacity<T>(
   const counted = await countQuery.executeTakeFirst();
   if (Number(counted?.count ?? 0) >= maxRows)
     throw new ApiError("limit_reached", `your organisation already has ${maxRows} ${rows}, which is the limit: remove some first`);
+}
+
+/** Its id. Throws not_found, also for a malformed id. */
+export async function requireOrg(db: Kysely<AccountTables>, text: string): Promise<string> {
+  const id = parseUuid(text);
+  const row =
+    id === undefined ? undefined : await tenantDatabase(db, id).selectFrom("orgs").select("id").where("id", "=", id).executeTakeFirst();
+  if (!row) throw new ApiError("not_found", "organisation not found");
+  return row.id;
 }

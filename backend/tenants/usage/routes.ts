@@ -4,10 +4,10 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, type Guards } from "../../auth/request-identity.ts";
-import { ApiError } from "../../errors.ts";
-import { ID_PARAMS, listResponse, objectSchema, parseUuid } from "../../http/schemas.ts";
+import { ID_PARAMS, listResponse, objectSchema } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import type { AccountTables } from "../../auth/sessions/table.ts";
+import { requireOrg } from "../accounts/orgs.ts";
 import { dayOf, RETENTION_DAYS } from "./counter.ts";
 import type { Limits, OrgLimits, UsageTables } from "./limits.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -90,7 +90,7 @@ export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimit
     path: "/api/orgs/:id/limits",
     access: "operator",
     ...schemas.get,
-    handler: async (request: FastifyRequest<ById>) => describeLimits(await orgLimits.read(await requireOrg(request.params.id))),
+    handler: async (request: FastifyRequest<ById>) => describeLimits(await orgLimits.read(await requireOrg(db, request.params.id))),
   });
 
   addRoute(app, guards, {
@@ -99,7 +99,7 @@ export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimit
     access: "operator",
     ...schemas.set,
     handler: async (request: FastifyRequest<ById & { Body: Record<keyof ReturnType<typeof describeLimits>, number | null> }>) => {
-      const id = await requireOrg(request.params.id);
+      const id = await requireOrg(db, request.params.id);
       const { bytes_per_second, records_per_second, active_series } = request.body;
       const overrides = {
         bytesPerSecond: bytes_per_second ?? undefined,
@@ -111,14 +111,6 @@ export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimit
       return describeLimits(merged);
     },
   });
-
-  async function requireOrg(text: string): Promise<string> {
-    const id = parseUuid(text);
-    const row =
-      id === undefined ? undefined : await tenantDatabase(db, id).selectFrom("orgs").select("id").where("id", "=", id).executeTakeFirst();
-    if (!row) throw new ApiError("not_found", "organisation not found");
-    return row.id;
-  }
 }
 
 function describeLimits({ bytesPerSecond, recordsPerSecond, activeSeries }: Limits) {

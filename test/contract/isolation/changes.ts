@@ -185,6 +185,8 @@ export const CHANGES: readonly Change[] = [
   { route: "DELETE /api/keys/{id}", make: making("/api/keys", () => ({ name: name() }), "key_id"), foreign: 404, owner: 204 },
   { route: "DELETE /api/invitations/{id}", make: making("/api/invitations", invited, "invitation_id"), foreign: 404, owner: 204 },
   { route: "POST /api/orgs/{id}/admins", make: organisation, body: user, foreign: 403 },
+  { route: "DELETE /api/orgs/{id}", make: organisation, foreign: 403 },
+  { route: "PUT /api/orgs/{id}/retention", make: organisation, body: () => ({ logs_days: 1 }), foreign: 403 },
   { route: "PUT /api/orgs/{id}/limits", make: organisation, body: () => ({ bytes_per_second: 1 }), foreign: 403 },
   { route: "DELETE /api/read-tokens/{id}", make: making("/api/read-tokens", () => ({ name: name() })), foreign: 404, owner: 204 },
   { route: "DELETE /api/users/{id}", make: newUser, foreign: 404, owner: 204 },

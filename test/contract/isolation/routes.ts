@@ -43,6 +43,8 @@ const prometheus = (name: string, params: Record<string, string>): IsolatedRoute
 const ACCOUNTS: readonly IsolatedRoute[] = [
   refused("/api/accounts", ({ word }) => `/api/accounts?email=viewer@${word}.example`),
   refused("/api/orgs", () => "/api/orgs"),
+  refused("/api/deletions", () => "/api/deletions"),
+  refused("/api/orgs/{id}/retention", ({ orgId }) => `/api/orgs/${orgId}/retention`),
   refused("/api/orgs/{id}/limits", ({ orgId }) => `/api/orgs/${orgId}/limits`),
   shown("/api/audit"),
   shown("/api/dashboards"),
@@ -56,6 +58,7 @@ const ACCOUNTS: readonly IsolatedRoute[] = [
   }),
   shown("/api/invitations"),
   shown("/api/limits"),
+  constant("/api/retention"),
   shown("/api/read-tokens"),
   {
     path: "/api/usage",

@@ -321,6 +321,59 @@ export const ACCOUNT_ROWS: Row[] = [
       },
     ],
   },
+  { method: "GET", path: "/api/retention", auth: "viewer", cases: () => [asUser("own", "GET", () => viewer, 200)] },
+  { method: "GET", path: "/api/deletions", auth: "operator", cases: () => [asUser("listed", "GET", () => operator, 200)] },
+  {
+    method: "GET",
+    path: "/api/orgs/{id}/retention",
+    auth: "operator",
+    cases: () => [
+      asUser("unknown id", "GET", () => operator, 404, undefined, "not_found", withId("/api/orgs/{id}/retention")),
+      {
+        name: "known",
+        send: () => call("GET", `${backend.apiUrl}/api/orgs/${blue.orgId}/retention`, { bearer: operator }),
+        status: 200,
+      },
+    ],
+  },
+  {
+    method: "PUT",
+    path: "/api/orgs/{id}/retention",
+    auth: "operator",
+    cases: () => [
+      asUser("unknown id", "PUT", () => operator, 404, {}, "not_found", withId("/api/orgs/{id}/retention")),
+      asUser("no days", "PUT", () => operator, 400, { logs_days: 0 }, "invalid_field"),
+      asUser("an unknown signal", "PUT", () => operator, 400, { profiles_days: 1 }, "invalid_field"),
+      {
+        name: "set",
+        send: () => call("PUT", `${backend.apiUrl}/api/orgs/${blue.orgId}/retention`, { bearer: operator, body: { logs_days: 20 } }),
+        status: 200,
+      },
+    ],
+  },
+  {
+    method: "DELETE",
+    path: "/api/orgs/{id}",
+    auth: "operator",
+    cases: () => [
+      asUser("unknown id", "DELETE", () => operator, 404, undefined, "not_found", withId("/api/orgs/{id}?name=x")),
+      {
+        name: "another name",
+        send: () => call("DELETE", `${backend.apiUrl}/api/orgs/${blue.orgId}?name=red`, { bearer: operator }),
+        status: 409,
+        error: "conflict",
+      },
+      {
+        name: "deleted",
+        send: async () => {
+          const org = { name: randomUUID(), admin: { email: `${randomUUID()}@green.example`, password: randomUUID() } };
+          const { json } = await call("POST", `${backend.apiUrl}/api/orgs`, { bearer: operator, body: org });
+          return await call("DELETE", `${backend.apiUrl}/api/orgs/${json.org_id}?name=${org.name}`, { bearer: operator });
+        },
+        status: 202,
+      },
+    ],
+  },
   {
     method: "POST",
     path: "/api/orgs/{id}/admins",

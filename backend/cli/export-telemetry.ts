@@ -1,0 +1,130 @@
+// `atherops export-telemetry`: an organisation's logs, spans and samples as files of JSON lines, before it leaves or for another program.
+// Invariants: it reads through the same routes, limits and fair queues as any user; memory is bounded by one page; a file without `.part` at
+// the end of its name is complete.
+import { once } from "node:events";
+import { createWriteStream } from "node:fs";
+import { mkdir, rename } from "node:fs/promises";
+import { join } from "node:path";
+import { finished } from "node:stream/promises";
+import type { Command } from "commander";
+import { pause } from "../../common/loop.ts";
+import { PassingProblem, Problem } from "./cli-error.ts";
+import type { Client } from "./client.ts";
+import type { Console } from "./output.ts";
+import { sinceStart } from "./query-rows.ts";
+
+const PAGE_ROWS = "500";
+const PROMETHEUS = "/query/prometheus/api/v1";
+const DAY_MS = 86_400_000;
+const SHORTEST_MS = 60_000;
+const ATTEMPTS = 60;
+const RETRY_AFTER_S = 5;
+
+interface Options {
+  out: string;
+  since: string;
+}
+
+/** Samples of one series, as VictoriaMetrics imports them. */
+interface Line {
+  readonly metric: Record<string, string>;
+  readonly values: readonly number[];
+  readonly timestamps: readonly number[];
+}
+
+export function addExportTelemetry(program: Command, console: Console): void {
+  program
+    .command("export-telemetry")
+    .description("all logs, spans and samples of your organisation, as files of JSON lines")
+    .requiredOption("--out <folder>", "gets logs.ndjson, spans.ndjson and metrics.ndjson")
+    .option("--since <duration>", "how far back, such as 24h or 30d", "30d")
+    .addHelpText(
+      "after",
+      `
+Samples are in the format that VictoriaMetrics imports (POST /api/v1/import). Times are those of the records; what arrives during the export
+may be missing. A request that the backend refuses for a moment is repeated.
+
+Example:
+  atherops export-telemetry --out shop-2026-11 --since 90d`,
+    )
+    .action(async ({ out, since }: Options) => {
+      const [start = "", end] = [sinceStart(since), new Date().toISOString()];
+      await mkdir(out, { recursive: true });
+      const client = console.client();
+      await writeFile(console, join(out, "logs.ndjson"), pages(console, client, "/query/logs", { start, end, order: "oldest" }));
+      await writeFile(console, join(out, "spans.ndjson"), pages(console, client, "/query/traces", { start, end }));
+      await writeFile(console, join(out, "metrics.ndjson"), samples(console, client, Date.parse(start), Date.parse(end)));
+    });
+}
+
+async function writeFile(console: Console, path: string, lines: AsyncIterable<readonly object[]>): Promise<void> {
+  const stream = createWriteStream(`${path}.part`);
+  const ended = finished(stream);
+  // A failure is thrown by the await below.
+  ended.catch(() => undefined);
+  let count = 0;
+  for await (const some of lines) {
+    count += some.length;
+    const text = some.map((line) => `${JSON.stringify(line)}\n`).join("");
+    if (!stream.write(text)) await Promise.race([once(stream, "drain"), ended]);
+  }
+  stream.end();
+  await ended;
+  await rename(`${path}.part`, path);
+  console.note(`${path}: ${count} lines`);
+}
+
+async function* pages(console: Console, client: Client, path: string, query: Record<string, string>): AsyncGenerator<readonly object[]> {
+  let page = await patiently(console, () => client.page(path, { ...query, limit: PAGE_ROWS }));
+  for (;;) {
+    yield page.rows;
+    const { next } = page;
+    if (next === undefined) return;
+    page = await patiently(console, () => client.page(next));
+  }
+}
+
+async function* samples(console: Console, client: Client, startMs: number, endMs: number): AsyncGenerator<readonly Line[]> {
+  const range = { start: String(startMs / 1000), end: String(endMs / 1000) };
+  const names = await patiently(console, () =>
+    client.call<{ data: string[] }>("GET", `${PROMETHEUS}/label/__name__/values`, { query: range }),
+  );
+  for (const name of names.data) {
+    for (let fromMs = startMs, stepMs = DAY_MS; fromMs < endMs;) {
+      const untilMs = Math.min(endMs, fromMs + stepMs);
+      const lines = await samplesOf(console, client, name, fromMs, untilMs).catch((error: unknown) => {
+        // The backend refuses an answer that is too large: less at once.
+        if (error instanceof PassingProblem || !(error instanceof Problem) || stepMs <= SHORTEST_MS) throw error;
+        return undefined;
+      });
+      if (lines === undefined) stepMs /= 4;
+      else {
+        yield lines;
+        fromMs = untilMs;
+      }
+    }
+  }
+}
+
+/** Later than `fromMs`, up to `untilMs`. */
+async function samplesOf(console: Console, client: Client, name: string, fromMs: number, untilMs: number): Promise<Line[]> {
+  const query = { query: `{__name__=${JSON.stringify(name)}}[${untilMs - fromMs}ms]`, time: String(untilMs / 1000) };
+  type Series = { metric: Record<string, string>; values: [seconds: number, value: string][] };
+  const { data } = await patiently(console, () => client.call<{ data: { result: Series[] } }>("GET", `${PROMETHEUS}/query`, { query }));
+  return data.result.map(({ metric: { org_id: _own, ...metric }, values }) => ({
+    metric,
+    values: values.map(([, value]) => Number(value)),
+    timestamps: values.map(([seconds]) => Math.round(seconds * 1000)),
+  }));
+}
+
+async function patiently<T>(console: Console, ask: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof PassingProblem) || attempt === ATTEMPTS) throw error;
+      await pause((error.retryAfterS || RETRY_AFTER_S) * 1000, console.world.signal);
+    }
+  }
+}

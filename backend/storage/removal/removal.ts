@@ -1,0 +1,99 @@
+// Removes rows of logs and spans: those older than the retention of their organisation, and all of a deleted organisation. Tables have one
+// partition per day over all organisations, whose last rows leave with the TTL of the table; what has to leave earlier is deleted by
+// mutations, one partition at a time. Invariants: a pass may be repeated at any time and on any replica; a table never has two unfinished
+// deletions; a pass starts a limited number of them, because each rewrites the parts of a day.
+import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { TENANT_TABLES } from "../../engines/clickhouse/tenant-filter.ts";
+
+/** Log records that are kept for a shorter time; a missing field matches every record. */
+export interface LogRule {
+  readonly source?: string;
+  readonly level?: string;
+  readonly days: number;
+}
+
+/** What is kept for how long in one table; the table's own TTL is at least the longest of these. */
+export interface TableRetention {
+  readonly table: "logs" | "spans";
+  /** For organisations that are not in `organisations`. */
+  readonly defaultDays: number;
+  readonly organisations: ReadonlyMap<string, { readonly days: number; readonly rules: readonly LogRule[] }>;
+}
+
+const DAY_MS = 86_400_000;
+/** Figures of spans are copied once they are 25 hours old (traces/keep-minutes.ts). */
+const SLACK_MS = 3 * 3_600_000;
+/** Partitions of a table in one pass. */
+const MAX_PARTITIONS = 4;
+
+/** Starts the deletion of expired rows, oldest day first. Returns the days. Throws ApiError storage_unavailable. */
+export async function purgeExpired(clickhouse: ClickHouse, retention: TableRetention, nowMs: number): Promise<string[]> {
+  const { table } = retention;
+  if (await isDeleting(clickhouse, table)) return [];
+  const parts = await clickhouse.queryEach<{ day: string }>(
+    sql`SELECT DISTINCT partition AS day FROM system.parts WHERE active AND database = currentDatabase() AND table = ${table}`,
+  );
+  const purged: string[] = [];
+  for (const day of [...new Set(parts.map(({ day }) => day))].toSorted()) {
+    if (purged.length === MAX_PARTITIONS) break;
+    const ageMs = nowMs - SLACK_MS - (Date.parse(`${day}T00:00:00Z`) + DAY_MS);
+    const expired = expiredRows(retention, ageMs);
+    if (!expired) continue;
+    const next = new Date(Date.parse(`${day}T00:00:00Z`) + DAY_MS).toISOString().slice(0, 10);
+    const ofDay = sql`time >= toDateTime64(${day}, 9, 'UTC') AND time < toDateTime64(${next}, 9, 'UTC')`;
+    const found = await clickhouse.queryEach(sql`SELECT 1 FROM ${new Sql(table)} WHERE ${and([ofDay, expired])} LIMIT 1`);
+    if (found.length === 0) continue;
+    await clickhouse.commandEach(sql`ALTER TABLE ${new Sql(table)} DELETE IN PARTITION ${day} WHERE ${expired}`);
+    purged.push(day);
+  }
+  return purged;
+}
+
+/** Undefined: none of the rows of this age. */
+function expiredRows({ defaultDays, organisations }: TableRetention, ageMs: number): Sql | undefined {
+  const isDue = ({ days }: { days: number }): boolean => ageMs >= days * DAY_MS;
+  const due = [...organisations].filter(([, one]) => isDue(one)).map(([orgId]) => orgId);
+  const conditions: Sql[] = due.length > 0 ? [sql`org_id IN (${due})`] : [];
+  // While every organisation has the default, the TTL of the table removes its rows.
+  const isLonger = [...organisations.values()].some(({ days }) => days > defaultDays);
+  if (isLonger && isDue({ days: defaultDays })) conditions.push(sql`org_id NOT IN (${[...organisations.keys()]})`);
+  for (const [orgId, { rules }] of organisations) {
+    for (const rule of rules.filter(isDue)) {
+      const matches = [sql`org_id = ${orgId}`];
+      if (rule.source !== undefined) matches.push(sql`source = ${rule.source}`);
+      if (rule.level !== undefined) matches.push(sql`level = ${rule.level}`);
+      conditions.push(and(matches));
+    }
+  }
+  return conditions.length === 0 ? undefined : new Sql(conditions.map(({ text }) => `(${text})`).join(" OR "));
+}
+
+/**
+ * Starts the deletion of all rows of an organisation, in every table. Returns how many rows of each table are still there, and leaves out
+ * tables without any. Throws ApiError storage_unavailable.
+ */
+export async function eraseOrganisation(clickhouse: ClickHouse, orgId: string): Promise<Record<string, number>> {
+  await clickhouse.settle();
+  const left: Record<string, number> = {};
+  for (const table of TENANT_TABLES) {
+    const counts = await clickhouse.queryEach<{ rows: string }>(sql`SELECT count() AS rows FROM ${new Sql(table)} WHERE org_id = ${orgId}`);
+    const rows = counts.reduce((sum, count) => sum + Number(count.rows), 0);
+    if (rows === 0) continue;
+    left[table] = rows;
+    if (await isDeleting(clickhouse, table)) continue;
+    await clickhouse.commandEach(sql`ALTER TABLE ${new Sql(table)} DELETE WHERE org_id = ${orgId}`);
+  }
+  return left;
+}
+
+/** Throws if a deletion fails, so that the failure is logged. */
+async function isDeleting(clickhouse: ClickHouse, table: string): Promise<boolean> {
+  const unfinished = await clickhouse.queryEach<{ reason: string }>(
+    sql`SELECT latest_fail_reason AS reason FROM system.mutations
+      WHERE NOT is_done AND position(command, 'DELETE') > 0 AND database = currentDatabase() AND table = ${table}`,
+  );
+  const failed = unfinished.find(({ reason }) => reason !== "");
+  if (failed) throw new Error(`ClickHouse cannot delete rows of ${table}: ${failed.reason}`);
+  return unfinished.length > 0;
+}

@@ -1,0 +1,93 @@
+// Deletes an organisation in two steps. At once, and in one transaction: its users, keys, tokens, rules and everything else it has, so that
+// nothing of it can log in, send or be evaluated. Later, when nothing of its telemetry was found for a while: the organisation itself. The
+// row of org_deletions stays, as the proof.
+import type { ColumnType, Kysely, Transaction } from "kysely";
+import { sql } from "kysely";
+import type { AccountTables } from "../../auth/sessions/table.ts";
+import { tenantDatabase, TENANT_TABLES } from "../../engines/relational/tenant-database.ts";
+import { ApiError } from "../../errors.ts";
+
+export interface OrgDeletionRow {
+  org_id: string;
+  name: string;
+  requested_by: string;
+  requested_at: Date;
+  /** When rows of its telemetry were last found. */
+  last_found_at: Date;
+  /** Store → rows that the last pass found. */
+  found: ColumnType<Record<string, number>, string, string>;
+  erased_at: Date | null;
+}
+
+export interface DeletionTables extends AccountTables {
+  org_deletions: OrgDeletionRow;
+}
+
+/** Kept until the last step: rows that are written meanwhile refer to the organisation, and the evaluator needs the new revision. */
+const KEPT_AT_FIRST = new Set(["orgs", "rule_sets", "org_deletions"]);
+
+type AnyTables = Record<string, Record<string, unknown>>;
+
+/** Returns the removed users. Throws ApiError not_found, conflict. */
+export async function beginDeletion(
+  db: Kysely<DeletionTables>,
+  { orgId, name, by, at }: { readonly orgId: string; readonly name: string; readonly by: string; readonly at: Date },
+): Promise<string[]> {
+  return await db.transaction().execute(async (trx) => {
+    const own = tenantDatabase(trx, orgId);
+    const org = await own.selectFrom("orgs").selectAll().where("id", "=", orgId).forUpdate().executeTakeFirst();
+    const known = await own.selectFrom("org_deletions").select("org_id").where("org_id", "=", orgId).executeTakeFirst();
+    if (!org || known) throw new ApiError("not_found", "organisation not found");
+    if (org.name !== name) throw new ApiError("conflict", "name: this is not the name of the organisation");
+    const users = await own.selectFrom("users").select(["id", "role"]).where("org_id", "=", orgId).execute();
+    if (users.some(({ role }) => role === "operator"))
+      throw new ApiError("conflict", "the organisation has operators of this installation: give them another role, or remove them first");
+    await removeRows(trx, orgId, KEPT_AT_FIRST);
+    // The evaluator unloads the rules of a set with a new revision and no rules.
+    const rules = tenantDatabase(trx as unknown as Transaction<{ rule_sets: { org_id: string; revision: number } }>, orgId);
+    await rules
+      .updateTable("rule_sets")
+      .set({ revision: sql`revision + 1` })
+      .where("org_id", "=", orgId)
+      .execute();
+    await own
+      .updateTable("orgs")
+      .set({ name: `deleted-${orgId}` })
+      .where("id", "=", orgId)
+      .execute();
+    const times = { requested_at: at, last_found_at: at, erased_at: null };
+    await own
+      .insertInto("org_deletions")
+      .values({ org_id: orgId, name, requested_by: by, found: "{}", ...times })
+      .execute();
+    return users.map(({ id }) => id);
+  });
+}
+
+/** Records what a pass found of the telemetry. Found nothing for `quietMs`: the organisation itself goes. Returns whether it is erased. */
+export async function settleDeletion(
+  db: Kysely<DeletionTables>,
+  { org_id: orgId, last_found_at }: Pick<OrgDeletionRow, "org_id" | "last_found_at">,
+  found: Readonly<Record<string, number>>,
+  { at, quietMs }: { readonly at: Date; readonly quietMs: number },
+): Promise<boolean> {
+  const isQuiet = Object.keys(found).length === 0;
+  const isErased = isQuiet && at.getTime() - last_found_at.getTime() >= quietMs;
+  await db.transaction().execute(async (trx) => {
+    const own = tenantDatabase(trx, orgId);
+    if (isErased) await removeRows(trx, orgId, new Set(["org_deletions"]));
+    const times = { ...(!isQuiet && { last_found_at: at }), ...(isErased && { erased_at: at }) };
+    await own
+      .updateTable("org_deletions")
+      .set({ found: JSON.stringify(found), ...times })
+      .where("org_id", "=", orgId)
+      .execute();
+  });
+  return isErased;
+}
+
+/** Empties every table, those that refer to others first: TENANT_TABLES has a table after those that it refers to. */
+async function removeRows(trx: Transaction<DeletionTables>, orgId: string, kept: ReadonlySet<string>): Promise<void> {
+  const own = tenantDatabase(trx as unknown as Transaction<AnyTables>, orgId);
+  for (const table of Object.keys(TENANT_TABLES).toReversed()) if (!kept.has(table)) await own.deleteFrom(table).execute();
+}

@@ -1,0 +1,146 @@
+// Removes telemetry in the background: of deleted organisations, and what is older than the retention of its organisation. One replica at a
+// time. Invariants: an organisation counts as erased only after passes found nothing of it for 20 minutes, which is longer than keys are
+// accepted without the database and than ClickHouse keeps the files of replaced parts; a pass that fails is repeated.
+import type { Kysely } from "kysely";
+import { Loop } from "../../../common/loop.ts";
+import { Outage } from "../../../common/outage.ts";
+import { applyRetention } from "../../engines/clickhouse/migrate.ts";
+import type { Log } from "../../operations/log.ts";
+import { eraseOrganisation, purgeExpired, type TableRetention } from "../../storage/removal/removal.ts";
+import { MINUTES_DAYS } from "../../storage/traces/keep-minutes.ts";
+import type { Telemetry } from "../../telemetry.ts";
+import { type DeletionTables, settleDeletion } from "./deletion.ts";
+import type { OrgRetention, Retention, RetentionTables } from "./retention.ts";
+
+interface JobTables {
+  job_claims: { name: string; claimed_until: Date };
+}
+
+export type RemovalTables = DeletionTables & RetentionTables & JobTables;
+
+export interface DataRemovalOptions {
+  readonly db: Kysely<RemovalTables>;
+  readonly telemetry: Pick<Telemetry, "clickhouse" | "isUnused"> | undefined;
+  /** Deletes the series of an organisation, and returns how many there were. */
+  readonly metrics: { erase(orgId: string): Promise<number> };
+  readonly retention: OrgRetention;
+  /** Overwrites what the relational store has deleted, as far as it keeps it. */
+  readonly scrub?: () => Promise<void>;
+  readonly log: Log;
+  readonly nowMs?: () => number;
+  readonly everyMs?: number;
+  readonly quietMs?: number;
+}
+
+const JOB = "data-removal";
+const EVERY_MS = 60_000;
+const PURGE_EVERY_MS = 600_000;
+const QUIET_MS = 1_200_000;
+/** Organisations of one pass. */
+const MAX_DELETIONS = 20;
+const REMIND_MS = 3_600_000;
+
+export class DataRemoval implements AsyncDisposable {
+  readonly #options: DataRemovalOptions;
+  readonly #nowMs: () => number;
+  readonly #loop: Loop;
+  #purgedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: DataRemovalOptions) {
+    this.#options = options;
+    this.#nowMs = options.nowMs ?? Date.now;
+    const { log, everyMs = EVERY_MS } = options;
+    const outage = new Outage({
+      began: (err) => log.error({ event: "removal.failed", err }, "expired or deleted data cannot be removed, retrying"),
+      reminded: (err, facts) =>
+        log.error({ event: "removal.failed", err, ...facts }, "expired or deleted data still cannot be removed, retrying"),
+      ended: ({ failures, seconds }) => log.info({ event: "removal.recovered", failures, seconds }, "recovered: data is removed again"),
+      remindEveryMs: REMIND_MS,
+    });
+    this.#loop = new Loop({
+      step: async () => {
+        if (await this.#claim(everyMs)) await this.pass();
+        outage.recovered();
+        return everyMs;
+      },
+      failed: (error) => outage.failed(error),
+      backoffMs: [1000, everyMs],
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#loop[Symbol.asyncDispose]();
+  }
+
+  /** Throws the first failure, after everything else was tried. */
+  async pass(): Promise<void> {
+    const failures: unknown[] = [];
+    await this.#erase(failures);
+    await this.#purge().catch((error: unknown) => failures.push(error));
+    if (failures.length > 0) throw failures[0];
+  }
+
+  async #claim(everyMs: number): Promise<boolean> {
+    const { db } = this.#options;
+    const now = new Date(this.#nowMs());
+    const claimed_until = new Date(this.#nowMs() + everyMs * 0.9);
+    const claimed = await db
+      .insertInto("job_claims")
+      .values({ name: JOB, claimed_until })
+      .onConflict((conflict) => conflict.column("name").doUpdateSet({ claimed_until }).where("job_claims.claimed_until", "<=", now))
+      .returning("name")
+      .executeTakeFirst();
+    return claimed !== undefined;
+  }
+
+  async #erase(failures: unknown[]): Promise<void> {
+    const { db, metrics, log, scrub, quietMs = QUIET_MS } = this.#options;
+    const waiting = db.selectFrom("org_deletions").selectAll().where("erased_at", "is", null).orderBy("requested_at");
+    for (const deletion of await waiting.limit(MAX_DELETIONS).execute()) {
+      try {
+        const found = { ...(await this.#eraseRows(deletion.org_id)) };
+        const series = await metrics.erase(deletion.org_id);
+        if (series > 0) found["metrics"] = series;
+        if (!(await settleDeletion(db, deletion, found, { at: new Date(this.#nowMs()), quietMs }))) continue;
+        await scrub?.();
+        log.info({ event: "removal.organisation_erased", org_id: deletion.org_id }, "a deleted organisation is erased");
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+  }
+
+  async #eraseRows(orgId: string): Promise<Record<string, number>> {
+    const { telemetry } = this.#options;
+    if (!telemetry || telemetry.isUnused) return {};
+    const letters = (await telemetry.clickhouse.pending?.eraseDeadLetters(orgId)) ?? 0;
+    return { ...(await eraseOrganisation(telemetry.clickhouse, orgId)), ...(letters > 0 && { dead_letters: letters }) };
+  }
+
+  async #purge(): Promise<void> {
+    const { telemetry, retention, log } = this.#options;
+    const nowMs = this.#nowMs();
+    if (!telemetry || telemetry.isUnused || nowMs - this.#purgedAtMs < PURGE_EVERY_MS) return;
+    const { clickhouse } = telemetry;
+    const organisations = await retention.readAll();
+    const longest = (days: (of: Retention) => number): number => Math.max(...[retention.defaults, ...organisations.values()].map(days));
+    const [logs, spans] = [longest(({ logsDays }) => logsDays), longest(({ tracesDays }) => tracesDays)];
+    const summaries = Math.max(spans, MINUTES_DAYS);
+    await applyRetention(clickhouse, { logs, spans, span_operations: spans, span_minutes: summaries, service_edges: summaries }, log);
+    for (const expiring of tablesOf(retention.defaults, organisations)) {
+      const days = await purgeExpired(clickhouse, expiring, nowMs);
+      if (days.length > 0) log.info({ event: "removal.expired", table: expiring.table, days }, "expired rows of organisations are deleted");
+    }
+    this.#purgedAtMs = nowMs;
+  }
+}
+
+function tablesOf(defaults: Retention, organisations: ReadonlyMap<string, Retention>): TableRetention[] {
+  const all = [...organisations];
+  const logs = all.map(([orgId, { logsDays, logRules }]) => [orgId, { days: logsDays, rules: logRules }] as const);
+  const spans = all.map(([orgId, { tracesDays }]) => [orgId, { days: tracesDays, rules: [] }] as const);
+  return [
+    { table: "logs", defaultDays: defaults.logsDays, organisations: new Map(logs) },
+    { table: "spans", defaultDays: defaults.tracesDays, organisations: new Map(spans) },
+  ];
+}

@@ -1,0 +1,186 @@
+// How long the telemetry of an organisation is kept, and the deletion of an organisation. Invariant: only operators change either, for any
+// organisation; every user sees the retention of the own organisation.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Kysely } from "kysely";
+import { audit } from "../../auth/audit-log.ts";
+import { callerOf, type Guards } from "../../auth/request-identity.ts";
+import type { Sessions } from "../../auth/sessions/session.ts";
+import { ApiError } from "../../errors.ts";
+import { addRoute } from "../../http/route.ts";
+import { ID_PARAMS, listResponse, nameSchema, OPTIONAL_TIME_SCHEMA, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { requireOrg } from "../accounts/orgs.ts";
+import type { LogRule } from "../../storage/removal/removal.ts";
+import { MAX_LOG_RULES, MAX_RETENTION_DAYS, MAX_ROWS_PER_ORG } from "../limits.ts";
+import { beginDeletion, type DeletionTables } from "./deletion.ts";
+import type { OrgRetention, Retention } from "./retention.ts";
+
+export interface RemovalRoutesOptions {
+  readonly db: Kysely<DeletionTables>;
+  readonly retention: OrgRetention;
+  readonly sessions: Pick<Sessions, "forget">;
+  readonly guards: Pick<Guards, "user">;
+  /** Unix milliseconds. */
+  readonly now?: () => number;
+}
+
+const common = { tag: "accounts" } as const;
+const DAYS = { type: "integer", minimum: 1, maximum: MAX_RETENTION_DAYS } as const;
+const SETTABLE = { ...DAYS, type: ["integer", "null"], default: null } as const;
+const TEXT = { type: "string", minLength: 1, maxLength: 256 } as const;
+const logRule = {
+  type: "object",
+  additionalProperties: false,
+  required: ["days"],
+  properties: { source: TEXT, level: TEXT, days: DAYS },
+} as const;
+const LOG_RULES = { type: "array", maxItems: MAX_LOG_RULES, items: logRule } as const;
+const retentionSchema = objectSchema({
+  logs_days: { type: "integer" },
+  traces_days: { type: "integer" },
+  metrics_days: { type: "number" },
+  log_rules: LOG_RULES,
+});
+const meaning =
+  "Days by the time of the record. Logs and spans leave with their whole day, at most 28 hours later. log_rules are shorter times for log records of a source, a level, or both. Metrics: older samples are refused, and queries do not reach further back; the installation's METRICS_RETENTION deletes them.";
+
+const schemas = {
+  own: { ...common, summary: "How long your organisation's telemetry is kept", description: meaning, response: { 200: retentionSchema } },
+  get: {
+    ...common,
+    summary: "How long an organisation's telemetry is kept",
+    description: meaning,
+    params: ID_PARAMS,
+    response: { 200: retentionSchema },
+  },
+  set: {
+    ...common,
+    summary: "Set how long an organisation's telemetry is kept",
+    description: `${meaning} A null or missing value means the setting of the installation. Ingest and queries follow within 5 seconds, the tables within an hour.`,
+    params: ID_PARAMS,
+    body: {
+      type: "object",
+      additionalProperties: false,
+      properties: { logs_days: SETTABLE, traces_days: SETTABLE, metrics_days: SETTABLE, log_rules: { ...LOG_RULES, default: [] } },
+    },
+    response: { 200: retentionSchema },
+  },
+  remove: {
+    ...common,
+    summary: "Delete an organisation with all its data",
+    description:
+      "Users, keys and rules go at once; all replicas refuse them within 5 seconds. Telemetry is erased within an hour: GET /api/deletions shows what is left. This cannot be undone.",
+    params: ID_PARAMS,
+    query: { type: "object", required: ["name"], properties: { name: nameSchema(200) } },
+    response: { 202: objectSchema({ org_id: UUID_SCHEMA, name: { type: "string" }, requested_at: TIME_SCHEMA }) },
+    errors: ["conflict"],
+  },
+  deletions: {
+    ...common,
+    summary: "Deleted organisations, newest first",
+    description: `The newest ${MAX_ROWS_PER_ORG}. found: rows and series that the last pass found, by table; erased_at: since when nothing was found in any store for 20 minutes.`,
+    response: listResponse({
+      org_id: UUID_SCHEMA,
+      name: { type: "string" },
+      requested_by: { type: "string" },
+      requested_at: TIME_SCHEMA,
+      found: { type: "object", additionalProperties: { type: "integer" } },
+      erased_at: OPTIONAL_TIME_SCHEMA,
+    }),
+  },
+} as const;
+
+interface ById {
+  Params: { id: string };
+}
+
+interface RetentionBody {
+  logs_days: number | null;
+  traces_days: number | null;
+  metrics_days: number | null;
+  log_rules: LogRule[];
+}
+
+export function registerRemovalRoutes(app: FastifyInstance, options: RemovalRoutesOptions): void {
+  registerRetention(app, options);
+  registerDeletion(app, options);
+}
+
+function registerRetention(app: FastifyInstance, { db, retention, guards }: RemovalRoutesOptions): void {
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/retention",
+    access: "viewer",
+    ...schemas.own,
+    handler: async (request) => describe(await retention.read(callerOf(request).orgId)),
+  });
+
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/orgs/:id/retention",
+    access: "operator",
+    ...schemas.get,
+    handler: async (request: FastifyRequest<ById>) => describe(await retention.read(await requireOrg(db, request.params.id))),
+  });
+
+  addRoute(app, guards, {
+    method: "PUT",
+    path: "/api/orgs/:id/retention",
+    access: "operator",
+    ...schemas.set,
+    handler: async (request: FastifyRequest<ById & { Body: RetentionBody }>) => {
+      const { logs_days, traces_days, metrics_days, log_rules } = request.body;
+      const id = await requireOrg(db, request.params.id);
+      const most = retention.defaults.metricsDays;
+      if ((metrics_days ?? 0) > most)
+        throw new ApiError("invalid_field", `metrics_days: the installation keeps metrics for ${most} days (METRICS_RETENTION)`);
+      const overrides = {
+        logsDays: logs_days ?? undefined,
+        tracesDays: traces_days ?? undefined,
+        metricsDays: metrics_days ?? undefined,
+        logRules: log_rules,
+      };
+      const merged = await retention.set(id, overrides);
+      audit(request, "org.retention", { of_org_id: id, logs_days, traces_days, metrics_days, log_rules }, id);
+      return describe(merged);
+    },
+  });
+}
+
+function registerDeletion(app: FastifyInstance, { db, sessions, guards, now = Date.now }: RemovalRoutesOptions): void {
+  addRoute(app, guards, {
+    method: "DELETE",
+    path: "/api/orgs/:id",
+    access: "operator",
+    ...schemas.remove,
+    handler: async (request: FastifyRequest<ById & { Querystring: { name: string } }>, reply: FastifyReply) => {
+      const orgId = await requireOrg(db, request.params.id);
+      const { name } = request.query;
+      const at = new Date(now());
+      for (const userId of await beginDeletion(db, { orgId, name, by: callerOf(request).email ?? "", at })) sessions.forget(userId);
+      audit(request, "org.delete", { deleted_org_id: orgId, name });
+      return await reply.code(202).send({ org_id: orgId, name, requested_at: at.toISOString() });
+    },
+  });
+
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/deletions",
+    access: "operator",
+    ...schemas.deletions,
+    handler: async () => {
+      const rows = await db.selectFrom("org_deletions").selectAll().orderBy("requested_at", "desc").limit(MAX_ROWS_PER_ORG).execute();
+      return rows.map(({ org_id, name, requested_by, requested_at, found, erased_at }) => ({
+        org_id,
+        name,
+        requested_by,
+        requested_at: requested_at.toISOString(),
+        found,
+        erased_at: erased_at?.toISOString() ?? null,
+      }));
+    },
+  });
+}
+
+function describe({ logsDays, tracesDays, metricsDays, logRules }: Retention) {
+  return { logs_days: logsDays, traces_days: tracesDays, metrics_days: metricsDays, log_rules: logRules };
+}

@@ -1,0 +1,74 @@
+// An organisation leaves: its user exports everything with `atherops export-telemetry`, an operator deletes it, and from then on nothing of
+// it can be sent, read or logged in to, while the telemetry is erased. A real backend with embedded engines.
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import { runClient } from "../../backend/cli/run-client.fixture.ts";
+import { logRecord, logsBody, nanosecondsOf, span, tracesBody } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
+import { sign } from "../../common/protocol/signature.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { adminPassword, type Tenant } from "../fixtures/backend-process.ts";
+import { call, eventually, temporaryFolder } from "../fixtures/processes.ts";
+
+const backend = backendOfFile();
+const LOGS = 1203;
+const SAMPLES = 40;
+let tenant: Tenant;
+
+beforeAll(async () => {
+  tenant = await backend.tenant("leaving");
+});
+
+async function send(path: string, body: Buffer): Promise<number> {
+  const headers = sign(tenant.apiKey, "POST", path, Date.now() / 1000);
+  return (await fetch(`${backend.apiUrl}${path}`, { method: "POST", headers, body: new Uint8Array(body) })).status;
+}
+
+const linesOf = (path: string): Record<string, unknown>[] =>
+  readFileSync(path, "utf8")
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+
+test("everything is exported, then the organisation can do nothing, and its telemetry goes", async () => {
+  using folder = temporaryFolder();
+  const now = nanosecondsOf(new Date());
+  const records = Array.from({ length: LOGS }, (_, at) => logRecord(now - BigInt(at) * 1_000_000_000n, `record ${at}`));
+  expect(await send("/ingest/logs/otlp", logsBody(records))).toBe(204);
+  const spans = Array.from({ length: 7 }, (_, at) =>
+    span(now, randomUUID().replaceAll("-", ""), `051581bf3cb55c${at}0`, { name: `s${at}` }),
+  );
+  expect(await send("/ingest/traces", tracesBody(spans))).toBe(204);
+  const text = Array.from({ length: SAMPLES }, (_, at) => `shop_orders{of="x"} ${at} ${Date.now() - at * 60_000}\n`).join("");
+  expect(await send("/ingest", Buffer.from(text))).toBe(204);
+  const admin = { url: backend.apiUrl, sessionFile: join(folder.path, "admin") };
+  const [email, password] = ["second@leaving.example", randomUUID()];
+  await call("POST", `${backend.apiUrl}/api/users`, { bearer: tenant.token, body: { email, password, role: "viewer" } });
+  expect((await runClient(`login --email ${email}`, { ...admin, input: `${password}\n` })).code).toBe(0);
+  const out = join(folder.path, "export");
+  const orders = (): number[] =>
+    (linesOf(join(out, "metrics.ndjson")) as unknown as { metric: Record<string, string>; values: number[] }[])
+      .filter(({ metric }) => metric["__name__"] === "shop_orders")
+      .flatMap(({ values }) => values);
+  // The engine shows samples some seconds after it has them.
+  await eventually("the samples are exported", async () => {
+    expect(await runClient(`export-telemetry --out ${out} --since 2d`, admin)).toMatchObject({ code: 0 });
+    return orders().length === SAMPLES;
+  });
+  expect(orders().toSorted((one, other) => one - other)).toEqual(Array.from({ length: SAMPLES }, (_, at) => at));
+  expect(new Set(linesOf(join(out, "logs.ndjson")).map(({ message }) => message)).size).toBe(LOGS);
+  expect(linesOf(join(out, "spans.ndjson"))).toHaveLength(7);
+
+  const operator = { url: backend.apiUrl, sessionFile: join(folder.path, "operator") };
+  const operatorPassword = adminPassword(backend.place);
+  expect((await runClient("login --email admin@localhost", { ...operator, input: `${operatorPassword}\n` })).code).toBe(0);
+  expect((await runClient("orgs delete leaving --confirm other", operator)).err).toContain("not the name");
+  expect(await runClient("orgs delete leaving --confirm leaving", operator)).toMatchObject({ code: 0 });
+  await eventually("the key is refused", async () => (await send("/ingest", Buffer.from("shop_orders 1\n"))) === 401);
+  expect((await call("GET", `${backend.apiUrl}/query/logs`, { bearer: tenant.token })).status).toBe(401);
+  // The first pass begins the erasure, and a later one finds nothing.
+  const found = async (): Promise<string> => (await runClient("--json orgs deletions", operator)).out;
+  await eventually("the first pass", async () => JSON.parse(await found())[0].found.logs === LOGS, 120_000);
+  await eventually("nothing is found", async () => Object.keys(JSON.parse(await found())[0].found).length === 0, 180_000);
+});
