@@ -32,6 +32,16 @@ export function url(schemes: readonly string[] = ["http", "https"], check?: (par
   };
 }
 
+/** One or several, separated by commas. */
+export const urls: Kind<string> = {
+  ...url(),
+  parse: (value, report) =>
+    value
+      .split(",")
+      .map((part) => url().parse(part.trim(), report))
+      .join(","),
+};
+
 /** Identity providers and clients compare issuers character by character, so the text is kept. */
 export const issuer: Kind<string> = url(undefined, (parsed, report) => {
   if (parsed.protocol === "http:" && !isLoopback(parsed.hostname)) report("must be https: over http anybody on the way can log in");

@@ -15,6 +15,7 @@ import {
   retention,
   smtpUrl,
   url,
+  urls,
 } from "./settings-kinds.ts";
 
 /** Without a host: all IPv4 addresses. */
@@ -173,9 +174,10 @@ export const SETTINGS_TABLE = {
       description: "Rules are evaluated this long before now; use some seconds if samples arrive late.",
     }),
     evaluatorListen: setting("EVALUATOR_LISTEN", address, { default: "127.0.0.1:8880", description: "The embedded vmalert." }),
-    evaluatorQueryUrl: setting("EVALUATOR_QUERY_URL", url(), {
+    evaluatorQueryUrl: setting("EVALUATOR_QUERY_URL", urls, {
       value: "distributed.vmalert.queryUrl",
-      description: "An external vmalert. Default: the embedded one, or with external engines `http://localhost:8880`.",
+      description:
+        "An external vmalert, or several that share the rules, separated by commas. Default: the embedded one, or with external engines `http://localhost:8880`.",
     }),
     rulesListen: setting("RULES_LISTEN", address, {
       description: "Internal listener that serves the rules to an external vmalert, for example `0.0.0.0:8083`.",

@@ -34,7 +34,7 @@ export const FAILED =
 const INACTIVE: RuleStatus = { state: "inactive", active_alerts: 0 };
 
 /** Throws EvaluatorError when the evaluator cannot be asked; a disabled rule does not ask it. */
-export async function statusOf(rule: Rule, evaluator: VmalertClient): Promise<RuleStatus> {
+export async function statusOf(rule: Rule, evaluator: Pick<VmalertClient, "groups">): Promise<RuleStatus> {
   if (!rule.enabled) return INACTIVE;
   if (rule.refused !== undefined) return { ...INACTIVE, error: rule.refused };
   const groups = await evaluator.groups({ groups: [rule.orgId], labels: [{ rule_id: rule.id, org_id: rule.orgId }] });

@@ -21,7 +21,7 @@ import { notFound, type RuleTable } from "./table.ts";
 export interface RuleRoutesOptions {
   readonly rules: RuleTable;
   readonly check: RuleCheck;
-  readonly evaluator: VmalertClient;
+  readonly evaluator: Pick<VmalertClient, "groups">;
   readonly metrics: Pick<MetricsStore, "query">;
   readonly responses: ResponseBudget;
   /** Called after each stored change, so that the evaluator gets it at once. */

@@ -10,11 +10,12 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createServer, keepNewestConnections } from "../../common/http.ts";
 import { Outage } from "../../common/outage.ts";
+import { isInShard, parseShard, type Shard } from "../engines/vmalert/shards.ts";
 import { ruleFileParts } from "../engines/vmalert/rule-files.ts";
 import type { Log } from "../operations/log.ts";
 import { cannotListen } from "../errors.ts";
 import { MAX_RULES_CONNECTIONS } from "./limits.ts";
-import type { RuleSets } from "./rule-groups.ts";
+import type { RuleSet, RuleSets } from "./rule-groups.ts";
 
 export interface RulesListenerOptions {
   readonly listen: { readonly host: string; readonly port: number };
@@ -33,6 +34,7 @@ export interface RulesListener extends AsyncDisposable {
 }
 
 const PATH = "/rules";
+const SHARD_PATH = `${PATH}?shard=`;
 const ALERTS_PATH = "/api/v2/alerts";
 
 /** Resolves once it listens. */
@@ -80,19 +82,26 @@ async function answer(request: IncomingMessage, response: ServerResponse, servin
   if (!expected) return end(401, "ALERTS_PASSWORD of the alerting service is not set: alerts are not accepted here\n");
   if (!timingSafeEqual(digest(request.headers.authorization ?? ""), expected)) return end(401, "wrong password of user vmalert\n");
   if (isPosting && takeAlerts) return await takeAlerts(request, response);
-  if (request.method !== "GET" || request.url !== PATH) return end(404, `GET ${PATH} and POST ${ALERTS_PATH} are all there is here\n`);
+  const shard = shardOf(request.url ?? "");
+  if (request.method !== "GET" || !shard) return end(404, `GET ${PATH} and POST ${ALERTS_PATH} are all there is here\n`);
   request.resume();
-  const groups = await rules.read();
+  const groups = await rules.read(shard);
   if (groups === undefined) return end(503, "the database cannot be reached\n");
   response.writeHead(200, { "content-type": "text/plain; charset=utf-8" });
   // A vmalert that goes away in the middle asks again.
   await pipeline(Readable.from(ruleFileParts(groups)), response).catch(() => undefined);
 }
 
+/** The part of the rules that `url` asks for; undefined: it is another path. */
+function shardOf(url: string): Shard | undefined {
+  if (url === PATH) return { index: 0, count: 1 };
+  return url.startsWith(SHARD_PATH) ? parseShard(url.slice(SHARD_PATH.length).replace("%2F", "/")) : undefined;
+}
+
 class LastKnownRules {
   readonly #ruleSets: RuleSets;
   readonly #outage: Outage;
-  #groups: readonly string[] | undefined;
+  #sets: readonly RuleSet[] | undefined;
 
   constructor(ruleSets: RuleSets, log: Log) {
     this.#ruleSets = ruleSets;
@@ -105,14 +114,14 @@ class LastKnownRules {
   }
 
   /** Each group as `renderGroup` wrote it. */
-  async read(): Promise<readonly string[] | undefined> {
+  async read(shard: Shard): Promise<readonly string[] | undefined> {
     try {
-      this.#groups = [...(await this.#ruleSets.read()).values()].map(({ text }) => text).filter(Boolean);
+      this.#sets = [...(await this.#ruleSets.read()).values()].filter(({ text }) => text !== "");
       this.#outage.recovered();
     } catch (error) {
       this.#outage.failed(error);
     }
-    return this.#groups;
+    return this.#sets?.filter(({ orgId }) => isInShard(orgId, shard)).map(({ text }) => text);
   }
 }
 

@@ -1,6 +1,7 @@
 // The alerting role, put together: routes for its application, and the background work that keeps the evaluator in step.
 import type { Kysely } from "kysely";
 import { VmalertClient } from "../engines/vmalert/client.ts";
+import { type Evaluator, ShardedEvaluator } from "../engines/vmalert/shards.ts";
 import { DryRun } from "../engines/vmalert/dry-run.ts";
 import type { EmbeddedEvaluator } from "../engines/vmalert/embedded.ts";
 import type { Log } from "../operations/log.ts";
@@ -41,7 +42,7 @@ export interface Alerting extends AsyncDisposable {
   readonly inStep: boolean;
   readonly rulesListener: RulesListener | undefined;
   /** What evaluates the rules. */
-  readonly evaluator: Pick<VmalertClient, "ping" | "groups">;
+  readonly evaluator: Pick<Evaluator, "ping" | "groups">;
 }
 
 const DEFAULT_EVALUATOR_URL = "http://localhost:8880";
@@ -53,7 +54,7 @@ export async function startAlerting(options: AlertingOptions): Promise<Alerting>
   const table = new RuleTable(options.db);
   const ruleSets = new RuleSets(table);
   const dryRun = findDryRun(options.vmalertCandidates, log);
-  const evaluator = started.use(new VmalertClient(options.evaluatorQueryUrl ?? embedded?.url ?? DEFAULT_EVALUATOR_URL));
+  const evaluator = started.use(openEvaluator(options.evaluatorQueryUrl ?? embedded?.url ?? DEFAULT_EVALUATOR_URL));
   const rulesListener =
     options.rulesListener && started.use(await startRulesListener({ ...options.rulesListener, ruleSets: new RuleSets(table), log }));
   const reconciler = started.use(
@@ -85,6 +86,11 @@ export async function startAlerting(options: AlertingOptions): Promise<Alerting>
     evaluator,
     [Symbol.asyncDispose]: () => parts.disposeAsync(),
   };
+}
+
+/** `urls`: of vmalerts that share the rules, separated by commas. */
+function openEvaluator(urls: string): Evaluator & AsyncDisposable {
+  return new ShardedEvaluator(urls.split(",").map((url) => new VmalertClient(url)));
 }
 
 /** Without a local vmalert, the service finds a refused rule only by reading the rules of the evaluator. */

@@ -1,0 +1,67 @@
+// Divides the groups of all organisations between several vmalerts, so that each rule is evaluated once, and asks all of them as if they were one.
+// Invariant: the same name of a group always belongs to the same shard of a number of shards; vmalert number i reads its rules with
+// `?shard=i/n`, and is entry i of the list of n URLs.
+import { createHash } from "node:crypto";
+import type { AnswerBudget, LoadedGroup, RuleFilter, VmalertClient } from "./client.ts";
+
+export type Evaluator = Pick<VmalertClient, "groups" | "ping" | "reload" | "refusedLastReload">;
+
+/** One of `count` parts of all groups. */
+export interface Shard {
+  readonly index: number;
+  readonly count: number;
+}
+
+export function isInShard(group: string, { index, count }: Shard): boolean {
+  return count === 1 || createHash("sha256").update(group).digest().readUInt32BE(0) % count === index;
+}
+
+/** `i/n`; undefined: invalid. */
+export function parseShard(text: string): Shard | undefined {
+  const [, index, count] = /^(\d{1,3})\/([1-9]\d{0,2})$/.exec(text) ?? [];
+  return count !== undefined && Number(index) < Number(count) ? { index: Number(index), count: Number(count) } : undefined;
+}
+
+export class ShardedEvaluator implements Evaluator, AsyncDisposable {
+  readonly #clients: readonly VmalertClient[];
+
+  constructor(clients: readonly VmalertClient[]) {
+    this.#clients = clients;
+  }
+
+  /** Asks only the shards of the groups that are named. */
+  async groups(filter: RuleFilter = {}, budget?: AnswerBudget): Promise<readonly LoadedGroup[]> {
+    const { groups: names } = filter;
+    const asked = this.#clients.flatMap((client, index) => {
+      const shard = { index, count: this.#clients.length };
+      const groups = names?.filter((name) => isInShard(name, shard));
+      return groups?.length === 0 && names?.length !== 0 ? [] : client.groups({ ...filter, ...(groups && { groups }) }, budget);
+    });
+    return (await Promise.all(asked)).flat();
+  }
+
+  async ping(): Promise<void> {
+    await this.#all((client) => client.ping());
+  }
+
+  async reload(): Promise<void> {
+    await this.#all((client) => client.reload());
+  }
+
+  async refusedLastReload(): Promise<boolean> {
+    return (await this.#all((client) => client.refusedLastReload())).includes(true);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#all((client) => client[Symbol.asyncDispose]());
+  }
+
+  /** One that is away keeps no other from being asked. */
+  async #all<T>(ask: (client: VmalertClient) => Promise<T>): Promise<T[]> {
+    const outcomes = await Promise.allSettled(this.#clients.map(ask));
+    return outcomes.map((outcome) => {
+      if (outcome.status === "rejected") throw outcome.reason;
+      return outcome.value;
+    });
+  }
+}
