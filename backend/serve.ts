@@ -208,7 +208,6 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   registerAccounts(app, running);
   registerUsageRoutes(app, { db: running.database.tables(), limits, guards });
   const { masterKeys, keyCache: keys, ingestTokens } = running;
-  registerAuditRoutes(app, { db: running.database.tables(), guards });
   registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys, keys, ingestTokens, guards });
   ownMetrics.gauge("query_answers_held_bytes", () => answers.heldBytes);
   reportTelemetry(ownMetrics, clickhouse);
