@@ -133,7 +133,7 @@ const SCREENS: readonly Screen[] = [
   ["services", "#/services", async (page) => await page.getByRole("link", { name: "stock", exact: true }).waitFor()],
   ["service-map", "#/services?view=map", async (page) => await page.getByRole("link", { name: "Service cart" }).waitFor()],
   ["service", "#/services/stock", hasHeading("Calls")],
-  ["service-comparison", "#/services/stock?with=service+cart", hasHeading("Calls")],
+  ["service-comparison", "#/services/stock?with=service+cart", hasText("p95, service cart")],
   ["node", `#/entity/worker-2?kind=node&${IN_CLUSTER}`, hasChart],
   ["workload", `#/entity/stock?kind=workload&${IN_CLUSTER}&namespace=shop&workload=deployment`, hasChart],
   ["dashboards", "#/dashboards", async (page) => await page.getByRole("link", { name: "Kubernetes pod" }).waitFor()],

@@ -163,9 +163,9 @@ function OneService({ service, asked, range }: { service: string; asked: string;
       {shown && !isEmpty && (
         <>
           <RunsOn service={service} asked={asked} range={range} />
-          <p>
+          <div class="row">
             <Compared service={service} asked={asked} />
-          </p>
+          </div>
           <div class="charts">
             <Figure title="Calls per second" shown={shown} lines={[["rate", ({ rate }) => rate]]} />
             <Figure title="Error ratio" shown={shown} lines={[["errors", ({ error_ratio: ratio }) => ratio]]} />
