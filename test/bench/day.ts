@@ -97,16 +97,17 @@ const pid = backend.child.pid ?? 0;
 const treeCpuMs = (): number => treeOf(pid).reduce((sum, process) => sum + cpuMs(process), 0);
 const rows: Record<string, Record<string, string>> = {};
 for (const { name, path, reachMs } of questionsOfDay(signal, startMs, startMs + DAY_MS)) {
-  const [times, cpus]: [number[], number[]] = [[], []];
+  const [times, cpus, failed]: [number[], number[], string[]] = [[], [], []];
   // The first round opens files and fills caches.
   for (let round = -1; round < rounds; round += 1) {
     const before = treeCpuMs();
-    const ms = await askedMs(path, tenant.token);
+    const ms = await askedMs(path, tenant.token).catch((error: unknown) => failed.push(String(error)) && Number.NaN);
     if (round < 0) continue;
     times.push(ms);
     cpus.push(treeCpuMs() - before);
   }
   rows[name] = { time: `${shown(times, 1)} ms`, CPU: `${shown(cpus)} ms`, "to reach": reachMs === undefined ? "" : `${reachMs} ms` };
+  if (failed.length > 0) console.error(`${name}: ${failed.length} failed: ${failed[0]}`);
 }
 const commit = execFileSync("git", ["-C", ROOT, "rev-parse", "--short", "HEAD"], { encoding: "utf8" }).trim();
 const load = `load of the machine ${loadBefore} before, ${loadavg()[0]?.toFixed(1)} after`;

@@ -13,16 +13,6 @@ export const DURATION_SUM = sql`sum(toFloat64(duration_ns))`;
 export const DURATION_BUCKET = sql`toInt16(ceil(log2(greatest(duration_ns, 1000) / 1000000) * 4))`;
 export const DURATION_BUCKETS = sql`sumMap(map(${DURATION_BUCKET}, toUInt64(1)))`;
 
-/** An array whose element n counts bucket n - FIRST_ELEMENT; as in the projection `service_minutes` (010-service-minutes.sql). */
-const FIRST_ELEMENT = 41;
-export const DURATION_ARRAY = sql`sumForEach(arrayPushBack(arrayWithConstant(toUInt32(${DURATION_BUCKET} + 40), toUInt8(0)), toUInt8(1)))`;
-
-/** The array of a Map that is sorted by key, as sumMap returns it. No lambda: it would copy the map for each element. */
-export function arrayOfMap(buckets: Sql): Sql {
-  const below = sql`arrayWithConstant(toUInt32(mapKeys(${buckets})[1] + ${FIRST_ELEMENT - 1}), toUInt64(0))`;
-  return sql`if(empty(${buckets}), [], arrayConcat(${below}, mapValues(mapPopulateSeries(${buckets}))))`;
-}
-
 /** The same in JavaScript. */
 export function bucketOf(durationNs: number): number {
   return Math.ceil(Math.log2(Math.max(durationNs, LEAST_NS) / 1e6) * BUCKETS_PER_DOUBLING);
@@ -38,23 +28,10 @@ export function histogramColumns(buckets: Sql): Sql {
   return sql`mapKeys(${buckets}) AS keys, mapValues(${buckets}) AS counts, arrayCumSum(counts) AS ends`;
 }
 
-/** The same from an array of DURATION_ARRAY, for `arrayQuantileMs`. */
-export function arrayColumns(buckets: Sql): Sql {
-  return sql`${buckets} AS counts, arrayCumSum(counts) AS ends`;
-}
-
-export function arrayQuantileMs(quantile: number): Sql {
-  return quantileWith(quantile, (at) => sql`(${at} - ${FIRST_ELEMENT})`);
-}
-
 /** Milliseconds, within the bucket that has the rank; NULL without spans. `quantile`: 0.95, with up to three digits. */
 export function quantileMs(quantile: number): Sql {
-  return quantileWith(quantile, (at) => sql`keys[${at}]`);
-}
-
-function quantileWith(quantile: number, bucketAt: (at: Sql) => Sql): Sql {
-  const rank = sql`greatest(1, ends[-1] * ${Math.round(quantile * 1000)} / 1000)`;
+  const rank = sql`greatest(1, arraySum(counts) * ${Math.round(quantile * 1000)} / 1000)`;
   const at = sql`arrayFirstIndex(end -> end >= ${rank}, ends)`;
   const part = sql`(${rank} - (ends[${at}] - counts[${at}])) / counts[${at}]`;
-  return sql`if(empty(ends), NULL, exp2((${bucketAt(at)} - 1 + ${part}) / ${BUCKETS_PER_DOUBLING}))`;
+  return sql`if(empty(ends), NULL, exp2((keys[${at}] - 1 + ${part}) / ${BUCKETS_PER_DOUBLING}))`;
 }

@@ -3,7 +3,7 @@
 // alone, so every span counts once.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { nanoseconds } from "../page.ts";
-import { arrayOfMap, DURATION_ARRAY, DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
+import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
 
 export const MINUTE_S = 60;
 /** Named once: the engine recognises the projection by exactly these expressions. */
@@ -70,29 +70,6 @@ export function minuteGroups(orgId: string, { keys, groupBy, conditions, startS,
       GROUP BY ${groupBy}, status_code`);
   }
   return parts.reduce((union, part) => sql`${union} UNION ALL ${part}`);
-}
-
-/** A SELECT of service, point, calls, errors and `buckets`, an array of DURATION_ARRAY: one row of each service and point. */
-export function servicePoints(orgId: string, filter: RedFilter, keptUntilS: number): Sql {
-  const { kind, startS, endS } = filter;
-  const point = (minuteS: Sql): Sql => sql`toUInt32(intDiv(${minuteS} - ${startS}, ${pointWidthS(filter)})) AS point`;
-  if ((kind === "entry" || kind === "all") && startS >= keptUntilS) {
-    const range = [sql`${MINUTE} >= ${timeOf(startS)}`, sql`${MINUTE} < ${timeOf(endS)}`];
-    return sql`SELECT service, ${point(sql`toUnixTimestamp(${MINUTE})`)}, count() AS calls, sum(status_code IN ('ERROR')) AS errors,
-      ${DURATION_ARRAY} AS buckets FROM spans WHERE ${and([sql`org_id = ${orgId}`, ...range, ...(kind === "entry" ? [ENTRY] : [])])}
-      GROUP BY service, point`;
-  }
-  // Neither other kinds nor copies have arrays.
-  const groups = minuteGroups(orgId, {
-    ...filter,
-    keptUntilS,
-    keys: (minuteS) => sql`service, ${point(minuteS)}`,
-    groupBy: sql`service, point`,
-    conditions: conditionsOf(filter),
-  });
-  return sql`SELECT service, point, calls, errors, ${arrayOfMap(sql`map_buckets`)} AS buckets FROM
-    (SELECT service, point, sum(n) AS calls, sumIf(n, status_code = 'ERROR') AS errors, sumMap(histogram) AS map_buckets
-    FROM (${groups}) GROUP BY service, point)`;
 }
 
 /** What is asked of spans, as conditions on their names and kinds. */

@@ -3,8 +3,8 @@
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
-import { arrayColumns, arrayQuantileMs, histogramColumns, quantileMs } from "./histogram.ts";
-import { conditionsOf, minuteGroups, pointWidthS, type RedFilter, servicePoints } from "./red.ts";
+import { histogramColumns, quantileMs } from "./histogram.ts";
+import { conditionsOf, minuteGroups, pointWidthS, type RedFilter } from "./red.ts";
 
 /** Rate, errors and duration of a group of spans. */
 export interface RedFigures {
@@ -42,11 +42,11 @@ const MOST_OPERATIONS = 1000;
 /** 1,000 services with 1,500 points each take half of it; the memory of a read ends a larger question before. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
-/** Columns from `calls`, `errors` (UInt64) and `buckets`, a Map by default; `seconds` is what the rate is over. */
-function figures(seconds: Sql, columnsOf = histogramColumns, quantileOf = quantileMs): Sql {
+/** Columns from `calls`, `errors` (UInt64) and a Map `buckets`; `seconds` is what the rate is over. */
+function figures(seconds: Sql): Sql {
   return sql`toFloat64(calls) AS calls, toFloat64(errors) AS errors, toFloat64(calls) / ${seconds} AS rate,
-    if(calls = 0, 0, errors / calls) AS error_ratio, ${columnsOf(sql`buckets`)},
-    ${quantileOf(0.5)} AS p50_ms, ${quantileOf(0.95)} AS p95_ms, ${quantileOf(0.99)} AS p99_ms`;
+    if(calls = 0, 0, errors / calls) AS error_ratio, ${histogramColumns(sql`buckets`)},
+    ${quantileMs(0.5)} AS p50_ms, ${quantileMs(0.95)} AS p95_ms, ${quantileMs(0.99)} AS p99_ms`;
 }
 
 const FIGURE_NAMES = sql`calls, errors, rate, error_ratio, p50_ms, p95_ms, p99_ms`;
@@ -55,12 +55,20 @@ const MERGED = sql`sum(n) AS calls, sumIf(n, status_code = 'ERROR') AS errors, s
 /** Services by name, those without calls in the range included. */
 export async function listServices(ask: Ask, orgId: string, filter: RedFilter, keptUntilS: number): Promise<Buffer> {
   const { startS, endS } = filter;
-  const pointCount = Math.ceil((endS - startS) / pointWidthS(filter));
-  const points = sql`SELECT service, point, calls, errors, buckets, ${arrayColumns(sql`buckets`)}, ${arrayQuantileMs(0.95)} AS p95
-    FROM (${servicePoints(orgId, filter, keptUntilS)})`;
+  const widthS = pointWidthS(filter);
+  const pointCount = Math.ceil((endS - startS) / widthS);
+  const groups = minuteGroups(orgId, {
+    ...filter,
+    keptUntilS,
+    keys: (minuteS) => sql`service, toUInt32(intDiv(${minuteS} - ${startS}, ${widthS})) AS point`,
+    groupBy: sql`service, point`,
+    conditions: conditionsOf(filter),
+  });
+  const points = sql`SELECT service, point, calls, errors, buckets, ${histogramColumns(sql`buckets`)}, ${quantileMs(0.95)} AS p95 FROM
+    (SELECT service, point, ${MERGED} FROM (${groups}) GROUP BY service, point)`;
   // Arrays of all points: a lookup of each point in a map would copy the map for each.
   const values = (value: Sql, none: number) => sql`groupArrayInsertAt(${none}., ${pointCount})(toFloat64(${value}), point)`;
-  const services = sql`SELECT service, sum(calls) AS calls, sum(errors) AS errors, sumForEach(buckets) AS buckets,
+  const services = sql`SELECT service, sum(calls) AS calls, sum(errors) AS errors, sumMap(buckets) AS buckets,
     ${values(sql`points.calls`, 0)} AS all_calls, ${values(sql`points.errors`, 0)} AS all_errors, ${values(sql`ifNull(p95, -1)`, -1)} AS all_p95
     FROM (${points}) AS points GROUP BY service`;
   // A service without calls has no points.
@@ -73,7 +81,7 @@ export async function listServices(ask: Ask, orgId: string, filter: RedFilter, k
   return arrayOfLines(
     await ask(
       sql`SELECT service, operations, ${FIGURE_NAMES}, series FROM
-        (SELECT service, operations, ${figures(sql`${endS - startS}`, arrayColumns, arrayQuantileMs)}, ${series}
+        (SELECT service, operations, ${figures(sql`${endS - startS}`)}, ${series}
         FROM (${named}) AS named LEFT JOIN (${services}) AS figured USING (service)) ORDER BY service`,
       MAX_ANSWER_BYTES,
     ),
