@@ -1,11 +1,11 @@
 // The composition root of `serve`: stores → routes → listeners. Invariant: it stops in reverse: not ready, no new requests, accepted requests
-// are finished and flushed, engines close. Only this file, stores.ts and sender-protocols.ts wire modules together.
+// are finished and flushed, engines close. Only this file, stores.ts, background-jobs.ts and sender-protocols.ts wire modules together.
 import { once } from "node:events";
 import type { FastifyInstance } from "fastify";
-import { sql } from "kysely";
 import { isLoopback } from "../common/ip-networks.ts";
 import { registerAccountRoutes, registerEnrolmentRoutes } from "./tenants/routes.ts";
 import { createUserGuards } from "./auth/sessions/guards.ts";
+import { countNow, openBackgroundJobs } from "./background-jobs.ts";
 import { BrowserSessions } from "./auth/sessions/browser-session.ts";
 import { ReadTokens } from "./auth/sessions/read-token.ts";
 import { Sessions, type SigningSecrets } from "./auth/sessions/session.ts";
@@ -17,9 +17,6 @@ import { loadSecrets } from "./operations/backup/secrets.ts";
 import { addRoutesToApi, addServiceRoutes } from "./alerting/mount.ts";
 import { addRemoteAlerting } from "./alerting/remote.ts";
 import { RULE_DECLARATIONS } from "./alerting/routes.ts";
-import { type CountedLogs, countLogs, matchingGroups } from "./alerting/log-count.ts";
-import { LogCounter } from "./alerting/log-counter.ts";
-import type { CountNow } from "./alerting/rule-check.ts";
 import { type Alerting, startAlerting } from "./alerting/start.ts";
 import { registerAuditRoutes } from "./auth/audit/routes.ts";
 import { AuditTrail } from "./auth/audit/trail.ts";
@@ -65,11 +62,9 @@ import { type Opening, openStores, type Stores } from "./stores.ts";
 import { UsageCounter } from "./tenants/usage/counter.ts";
 import { OrgLimits } from "./tenants/usage/limits.ts";
 import { registerSavedRoutes } from "./tenants/saved/routes.ts";
-import { DataRemoval, type RemovalTables } from "./tenants/removal/removal-loop.ts";
 import { registerRemovalRoutes } from "./tenants/removal/routes.ts";
 import { registerUsageRoutes } from "./tenants/usage/routes.ts";
 import type { Telemetry } from "./telemetry.ts";
-import { SpanSummaries } from "./storage/traces/summaries.ts";
 import { registerTraceRoutes } from "./query/native/trace-routes.ts";
 
 const DAY_MS = 86_400_000;
@@ -100,9 +95,7 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
   const running = await open({ settings, secrets, log, stack, stopping: stopping.signal, roles });
   const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
   if (running.telemetry) await openApi(running, running.telemetry, alerting?.routes ?? []);
-  if (running.telemetry) openLogCounter(running, running.telemetry);
-  if (running.telemetry) openSpanSummaries(running, running.telemetry);
-  if (running.telemetry) openDataRemoval(running, running.telemetry);
+  if (running.telemetry) openBackgroundJobs(running, running.telemetry);
   await openBackups(running);
   await using _health = await startHealth({
     listen: settings.health,
@@ -310,50 +303,6 @@ async function openAlerting(running: Running): Promise<{ readonly routes: readon
   running.ownMetrics.gauge("evaluator_in_step", () => Number(alerting.inStep));
   await listen(running, app, settings.alerting, "alerting");
   return { routes, notification };
-}
-
-/** Counts log records for alert rules where the log store is; the evaluator may be elsewhere. */
-function openLogCounter({ settings, log, stack, database, metrics, ownMetrics }: Running, telemetry: Telemetry): void {
-  stack.use(
-    new LogCounter({
-      db: database.tables(),
-      isAlone: database.engine === "sqlite",
-      logs: countedLogs(telemetry),
-      isFull: (orgId) => telemetry.clickhouse.isFull(orgId),
-      metrics,
-      intervalMs: settings.evaluationIntervalMs,
-      counted: (result) => ownMetrics.logsCounted(result),
-      log,
-    }),
-  );
-}
-
-/** What is derived from spans in the background, by every replica with a trace store. */
-function openSpanSummaries({ settings, log, stack, metrics, stopping }: Running, telemetry: Telemetry): void {
-  const { clickhouse } = telemetry;
-  const isUnused = () => telemetry.isUnused ?? false;
-  // Rules look at a few samples; each costs a pass over the summaries of the day.
-  const everyMs = Math.min(60_000, 4 * settings.evaluationIntervalMs);
-  stack.use(new SpanSummaries({ clickhouse, isUnused, metrics, retentionDays: settings.tracesRetentionDays, log, everyMs, stopping }));
-}
-
-function openDataRemoval({ database, metrics, retention, log, stack }: Running, telemetry: Telemetry): void {
-  const db = database.tables<RemovalTables>();
-  // The write-ahead log of SQLite has what was deleted for as long as nothing overwrites it.
-  const scrub = async (): Promise<void> => {
-    if (database.engine === "sqlite") await sql`PRAGMA wal_checkpoint(TRUNCATE)`.execute(db);
-  };
-  stack.use(new DataRemoval({ db, telemetry, metrics, retention, scrub, log }));
-}
-
-function countNow(telemetry: Telemetry): CountNow {
-  const logs = countedLogs(telemetry);
-  return async (orgId, condition, signal) =>
-    matchingGroups(condition, await countLogs(logs, orgId, condition, { atMs: Date.now(), signal }));
-}
-
-function countedLogs(telemetry: Telemetry): CountedLogs {
-  return { clickhouse: telemetry.clickhouse, isUnused: () => telemetry.isUnused ?? false };
 }
 
 async function openNotification(

@@ -29,7 +29,7 @@ const ACCEPTED: Readonly<Record<string, string>> = {
   "backend/storage/logs/pattern.ts: /\\\\Q.*?(?:\\\\E|$)|\\\\x\\{\\w*\\}|\\\\[pP](?:\\{\\^?\\w*\\}|.)|\\\\.|\\[\\^?\\]?(?:\\[:\\^?\\w*:\\]|\\\\.|[^\\]\\\\])*(?:\\]|\\\\?$)|\\{\\d+(?:,\\d*)?\\}|./gsu":
     "the text is an expression of at most 2,000 characters, for which the square is some milliseconds",
   "backend/query/loki/template-values.ts: /[.,]?0*$/": "the text has ten characters",
-  "backend/storage/metrics/store.ts: /\\/+$/": SETTING,
+  "backend/storage/metrics/upstream.ts: /\\/+$/": SETTING,
   "backend/notification/channels/message-template.ts: /\\/+$/": SETTING,
   "backend/ingest/otlp/value.ts: /=+$/": "the expression before it allows two = at the end",
   "backend/settings-kinds.ts: /\\/+$/": SETTING,

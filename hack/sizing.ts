@@ -52,7 +52,7 @@ const US_OF_A_CORE = 1_000_000;
 /** New lines of all files go in one request when they reach this, and a second after the first of them (agent/collector/config/collector-config.ts). */
 const GATHERED_BYTES = 32_768;
 /** Planned utilisation of a core, which leaves room for bursts and queries. */
-const BUSY = 0.6;
+const MAX_CPU_SHARE = 0.6;
 /** Share of the memory limit that VictoriaMetrics may use for metrics; queries and merges need the rest. */
 const METRICS_SHARE = 0.3;
 const REPLICA_CORES = 2;
@@ -79,10 +79,10 @@ type Load = ReturnType<typeof loadOf>;
 
 /** What so many nodes send, a second. */
 function loadOf(nodes: number, f: Figures) {
-  const ofFiles = Math.max(f.lines / (1 + f.lines), (f.lines * f.line_bytes) / GATHERED_BYTES);
+  const fileRequests = Math.max(f.lines / (1 + f.lines), (f.lines * f.line_bytes) / GATHERED_BYTES);
   return {
     nodes,
-    requests: nodes * (ofFiles + f.span_requests + 3 / f.interval_s),
+    requests: nodes * (fileRequests + f.span_requests + 3 / f.interval_s),
     heartbeats: nodes / f.heartbeat_s,
     lines: nodes * f.lines,
     spans: nodes * f.spans,
@@ -116,7 +116,7 @@ const TABLES: Readonly<Record<string, (load: Load, f: Figures) => Record<string,
     const ofMetrics = load.samples * f.sample_engine_us;
     const ofApi =
       load.requests * f.request_us + (load.lines * f.log_us + load.spans * f.span_us - ofEngine) + (load.samples * f.sample_us - ofMetrics);
-    const replicas = Math.max(2, Math.ceil(ofApi / US_OF_A_CORE / BUSY / REPLICA_CORES));
+    const replicas = Math.max(2, Math.ceil(ofApi / US_OF_A_CORE / MAX_CPU_SHARE / REPLICA_CORES));
     return {
       "replicas of 2 cores": grouped(replicas),
       "their memory limit, each": gib((f.ingest_memory_mib + f.peak_above_mib) * 1024 ** 2),
@@ -154,7 +154,7 @@ function diskOf(bytesPerSecond: number, { days }: Figures): number {
 }
 
 function coresOf(us: number): string {
-  const cores = us / US_OF_A_CORE / BUSY;
+  const cores = us / US_OF_A_CORE / MAX_CPU_SHARE;
   return cores < 1 ? "1" : grouped(Math.ceil(cores));
 }
 

@@ -8,10 +8,10 @@ import type { Supervisor } from "./supervision/supervisor.ts";
 
 /** A resourceVersion of events. */
 const ANNOTATION = "atherops.io/events-delivered";
-/** Longest time from the API server's report of an event to its entry in the collector's queue. */
+/** Longest time between the API server's report of an event and its entry in the collector's queue. */
 export const SETTLED_MS = 4_000;
 
-/** No agent collects meanwhile. */
+/** Limit of `begin`: no agent collects events until it returns. */
 const BEGIN_WITHIN_MS = 1_000;
 
 export interface EventsApi {
@@ -49,8 +49,9 @@ export class EventsCheckpoint {
   }
 
   /**
-   * At the begin of a term: goes on where the last one came to, else from now on. Not left to the collector: it lists all events of the
-   * cluster to learn where it is, and watches none, until it is started anew, where that fails (k8sobjectsreceiver v0.146).
+   * At the beginning of a term, in which this agent holds the Lease: continues where the last term ended, else from now on. The collector
+   * does not choose the start: it would list all events of the cluster first, and if that fails it watches nothing until it is restarted
+   * (k8sobjectsreceiver v0.146).
    */
   async begin(found: Annotations, signal: AbortSignal): Promise<void> {
     const version = found[ANNOTATION] ?? "";
@@ -59,7 +60,7 @@ export class EventsCheckpoint {
     // Safe: a version that the API server does not know is refused by it, and the collector begins with what happens from then on.
     const newest = await this.#api.newestOfEvents(soon).catch(() => version);
     const [last, now] = [numberOf(version), numberOf(newest)];
-    // A store that was put back from a backup has not come so far yet, and a watch from there on would be silent until it has.
+    // After a restore from a backup, the API server may be behind the checkpoint, and a watch from there would be silent until it has caught up.
     if (now !== undefined) this.#version = last !== undefined && last <= now ? version : newest;
   }
 

@@ -44,7 +44,7 @@ export async function countLogs(
     filter: { ...filterOf(logs.filter), range },
     by: logs.by,
     having: logs,
-    most,
+    maxGroups: most,
     known: known.map(({ values }) => values),
   };
   const timely = new AbortController();

@@ -1,10 +1,10 @@
 // How many log records there are by time, as lines of text with a bar each. Invariant: no line is wider than the terminal, the longest bar
-// is that of the most records, and what is there at all has a bar.
+// is that of the most records, and every count above 0 has a bar.
 import type { ApiResponses } from "../client/api.ts";
 import { formatDuration } from "../../common/duration.ts";
 import { visible } from "./table.ts";
 
-export type Stretch = ApiResponses["GET /query/logs/histogram"][number];
+export type Bucket = ApiResponses["GET /query/logs/histogram"][number];
 
 const LEAST_COLUMNS = 32;
 const LEAST_BAR = 5;
@@ -12,21 +12,21 @@ const LEAST_BAR = 5;
 const NARROW_COLUMNS = 60;
 const FAILURES = new Set(["error", "fatal"]);
 
-/** What it is of, a line for each stretch, and how many of each level. */
-export function histogram(stretches: readonly Stretch[], columns: number): string[] {
+/** What it is of, a line for each bucket, and how many of each level. */
+export function histogram(buckets: readonly Bucket[], columns: number): string[] {
   const width = Math.max(LEAST_COLUMNS, columns);
-  const times = stretches.map(({ start }) => timeText(start, width));
-  const totals = stretches.map(({ counts }) => sum(Object.values(counts)));
+  const times = buckets.map(({ start }) => timeText(start, width));
+  const totals = buckets.map(({ counts }) => sum(Object.values(counts)));
   const countWidth = Math.max(1, ...totals.map((total) => String(total).length));
   const timeWidth = Math.max(0, ...times.map(({ length }) => length));
   const barWidth = Math.max(LEAST_BAR, width - timeWidth - countWidth - 4);
   const most = Math.max(1, ...totals);
-  const lines = stretches.map(({ counts }, at) => {
+  const lines = buckets.map(({ counts }, at) => {
     const total = totals[at] ?? 0;
     const failures = sum(Object.entries(counts).map(([level, count]) => (FAILURES.has(level) ? count : 0)));
     return `${times[at]}  ${String(total).padStart(countWidth)}  ${barOf(total, failures, barWidth / most)}`.trimEnd();
   });
-  return [headOf(stretches, sum(totals)), ...lines, ...levels(stretches)].map((line) => cut(line, width));
+  return [headOf(buckets, sum(totals)), ...lines, ...levels(buckets)].map((line) => cut(line, width));
 }
 
 /** Failures first, so that their bars can be compared. */
@@ -40,18 +40,18 @@ function lengthOf(count: number, scale: number): number {
   return count === 0 ? 0 : Math.max(1, Math.floor(count * scale));
 }
 
-function headOf(stretches: readonly Stretch[], total: number): string {
-  const [first] = stretches;
+function headOf(buckets: readonly Bucket[], total: number): string {
+  const [first] = buckets;
   if (!first) return "no records";
   const eachMs = Date.parse(first.end) - Date.parse(first.start);
   const each = formatDuration(eachMs < 10_000 ? eachMs : Math.round(eachMs / 1000) * 1000);
   return `${total} record${total === 1 ? "" : "s"}, ${each} a line (UTC), ▒ error and fatal`;
 }
 
-function levels(stretches: readonly Stretch[]): string[] {
+function levels(buckets: readonly Bucket[]): string[] {
   const counts = new Map<string, number>();
-  for (const stretch of stretches)
-    for (const [level, count] of Object.entries(stretch.counts)) counts.set(level, (counts.get(level) ?? 0) + count);
+  for (const bucket of buckets)
+    for (const [level, count] of Object.entries(bucket.counts)) counts.set(level, (counts.get(level) ?? 0) + count);
   const sorted = [...counts].toSorted(([, a], [, b]) => b - a);
   return sorted.length === 0 ? [] : [sorted.map(([level, count]) => `${visible(level) || "-"} ${count}`).join(", ")];
 }

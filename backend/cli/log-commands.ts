@@ -2,7 +2,7 @@
 // arrive. Invariant: both take the same filters, those of the API.
 import type { ApiResponses } from "../client/api.ts";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { histogram, type Stretch } from "./histogram.ts";
+import { histogram, type Bucket } from "./histogram.ts";
 import { columnsOf, type Console } from "./output.ts";
 import { labels, type Query, type RangeOptions, read, sinceStart, withRange } from "./query-rows.ts";
 import { type Row, visible } from "./table.ts";
@@ -148,17 +148,17 @@ function filtersOf(query: readonly string[], options: FilterOptions): Query {
 async function showHistogram(console: Console, filters: Query, options: LogOptions): Promise<void> {
   const query = { ...filters, start: options.start ?? sinceStart(options.since), end: options.end };
   const asked = { query: { ...query, buckets: options.buckets ?? DEFAULT_BUCKETS } };
-  const stretches = await console.client().call<Stretch[]>("GET", "/query/logs/histogram", asked);
+  const buckets = await console.client().call<Bucket[]>("GET", "/query/logs/histogram", asked);
   const { stdout } = console.world;
-  if (console.json) console.lines(stretches);
-  else stdout.write(`${histogram(stretches, columnsOf(stdout)).join("\n")}\n`);
+  if (console.json) console.lines(buckets);
+  else stdout.write(`${histogram(buckets, columnsOf(stdout)).join("\n")}\n`);
 }
 
 async function showPatterns(console: Console, filters: Query, options: LogOptions): Promise<void> {
   const query = { ...filters, start: options.start ?? sinceStart(options.since), end: options.end, limit: options.limit };
   const found = await console.client().call<FoundPatterns>("GET", "/query/logs/patterns", { query });
   if (found.sampled_one_of > 1)
-    console.note(`counts are estimates: one of ${found.sampled_one_of} stretches of time was read, of ${found.records} records`);
+    console.note(`counts are estimates: one of ${found.sampled_one_of} buckets of time was read, of ${found.records} records`);
   if (console.json) console.lines(found.patterns);
   else console.print(found.patterns, PATTERN_COLUMNS);
 }

@@ -77,6 +77,7 @@ function resolvedPattern(pattern: string): string {
   return `${folder === "" ? "" : resolved(folder)}${pattern.slice(folder.length)}`;
 }
 
+/** Wildcards of an operator's own patterns, which may have sets such as `[0-9]`; a server may not ask for those. */
 const GLOB_WILDCARD = /[*?[]/;
 
 interface Segment {

@@ -1,7 +1,7 @@
 // Requests with lines of files, from before they are sent until their answer. An agent that is killed in between does not know whether
 // the backend has them, and the collector then sends their batches with others or reads their lines again. Invariant: if a batch of such a
 // request comes again, the request itself goes first, the same bytes, so that the backend stores it once. On disk as stored-batches are,
-// unsynced: they survive kill -9; a file that a power cut left in parts is none. Read and written by proxy/file-lines.ts.
+// unsynced: they survive kill -9; a file that a power cut damaged is ignored. Read and written by proxy/file-lines.ts.
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -78,7 +78,7 @@ function Invitations() {
         { name: "expires", of: (row) => moment(row.expires_at) },
       ]}
       removal={(row) => `The link for ${row.email} stops working.`}
-      making={{
+      createForm={{
         label: "Invite",
         fields: [
           { name: "email", label: "E-mail", type: "email" },
@@ -144,7 +144,7 @@ export function Organisations() {
         { name: "name", of: (row) => row.name },
         { name: "id", of: (row) => row.org_id },
       ]}
-      making={{
+      createForm={{
         label: "Add organisation",
         fields: [
           { name: "name", label: "Name" },

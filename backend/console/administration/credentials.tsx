@@ -52,7 +52,7 @@ function IngestTokens() {
         { name: "expires", of: (row) => (row.expires_at ? moment(row.expires_at) : "never") },
       ]}
       removal={(row) => `Requests with ${row.name} are refused within 5 seconds.`}
-      making={{
+      createForm={{
         label: "Create ingest token",
         fields: [
           NAME,
@@ -94,7 +94,7 @@ function Keys() {
         { name: "first used", of: (row) => momentOr(row.first_used_at) },
       ]}
       removal={(row) => `Requests signed with ${row.name} are refused within 5 seconds.`}
-      making={{ label: "Create key", fields: [NAME], secret: { name: "api_key", label: "The key, shown this once" } }}
+      createForm={{ label: "Create key", fields: [NAME], secret: { name: "api_key", label: "The key, shown this once" } }}
     />
   );
 }
@@ -111,7 +111,7 @@ function ReadTokens() {
         { name: "expires", of: (row) => moment(row.expires_at) },
       ]}
       removal={(row) => `Requests with ${row.name} are refused within 5 seconds.`}
-      making={{
+      createForm={{
         label: "Create read token",
         fields: [NAME, { name: "ttl", label: "Lifetime", choices: ["90d", "30d", "7d", "24h", "1y"] }],
         secret: {

@@ -1,4 +1,4 @@
-// A list of resources that users create and remove: users, keys, tokens, organisations. Invariant: a user who may only read is offered neither.
+// A list of resources that users create and remove: users, keys, tokens, organisations. Invariant: read-only users see neither action.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Removal } from "../parts/removal.tsx";
@@ -23,8 +23,8 @@ export interface Field {
   readonly choices?: readonly string[];
 }
 
-/** How one is made: POST of `path` with what was typed. */
-export interface Making {
+/** The form for a new one, sent by POST of `path`. */
+export interface CreateForm {
   readonly label: string;
   readonly fields: readonly Field[];
   /** The request's body, where it is not what was typed. */
@@ -47,10 +47,10 @@ export interface ResourceListProps<T> {
   readonly idOf: (row: T) => string;
   /** What is said before it is removed; undefined: it cannot be. */
   readonly removal?: (row: T) => string | undefined;
-  readonly making?: Making;
+  readonly createForm?: CreateForm;
 }
 
-export function ResourceList<T>({ title, path, columns, idOf, removal, making }: ResourceListProps<T>) {
+export function ResourceList<T>({ title, path, columns, idOf, removal, createForm }: ResourceListProps<T>) {
   const found = useLoaded(path, async (signal) => (await wholeList<T>(path, signal)).rows);
   const secret = useSignal<string | undefined>(undefined);
   const rows = found.value.value ?? [];
@@ -63,34 +63,34 @@ export function ResourceList<T>({ title, path, columns, idOf, removal, making }:
             <Rows title={title} path={path} rows={rows} columns={columns} idOf={idOf} removal={removal} onChanged={found.reload} />
           )}
         </Status>
-        {mayWrite.value && making && (
+        {mayWrite.value && createForm && (
           <Make
             path={path}
-            making={making}
+            createForm={createForm}
             onMade={(answer) => {
-              secret.value = making.secret && String(answer[making.secret.name]);
+              secret.value = createForm.secret && String(answer[createForm.secret.name]);
               found.reload();
             }}
           />
         )}
       </section>
-      {making?.secret && secret.value && (
+      {createForm?.secret && secret.value && (
         <>
-          <Command label={making.secret.label} text={making.secret.textOf?.(secret.value) ?? secret.value} />
-          {making.secret.more?.(secret.value)}
+          <Command label={createForm.secret.label} text={createForm.secret.textOf?.(secret.value) ?? secret.value} />
+          {createForm.secret.more?.(secret.value)}
         </>
       )}
     </>
   );
 }
 
-interface RowsProps<T> extends Omit<ResourceListProps<T>, "making"> {
+interface RowsProps<T> extends Omit<ResourceListProps<T>, "createForm"> {
   readonly rows: readonly T[];
   readonly onChanged: () => void;
 }
 
 function Rows<T>({ title, path, rows, columns, idOf, removal, onChanged }: RowsProps<T>) {
-  const leaving = useSignal<T | undefined>(undefined);
+  const rowToRemove = useSignal<T | undefined>(undefined);
   const hasRemoval = removal !== undefined && mayWrite.value;
   const heads = columns.map(({ name }) => name);
   return (
@@ -108,7 +108,7 @@ function Rows<T>({ title, path, rows, columns, idOf, removal, onChanged }: RowsP
                     type="button"
                     class="small"
                     aria-label={`Remove ${visible(columns[0]?.of(row) ?? "")}`}
-                    onClick={() => (leaving.value = row)}
+                    onClick={() => (rowToRemove.value = row)}
                   >
                     Remove
                   </button>
@@ -118,9 +118,14 @@ function Rows<T>({ title, path, rows, columns, idOf, removal, onChanged }: RowsP
           </tr>
         ))}
       </Table>
-      {leaving.value !== undefined && (
-        <Removal title="Remove?" path={`${path}/${idOf(leaving.value)}`} onClose={() => (leaving.value = undefined)} onRemoved={onChanged}>
-          {visible(removal?.(leaving.value) ?? "")}
+      {rowToRemove.value !== undefined && (
+        <Removal
+          title="Remove?"
+          path={`${path}/${idOf(rowToRemove.value)}`}
+          onClose={() => (rowToRemove.value = undefined)}
+          onRemoved={onChanged}
+        >
+          {visible(removal?.(rowToRemove.value) ?? "")}
         </Removal>
       )}
     </>
@@ -129,12 +134,12 @@ function Rows<T>({ title, path, rows, columns, idOf, removal, onChanged }: RowsP
 
 interface MakeProps {
   readonly path: string;
-  readonly making: Making;
+  readonly createForm: CreateForm;
   readonly onMade: (answer: Readonly<Record<string, unknown>>) => void;
 }
 
 /** A form in one line. */
-function Make({ path, making: { label, fields, bodyOf }, onMade }: MakeProps) {
+function Make({ path, createForm: { label, fields, bodyOf }, onMade }: MakeProps) {
   const error = useSignal<string | undefined>(undefined);
   const send = async (form: HTMLFormElement): Promise<void> => {
     const typed = Object.fromEntries(new FormData(form)) as Record<string, string>;

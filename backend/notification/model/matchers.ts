@@ -29,7 +29,7 @@ export const OPERATORS = ["=", "!=", "=~", "!~"] as const;
 const NAME = /^[a-zA-Z_][a-zA-Z0-9_]{0,127}$/;
 const UNFIT = /[\u0000\ud800-\udfff]/u;
 
-/** All of them hold for an alert's labels; none at all hold for every alert. What cannot be compiled, as no checked one is, holds for none. */
+/** All of them hold for an alert's labels; no matchers hold for every alert. If one cannot be compiled, they hold for none; checked matchers always compile. */
 export function compileMatchers(matchers: readonly Matcher[]): (labels: Labels) => boolean {
   // What is cheap decides first.
   const tests = matchers.map((matcher) => ({ matcher, test: testOf(matcher) })).toSorted((a, b) => cost(a.matcher) - cost(b.matcher));
@@ -65,7 +65,7 @@ export function matcherOf({ label, op, value }: RouteMatcher): Matcher {
 }
 
 const BEGIN = /^(?:"([a-zA-Z_]\w*)"|([a-zA-Z_]\w*))\s*(=~|!=|!~|=)/;
-/** Whose quotes are all escaped. Each character can be read in one way only, so that no text takes long. */
+/** Text whose quotes are all escaped. Each character can be read in one way only, so that no text takes long. */
 const WITHOUT_QUOTES = /^(?:[^"\\]|\\[^])*\\?$/;
 
 /** One matcher as people and `amtool` write it, `name="value"` or `name=~value`; undefined: it is none. */
@@ -112,7 +112,7 @@ function testOf({ value, isRegex }: Matcher): ((text: string) => boolean) | unde
     const values = new Set(listed);
     return (text) => values.has(text);
   }
-  // Earlier versions did not count alternatives; silences and routes that they accepted keep working.
+  // Alternatives count only when a matcher is written: one that is stored already keeps working.
   if (stepsOf(value) > MAX_EXPRESSION_STEPS || value.length > MAX_MATCHER_LENGTH) return undefined;
   try {
     const expression = expressionOf(value);
@@ -122,7 +122,7 @@ function testOf({ value, isRegex }: Matcher): ((text: string) => boolean) | unde
   }
 }
 
-/** Throws what RE2 says of it. Compiled alone first: what closes a group and opens another is no expression, although it fits between. */
+/** Throws RE2's error. Compiled alone first: `a)(b` is invalid, but would be valid inside `(?:…)`. */
 function expressionOf(value: string): RE2JS {
   RE2JS.compile(value);
   return RE2JS.compile(`^(?:${value})$`);

@@ -15,7 +15,7 @@ export type FromSandbox =
   | { readonly type: "answer"; readonly answer: Uint8Array }
   | { readonly type: "error"; readonly error: SentError };
 
-/** As of Ask. */
+/** The arguments of `Ask` (engines/clickhouse/client.ts). */
 export interface Question {
   readonly statement: string;
   readonly maxResultBytes: number | undefined;

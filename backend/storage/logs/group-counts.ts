@@ -17,8 +17,8 @@ export interface GroupQuestion {
   readonly by: readonly string[];
   /** How a group's count compares; groups for which that is not so are left out. */
   readonly having: { readonly operator: Comparison; readonly threshold: number };
-  /** Groups: first of `known`, then those with most records. */
-  readonly most: number;
+  /** Maximum number of groups that are returned: those in `known` first, then those with most records. */
+  readonly maxGroups: number;
   /** Values of groups that go before others. */
   readonly known?: readonly (readonly string[])[];
 }
@@ -45,14 +45,17 @@ export function labelIn(field: string): string | undefined {
   return field.startsWith(LABEL) ? field.slice(LABEL.length) : undefined;
 }
 
-/** Those that are known first, then most records first. Throws as LogStore.query does. */
+/**
+ * Groups that are known first, then those with most records. If only columns of the counts by minute are used, whole minutes come from those
+ * counts, and the parts of minutes at both ends of the range from the records. Throws as LogStore.query does.
+ */
 export async function groupCounts(
   clickhouse: Pick<ClickHouse, "read">,
   orgId: string,
-  { filter, by, having, most, known = [] }: GroupQuestion,
+  { filter, by, having, maxGroups, known = [] }: GroupQuestion,
   options: QueryOptions,
 ): Promise<GroupCount[]> {
-  const own = [sql`org_id = ${orgId}`, ...recordConditions(filter)];
+  const conditions = [sql`org_id = ${orgId}`, ...recordConditions(filter)];
   const isByMinute = isOfGroups(filter) && by.every((field) => COLUMNS_OF_GROUPS.has(field));
   const byMinute = isByMinute ? halves(filter.range, []) : undefined;
   const { from, blockRows } = matchingIn(filter);
@@ -62,7 +65,7 @@ export async function groupCounts(
   const groups = by.length === 0 ? sql`` : sql`GROUP BY values`;
   const countsOf = (condition: Sql): Sql =>
     sql`SELECT ${by.length === 0 ? sql`emptyArrayString()` : sql`[${values}]`} AS values, count() AS n FROM ${from}
-      WHERE ${and([...own, condition])} ${groups}`;
+      WHERE ${and([...conditions, condition])} ${groups}`;
   const all = and(pageConditions({ range: filter.range, after: undefined }));
   const counted = byMinute ? [byMinute.whole, ...(byMinute.cut ? [byMinute.cut] : [])] : [all];
   const parts = new Sql(counted.map((condition) => countsOf(condition).text).join(" UNION ALL "));
@@ -70,7 +73,7 @@ export async function groupCounts(
     by.length === 0
       ? sql`SELECT [] AS values, toFloat64(sum(n)) AS count FROM (${parts})`
       : sql`SELECT values, toFloat64(sum(n)) AS count FROM (${parts})
-          GROUP BY values HAVING sum(n) ${compared} ORDER BY ${knownFirst}count DESC, values LIMIT ${most}`;
+          GROUP BY values HAVING sum(n) ${compared} ORDER BY ${knownFirst}count DESC, values LIMIT ${maxGroups}`;
   const lines = await clickhouse
     .read(orgId, options, (ask) => ask(statement, undefined, blockRows))
     .catch((error: unknown) => refusePattern(error, filter));

@@ -2,22 +2,15 @@
 // tenant as `extra_label=org_id=…`, which the engine puts over whatever the body says and adds to every selector of an expression;
 // nothing of a caller's own extra_label or extra_filters ever gets here; and tenants' queries leave the engine room for the evaluator. A
 // cluster that cannot read all of its vmstorage nodes refuses the query: half of the data is never answered as the whole.
-import { Pool } from "../../engines/http-pool.ts";
-import { statusOf } from "../../engines/engine-http.ts";
 import { whyNotAsked } from "../../engines/victoria-metrics/expression-guard.ts";
 import type { OutsideJournal } from "../../engines/victoria-metrics/outside-journal.ts";
 import { LogFullError } from "../../engines/append-log/append-log.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { runQueued, type QueryOptions } from "../../admission/query-queue.ts";
-import {
-  MAX_METRIC_ANSWER_BYTES,
-  MAX_METRIC_QUERIES,
-  MAX_METRIC_QUERIES_PER_ORG,
-  MAX_SELECTOR_BYTES,
-  MAX_WAITING_METRIC_QUERIES_PER_ORG,
-} from "../limits.ts";
+import { MAX_METRIC_QUERIES, MAX_METRIC_QUERIES_PER_ORG, MAX_SELECTOR_BYTES, MAX_WAITING_METRIC_QUERIES_PER_ORG } from "../limits.ts";
 import { evaluationOf, refuseCostly, timeOf } from "./query-cost.ts";
+import { DENY_PARTIAL, isPartial, type QueryAnswer, RETRY_AFTER_S, unavailable, Upstream } from "./upstream.ts";
 
 export interface SampleIdentity {
   readonly orgId: string;
@@ -26,14 +19,6 @@ export interface SampleIdentity {
 }
 
 export type QueryEndpoint = "query" | "query_range" | "series" | "labels" | "label_values";
-
-/** The engine's answer as it came: Prometheus' JSON, also for its 4xx. */
-export interface QueryAnswer {
-  readonly status: number;
-  /** The body as it came, so that a large one need not be copied. */
-  readonly pieces: readonly Buffer[];
-  readonly body: Buffer;
-}
 
 export interface MetricsStore {
   /**
@@ -77,18 +62,8 @@ const ANSWER_MS = 40_000;
 /** The engine may go on for this long with a query whose client has left. */
 const QUERY_TIMEOUT_MS = 600_000;
 
-const PROBE_TIMEOUT_MS = 1000;
-const DENY_PARTIAL = ["deny_partial_response", "1"] as const;
-/** Exists nowhere: each node of a cluster has to look, and none has anything to read. */
-const PROBED_SERIES = "atherops_readiness_probe";
-
-const RETRY_AFTER_S = 2;
-const CONNECTIONS = 64;
-/** Longer than the engine keeps samples in memory only, and shorter than its own limit of a minute: each connection sees the engine's end. */
-const KEEP_ALIVE_MS = 30_000;
 /** Above the engine's own queue of one minute for inserts. */
 const WRITE_TIMEOUT_MS = 75_000;
-const CHECK_TIMEOUT_MS = 5000;
 
 export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
   readonly #write: Upstream;
@@ -285,11 +260,6 @@ function tooExpensive(): ApiError {
   return new ApiError("query_too_expensive", "this query takes too long: ask for a shorter range, a longer step or fewer series");
 }
 
-/** vmselect names the node that does not answer. An overloaded vmselect is 503 as well, with other words. */
-function isPartial(status: number, text: string): boolean {
-  return status === 503 && text.includes("vmstorage");
-}
-
 function partial(cause: unknown): ApiError {
   return new ApiError(
     "storage_unavailable",
@@ -300,112 +270,4 @@ function partial(cause: unknown): ApiError {
 
 function stopped(): ApiError {
   return new ApiError("unavailable", "the backend is stopping; try again", { retryAfterS: RETRY_AFTER_S });
-}
-
-function unavailable(cause: unknown): ApiError {
-  return new ApiError("storage_unavailable", "the metrics store cannot be reached; send it again later", {
-    cause,
-    retryAfterS: RETRY_AFTER_S,
-  });
-}
-
-/** One base URL with its keep-alive connections. */
-class Upstream {
-  readonly #pool: Pool;
-  readonly #origin: string;
-  readonly #basePath: string;
-  readonly #headers: Record<string, string>;
-  #isClosed = false;
-
-  /** `onLost`: the engine broke a connection, or did not answer in time. */
-  constructor(url: string, timeoutMs: number, onLost?: () => void) {
-    const { origin, pathname, username, password } = new URL(url);
-    this.#origin = origin;
-    this.#pool = new Pool(origin, {
-      connections: CONNECTIONS,
-      headersTimeout: timeoutMs,
-      bodyTimeout: timeoutMs,
-      connectTimeout: 5000,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-    });
-    this.#pool.on("disconnect", (_origin, _targets, error: unknown) => {
-      if (!this.#isClosed && isLoss(error)) onLost?.();
-    });
-    this.#basePath = pathname.replace(/\/+$/, "");
-    const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-    this.#headers = username || password ? { authorization: `Basic ${Buffer.from(user).toString("base64")}` } : {};
-  }
-
-  /** Everything posted here may be repeated safely: queries, and samples whose times are fixed. */
-  async post(path: string, body: Buffer | string, headers: Record<string, string>): Promise<QueryAnswer> {
-    try {
-      return await this.#send(this.#basePath + path, body, headers);
-    } catch (error) {
-      if (error instanceof ApiError) throw error;
-      if (!isStaleConnection(error)) throw unavailable(error);
-    }
-    try {
-      return await this.#send(this.#basePath + path, body, headers);
-    } catch (error) {
-      if (error instanceof ApiError) throw error;
-      throw unavailable(error);
-    }
-  }
-
-  async check(): Promise<void> {
-    const status = await statusOf(`${this.#origin}/health`, { headers: this.#headers, timeoutMs: CHECK_TIMEOUT_MS });
-    if (status !== 200) throw new Error(`/health answered ${status}`);
-  }
-
-  /** Throws when a query would be refused because a node of a cluster is missing. What else goes wrong is for `check` to find. */
-  async checkComplete(): Promise<void> {
-    const query = new URLSearchParams({ query: PROBED_SERIES, [DENY_PARTIAL[0]]: DENY_PARTIAL[1] });
-    const path = `${this.#basePath}/api/v1/query?${query.toString()}`;
-    const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
-    // Safe: a busy engine answers late, and is not incomplete for that.
-    const answer = await this.#pool.request({ method: "GET", path, headers: this.#headers, signal }).catch(() => undefined);
-    const text = await answer?.body.text().catch(() => "");
-    if (answer && isPartial(answer.statusCode, text ?? "")) throw new Error(`the metrics cluster is incomplete: ${text?.slice(0, 500)}`);
-  }
-
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    await this.#pool.close();
-  }
-
-  /** Drops what is under way. */
-  async destroy(): Promise<void> {
-    this.#isClosed = true;
-    await this.#pool.destroy();
-  }
-
-  async #send(path: string, body: Buffer | string, headers: Record<string, string>): Promise<QueryAnswer> {
-    const answer = await this.#pool.request({ method: "POST", path, body, headers: { ...this.#headers, ...headers } });
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
-      bytes += chunk.length;
-      if (bytes > MAX_METRIC_ANSWER_BYTES)
-        throw new ApiError("invalid_parameter", "the answer exceeds 64 MiB: ask for less time or fewer series");
-      chunks.push(chunk);
-    }
-    return {
-      status: answer.statusCode,
-      pieces: chunks,
-      get body() {
-        return Buffer.concat(chunks);
-      },
-    };
-  }
-}
-
-/** The engine closed a kept connection in the moment it was used again. */
-function isStaleConnection(error: unknown): boolean {
-  const code = (error as { code?: string }).code;
-  return code === "UND_ERR_SOCKET" || code === "ECONNRESET" || code === "EPIPE";
-}
-
-/** Everything but a connection that this side closed. */
-function isLoss(error: unknown): boolean {
-  return (error as { code?: string }).code !== "UND_ERR_INFO";
 }

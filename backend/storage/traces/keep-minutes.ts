@@ -9,13 +9,13 @@ import { ENTRY, MINUTE, timeOf } from "./red.ts";
 export const MINUTES_DAYS = 395;
 const HOUR_S = 3600;
 const DAY_S = 24 * HOUR_S;
-/** Spans this old have usually all arrived; a lower retention takes effect after the first copy. */
+/** Spans this old have usually all arrived. Spans of a shorter retention expire after this copy (storage/removal). */
 const FIRST_COPY_S = 25 * HOUR_S;
 /** Before spans expire, their minutes are copied again, and from then on read from the copies. */
 const LAST_COPY_S = 12 * HOUR_S;
 
-/** Minutes before this, in seconds since 1970, are read from their copies. */
-export function keptUntilS(retentionDays: number, nowMs = Date.now()): number {
+/** Minutes before this, in seconds since 1970, are read from their copies: their spans are about to expire. */
+export function copiesUntilS(retentionDays: number, nowMs = Date.now()): number {
   return Math.floor(nowMs / 1000 / HOUR_S) * HOUR_S - retentionDays * DAY_S + LAST_COPY_S;
 }
 
@@ -31,7 +31,7 @@ const MAX_ROWS_PER_MINUTE = 10_000;
  */
 export async function keepMinutes(clickhouse: ClickHouse, retentionDays: number, signal: AbortSignal, nowMs = Date.now()): Promise<number> {
   const untilS = Math.floor((nowMs / 1000 - FIRST_COPY_S) / HOUR_S) * HOUR_S;
-  const lastCopyS = keptUntilS(retentionDays, nowMs) - HOUR_S;
+  const lastCopyS = copiesUntilS(retentionDays, nowMs) - HOUR_S;
   const [copied] = await clickhouse.query<{ until: number }>(sql`SELECT toUnixTimestamp(max(time)) AS until FROM span_minutes
     WHERE time < toDateTime(${untilS})`);
   // The newest copied hour again: a crash may have cut it short.

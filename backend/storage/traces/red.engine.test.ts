@@ -7,7 +7,7 @@ import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { applyRetention } from "../../engines/clickhouse/migrate.ts";
 import { signingKey, span, stringAttribute, tracesBody } from "../../ingest/otlp/otlp-body.fixture.ts";
 import { bucketOf, DURATION_BUCKETS, upperBoundMs } from "./histogram.ts";
-import { keepMinutes, keptUntilS, minutesOfHour } from "./keep-minutes.ts";
+import { keepMinutes, copiesUntilS, minutesOfHour } from "./keep-minutes.ts";
 import { conditionsOf, minuteGroups } from "./red.ts";
 import { expectExactSpanSummaries } from "./summaries.fixture.ts";
 import type { OperationRow, RedFigures, RedPoint, ServiceRow } from "./services.ts";
@@ -189,7 +189,7 @@ describe("figures of services", () => {
       conditions: conditionsOf({ kind: "entry", service: "s0" }),
       startS: startMs / 1000,
       endS: startMs / 1000 + 1200,
-      keptUntilS: 0,
+      copiesUntilS: 0,
     });
     const lines = await app.clickhouse.query<{ explain: string }>(sql`EXPLAIN projections = 1 ${question}`);
     expect(lines.map(({ explain }) => explain).join("\n")).toMatch(/ReadFromMergeTree \(minutes\)/);
@@ -197,7 +197,7 @@ describe("figures of services", () => {
 
   it("of a minute outlive its spans, and count each span once where copies and spans meet", async () => {
     const org = await app.org();
-    const borderMs = keptUntilS(30) * 1000;
+    const borderMs = copiesUntilS(30) * 1000;
     const times = [borderMs - 30 * MINUTE_MS, borderMs - 1, borderMs, borderMs + 5 * MINUTE_MS, borderMs + DAY_MS];
     const all = times.map((timeMs, index) => ({ ...randomSpan(), service: "old", timeMs, durationNs: 1_000_000 * (index + 1), kind: 2 }));
     await send(org, bodyOf(all, "old"));
@@ -219,7 +219,7 @@ describe("figures of services", () => {
 
   it("are copied for every organisation, even if the copies of one fail", async () => {
     const [failing, org] = [await app.org(), await app.org()];
-    const timeMs = keptUntilS(30) * 1000 + DAY_MS;
+    const timeMs = copiesUntilS(30) * 1000 + DAY_MS;
     for (const { orgId } of [failing, org])
       await app.stores.ingestTraces(signingKey(orgId), bodyOf([{ ...randomSpan(), timeMs }], "s0"), { receivedAt: now });
     const command = async (statement: Sql) => {
@@ -235,7 +235,7 @@ describe("figures of services", () => {
 
   it("are copied with cut names, at most 10,000 rows of a minute, those with most calls", async () => {
     const org = await app.org();
-    const timeMs = Math.floor((keptUntilS(30) * 1000 + DAY_MS) / MINUTE_MS) * MINUTE_MS;
+    const timeMs = Math.floor((copiesUntilS(30) * 1000 + DAY_MS) / MINUTE_MS) * MINUTE_MS;
     const spans = ["a", "b", "b"].map((letter) => ({
       ...randomSpan(),
       timeMs,

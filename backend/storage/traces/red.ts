@@ -50,12 +50,12 @@ interface Grouping extends MinuteRange {
   readonly groupBy: Sql;
   readonly conditions: (isEntry: Sql) => readonly Sql[];
   /** Earlier minutes are read from their copies. */
-  readonly keptUntilS: number;
+  readonly copiesUntilS: number;
 }
 
 /** A SELECT of groups: the keys, status_code, n, total_ns and histogram; a group may have several rows. */
-export function minuteGroups(orgId: string, { keys, groupBy, conditions, startS, endS, keptUntilS }: Grouping): Sql {
-  const fromSpansS = Math.min(Math.max(startS, keptUntilS), endS);
+export function minuteGroups(orgId: string, { keys, groupBy, conditions, startS, endS, copiesUntilS }: Grouping): Sql {
+  const fromSpansS = Math.min(Math.max(startS, copiesUntilS), endS);
   const parts: Sql[] = [];
   if (fromSpansS < endS) {
     const range = [sql`${MINUTE} >= ${timeOf(fromSpansS)}`, sql`${MINUTE} < ${timeOf(endS)}`];

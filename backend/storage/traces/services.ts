@@ -53,13 +53,13 @@ const FIGURE_NAMES = sql`calls, errors, rate, error_ratio, p50_ms, p95_ms, p99_m
 const MERGED = sql`sum(n) AS calls, sumIf(n, status_code = 'ERROR') AS errors, sumMap(histogram) AS buckets`;
 
 /** Services by name, those without calls in the range included. */
-export async function listServices(ask: Ask, orgId: string, filter: RedFilter, keptUntilS: number): Promise<Buffer> {
+export async function listServices(ask: Ask, orgId: string, filter: RedFilter, copiesUntilS: number): Promise<Buffer> {
   const { startS, endS } = filter;
   const widthS = pointWidthS(filter);
   const pointCount = Math.ceil((endS - startS) / widthS);
   const groups = minuteGroups(orgId, {
     ...filter,
-    keptUntilS,
+    copiesUntilS,
     keys: (minuteS) => sql`service, toUInt32(intDiv(${minuteS} - ${startS}, ${widthS})) AS point`,
     groupBy: sql`service, point`,
     conditions: conditionsOf(filter),
@@ -89,10 +89,10 @@ export async function listServices(ask: Ask, orgId: string, filter: RedFilter, k
 }
 
 /** Operations with calls in the range, most calls first. */
-export async function listOperations(ask: Ask, orgId: string, filter: RedFilter, keptUntilS: number): Promise<Buffer> {
+export async function listOperations(ask: Ask, orgId: string, filter: RedFilter, copiesUntilS: number): Promise<Buffer> {
   const groups = minuteGroups(orgId, {
     ...filter,
-    keptUntilS,
+    copiesUntilS,
     keys: () => sql`operation, kind`,
     groupBy: sql`operation, kind`,
     conditions: conditionsOf(filter),
@@ -108,12 +108,12 @@ export async function listOperations(ask: Ask, orgId: string, filter: RedFilter,
 }
 
 /** Every point of the range, oldest first. */
-export async function readSeries(ask: Ask, orgId: string, filter: RedFilter, keptUntilS: number): Promise<Buffer> {
+export async function readSeries(ask: Ask, orgId: string, filter: RedFilter, copiesUntilS: number): Promise<Buffer> {
   const { startS, endS } = filter;
   const widthS = pointWidthS(filter);
   const groups = minuteGroups(orgId, {
     ...filter,
-    keptUntilS,
+    copiesUntilS,
     keys: (minuteS) => sql`toUInt32(intDiv(${minuteS} - ${startS}, ${widthS})) AS point`,
     groupBy: sql`point`,
     conditions: conditionsOf(filter),

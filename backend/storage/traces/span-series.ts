@@ -46,7 +46,7 @@ export async function spanSeries(ask: Ask, orgId: string, range: MinuteRange): P
     keys: () => sql`service, operation, kind`,
     groupBy: sql`service, operation, kind`,
     conditions: () => [],
-    keptUntilS: 0,
+    copiesUntilS: 0,
   });
   const rows = await read<SpanGroup>(
     ask,

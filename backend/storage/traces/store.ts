@@ -10,7 +10,7 @@ import type { Cursor, Found, Page, TimeRange } from "../page.ts";
 import { SPAN_COLUMNS } from "../../ingest/otlp/decode-spans.ts";
 import { jaegerSearch, jaegerTrace } from "./jaeger-spans.ts";
 import { operationsOf } from "../../ingest/otlp/operations-of.ts";
-import { keptUntilS } from "./keep-minutes.ts";
+import { copiesUntilS } from "./keep-minutes.ts";
 import { jaegerDependencies, listEdges } from "./graph.ts";
 import { type ExemplarSelector, readExemplars } from "./exemplars.ts";
 import type { MinuteRange, RedFilter } from "./red.ts";
@@ -84,12 +84,12 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #writer: OnceWriter;
   readonly #operations: SpanOperations;
-  readonly #keptUntilS: (orgId: string) => number;
+  readonly #copiesUntilS: (orgId: string) => number;
 
   private constructor(clickhouse: ClickHouse, writer: OnceWriter, retentionDays: (orgId: string) => number) {
     this.#clickhouse = clickhouse;
     this.#writer = writer;
-    this.#keptUntilS = (orgId) => keptUntilS(retentionDays(orgId));
+    this.#copiesUntilS = (orgId) => copiesUntilS(retentionDays(orgId));
     this.#operations = new SpanOperations(clickhouse);
   }
 
@@ -124,7 +124,7 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
   }
 
   red(question: RedQuestion, orgId: string, filter: RedFilter, options: QueryOptions = {}): Promise<Buffer> {
-    return this.#clickhouse.read(orgId, options, (ask) => RED_QUESTIONS[question](ask, orgId, filter, this.#keptUntilS(orgId)));
+    return this.#clickhouse.read(orgId, options, (ask) => RED_QUESTIONS[question](ask, orgId, filter, this.#copiesUntilS(orgId)));
   }
 
   statistics(question: StatisticsQuestion, orgId: string, filter: StatisticsFilter, options: QueryOptions = {}): Promise<Buffer> {

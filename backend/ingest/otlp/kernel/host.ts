@@ -1,4 +1,4 @@
 // What the kernel asks of its host, backend/ingest/otlp/fast-decode.ts, besides giving up.
 
-/** JavaScript's `String(Number(text))`, written over the `length` bytes at `at`, its end where theirs was; its length. */
+/** Formats the number of `length` bytes at `at` as JavaScript does, right-aligned over them. Returns its new length. */
 export declare function number(at: usize, length: u32): u32;

@@ -1,0 +1,62 @@
+// What a backend with logs and spans does without a request: counts records for alert rules, derives figures from spans, removes what is
+// expired or deleted. Each job ends with the backend's stack.
+import { sql } from "kysely";
+import { type CountedLogs, countLogs, matchingGroups } from "./alerting/log-count.ts";
+import { LogCounter } from "./alerting/log-counter.ts";
+import type { CountNow } from "./alerting/rule-check.ts";
+import { SpanSummaries } from "./storage/traces/summaries.ts";
+import type { Opening, Stores } from "./stores.ts";
+import type { Telemetry } from "./telemetry.ts";
+import { DataRemoval, type RemovalTables } from "./tenants/removal/removal-loop.ts";
+
+type Backend = Opening & Stores;
+
+export function openBackgroundJobs(backend: Backend, telemetry: Telemetry): void {
+  openLogCounter(backend, telemetry);
+  openSpanSummaries(backend, telemetry);
+  openDataRemoval(backend, telemetry);
+}
+
+/** Counts log records for alert rules where the log store is; the evaluator may be elsewhere. */
+function openLogCounter({ settings, log, stack, database, metrics, ownMetrics }: Backend, telemetry: Telemetry): void {
+  stack.use(
+    new LogCounter({
+      db: database.tables(),
+      isAlone: database.engine === "sqlite",
+      logs: countedLogs(telemetry),
+      isFull: (orgId) => telemetry.clickhouse.isFull(orgId),
+      metrics,
+      intervalMs: settings.evaluationIntervalMs,
+      counted: (result) => ownMetrics.logsCounted(result),
+      log,
+    }),
+  );
+}
+
+/** What is derived from spans in the background, by every replica with a trace store. */
+function openSpanSummaries({ settings, log, stack, metrics, stopping }: Backend, telemetry: Telemetry): void {
+  const { clickhouse } = telemetry;
+  const isUnused = () => telemetry.isUnused ?? false;
+  // Rules look at a few samples; each costs a pass over the summaries of the day.
+  const everyMs = Math.min(60_000, 4 * settings.evaluationIntervalMs);
+  stack.use(new SpanSummaries({ clickhouse, isUnused, metrics, retentionDays: settings.tracesRetentionDays, log, everyMs, stopping }));
+}
+
+function openDataRemoval({ database, metrics, retention, log, stack }: Backend, telemetry: Telemetry): void {
+  const db = database.tables<RemovalTables>();
+  // The write-ahead log of SQLite has what was deleted for as long as nothing overwrites it.
+  const scrub = async (): Promise<void> => {
+    if (database.engine === "sqlite") await sql`PRAGMA wal_checkpoint(TRUNCATE)`.execute(db);
+  };
+  stack.use(new DataRemoval({ db, telemetry, metrics, retention, scrub, log }));
+}
+
+export function countNow(telemetry: Telemetry): CountNow {
+  const logs = countedLogs(telemetry);
+  return async (orgId, condition, signal) =>
+    matchingGroups(condition, await countLogs(logs, orgId, condition, { atMs: Date.now(), signal }));
+}
+
+function countedLogs(telemetry: Telemetry): CountedLogs {
+  return { clickhouse: telemetry.clickhouse, isUnused: () => telemetry.isUnused ?? false };
+}

@@ -1,0 +1,138 @@
+// Requests to VictoriaMetrics at one address, single node or cluster. Invariants: a request whose kept connection turns out to be closed is
+// sent once more; an answer takes at most MAX_METRIC_ANSWER_BYTES of memory.
+import { statusOf } from "../../engines/engine-http.ts";
+import { Pool } from "../../engines/http-pool.ts";
+import { ApiError } from "../../errors.ts";
+import { MAX_METRIC_ANSWER_BYTES } from "../limits.ts";
+
+/** The engine's answer as it came: Prometheus' JSON, also for its 4xx. */
+export interface QueryAnswer {
+  readonly status: number;
+  /** The body as it came, so that a large one need not be copied. */
+  readonly pieces: readonly Buffer[];
+  readonly body: Buffer;
+}
+
+const PROBE_TIMEOUT_MS = 1000;
+export const DENY_PARTIAL = ["deny_partial_response", "1"] as const;
+/** Exists nowhere: each node of a cluster has to look, and none has anything to read. */
+const PROBED_SERIES = "atherops_readiness_probe";
+
+export const RETRY_AFTER_S = 2;
+const CONNECTIONS = 64;
+/** Longer than the engine keeps samples in memory only, and shorter than its own limit of a minute: each connection sees the engine's end. */
+const KEEP_ALIVE_MS = 30_000;
+const CHECK_TIMEOUT_MS = 5000;
+
+/** One base URL with its keep-alive connections. */
+export class Upstream {
+  readonly #pool: Pool;
+  readonly #origin: string;
+  readonly #basePath: string;
+  readonly #headers: Record<string, string>;
+  #isClosed = false;
+
+  /** `onLost`: the engine broke a connection, or did not answer in time. */
+  constructor(url: string, timeoutMs: number, onLost?: () => void) {
+    const { origin, pathname, username, password } = new URL(url);
+    this.#origin = origin;
+    this.#pool = new Pool(origin, {
+      connections: CONNECTIONS,
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+      connectTimeout: 5000,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+    });
+    this.#pool.on("disconnect", (_origin, _targets, error: unknown) => {
+      if (!this.#isClosed && isLoss(error)) onLost?.();
+    });
+    this.#basePath = pathname.replace(/\/+$/, "");
+    const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+    this.#headers = username || password ? { authorization: `Basic ${Buffer.from(user).toString("base64")}` } : {};
+  }
+
+  /** Everything posted here may be repeated safely: queries, and samples whose times are fixed. */
+  async post(path: string, body: Buffer | string, headers: Record<string, string>): Promise<QueryAnswer> {
+    try {
+      return await this.#send(this.#basePath + path, body, headers);
+    } catch (error) {
+      if (error instanceof ApiError) throw error;
+      if (!isStaleConnection(error)) throw unavailable(error);
+    }
+    try {
+      return await this.#send(this.#basePath + path, body, headers);
+    } catch (error) {
+      if (error instanceof ApiError) throw error;
+      throw unavailable(error);
+    }
+  }
+
+  async check(): Promise<void> {
+    const status = await statusOf(`${this.#origin}/health`, { headers: this.#headers, timeoutMs: CHECK_TIMEOUT_MS });
+    if (status !== 200) throw new Error(`/health answered ${status}`);
+  }
+
+  /** Throws when a query would be refused because a node of a cluster is missing. What else goes wrong is for `check` to find. */
+  async checkComplete(): Promise<void> {
+    const query = new URLSearchParams({ query: PROBED_SERIES, [DENY_PARTIAL[0]]: DENY_PARTIAL[1] });
+    const path = `${this.#basePath}/api/v1/query?${query.toString()}`;
+    const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
+    // Safe: a busy engine answers late, and is not incomplete for that.
+    const answer = await this.#pool.request({ method: "GET", path, headers: this.#headers, signal }).catch(() => undefined);
+    const text = await answer?.body.text().catch(() => "");
+    if (answer && isPartial(answer.statusCode, text ?? "")) throw new Error(`the metrics cluster is incomplete: ${text?.slice(0, 500)}`);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#pool.close();
+  }
+
+  /** Drops what is under way. */
+  async destroy(): Promise<void> {
+    this.#isClosed = true;
+    await this.#pool.destroy();
+  }
+
+  async #send(path: string, body: Buffer | string, headers: Record<string, string>): Promise<QueryAnswer> {
+    const answer = await this.#pool.request({ method: "POST", path, body, headers: { ...this.#headers, ...headers } });
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > MAX_METRIC_ANSWER_BYTES)
+        throw new ApiError("invalid_parameter", "the answer exceeds 64 MiB: ask for less time or fewer series");
+      chunks.push(chunk);
+    }
+    return {
+      status: answer.statusCode,
+      pieces: chunks,
+      get body() {
+        return Buffer.concat(chunks);
+      },
+    };
+  }
+}
+
+/** The engine closed a kept connection in the moment it was used again. */
+function isStaleConnection(error: unknown): boolean {
+  const code = (error as { code?: string }).code;
+  return code === "UND_ERR_SOCKET" || code === "ECONNRESET" || code === "EPIPE";
+}
+
+/** Everything but a connection that this side closed. */
+function isLoss(error: unknown): boolean {
+  return (error as { code?: string }).code !== "UND_ERR_INFO";
+}
+
+/** vmselect names the node that does not answer. An overloaded vmselect is 503 as well, with other words. */
+export function isPartial(status: number, text: string): boolean {
+  return status === 503 && text.includes("vmstorage");
+}
+
+export function unavailable(cause: unknown): ApiError {
+  return new ApiError("storage_unavailable", "the metrics store cannot be reached; send it again later", {
+    cause,
+    retryAfterS: RETRY_AFTER_S,
+  });
+}
