@@ -75,8 +75,14 @@ export const MAX_UNREAD_BYTES = 4 * 1024 * 1024;
 // monitors/scrape-jobs.ts
 /** Scrape jobs of ServiceMonitors and PodMonitors: an endpoint of a monitor, for each Service that it selects. */
 export const MAX_MONITOR_JOBS = 1000;
-/** JSON of one of them. */
+/** JSON of one of them, and eight times what its regular expressions become when their repetitions are written out. */
 export const MAX_MONITOR_JOB_CHARACTERS = 64 * 1024;
+
+// monitors/fair-share.ts
+/** The same of all of them; namespaces share it. */
+export const MAX_MONITOR_CHARACTERS = 4 * 1024 * 1024;
+/** Endpoints of the monitors of one namespace, each for each Service, that are looked at. */
+export const MAX_MONITOR_TARGETS = 10_000;
 
 // pods/node-pods.ts
 /** A larger pod is kept without ports and long annotations, and if necessary without owners. */

@@ -77,25 +77,32 @@ function rule(relabeling: Relabeling, field: string): Rule {
   };
 }
 
-/** What Go's RE2 does not know, or reads otherwise than JavaScript. */
-const OTHER_SYNTAX = /\\[1-9ckpPuQEC]|\\x\{|\(\?(?!:)|\[\[|\[\^?\]/;
-/** RE2 refuses more: groups in groups, and repetitions of repetitions. */
-const MAX_GROUPS = 200;
+/** What Go's RE2 does not know, or reads otherwise than JavaScript; in a class also `[:` and `\b`. */
+const OTHER_SYNTAX = /\\[1-9ckpPuQEC]|\\x\{|\(\?(?!:)|\[\[|\[\^?\]|\[[^\]]*(?:\[:|\\b)/;
+/** RE2 refuses more: groups in groups (each is up to five nodes of 1,000), and repetitions of repetitions. */
+const MAX_GROUPS = 100;
 const MAX_REPETITIONS = 1000;
-const MAX_EXPANDED_CHARACTERS = 1_000_000;
 
 /** True of expressions of the syntax that RE2 and JavaScript share, `(?i)` in front included, within the limits of RE2. */
 export function isAccepted(regex: string): boolean {
   const shared = regex.replace(/^\(\?i\)/, "");
   if (regex.length > MAX_REGEX_CHARACTERS || OTHER_SYNTAX.test(shared) || shared.split("(").length > MAX_GROUPS) return false;
-  const counts = [...shared.matchAll(/\{(\d{1,9})(?:,(\d{0,9}))?\}/g)].map(([, from, to]) => Number(to || from) || 1);
-  const repetitions = counts.reduce((product, count) => product * count, 1);
-  if (repetitions > MAX_REPETITIONS || repetitions * regex.length > MAX_EXPANDED_CHARACTERS) return false;
+  if (repetitions(regex) > MAX_REPETITIONS) return false;
   try {
     return new RegExp(shared, "u").unicode;
   } catch {
     return false;
   }
+}
+
+/** At most the length of the expression with its repetitions written out, as RE2 compiles it. */
+export function expandedCharacters(regex: string): number {
+  return repetitions(regex) * regex.length;
+}
+
+function repetitions(regex: string): number {
+  const counts = [...regex.matchAll(/\{(\d+)(?:,(\d*))?\}/g)].map(([, from, to]) => Number(to || from) || 1);
+  return counts.reduce((product, count) => product * count, 1);
 }
 
 /** An expression that matches this text only. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { podMonitor, serviceMonitor, SHOP } from "./monitors.fixture.ts";
 import { isAccepted, type Rule } from "./relabeling.ts";
-import { type Monitor, scrapeJobs, type Service } from "./scrape-jobs.ts";
+import { type Endpoint, type Monitor, scrapeJobs, type Service } from "./scrape-jobs.ts";
 
 const INTERVAL_MS = 30_000;
 const jobsOf = (monitors: Monitor[], services: Service[] = [SHOP]): readonly Rule[] => scrapeJobs(monitors, services, INTERVAL_MS).jobs;
@@ -34,6 +34,7 @@ describe("a ServiceMonitor", () => {
       ["__meta_kubernetes_pod_labelpresent_app,__meta_kubernetes_pod_label_app", "true;(web)"],
       ["__meta_kubernetes_pod_labelpresent_tier,__meta_kubernetes_pod_label_tier", String.raw`true;(a\.b)`],
       ["__meta_kubernetes_pod_container_port_name", "http-metrics"],
+      ["__scheme__", "https?"],
     ]);
   });
 
@@ -124,6 +125,11 @@ describe("a monitor is refused, and others are not,", () => {
     ["with a scheme that is none", { scheme: "file" }, "scheme"],
     ["with a path that is none", { path: "metrics" }, "path"],
     ["every nanosecond", { interval: "1ns" }, "interval"],
+    ["with a variable of the collector", { params: { x: ["${file:/etc/shadow}${env:ATHEROPS_FILES_TOKEN}"] } }, "${env:"],
+    ["with a merge of YAML", { params: { "<<": ["x"] } }, "params"],
+    ["with text that YAML cannot contain", { tlsConfig: { serverName: "a\tb" } }, "control characters"],
+    ["with text that the collector writes without quotes", { params: { x: ["? a"] } }, "control characters"],
+    ["with expressions that need much memory", { relabelings: [{ action: "drop", regex: `(${"a".repeat(99)}){99}` }] }, "too large"],
     ["larger than a job may be", { params: { x: ["y".repeat(70_000)] } }, "too large"],
     ["if it does not follow its schema", { relabelings: { a: 1 } }, "schema"],
   ])("%s", (_what, fields, reason) => {
@@ -135,6 +141,11 @@ describe("a monitor is refused, and others are not,", () => {
     expect(refused.get("ServiceMonitor shop/bad")).toContain(reason);
   });
 
+  test.each([{ podTargetLabels: [""] }, { podTargetLabels: ["1st"] }, { podTargetLabels: ["__address__"] }])("with %o", (spec) => {
+    const { jobs, refused } = scrapeJobs([serviceMonitor({ port: "metrics" }, spec)], [SHOP], INTERVAL_MS);
+    expect([jobs.length, ...refused.values()]).toEqual([0, expect.stringContaining("is not supported")]);
+  });
+
   test("beyond 1,000 jobs", () => {
     const monitor = serviceMonitor({ port: "metrics" });
     const endpoints = Array.from({ length: 1001 }, () => ({ port: "metrics" }));
@@ -142,6 +153,30 @@ describe("a monitor is refused, and others are not,", () => {
     expect(jobs).toHaveLength(1000);
     expect(refused.size).toBe(1);
   });
+
+  test.each<[string, Endpoint]>([
+    ["many jobs", { portNumber: 9100 }],
+    ["large jobs", { portNumber: 9100, params: { x: ["y".repeat(60_000)] } }],
+    ["many endpoints that are not scraped", { portNumber: 0 }],
+  ])("if another namespace has %s", (_what, endpoint) => {
+    const podMetricsEndpoints = Array.from({ length: 100_000 }, () => endpoint);
+    const greedy = { ...podMonitor(endpoint, { podMetricsEndpoints }), metadata: { name: "a", namespace: "a" } };
+    const { jobs, refused } = scrapeJobs([greedy, serviceMonitor({ port: "metrics" })], [SHOP], INTERVAL_MS);
+    expect(jobs.length).toBeLessThanOrEqual(1000);
+    expect(JSON.stringify(jobs).length).toBeLessThan(4_300_000);
+    expect(jobs.at(-1)?.["job_name"]).toBe("ServiceMonitor shop/web/0/shop/web");
+    expect(refused.get("PodMonitor a/a")).toContain("limit");
+  });
+});
+
+test("what every object has is no label of a Service", () => {
+  const [job] = jobsOf([serviceMonitor({ port: "metrics" }, { jobLabel: "constructor", targetLabels: ["__proto__", "toString"] })]);
+  expect(labelsOf(job)).toEqual({ service: "web", endpoint: "metrics", job: "web" });
+});
+
+test("a scheme that would lead elsewhere is dropped after all relabelings", () => {
+  const [job] = jobsOf([serviceMonitor({ port: "metrics", relabelings: [{ targetLabel: "__scheme__", replacement: "http://evil/?" }] })]);
+  expect(rulesOf(job).at(-1)).toEqual({ source_labels: ["__scheme__"], regex: "https?", action: "keep" });
 });
 
 test("what older operators write by default is no credential", () => {
@@ -160,4 +195,8 @@ test.each([
   String.raw`\pL`,
   "[[:alpha:]]",
   "[]a]",
+  "[a[:foo:]",
+  String.raw`[a\b]`,
+  "a{10000000000}",
+  "a{1,10000000000}",
 ])("the expression %s is refused", (regex) => expect(isAccepted(regex)).toBe(false));

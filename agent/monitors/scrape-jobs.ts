@@ -2,8 +2,9 @@
 // what it scrapes are the pods that these select, so each agent finds its own pods without watching endpoints. Invariants: each pod is
 // scraped by the agent of its node alone; nothing but pods' own addresses is asked; no credentials and no files are sent, so a monitor that
 // needs them is refused by name; the same objects give the same bytes, in whatever order they came.
-import { MAX_MONITOR_JOB_CHARACTERS, MAX_MONITOR_JOBS } from "../limits.ts";
-import { labelName, literally, MonitorError, type Relabeling, relabelRules, type Rule } from "./relabeling.ts";
+import { MAX_MONITOR_JOB_CHARACTERS } from "../limits.ts";
+import { FairShare } from "./fair-share.ts";
+import { expandedCharacters, labelName, literally, MonitorError, type Relabeling, relabelRules, type Rule } from "./relabeling.ts";
 
 export interface Metadata {
   readonly name: string;
@@ -65,7 +66,7 @@ export interface ScrapeJobs {
 export const OPT_OUT_LABEL = "atherops.io/scrape";
 
 export function scrapeJobs(monitors: readonly Monitor[], services: readonly Service[], defaultIntervalMs: number): ScrapeJobs {
-  const jobs: Rule[] = [];
+  const share = new FairShare();
   const refused = new Map<string, string>();
   const ordered = monitors.toSorted((a, b) => compare(nameOf(a), nameOf(b)));
   const orderedServices = services.toSorted((a, b) => compare(path(a.metadata), path(b.metadata)));
@@ -74,12 +75,15 @@ export function scrapeJobs(monitors: readonly Monitor[], services: readonly Serv
     const refuse = (error: unknown): void =>
       void refused.set(nameOf(monitor), error instanceof MonitorError ? error.message : "does not follow its schema");
     // Safe: monitors have many authors, and whatever one of them writes must not keep the others from being scraped.
+    const { namespace } = monitor.metadata;
     attempt(() => {
-      for (const target of targetsOf(monitor, orderedServices)) attempt(() => jobs.push(job(monitor, target, defaultIntervalMs)), refuse);
+      for (const target of targetsOf(monitor, orderedServices)) {
+        share.begin(namespace);
+        if (target) attempt(() => share.add(namespace, nameOf(monitor), job(monitor, target, defaultIntervalMs)), refuse);
+      }
     }, refuse);
   }
-  for (const { job_name } of jobs.splice(MAX_MONITOR_JOBS))
-    refused.set(String(job_name), `beyond the limit of ${MAX_MONITOR_JOBS} scrape jobs`);
+  const jobs = share.jobs((name, { message }) => refused.set(name, message));
   return { jobs, refused };
 }
 
@@ -101,19 +105,20 @@ interface Target {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-function targetsOf(monitor: Monitor, services: readonly Service[]): Target[] {
+/** One at a time, because a monitor may have a hundred thousand endpoints. Undefined: a Service without the port. */
+function* targetsOf(monitor: Monitor, services: readonly Service[]): Generator<Target | undefined> {
   const { spec, metadata } = monitor;
   if (monitor.kind === "PodMonitor") {
     const pods = [...inNamespaces(monitor), ...selectsPods(spec.selector ?? {})];
-    return (spec.podMetricsEndpoints ?? []).map((endpoint, i) => {
+    for (const [i, endpoint] of (spec.podMetricsEndpoints ?? []).entries()) {
       const port = endpoint.port ?? endpoint.portNumber ?? endpoint.targetPort;
-      return { endpoint, id: String(i), port, pods, labels: { job: path(metadata), endpoint: String(port ?? "") } };
-    });
+      yield { endpoint, id: String(i), port, pods, labels: { job: path(metadata), endpoint: String(port ?? "") } };
+    }
+    return;
   }
   const selected = services.filter((service) => selectsService(monitor, service));
-  return (spec.endpoints ?? []).flatMap((endpoint, i) =>
-    selected.flatMap((service) => targetOfService(monitor, endpoint, String(i), service) ?? []),
-  );
+  for (const [i, endpoint] of (spec.endpoints ?? []).entries())
+    for (const service of selected) yield targetOfService(monitor, endpoint, String(i), service);
 }
 
 /** Undefined if the Service has no such port. */
@@ -121,9 +126,10 @@ function targetOfService({ spec }: Monitor, endpoint: Endpoint, id: string, { me
   const found = service.ports?.find(({ name }) => endpoint.port !== undefined && name === endpoint.port);
   if (endpoint.port !== undefined && !found) return undefined;
   const labels = metadata.labels ?? {};
-  const copied = (spec.targetLabels ?? []).flatMap((name) =>
-    labels[name] === undefined ? [] : [[labelName(name), labels[name]] as const],
-  );
+  const copied = (spec.targetLabels ?? []).flatMap((name) => {
+    const value = valueOf(labels, name);
+    return value === undefined ? [] : [[targetLabel(name), value] as const];
+  });
   return {
     endpoint,
     id: `${id}/${path(metadata)}`,
@@ -132,7 +138,7 @@ function targetOfService({ spec }: Monitor, endpoint: Endpoint, id: string, { me
     labels: {
       service: metadata.name,
       endpoint: String(endpoint.port ?? endpoint.targetPort ?? ""),
-      job: (spec.jobLabel !== undefined && labels[spec.jobLabel]) || metadata.name,
+      job: (spec.jobLabel !== undefined && valueOf(labels, spec.jobLabel)) || metadata.name,
       ...Object.fromEntries(copied),
     },
   };
@@ -144,10 +150,28 @@ const TLS = new Set(["insecureSkipVerify", "serverName", "minVersion", "maxVersi
 const LARGEST_PAGE = "16MB";
 const MAX_SAMPLES = 20_000;
 
-function job(monitor: Monitor, target: Target, defaultIntervalMs: number): Rule {
+/** The collector (v0.149) writes jobs as YAML and reads them again: this text it writes without quotes, or not at all. */
+const NO_YAML = /^\?(?: |$)|[\p{Cc}\p{Cs}\u2028\u2029\ufeff\ufffe\uffff]/u;
+/** An instruction of a compiled expression, of which each character becomes about one, has 40 bytes. */
+const EXPANDED_COST = 8;
+
+function job(monitor: Monitor, target: Target, defaultIntervalMs: number): { job: Rule; cost: number } {
   const made = unboundedJob(monitor, target, defaultIntervalMs);
-  if (JSON.stringify(made).length > MAX_MONITOR_JOB_CHARACTERS) throw new MonitorError("an endpoint is too large");
-  return made;
+  const text = JSON.stringify(made, (_key, value: unknown) => {
+    if (typeof value === "string" && NO_YAML.test(value))
+      throw new MonitorError('text with control characters, or "? " in front, is not supported');
+    return value;
+  });
+  const { relabelings = [], metricRelabelings = [] } = target.endpoint;
+  const expanded = [...relabelings, ...metricRelabelings].reduce(
+    (sum, { regex = "" }) => sum + expandedCharacters(regex) - regex.length,
+    0,
+  );
+  const cost = text.length + EXPANDED_COST * expanded;
+  if (cost > MAX_MONITOR_JOB_CHARACTERS) throw new MonitorError("an endpoint is too large");
+  // The collector replaces variables by their values, which a monitor would send to its pods (collector/config/render.ts).
+  if (text.includes("${env:")) throw new MonitorError("${env: is not supported");
+  return { job: made, cost };
 }
 
 function unboundedJob(monitor: Monitor, { endpoint, id, port, pods, labels }: Target, defaultIntervalMs: number): Rule {
@@ -181,6 +205,8 @@ function unboundedJob(monitor: Monitor, { endpoint, id, port, pods, labels }: Ta
       ...Object.entries(labels).map(([name, value]) => ({ target_label: name, replacement: value, action: "replace" })),
       ...ofPodLabels(monitor),
       ...relabelRules(endpoint.relabelings, "relabelings"),
+      // Prometheus parses scheme, address and path again as one URL: `http://elsewhere/?` would be a request to elsewhere.
+      keep(["__scheme__"], "https?"),
     ],
     metric_relabel_configs: relabelRules(endpoint.metricRelabelings, "metricRelabelings"),
   };
@@ -225,12 +251,19 @@ function address(port: string | number): Rule[] {
   ];
 }
 
+/** Throws MonitorError. */
+function targetLabel(name: string): string {
+  const label = labelName(name);
+  if (!/^(?!__)[a-zA-Z_]/.test(label)) throw new MonitorError(`the label "${name.slice(0, 100)}" is not supported`);
+  return label;
+}
+
 function podLabel(name: string): string {
   return `__meta_kubernetes_pod_label_${labelName(name)}`;
 }
 
 function ofPodLabels({ kind, spec }: Monitor): Rule[] {
-  const copied = (spec.podTargetLabels ?? []).map((name) => copy(podLabel(name), labelName(name)));
+  const copied = (spec.podTargetLabels ?? []).map((name) => copy(podLabel(name), targetLabel(name)));
   return kind === "PodMonitor" && spec.jobLabel ? [...copied, copy(podLabel(spec.jobLabel), "job")] : copied;
 }
 
@@ -244,9 +277,9 @@ function selectsService({ metadata, spec }: Monitor, service: Service): boolean 
   if (Object.keys(service.spec.selector ?? {}).length === 0) return false;
   const { matchLabels = {}, matchExpressions = [] } = spec.selector ?? {};
   return (
-    Object.entries(matchLabels).every(([name, value]) => labels[name] === value) &&
+    Object.entries(matchLabels).every(([name, value]) => valueOf(labels, name) === value) &&
     matchExpressions.every(({ key, operator, values = [] }) => {
-      const value = labels[key];
+      const value = valueOf(labels, key);
       if (operator === "Exists") return value !== undefined;
       if (operator === "DoesNotExist") return value === undefined;
       const isIn = value !== undefined && values.includes(value);
@@ -285,12 +318,19 @@ function copy(from: string, to: string): Rule {
   return { source_labels: [from], regex: "(.+)", target_label: to, replacement: "$1", action: "replace" };
 }
 
+/** Undefined for what every object has, such as `constructor`. */
+function valueOf(labels: Readonly<Record<string, string>>, name: string): string | undefined {
+  return Object.hasOwn(labels, name) ? labels[name] : undefined;
+}
+
 function pagePath(path = "/metrics"): string {
   if (!/^\/[\x21-\x7e]*$/.test(path) || path.length > 1024) throw new MonitorError("path is not supported");
   return path;
 }
 
 function parameters(params: NonNullable<Endpoint["params"]>): Rule {
+  // `<<` would be a merge of YAML.
+  if (!Object.keys(params).every((name) => /^[\w.[\]-]{1,200}$/.test(name))) throw new MonitorError("a name in params is not supported");
   if (!Object.values(params).every((values: unknown) => Array.isArray(values) && values.every((value) => typeof value === "string")))
     throw new MonitorError("params is not supported");
   return params;

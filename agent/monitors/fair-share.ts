@@ -1,0 +1,61 @@
+// Which scrape jobs fit into the configuration of the collector. Monitors have many authors, so namespaces share it: the jobs of a namespace
+// come in the order of what they cost together, and a namespace with many or large monitors leaves room for the others. Invariant: the work
+// for one namespace is limited before its jobs are built.
+import { MAX_MONITOR_CHARACTERS, MAX_MONITOR_JOBS, MAX_MONITOR_TARGETS } from "../limits.ts";
+import { MonitorError, type Rule } from "./relabeling.ts";
+
+interface Candidate {
+  readonly job: Rule;
+  readonly monitor: string;
+  /** What this job and those before it in its namespace cost, in characters. */
+  readonly costWithEarlier: number;
+  readonly cost: number;
+}
+
+interface Namespace {
+  targets: number;
+  jobs: number;
+  cost: number;
+}
+
+export class FairShare {
+  readonly #namespaces = new Map<string, Namespace>();
+  readonly #candidates: Candidate[] = [];
+
+  /** Call it before each job is built. Throws MonitorError if the namespace has too many. */
+  begin(namespace: string): void {
+    const used = this.#of(namespace);
+    if (used.jobs >= MAX_MONITOR_JOBS || used.cost > MAX_MONITOR_CHARACTERS || used.targets >= MAX_MONITOR_TARGETS) throw beyondLimit();
+    used.targets += 1;
+  }
+
+  add(namespace: string, monitor: string, { job, cost }: { readonly job: Rule; readonly cost: number }): void {
+    const used = this.#of(namespace);
+    used.jobs += 1;
+    used.cost += cost;
+    this.#candidates.push({ job, monitor, cost, costWithEarlier: used.cost });
+  }
+
+  /** The jobs that fit, in the order in which they came. */
+  jobs(refuse: (monitor: string, error: MonitorError) => void): Rule[] {
+    const fitting = new Set<Candidate>();
+    let total = 0;
+    for (const candidate of this.#candidates.toSorted((a, b) => a.costWithEarlier - b.costWithEarlier)) {
+      if (fitting.size >= MAX_MONITOR_JOBS || total + candidate.cost > MAX_MONITOR_CHARACTERS) break;
+      total += candidate.cost;
+      fitting.add(candidate);
+    }
+    for (const candidate of this.#candidates) if (!fitting.has(candidate)) refuse(candidate.monitor, beyondLimit());
+    return this.#candidates.filter((candidate) => fitting.has(candidate)).map(({ job }) => job);
+  }
+
+  #of(namespace: string): Namespace {
+    let used = this.#namespaces.get(namespace);
+    if (!used) this.#namespaces.set(namespace, (used = { targets: 0, jobs: 0, cost: 0 }));
+    return used;
+  }
+}
+
+function beyondLimit(): MonitorError {
+  return new MonitorError(`beyond the limits of ${MAX_MONITOR_JOBS} scrape jobs and ${MAX_MONITOR_CHARACTERS} characters for all of them`);
+}
