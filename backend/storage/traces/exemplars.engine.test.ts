@@ -73,6 +73,7 @@ it.each([
 
 it("nothing is selected by a service or a label that does not exist", async () => {
   expect(await read([matcher("service", "none")], [matcher("job", "x")], [matcher("le", "0.003")])).toEqual([]);
+  expect(await read([matcher("constructor", "x")], [matcher("__proto__", "x")], [matcher("toString", "x", "=~")])).toEqual([]);
 });
 
 it("several selectors together have at most 100 of each series", async () => {

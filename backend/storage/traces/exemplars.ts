@@ -43,8 +43,6 @@ const LABELS: Readonly<Record<string, Sql>> = {
   host_id: sql`${SPAN_METRICS}`,
   node: sql`${SPAN_METRICS}`,
 };
-/** The index of spans has filters of this column. */
-const PLAIN: Readonly<Record<string, Sql>> = { service: sql`service` };
 
 interface ExemplarRow {
   readonly service_name: string;
@@ -77,14 +75,15 @@ export async function readExemplars(ask: Ask, orgId: string, selectors: readonly
 
 function conditionOf({ label, operator, value }: LabelMatcher): Sql {
   const text = labelText(label);
-  if (operator === "=") return sql`${PLAIN[label] ?? text} = ${value}`;
+  // The index of spans has filters of the plain column.
+  if (operator === "=") return sql`${label === "service" ? sql`service` : text} = ${value}`;
   if (operator === "!=") return sql`${text} != ${value}`;
   const found = sql`match(${text}, ${`^(?:${value})$`})`;
   return operator === "=~" ? found : sql`NOT ${found}`;
 }
 
 function labelText(name: string): Sql {
-  return LABELS[name] ?? sql`''`;
+  return (Object.hasOwn(LABELS, name) && LABELS[name]) || sql`''`;
 }
 
 const CANNOT_COMPILE_REGEXP = "427";

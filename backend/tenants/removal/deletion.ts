@@ -43,13 +43,7 @@ export async function beginDeletion(
     if (users.some(({ role }) => role === "operator"))
       throw new ApiError("conflict", "the organisation has operators of this installation: give them another role, or remove them first");
     await removeRows(trx, orgId, KEPT_AT_FIRST);
-    // The evaluator unloads the rules of a set with a new revision and no rules.
-    const rules = tenantDatabase(trx as unknown as Transaction<{ rule_sets: { org_id: string; revision: number } }>, orgId);
-    await rules
-      .updateTable("rule_sets")
-      .set({ revision: sql`revision + 1` })
-      .where("org_id", "=", orgId)
-      .execute();
+    await unloadRules(trx, orgId);
     await own
       .updateTable("orgs")
       .set({ name: `deleted-${orgId}` })
@@ -75,7 +69,9 @@ export async function settleDeletion(
   const isErased = isQuiet && at.getTime() - last_found_at.getTime() >= quietMs;
   await db.transaction().execute(async (trx) => {
     const own = tenantDatabase(trx, orgId);
-    if (isErased) await removeRows(trx, orgId, new Set(["org_deletions"]));
+    // Other replicas accept its sessions for some seconds after the deletion, in which a user, a token or a rule may be created.
+    const removed = await removeRows(trx, orgId, isErased ? new Set(["org_deletions"]) : KEPT_AT_FIRST);
+    if (!isErased && removed.has("rules")) await unloadRules(trx, orgId);
     const times = { ...(!isQuiet && { last_found_at: at }), ...(isErased && { erased_at: at }) };
     await own
       .updateTable("org_deletions")
@@ -86,8 +82,24 @@ export async function settleDeletion(
   return isErased;
 }
 
-/** Empties every table, those that refer to others first: TENANT_TABLES has a table after those that it refers to. */
-async function removeRows(trx: Transaction<DeletionTables>, orgId: string, kept: ReadonlySet<string>): Promise<void> {
+/** The evaluator unloads the rules of a set with a new revision and no rules. */
+async function unloadRules(trx: Transaction<DeletionTables>, orgId: string): Promise<void> {
+  const rules = tenantDatabase(trx as unknown as Transaction<{ rule_sets: { org_id: string; revision: number } }>, orgId);
+  await rules
+    .updateTable("rule_sets")
+    .set({ revision: sql`revision + 1` })
+    .where("org_id", "=", orgId)
+    .execute();
+}
+
+/** Empties every table, those that refer to others first: TENANT_TABLES has a table after those that it refers to. Returns which had rows. */
+async function removeRows(trx: Transaction<DeletionTables>, orgId: string, kept: ReadonlySet<string>): Promise<Set<string>> {
   const own = tenantDatabase(trx as unknown as Transaction<AnyTables>, orgId);
-  for (const table of Object.keys(TENANT_TABLES).toReversed()) if (!kept.has(table)) await own.deleteFrom(table).execute();
+  const removed = new Set<string>();
+  for (const table of Object.keys(TENANT_TABLES).toReversed()) {
+    if (kept.has(table)) continue;
+    const { numDeletedRows } = await own.deleteFrom(table).executeTakeFirstOrThrow();
+    if (numDeletedRows > 0n) removed.add(table);
+  }
+  return removed;
 }

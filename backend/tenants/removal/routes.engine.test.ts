@@ -117,6 +117,22 @@ describeOnEachStore((store) => {
     expect(await rowsOf(leaving.orgId)).toEqual({ org_deletions: 1 });
   });
 
+  test("what a replica still accepted while it was deleted is removed by the next pass", async () => {
+    const leaving = await makeOrg(backend, "still-leaving");
+    expect((await backend.call("GET", "/api/users", { bearer: leaving.token })).statusCode).toBe(200);
+    // Another replica accepts its sessions for up to 5 seconds.
+    await beginDeletion(store.database.tables<RemovalTables>(), { orgId: leaving.orgId, name: "still-leaving", by: "x", at: new Date() });
+    const straggler = { email: "straggler@x.example", password: "a long password" };
+    const created = await backend.call("POST", "/api/users", { bearer: leaving.token, body: { ...straggler, role: "admin" } });
+    expect(created.statusCode).toBe(201);
+    const login = async () => (await backend.call("POST", "/api/auth/login", { body: straggler })).statusCode;
+    expect(await login()).toBe(200);
+    const db = store.database.tables<RemovalTables>();
+    await settleDeletion(db, { org_id: leaving.orgId, last_found_at: new Date() }, { logs: 1 }, { at: new Date(), quietMs: 1 });
+    expect(await login()).toBe(401);
+    expect(Object.keys(await rowsOf(leaving.orgId))).toEqual(["orgs", "org_deletions"]);
+  });
+
   test("no table keeps a row of an organisation that had rows in all of them, and others keep theirs", async () => {
     const db = store.database.tables<AllTables & RemovalTables>();
     const before = await rowsOf(org.orgId);
