@@ -16,6 +16,11 @@ beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), "atherops-render-"))))
 afterAll(() => rmSync(folder, { recursive: true }));
 
 describe("the rendered configuration", () => {
+  test.each(["${file:/etc/shadow}${env:KUBECONFIG}", "x${env:ATHEROPS_FILES_TOKEN}"])("expands nothing in %s", (condition) => {
+    const yaml = render(folder, "cluster", { ...CLUSTER, DROP_LOGS: condition });
+    expect(parse(yaml).processors["filter/drop"]).toMatchObject({ log_conditions: [condition.replaceAll("$", "$$$$")] });
+  });
+
   test.each(CASES)("of %s is the golden file", async (name, identity, env) => {
     const yaml = render(folder, identity, env).replace(/host\.name\n(\s+)value: .*/, "host.name\n$1value: <hostname>");
     await expect(yaml).toMatchFileSnapshot(`golden/${name}.yaml`);

@@ -136,7 +136,8 @@ function refuseOtherExporters(merged: Tree, ours: Tree): void {
 /** `$` doubled in every string, except where the collector shall expand our own variables. */
 function escaped(value: unknown): unknown {
   if (typeof value === "string") {
-    const isExpanded = QUEUE_SIZE.test(value) || EXPANDED.some((variable) => value.endsWith(variable));
+    // Nothing else may be in such a value: what is in front of a variable would be expanded too, files included.
+    const isExpanded = QUEUE_SIZE.test(value) || EXPANDED.includes(value.replace(/^127\.0\.0\.1:/, ""));
     return isExpanded ? value : value.replaceAll("$", "$$$$");
   }
   if (Array.isArray(value)) return value.map((item) => escaped(item));
