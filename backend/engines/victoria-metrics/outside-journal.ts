@@ -46,6 +46,11 @@ export class OutsideJournal implements AsyncDisposable {
     if (losses !== this.losses) this.#replaySoon();
   }
 
+  /** Removes what the engine certainly has on disk, also after the last write; call it when the engine has answered. */
+  expire(): void {
+    this.#journal.expire();
+  }
+
   engineLost(): void {
     this.#journal.engineCrashed();
     this.#replaySoon();

@@ -1,8 +1,13 @@
 import { once } from "node:events";
+import { readdirSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, test, vi } from "vitest";
+import { temporaryFolder } from "../../../test/fixtures/processes.ts";
+import { OutsideJournal } from "../../engines/victoria-metrics/outside-journal.ts";
+import { createLog } from "../../operations/log.ts";
 import { VictoriaMetricsStore } from "./store.ts";
 
 const IDENTITY = { orgId: "acme", hostId: "host", node: "node" };
@@ -14,7 +19,7 @@ interface Seen {
 }
 
 /** A VictoriaMetrics cluster's URLs as an operator writes them, answered by `respond`. */
-async function clusterAnswering(respond: (response: ServerResponse, request: IncomingMessage) => void) {
+async function clusterAnswering(respond: (response: ServerResponse, request: IncomingMessage) => void, outsideJournal?: OutsideJournal) {
   const seen: Seen[] = [];
   const take = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     seen.push({ url: request.url ?? "", authorization: request.headers.authorization, body: await text(request) });
@@ -27,6 +32,7 @@ async function clusterAnswering(respond: (response: ServerResponse, request: Inc
   const store = new VictoriaMetricsStore({
     writeUrl: `http://${host}/insert/0/prometheus/`,
     queryUrl: `http://${host}/select/0/prometheus`,
+    outsideJournal,
   });
   return {
     seen,
@@ -87,6 +93,25 @@ test("whether the engine answers is known while every connection waits for it", 
   expect(waiting).toHaveLength(writes.length);
   for (const response of waiting) response.writeHead(204).end();
   await Promise.all(writes);
+});
+
+test("what an external engine has on disk leaves its journal although nothing more is written", async () => {
+  using folder = temporaryFolder();
+  await using journal = new OutsideJournal({
+    dataDir: folder.path,
+    port: 1,
+    writeUrl: "http://127.0.0.1:1",
+    isSynced: false,
+    log: createLog("silent"),
+  });
+  await using cluster = await clusterAnswering(end(200, '{"status":"success"}'), journal);
+  const isKept = (): boolean => readdirSync(join(folder.path, "metrics-outside-journal", "1")).some((name) => name.endsWith(".journal"));
+  await cluster.store.write(IDENTITY, Buffer.from("up 1\n"), 0);
+  await cluster.store.check();
+  expect(isKept()).toBe(true);
+  using _later = vi.spyOn(performance, "now").mockReturnValue(performance.now() + 20_000);
+  await cluster.store.check();
+  await vi.waitFor(() => expect(isKept()).toBe(false), { timeout: 30_000 });
 });
 
 test.each([

@@ -211,6 +211,8 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     // Only an engine outside of this process can be a cluster.
     const complete = this.#journal === undefined ? this.#query.checkComplete() : undefined;
     await Promise.all([this.#write.check(), this.#query.check(), complete]);
+    // Without further writes, samples of a deleted organisation would stay in it.
+    this.#outside?.expire();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
