@@ -28,6 +28,10 @@ export const MAX_PREPARED_STATEMENTS = 200;
 /** Rows of one result, far above every list: an endless result would use up the memory of the process. */
 export const MAX_RESULT_ROWS = 100_000;
 
+// victoria-metrics/embedded.ts
+/** Memory of one query of the embedded VictoriaMetrics. */
+export const MAX_METRIC_QUERY_MIB = 256;
+
 // victoria-metrics/expression-guard.ts
 /** The engine's own limit for a query; it has none for selectors. */
 export const MAX_SELECTOR_BYTES = 16 * 1024;

@@ -12,6 +12,14 @@ export const MAX_REFUSED_REQUESTS = 2 * MAX_REQUESTS_PER_CONNECTION;
 /** Evicted connections whose sockets have not closed yet. */
 export const MAX_CLOSING_CONNECTIONS = 256;
 
+// response-budget.ts
+/** Responses of one organisation that its clients have not read yet; beyond it, its new queries are refused. */
+export const MAX_HELD_RESPONSE_BYTES_PER_ORG = 64 * 1024 * 1024;
+/** Responses of all organisations that clients have not read yet. */
+export const MAX_HELD_RESPONSE_BYTES = 256 * 1024 * 1024;
+/** A client that does not read the next chunk within this time is disconnected. */
+export const MAX_RESPONSE_STALL_MS = 30_000;
+
 // small-bodies.ts
 /** Refused bodies that are read and discarded at one time: each delays new connections; with 200, by 16 s. Further clients may see a reset. */
 export const MAX_DRAINING_BODIES = 64;

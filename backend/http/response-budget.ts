@@ -3,6 +3,7 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { ApiError } from "../errors.ts";
+import { MAX_HELD_RESPONSE_BYTES, MAX_HELD_RESPONSE_BYTES_PER_ORG, MAX_RESPONSE_STALL_MS } from "./limits.ts";
 
 export interface ResponseBudgetOptions {
   /** Unread bytes of one organisation; beyond it, its new queries are refused. */
@@ -13,7 +14,6 @@ export interface ResponseBudgetOptions {
   readonly stallMs?: number;
 }
 
-const MIB = 1024 * 1024;
 const CHUNK_BYTES = 256 * 1024;
 const RETRY_AFTER_S = 5;
 
@@ -24,7 +24,11 @@ export class ResponseBudget {
   readonly #stallMs: number;
   #heldBytes = 0;
 
-  constructor({ perOrgBytes = 64 * MIB, bytes = 256 * MIB, stallMs = 30_000 }: ResponseBudgetOptions = {}) {
+  constructor({
+    perOrgBytes = MAX_HELD_RESPONSE_BYTES_PER_ORG,
+    bytes = MAX_HELD_RESPONSE_BYTES,
+    stallMs = MAX_RESPONSE_STALL_MS,
+  }: ResponseBudgetOptions = {}) {
     this.#perOrgBytes = perOrgBytes;
     this.#bytes = bytes;
     this.#stallMs = stallMs;

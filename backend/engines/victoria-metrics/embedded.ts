@@ -8,6 +8,7 @@ import { join } from "node:path";
 import type { Log } from "../../operations/log.ts";
 import { type ChildTiming, type EngineChild, superviseChild } from "../child.ts";
 import { engineLogin, type EngineLogin } from "../engine-http.ts";
+import { MAX_METRIC_QUERY_MIB } from "../limits.ts";
 import { openWriteJournal } from "./journal.ts";
 import { Replay } from "./replay.ts";
 import { countSeries, createSnapshot } from "./snapshot.ts";
@@ -137,7 +138,7 @@ function flags({ dataDir, retention }: EmbeddedVictoriaMetricsOptions, port: num
     "-search.maxConcurrentRequests=16",
     // No query takes all cores, or all memory.
     `-search.maxWorkersPerQuery=${Math.max(1, Math.floor(availableParallelism() / 2))}`,
-    "-search.maxMemoryPerQuery=256MiB",
+    `-search.maxMemoryPerQuery=${MAX_METRIC_QUERY_MIB}MiB`,
     "-loggerLevel=WARN",
   ];
 }
