@@ -78,7 +78,19 @@ const ANSWERS: readonly (readonly [part: string, rows: readonly object[]])[] = [
   ["SELECT 1 AS one", [{ one: 1 }]],
   ["AS own,", [{ own: ["hostile", "info", "host", ""], attributes: LABELS_OF_STREAM, entries: 3, bytes: 300 }]],
   ["AS streams,", [{ streams: 1, entries: 3, bytes: 300 }]],
-  ["AS bytes FROM", [{ k: ["", "hostile"], bytes: 300 }]],
+  [
+    "AS steps FROM",
+    [
+      {
+        k: ["", "hostile"],
+        bytes: 300,
+        steps: [
+          [0, 1],
+          [200, 100],
+        ],
+      },
+    ],
+  ],
   ["AS value FROM", [{ value: "hostile" }]],
   ["SELECT toFloat64(sum(n)) AS n FROM", [{ n: 300 }]],
   [
