@@ -3,7 +3,7 @@
 // state they have; nothing but a wrong setting or a taken port ends the process, least of all a backend that is away.
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { logFilesFolder, logPathRules } from "../collector/config/config-from-settings.ts";
+import { filesPollIntervalMs, logFilesFolder, logPathRules } from "../collector/config/config-from-settings.ts";
 import { OFFSETS_FILE } from "../collector/config/fragments/host-logs.ts";
 import { logFileRules } from "../collector/files/log-paths.ts";
 import { LogFiles } from "../collector/files/log-files.ts";
@@ -120,7 +120,8 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   });
   parts.supervisor = started.use(supervisor);
   parts.logFiles = logFiles;
-  parts.logFilesWatchdog = logFiles && started.use(new LogFilesWatchdog({ files: logFiles, supervisor, log }));
+  parts.logFilesWatchdog =
+    logFiles && started.use(new LogFilesWatchdog({ files: logFiles, supervisor, log, pauseMs: filesPollIntervalMs }));
   const enforce = (adjustment: Adjustment): void => {
     parts.adjustment = adjustment;
     control.setLevel(adjustment.logLevel ?? settings.logLevel);

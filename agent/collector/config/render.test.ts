@@ -44,8 +44,8 @@ describe("the rendered configuration", () => {
   test.each([
     [2000, "1000ms", undefined],
     [2500, "3000ms", 32],
-    [10_000, "12000ms", 32],
-    [60_000, "12000ms", 32],
+    [10_000, "20000ms", 32],
+    [60_000, "20000ms", 32],
   ])("of a host with %i log files pauses %s between passes and reads %s at once", (openLogFiles, pause, atOnce) => {
     const { receivers } = parse(configFromSettings(readSettings("host", HOST).settings, { openLogFiles }));
     expect(receivers["file_log/files"]).toMatchObject({ poll_interval: pause });

@@ -5,6 +5,7 @@ import { LogFilesWatchdog, type WatchdogOptions } from "./watchdog.ts";
 let nowMs: number;
 let metrics: string;
 let restarts: number;
+let open: number;
 let files: { lastPassMs: number; lastCollectorPassMs: number; isFollowing: boolean };
 let collector: { state: string; since: string };
 let rejections: Map<string, { sinceMs: number; error: string }>;
@@ -14,11 +15,13 @@ beforeEach(() => {
   nowMs = 1_763_714_400_000;
   metrics = "";
   restarts = 0;
+  open = 1;
   files = { lastPassMs: nowMs, lastCollectorPassMs: nowMs, isFollowing: true };
   collector = { state: "running", since: new Date(nowMs).toISOString() };
   rejections = new Map();
   const options: WatchdogOptions = {
-    files: { status: () => ({ open: 1, notRead: {}, ...files }) },
+    files: { status: () => ({ open, notRead: {}, ...files }) },
+    pauseMs: (openFiles) => (openFiles > 1 ? 20_000 : 1000),
     supervisor: {
       status: () => collector,
       metricsUrl: "http://127.0.0.1:1/metrics",
@@ -48,6 +51,13 @@ test("logs fail when the collector finishes no pass over the files for 30 s, and
   expect(await after(15)).toEqual(["logs: the collector has finished no pass over the log files for 30 s or longer"]);
   files.lastCollectorPassMs = nowMs;
   expect(await after(1)).toEqual([]);
+});
+
+test("with many files, the collector's longer pause between passes is not counted", async () => {
+  files.lastPassMs = Number.POSITIVE_INFINITY;
+  open = 10_000;
+  expect(await after(48)).toEqual([]);
+  expect(await after(2)).toEqual(["logs: the collector has finished no pass over the log files for 30 s or longer"]);
 });
 
 test("they do not while it works through a backlog, or is not there", async () => {

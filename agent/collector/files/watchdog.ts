@@ -27,6 +27,8 @@ export interface WatchdogOptions {
     startAnew(): void;
   };
   readonly log: Log;
+  /** The collector's pause between passes over so many open files. */
+  readonly pauseMs?: (openFiles: number) => number;
   readonly nowMs?: () => number;
   readonly readMetrics?: (url: string) => Promise<string>;
   readonly everyMs?: number;
@@ -67,15 +69,19 @@ export class LogFilesWatchdog implements AsyncDisposable {
       sinceMs,
       error: `the collector cannot write to its disk queue: ${error}`,
     }));
-    const { lastPassMs, isFollowing } = files.status();
+    const { lastPassMs, isFollowing, open } = files.status();
+    // A pause of a second, that of up to 2,000 files, is within the 30 s.
+    const pauseMs = Math.max(0, (this.#options.pauseMs?.(open) ?? 0) - 1000);
     const { state } = supervisor.status();
     if (!isFollowing) return rejected;
-    const stuck = (sinceMs: number, error: string): FailingSignal[] =>
-      this.#nowMs() - sinceMs > STUCK_AFTER_MS ? [{ signal: "logs", sinceMs, error }] : [];
+    const stuck = (sinceMs: number, error: string, pauseMs = 0): FailingSignal[] =>
+      this.#nowMs() - sinceMs > STUCK_AFTER_MS + pauseMs ? [{ signal: "logs", sinceMs, error }] : [];
     return [
       ...rejected,
       ...stuck(lastPassMs, "the agent has finished no pass over LOG_PATHS for 30 s or longer: a file system does not answer"),
-      ...(state === "running" ? stuck(this.#readMs(), "the collector has finished no pass over the log files for 30 s or longer") : []),
+      ...(state === "running"
+        ? stuck(this.#readMs(), "the collector has finished no pass over the log files for 30 s or longer", pauseMs)
+        : []),
     ];
   }
 
