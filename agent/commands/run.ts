@@ -106,7 +106,6 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   const ofIdentity = { ...settings, stateFolder: stateDir };
   const pods = await startPods(ofIdentity, log, started);
   const env = { ...collectorVariables(settings), ...pods?.env, [FILES_TOKEN_VARIABLE]: storedBatches.token };
-  const onStart = (): void => storedBatches.collectorStarts();
   const logFiles = settings.host && started.use(openLogFiles(ofIdentity, settings.host, log));
   const supervisor = new Supervisor({
     program: otelcol,
@@ -115,7 +114,7 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
     stopGraceMs,
     env,
     endsWithAgent: settings.host !== undefined,
-    onStart,
+    onStart: () => storedBatches.collectorStarts(),
     log,
   });
   parts.supervisor = started.use(supervisor);

@@ -43,7 +43,7 @@ describe("the rendered configuration", () => {
 
   test.each([
     [2000, "1000ms", undefined],
-    [2500, "3000ms", 32],
+    [2500, "5000ms", 32],
     [10_000, "20000ms", 32],
     [60_000, "20000ms", 32],
   ])("of a host with %i log files pauses %s between passes and reads %s at once", (openLogFiles, pause, atOnce) => {
