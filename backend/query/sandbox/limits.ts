@@ -25,7 +25,7 @@ export const SANDBOX_LIMITS: SandboxLimits = {
   wallMs: 60_000,
   heapMib: 128,
   residentBytes: 192 * MIB,
-  keptBytes: 72 * MIB,
+  keptBytes: 128 * MIB,
   idleMs: 60_000,
 };
 
