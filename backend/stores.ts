@@ -71,6 +71,8 @@ export async function openStores(opening: Opening): Promise<Stores> {
   ]);
   const { database, replicas } = accounts;
   retention.useDatabase(database.tables());
+  // Before records are dropped by it.
+  await retention.refresh();
   const checks = {
     metrics: () => metrics.check(),
     database: async () => void (await sql`SELECT 1`.execute(database.tables())),

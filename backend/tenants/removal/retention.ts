@@ -1,9 +1,8 @@
-// How long the telemetry of each organisation is kept: set by an operator, or the settings. Invariant: `of` needs no statement and no
-// wait. One statement reads all rows every few seconds while they are used, so a change is in force everywhere within 5 s; while the database
-// is unreachable, the last known values apply.
+// How long the telemetry of each organisation is kept: set by an operator, or the settings (override-cache.ts).
 import type { ColumnType, Kysely } from "kysely";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import type { LogRule } from "../../storage/removal/removal.ts";
+import { OverrideCache } from "../override-cache.ts";
 
 export interface OrgRetentionRow {
   org_id: string;
@@ -34,16 +33,14 @@ export interface RetentionOverrides {
   readonly logRules: readonly LogRule[];
 }
 
-const REFRESH_MS = 3_000;
-
 export class OrgRetention {
   readonly defaults: Retention;
+  readonly #cache: OverrideCache<Retention>;
   #database: Kysely<RetentionTables> | undefined;
-  #known: ReadonlyMap<string, Retention> = new Map();
-  #readAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(defaults: Omit<Retention, "logRules">) {
     this.defaults = { ...defaults, logRules: [] };
+    this.#cache = new OverrideCache({ defaults: this.defaults, readAll: () => this.readAll() });
   }
 
   /** The stores are opened at the same time. */
@@ -52,19 +49,18 @@ export class OrgRetention {
   }
 
   of(orgId: string): Retention {
-    if (performance.now() - this.#readAtMs >= REFRESH_MS) {
-      this.#readAtMs = performance.now();
-      // Safe to ignore: the last known values apply, and other users of the database report that it is unreachable.
-      void this.readAll().catch(() => undefined);
-    }
-    return this.#known.get(orgId) ?? this.defaults;
+    return this.#cache.of(orgId);
   }
 
-  /** The organisations whose retention is not that of the settings. */
+  /** Reads the retention of all organisations. Never throws. */
+  async refresh(): Promise<void> {
+    await this.#cache.refresh();
+  }
+
+  /** The organisations whose retention is not that of the settings, from the database. */
   async readAll(): Promise<ReadonlyMap<string, Retention>> {
     const rows = await this.#db.selectFrom("org_retention").selectAll().execute();
-    this.#known = new Map(rows.map((row) => [row.org_id, this.#merge(row)]));
-    return this.#known;
+    return new Map(rows.map((row) => [row.org_id, this.#merge(row)]));
   }
 
   /** The current values, from the database. */
@@ -87,8 +83,9 @@ export class OrgRetention {
       .values({ org_id: orgId, ...columns })
       .onConflict((conflict) => conflict.column("org_id").doUpdateSet(columns))
       .execute();
-    await this.readAll();
-    return this.of(orgId);
+    const merged = this.#merge({ ...columns, log_rules: [...logRules] });
+    this.#cache.put(orgId, merged);
+    return merged;
   }
 
   get #db(): Kysely<RetentionTables> {

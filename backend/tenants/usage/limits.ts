@@ -1,10 +1,9 @@
-// The ingest limits of each organisation: set by an operator, or the defaults of the settings. Invariant: reading a limit needs no
-// statement and no wait. One statement reads all limits every few seconds while they are used, so a change is in force everywhere within 5
-// s. While the database is unreachable, the last known limits apply. Numbers of the tables are integers in double columns, which SQLite and
-// PostgreSQL add in the same way.
+// The ingest limits of each organisation: set by an operator, or the defaults of the settings (override-cache.ts). Numbers of the tables are
+// integers in double columns, which SQLite and PostgreSQL add in the same way.
 import type { Kysely } from "kysely";
 import type { RateLimits } from "../../auth/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { OverrideCache } from "../override-cache.ts";
 
 export interface OrgLimitsRow {
   org_id: string;
@@ -30,8 +29,6 @@ export interface UsageTables {
   usage_days: UsageDayRow;
 }
 
-const REFRESH_MS = 3_000;
-
 export interface Limits extends RateLimits {
   /** 0: unlimited. */
   readonly activeSeries: number;
@@ -49,26 +46,21 @@ export type LimitOverrides = { readonly [name in keyof Limits]: number | undefin
 
 export class OrgLimits {
   readonly #options: OrgLimitsOptions;
-  readonly #now: () => number;
-  #known = new Map<string, Limits>();
-  #readAtMs = Number.NEGATIVE_INFINITY;
-  #reading: Promise<void> | undefined;
+  readonly #cache: OverrideCache<Limits>;
 
   constructor(options: OrgLimitsOptions) {
+    const { defaults, now } = options;
     this.#options = options;
-    this.#now = options.now ?? (() => performance.now());
+    this.#cache = new OverrideCache({ defaults, now, readAll: () => this.#readAll() });
   }
 
   of(orgId: string): Limits {
-    if (this.#now() - this.#readAtMs >= REFRESH_MS) void this.refresh();
-    return this.#known.get(orgId) ?? this.#options.defaults;
+    return this.#cache.of(orgId);
   }
 
   /** Reads the limits of all organisations. Never throws. */
   async refresh(): Promise<void> {
-    this.#readAtMs = this.#now();
-    this.#reading ??= this.#read().finally(() => (this.#reading = undefined));
-    await this.#reading;
+    await this.#cache.refresh();
   }
 
   /** The current limits, from the database. */
@@ -95,17 +87,13 @@ export class OrgLimits {
       .onConflict((conflict) => conflict.column("org_id").doUpdateSet(overrides))
       .execute();
     const merged = this.#merge(row);
-    this.#known.set(orgId, merged);
+    this.#cache.put(orgId, merged);
     return merged;
   }
 
-  async #read(): Promise<void> {
-    try {
-      const rows = await this.#options.db.selectFrom("org_limits").selectAll().execute();
-      this.#known = new Map(rows.map((row) => [row.org_id, this.#merge(row)]));
-    } catch {
-      // Safe to ignore: the last known limits apply, and other users of the database report that it is unreachable.
-    }
+  async #readAll(): Promise<ReadonlyMap<string, Limits>> {
+    const rows = await this.#options.db.selectFrom("org_limits").selectAll().execute();
+    return new Map(rows.map((row) => [row.org_id, this.#merge(row)]));
   }
 
   #merge({ bytes_per_second, records_per_second, active_series }: OrgLimitsRow): Limits {
