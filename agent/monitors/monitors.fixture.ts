@@ -1,5 +1,5 @@
 // Monitors and Services of the Prometheus Operator as an API server returns them, for tests.
-import type { Endpoint, Monitor, Service } from "./scrape-jobs.ts";
+import type { Endpoint, Monitor, Service } from "./monitor-objects.ts";
 
 export const SHOP: Service = {
   metadata: { name: "web", namespace: "shop", labels: { app: "web", team: "north" } },

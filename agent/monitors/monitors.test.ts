@@ -4,7 +4,7 @@ import type { ObjectJson, ObjectListJson, WatchEvent } from "../kubernetes/api.t
 import { KubernetesError } from "../kubernetes/transport.ts";
 import { serviceMonitor, SHOP } from "./monitors.fixture.ts";
 import { Monitors } from "./monitors.ts";
-import type { Monitor } from "./scrape-jobs.ts";
+import type { Monitor } from "./monitor-objects.ts";
 
 /** An API server with the kinds that `lists` has; changes are sent by `send`. */
 class Api {

@@ -5,7 +5,8 @@ import type { ObjectJson } from "../kubernetes/api.ts";
 import type { Log } from "../log.ts";
 import { ObjectWatch, type ObjectsApi } from "./object-watch.ts";
 import type { Rule } from "./relabeling.ts";
-import { type Monitor, scrapeJobs, type Service } from "./scrape-jobs.ts";
+import type { Monitor, Service } from "./monitor-objects.ts";
+import { scrapeJobs } from "./scrape-jobs.ts";
 
 export interface MonitorsOptions {
   readonly api: ObjectsApi;
@@ -26,6 +27,8 @@ export class Monitors implements AsyncDisposable {
   readonly #watches: readonly [ObjectWatch<Monitor>, ObjectWatch<Monitor>, ObjectWatch<Service>];
   #jobs: readonly Rule[] = [];
   #changedMs = Number.NEGATIVE_INFINITY;
+  /** Version of the objects from which the jobs were made. */
+  #version = 0;
   #refused: ReadonlyMap<string, string> = new Map();
   #isKnown = false;
 
@@ -52,7 +55,9 @@ export class Monitors implements AsyncDisposable {
 
   jobs(): readonly Rule[] {
     const { intervalMs, nowMs = Date.now } = this.#options;
-    if (!this.#isKnown || nowMs() - this.#changedMs < CHANGE_EVERY_MS) return this.#jobs;
+    const version = this.#watches.reduce((sum, watch) => sum + watch.version, 0);
+    if (!this.#isKnown || version === this.#version || nowMs() - this.#changedMs < CHANGE_EVERY_MS) return this.#jobs;
+    this.#version = version;
     const [serviceMonitors, podMonitors, services] = this.#watches;
     const { jobs, refused } = scrapeJobs([...serviceMonitors.objects, ...podMonitors.objects], services.objects, intervalMs);
     this.#report(refused);

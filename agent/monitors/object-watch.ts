@@ -28,6 +28,8 @@ export class ObjectWatch<T> implements AsyncDisposable {
   readonly known: Promise<void>;
   readonly #options: ObjectWatchOptions<T>;
   readonly #objects = new Map<string, T>();
+  /** Rises with each change. */
+  version = 0;
   readonly #isKnown = Promise.withResolvers<void>();
   readonly #loop: Loop;
 
@@ -54,6 +56,7 @@ export class ObjectWatch<T> implements AsyncDisposable {
     });
     this.#objects.clear();
     for (const object of list?.items ?? []) this.#objects.set(object.metadata.uid, slim(object));
+    this.version += 1;
     this.#isKnown.resolve();
     recovered();
     if (!list) return spread(NO_SUCH_KIND_MS);
@@ -61,6 +64,7 @@ export class ObjectWatch<T> implements AsyncDisposable {
     for await (const { type, object } of api.watchObjects(path, list.metadata.resourceVersion, time, signal)) {
       if (type === "DELETED") this.#objects.delete(object.metadata.uid);
       else if (type !== "BOOKMARK") this.#objects.set(object.metadata.uid, slim(object));
+      this.version += 1;
     }
     return spread(DEFAULT_BACKOFF[0]);
   }

@@ -115,3 +115,12 @@ export function literally(text: string): string {
 export function labelName(name: string): string {
   return name.replace(/[^a-zA-Z0-9_]/g, "_");
 }
+
+export function keep(source_labels: readonly string[], regex: string): Rule {
+  return { source_labels, regex, action: "keep" };
+}
+
+/** An empty label is left as it is. */
+export function copy(from: string, to: string): Rule {
+  return { source_labels: [from], regex: "(.+)", target_label: to, replacement: "$1", action: "replace" };
+}

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { podMonitor, serviceMonitor, SHOP } from "./monitors.fixture.ts";
 import { isAccepted, type Rule } from "./relabeling.ts";
-import { type Endpoint, type Monitor, scrapeJobs, type Service } from "./scrape-jobs.ts";
+import type { Endpoint, Monitor, Service } from "./monitor-objects.ts";
+import { scrapeJobs } from "./scrape-jobs.ts";
 
 const INTERVAL_MS = 30_000;
 const jobsOf = (monitors: Monitor[], services: Service[] = [SHOP]): readonly Rule[] => scrapeJobs(monitors, services, INTERVAL_MS).jobs;

@@ -4,57 +4,9 @@
 // needs them is refused by name; the same objects give the same bytes, in whatever order they came.
 import { MAX_MONITOR_JOB_CHARACTERS } from "../limits.ts";
 import { FairShare } from "./fair-share.ts";
-import { expandedCharacters, labelName, literally, MonitorError, type Relabeling, relabelRules, type Rule } from "./relabeling.ts";
-
-export interface Metadata {
-  readonly name: string;
-  readonly namespace: string;
-  readonly labels?: Readonly<Record<string, string>>;
-}
-
-interface Selector {
-  readonly matchLabels?: Readonly<Record<string, string>>;
-  readonly matchExpressions?: readonly { readonly key: string; readonly operator: string; readonly values?: readonly string[] }[];
-}
-
-/** The fields of an endpoint that are read; REFUSED has those that a monitor must not have. */
-export interface Endpoint {
-  readonly port?: string;
-  readonly portNumber?: number;
-  readonly targetPort?: string | number;
-  readonly path?: string;
-  readonly scheme?: string;
-  readonly params?: Readonly<Record<string, readonly string[]>>;
-  readonly interval?: string;
-  readonly scrapeTimeout?: string;
-  readonly honorTimestamps?: boolean;
-  readonly tlsConfig?: Readonly<Record<string, unknown>>;
-  readonly relabelings?: readonly Relabeling[];
-  readonly metricRelabelings?: readonly Relabeling[];
-}
-
-export interface Monitor {
-  readonly kind: "ServiceMonitor" | "PodMonitor";
-  readonly metadata: Metadata;
-  readonly spec: {
-    readonly selector?: Selector;
-    readonly namespaceSelector?: { readonly any?: boolean; readonly matchNames?: readonly string[] };
-    readonly jobLabel?: string;
-    readonly targetLabels?: readonly string[];
-    readonly podTargetLabels?: readonly string[];
-    readonly sampleLimit?: number;
-    readonly endpoints?: readonly Endpoint[];
-    readonly podMetricsEndpoints?: readonly Endpoint[];
-  };
-}
-
-export interface Service {
-  readonly metadata: Metadata;
-  readonly spec: {
-    readonly selector?: Readonly<Record<string, string>>;
-    readonly ports?: readonly { readonly name?: string; readonly port: number; readonly targetPort?: string | number }[];
-  };
-}
+import { type Endpoint, type Monitor, nameOf, path, type Service } from "./monitor-objects.ts";
+import { copy, expandedCharacters, keep, labelName, literally, MonitorError, relabelRules, type Rule } from "./relabeling.ts";
+import { inNamespaces, selectsPods, selectsService, valueOf } from "./selectors.ts";
 
 export interface ScrapeJobs {
   readonly jobs: readonly Rule[];
@@ -267,62 +219,6 @@ function ofPodLabels({ kind, spec }: Monitor): Rule[] {
   return kind === "PodMonitor" && spec.jobLabel ? [...copied, copy(podLabel(spec.jobLabel), "job")] : copied;
 }
 
-// ---- selectors
-
-function selectsService({ metadata, spec }: Monitor, service: Service): boolean {
-  const { any = false, matchNames } = spec.namespaceSelector ?? {};
-  const { namespace, labels = {} } = service.metadata;
-  if (!any && !(matchNames?.length ? matchNames : [metadata.namespace]).includes(namespace)) return false;
-  // A Service without a selector has endpoints that are no pods.
-  if (Object.keys(service.spec.selector ?? {}).length === 0) return false;
-  const { matchLabels = {}, matchExpressions = [] } = spec.selector ?? {};
-  return (
-    Object.entries(matchLabels).every(([name, value]) => valueOf(labels, name) === value) &&
-    matchExpressions.every(({ key, operator, values = [] }) => {
-      const value = valueOf(labels, key);
-      if (operator === "Exists") return value !== undefined;
-      if (operator === "DoesNotExist") return value === undefined;
-      const isIn = value !== undefined && values.includes(value);
-      return operator === "In" ? isIn : operator === "NotIn" && !isIn;
-    })
-  );
-}
-
-function inNamespaces({ metadata, spec }: Monitor): Rule[] {
-  const { any = false, matchNames } = spec.namespaceSelector ?? {};
-  if (any) return [];
-  return [keep(["__meta_kubernetes_namespace"], (matchNames?.length ? matchNames : [metadata.namespace]).map(literally).join("|"))];
-}
-
-function selectsPods({ matchLabels = {}, matchExpressions = [] }: Selector): Rule[] {
-  const expressions = [
-    ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: "In", values: [value] })),
-    ...matchExpressions,
-  ];
-  return expressions.map(({ key, operator, values = [] }) => {
-    const source_labels = ["labelpresent", "label"].map((what) => `__meta_kubernetes_pod_${what}_${labelName(key)}`);
-    const isNegative = operator === "NotIn" || operator === "DoesNotExist";
-    const regex = operator.endsWith("In") ? `true;(${values.map(literally).join("|")})` : "true;.*";
-    return { source_labels, regex, action: isNegative ? "drop" : "keep" };
-  });
-}
-
-// ---- small parts
-
-function keep(source_labels: readonly string[], regex: string): Rule {
-  return { source_labels, regex, action: "keep" };
-}
-
-/** An empty label is left as it is. */
-function copy(from: string, to: string): Rule {
-  return { source_labels: [from], regex: "(.+)", target_label: to, replacement: "$1", action: "replace" };
-}
-
-/** Undefined for what every object has, such as `constructor`. */
-function valueOf(labels: Readonly<Record<string, string>>, name: string): string | undefined {
-  return Object.hasOwn(labels, name) ? labels[name] : undefined;
-}
-
 function pagePath(path = "/metrics"): string {
   if (!/^\/[\x21-\x7e]*$/.test(path) || path.length > 1024) throw new MonitorError("path is not supported");
   return path;
@@ -354,14 +250,6 @@ function isCount(value: unknown): value is number {
 
 function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null;
-}
-
-function path({ namespace, name }: Metadata): string {
-  return `${namespace}/${name}`;
-}
-
-export function nameOf({ kind, metadata }: Monitor): string {
-  return `${kind} ${path(metadata)}`;
 }
 
 function compare(a: string, b: string): number {

@@ -1,28 +1,19 @@
 // ServiceMonitors and PodMonitors, by two agents' monitors and the real collector, found through a real kube-apiserver with the permissions of the
 // chart: each pod is scraped by the agent of its node alone. No kubelet: the pods' addresses are those of pages that this test serves.
-import { once } from "node:events";
-import { mkdirSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { parse, stringify } from "yaml";
-import { configFromSettings } from "../../agent/collector/config/config-from-settings.ts";
-import { Sink } from "../../agent/collector/supervision/sink.fixture.ts";
 import { KubernetesApi } from "../../agent/kubernetes/api.ts";
 import { Monitors } from "../../agent/monitors/monitors.ts";
-import { readSettings } from "../../agent/settings.ts";
-import { startCollector } from "../fixtures/collector.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
-import { eventually, freeAddresses, temporaryFolder } from "../fixtures/processes.ts";
+import { eventually, temporaryFolder } from "../fixtures/processes.ts";
+import { ScrapingNode, servePage } from "../fixtures/scraping-node.ts";
 
 const NAMESPACE = "monitoring";
 const GROUP = "monitoring.coreos.com";
 const within = (): AbortSignal => AbortSignal.timeout(10_000);
 const stack = new AsyncDisposableStack();
 const folder = stack.use(temporaryFolder());
-const sinks: Record<string, Sink> = {};
+const nodes: Record<string, ScrapingNode> = {};
 /** Pages that were asked for, by pod. */
 const asked: Record<string, Set<string>> = {};
 let kube: KubeApiServer;
@@ -84,19 +75,11 @@ async function monitor(kind: string, name: string, spec: object): Promise<void> 
 }
 
 async function pod(name: string, nodeName: string, podIP: string, labels: Record<string, string>): Promise<void> {
-  asked[name] = new Set();
-  const server = createServer((request, response) => {
-    asked[name]?.add(request.url ?? "");
-    const page = '# TYPE orders gauge\norders{namespace="claimed"} 7\n# TYPE noise gauge\nnoise 1\n';
-    response.writeHead(200, { "content-type": "text/plain; version=0.0.4" }).end(page);
-  });
-  server.listen(0, podIP);
-  await once(server, "listening");
-  stack.defer(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const ports = [{ name: "http-metrics", containerPort: (server.address() as AddressInfo).port }];
+  const paths = new Set<string>();
+  asked[name] = paths;
+  const page = '# TYPE orders gauge\norders{namespace="claimed"} 7\n# TYPE noise gauge\nnoise 1\n';
+  const containerPort = await servePage(stack, podIP, page, (path) => paths.add(path));
+  const ports = [{ name: "http-metrics", containerPort }];
   const spec = {
     nodeName,
     containers: [
@@ -110,10 +93,7 @@ async function pod(name: string, nodeName: string, podIP: string, labels: Record
 }
 
 async function agent(node: string): Promise<void> {
-  const sink = stack.use(await Sink.start());
-  sinks[node] = sink;
-  const access = await kube.agentAccess(NAMESPACE);
-  const api = stack.use(new KubernetesApi(access));
+  const api = stack.use(new KubernetesApi(await kube.agentAccess(NAMESPACE)));
   const monitors = stack.use(new Monitors({ api, intervalMs: 30_000, log: pino({ level: "silent" }) }));
   const monitorJobs = await eventually(
     "both monitors are known",
@@ -121,70 +101,14 @@ async function agent(node: string): Promise<void> {
     60_000,
   );
   expect(Object.values(monitors.status().refused)).toEqual(["bearerTokenFile is not supported"]);
-  const stateDir = join(folder.path, node);
-  mkdirSync(stateDir);
-  const overlay = join(stateDir, "overlay.yaml");
-  writeFileSync(
-    overlay,
-    "receivers: {hostmetrics: null, kubeletstats: null, prometheus/cadvisor: null}\nprocessors: {k8s_attributes: null}\n",
-  );
-  const [grpc, http] = await freeAddresses(2);
-  const { settings } = readSettings("cluster", {
-    BACKEND_URL: sink.url,
-    CLUSTER_NAME: "north",
-    NODE_NAME: node,
-    POD_NAMESPACE: NAMESPACE,
-    POD_UID: node,
-    KUBERNETES_SERVICE_HOST: "127.0.0.1",
-    STATE_DIR: stateDir,
-    COLLECTOR_CONFIG_FILE: overlay,
-    PROXY_LISTEN: `127.0.0.1:${sink.port}`,
-    OTLP_GRPC_LISTEN: grpc,
-    OTLP_HTTP_LISTEN: http,
-    SIGNALS: "metrics",
-    PROMETHEUS_OPERATOR: "true",
-  });
-  const config = parse(configFromSettings(settings, { monitorJobs })) as {
-    receivers: { "prometheus/monitors": { config: { scrape_configs: { kubernetes_sd_configs: { kubeconfig_file?: string }[] }[] } } };
-  };
-  // A collector in a pod finds its service account where only pods have it.
-  const kubeconfig = join(stateDir, "kubeconfig.json");
-  const cluster = { name: "test", cluster: { server: kube.url, "certificate-authority": access.caFile } };
-  const context = { name: "test", context: { cluster: "test", user: "agent" } };
-  const users = [{ name: "agent", user: { tokenFile: access.tokenFile } }];
-  writeFileSync(
-    kubeconfig,
-    JSON.stringify({ apiVersion: "v1", kind: "Config", clusters: [cluster], users, contexts: [context], "current-context": "test" }),
-  );
-  for (const job of config.receivers["prometheus/monitors"].config.scrape_configs) {
-    for (const discovery of job.kubernetes_sd_configs) discovery.kubeconfig_file = kubeconfig;
-  }
-  stack.use(await startCollector(stateDir, stringify(config)));
+  const common = { kube, namespace: NAMESPACE, folder: folder.path, receiver: "prometheus/monitors" };
+  nodes[node] = stack.use(await ScrapingNode.start({ ...common, node, env: { PROMETHEUS_OPERATOR: "true" }, inputs: { monitorJobs } }));
 }
-
-interface Attributes {
-  attributes?: { key: string; value: { stringValue?: string } }[];
-}
-
-interface Body {
-  resourceMetrics: {
-    resource: Attributes;
-    scopeMetrics: { metrics: { name: string; gauge?: { dataPoints: Attributes[] } }[] }[];
-  }[];
-}
-
-const map = ({ attributes = [] }: Attributes): Record<string, string> =>
-  Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue ?? ""]));
 
 /** Resource and labels of each point of the metric. */
 function points(node: string, metric: string): Record<string, string>[] {
-  return (sinks[node]?.metrics ?? []).flatMap((body) =>
-    (JSON.parse(body) as Body).resourceMetrics.flatMap(({ resource, scopeMetrics }) =>
-      scopeMetrics
-        .flatMap(({ metrics }) => metrics.filter(({ name }) => name === metric))
-        .flatMap(({ gauge }) => (gauge?.dataPoints ?? []).map((point) => ({ ...map(resource), ...map(point) }))),
-    ),
-  );
+  const found = nodes[node]?.points().filter((point) => point.metric === metric) ?? [];
+  return found.map(({ resource, attributes }) => ({ ...resource, ...attributes }));
 }
 
 const pods = (node: string): string[] => [...new Set(points(node, "orders").map((point) => point["k8s.pod.name"] ?? ""))].sort();

@@ -1,19 +1,10 @@
 // Metrics of annotated pods, by two agents with the real collector, found through a real kube-apiserver with the chart's permissions: each
 // pod is scraped by the agent of its node alone, and what its page says of itself does not pass for another's. No kubelet: the pods' addresses
 // are those of pages that this test serves.
-import { once } from "node:events";
-import { mkdirSync, writeFileSync } from "node:fs";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { parse, stringify } from "yaml";
-import { configFromSettings } from "../../agent/collector/config/config-from-settings.ts";
-import { Sink } from "../../agent/collector/supervision/sink.fixture.ts";
-import { readSettings } from "../../agent/settings.ts";
-import { startCollector } from "../fixtures/collector.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
-import { eventually, freeAddresses, temporaryFolder } from "../fixtures/processes.ts";
+import { eventually, temporaryFolder } from "../fixtures/processes.ts";
+import { type Point, ScrapingNode, servePage } from "../fixtures/scraping-node.ts";
 
 const NAMESPACE = "scraping";
 const PAGE = `# TYPE orders_total counter
@@ -28,7 +19,7 @@ target_info{"k8s.pod.name"="another","k8s.namespace.name"="theirs",k8s_node_name
 const within = (): AbortSignal => AbortSignal.timeout(10_000);
 const stack = new AsyncDisposableStack();
 const folder = stack.use(temporaryFolder());
-const sinks: Record<string, Sink> = {};
+const nodes: Record<string, ScrapingNode> = {};
 /** Pages that were asked for, by pod. */
 const asked: Record<string, string[]> = { "web-1": [], "web-2": [], quiet: [] };
 let kube: KubeApiServer;
@@ -43,20 +34,6 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(() => stack[Symbol.asyncDispose]());
 
-async function page(name: string, ip: string): Promise<number> {
-  const server: Server = createServer((request, response) => {
-    asked[name]?.push(request.url ?? "");
-    response.writeHead(200, { "content-type": "text/plain; version=0.0.4" }).end(PAGE);
-  });
-  server.listen(0, ip);
-  await once(server, "listening");
-  stack.defer(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return (server.address() as AddressInfo).port;
-}
-
 async function pod(
   name: string,
   nodeName: string,
@@ -64,7 +41,7 @@ async function pod(
   annotations: Record<string, string>,
   replicaSet = "web-7d9c5b6f4d",
 ): Promise<void> {
-  const port = await page(name, podIP);
+  const port = await servePage(stack, podIP, PAGE, (path) => asked[name]?.push(path));
   const all = Object.entries({ ...annotations, port: String(port) }).map(([key, value]) => [`prometheus.io/${key}`, value]);
   const owner = {
     apiVersion: "apps/v1",
@@ -89,93 +66,12 @@ async function pod(
 }
 
 async function agent(node: string): Promise<void> {
-  const sink = stack.use(await Sink.start());
-  sinks[node] = sink;
-  const access = await kube.agentAccess(NAMESPACE);
-  const stateDir = join(folder.path, node);
-  mkdirSync(stateDir);
-  const overlay = join(stateDir, "overlay.yaml");
-  writeFileSync(
-    overlay,
-    "receivers: {hostmetrics: null, kubeletstats: null, prometheus/cadvisor: null}\nprocessors: {k8s_attributes: null}\n",
-  );
-  const [grpc, http] = await freeAddresses(2);
-  const { settings } = readSettings("cluster", {
-    BACKEND_URL: sink.url,
-    CLUSTER_NAME: "north",
-    NODE_NAME: node,
-    POD_NAMESPACE: NAMESPACE,
-    POD_UID: node,
-    KUBERNETES_SERVICE_HOST: "127.0.0.1",
-    STATE_DIR: stateDir,
-    COLLECTOR_CONFIG_FILE: overlay,
-    PROXY_LISTEN: `127.0.0.1:${sink.port}`,
-    OTLP_GRPC_LISTEN: grpc,
-    OTLP_HTTP_LISTEN: http,
-    SIGNALS: "metrics",
-    METRICS_INTERVAL: "1s",
-    SCRAPE_PODS: "true",
-  });
-  // A collector in a pod finds its service account where only pods have it.
-  const kubeconfig = join(stateDir, "kubeconfig.json");
-  const cluster = { name: "test", cluster: { server: kube.url, "certificate-authority": access.caFile } };
-  const context = { name: "test", context: { cluster: "test", user: "agent" } };
-  const users = [{ name: "agent", user: { tokenFile: access.tokenFile } }];
-  writeFileSync(
-    kubeconfig,
-    JSON.stringify({ apiVersion: "v1", kind: "Config", clusters: [cluster], users, contexts: [context], "current-context": "test" }),
-  );
-  const config = parse(configFromSettings(settings)) as {
-    receivers: { "prometheus/pods": { config: { scrape_configs: { kubernetes_sd_configs: { kubeconfig_file?: string }[] }[] } } };
-  };
-  for (const job of config.receivers["prometheus/pods"].config.scrape_configs) {
-    for (const discovery of job.kubernetes_sd_configs) discovery.kubeconfig_file = kubeconfig;
-  }
-  stack.use(await startCollector(stateDir, stringify(config)));
+  const env = { METRICS_INTERVAL: "1s", SCRAPE_PODS: "true" };
+  const common = { kube, namespace: NAMESPACE, folder: folder.path, receiver: "prometheus/pods" };
+  nodes[node] = stack.use(await ScrapingNode.start({ ...common, node, env }));
 }
 
-interface Point {
-  readonly metric: string;
-  readonly resource: Record<string, string>;
-  readonly attributes: Record<string, string>;
-  readonly value: number;
-}
-
-interface Attributes {
-  attributes?: { key: string; value: { stringValue?: string } }[];
-}
-
-interface Body {
-  resourceMetrics: {
-    resource: Attributes;
-    scopeMetrics: { metrics: { name: string; sum?: Points; gauge?: Points }[] }[];
-  }[];
-}
-
-interface Points {
-  dataPoints: (Attributes & { asDouble?: number })[];
-}
-
-const map = ({ attributes = [] }: Attributes): Record<string, string> =>
-  Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue ?? ""]));
-
-function points(node: string): Point[] {
-  return (sinks[node]?.metrics ?? []).flatMap((body) =>
-    (JSON.parse(body) as Body).resourceMetrics.flatMap(({ resource, scopeMetrics }) =>
-      scopeMetrics
-        .flatMap(({ metrics }) => metrics)
-        .flatMap(
-          ({ name, sum, gauge }) =>
-            (sum ?? gauge)?.dataPoints.map((point) => ({
-              metric: name,
-              resource: map(resource),
-              attributes: map(point),
-              value: point.asDouble ?? Number.NaN,
-            })) ?? [],
-        ),
-    ),
-  );
-}
+const points = (node: string): Point[] => nodes[node]?.points() ?? [];
 
 test("a pod that asks for it is scraped by the agent of its node alone, at the path and port that it names", async () => {
   for (const node of ["node-1", "node-2"]) {
