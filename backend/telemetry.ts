@@ -87,8 +87,6 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
       query: async (statement) => (await this.#get()).clickhouse.query(statement),
       read: async (...asked) => (await this.#get()).clickhouse.read(...asked),
       command: async (statement) => (await this.#get()).clickhouse.command(statement),
-      queryEach: async (statement) => (await this.#get()).clickhouse.queryEach(statement),
-      commandEach: async (statement) => (await this.#get()).clickhouse.commandEach(statement),
       insert: async (insert) => (await this.#get()).clickhouse.insert(insert),
       // An engine that was never needed counts as available; one that failed to open does not, until it opens.
       ping: async () => {

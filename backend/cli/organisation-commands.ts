@@ -1,4 +1,4 @@
-// `atherops usage`, `atherops limits` and `atherops audit`: what an organisation sends, may send, and who changed what in it.
+// `atherops usage`, `limits`, `retention` and `audit`: what an organisation sends, what it may send, how long it is kept, and who changed what.
 import type { ApiResponses } from "../client/api.ts";
 import type { Command } from "commander";
 import { Problem, WrongUsage } from "./cli-error.ts";
@@ -27,14 +27,13 @@ export function addOrganisationCommands(program: Command, console: Console): voi
 }
 
 function addLimits(program: Command, console: Console): void {
-  const limits = program.command("limits").description("what your organisation may send to each replica; 0 is unlimited");
+  const limits = program.command("limits").description("what your organisation may send; 0 is unlimited");
   limits
     .command("show", { isDefault: true })
     .description("the limits of your organisation; as operator those of any (by name or id)")
     .argument("[organisation]", "default: your own")
     .action(async (organisation: string | undefined) => {
-      const path = organisation === undefined ? "/api/limits" : `/api/orgs/${(await orgOf(console, organisation)).org_id}/limits`;
-      printLimits(console, await console.client().call("GET", path));
+      printLimits(console, await console.client().call("GET", await pathOf(console, "limits", organisation)));
     });
   limits
     .command("set <organisation>")
@@ -49,7 +48,7 @@ function addLimits(program: Command, console: Console): void {
         ...limitOf("active_series", given.activeSeries),
       };
       if (Object.keys(changed).length === 0) throw new WrongUsage("nothing to set: give one of the limits (add --help for the options)");
-      const path = `/api/orgs/${(await orgOf(console, organisation)).org_id}/limits`;
+      const path = await pathOf(console, "limits", organisation);
       // The route replaces all of them.
       const body = { ...(await console.client().call<Record<string, number>>("GET", path)), ...changed };
       printLimits(console, await console.client().call("PUT", path, { body }));
@@ -66,7 +65,7 @@ function addRetention(program: Command, console: Console): void {
     .description("the retention of your organisation; as operator that of any (by name or id)")
     .argument("[organisation]", "default: your own")
     .action(async (organisation: string | undefined) => {
-      const path = organisation === undefined ? "/api/retention" : `/api/orgs/${(await orgOf(console, organisation)).org_id}/retention`;
+      const path = await pathOf(console, "retention", organisation);
       console.print([await console.client().call<Row>("GET", path)], [...KEPT, "log_rules"]);
     });
   retention
@@ -84,7 +83,7 @@ function addRetention(program: Command, console: Console): void {
         ...(given["logRules"] !== undefined && { log_rules: rulesOf(given["logRules"]) }),
       };
       if (Object.keys(changed).length === 0) throw new WrongUsage("nothing to set: give one of the times (add --help for the options)");
-      const path = `/api/orgs/${(await orgOf(console, organisation)).org_id}/retention`;
+      const path = await pathOf(console, "retention", organisation);
       // The route replaces all of them.
       const body = { ...(await console.client().call<Row>("GET", path)), ...changed };
       console.print([await console.client().call<Row>("PUT", path, { body })], [...KEPT, "log_rules"]);
@@ -127,6 +126,11 @@ function addAudit(program: Command, console: Console): void {
       }
       console.print(rows.slice(0, most), ["at", "action", "actor", "address", "subject"]);
     });
+}
+
+/** The route for an organisation (by name or id), or for your own. */
+async function pathOf(console: Console, what: "limits" | "retention", organisation: string | undefined): Promise<string> {
+  return organisation === undefined ? `/api/${what}` : `/api/orgs/${(await orgOf(console, organisation)).org_id}/${what}`;
 }
 
 /** The organisation of this name or id, as operator. */

@@ -139,6 +139,20 @@ export class LoginBackoff {
     if (pair.failures === 0 && pair.inFlight === 0) this.#pairs.delete(key);
   }
 
+  /** One attempt: `check` is undefined if what was sent is wrong. Throws ApiError `login_backoff` with `refusal` instead if the pair has to wait. */
+  async attempt<T>(email: string, address: string, refusal: string, check: () => Promise<T | undefined>): Promise<T | undefined> {
+    const waitMs = this.begin(email, address);
+    if (waitMs > 0) throw new ApiError("login_backoff", refusal, { retryAfterS: waitMs / 1000 });
+    let outcome: "right" | "wrong" | "undecided" = "undecided";
+    try {
+      const checked = await check();
+      outcome = checked === undefined ? "wrong" : "right";
+      return checked;
+    } finally {
+      this.end(email, address, outcome);
+    }
+  }
+
   #fresh(pair: Pair | undefined): Pair {
     if (!pair) return { failures: 0, lastFailureMs: 0, inFlight: 0 };
     if (this.#now() - pair.lastFailureMs > FORGET_AFTER_MS) pair.failures = 0;

@@ -23,9 +23,6 @@ export interface ClickHouse extends AsyncDisposable {
   readonly cluster: string | undefined;
   /** Rows of a SELECT of our own without FORMAT; 64-bit integers are strings. */
   query<Row>(statement: Sql): Promise<Row[]>;
-  /** The same on one server of each shard, for what is not distributed: system tables, and changes of local tables. */
-  queryEach<Row>(statement: Sql): Promise<Row[]>;
-  commandEach(statement: Sql): Promise<void>;
   /**
    * A tenant's queries, one after another in one turn. Throws ApiError query_too_expensive, too_many_queries, storage_unavailable, and
    * the signal's reason once it aborts.
@@ -81,18 +78,14 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
   const journals = join(dataDir, "journal");
   const pending = url === undefined ? new PendingRows(journals, log) : undefined;
   if (!pending) await reportLeftRows(journals, log);
-  const query = async <Row>(statement: Sql): Promise<Row[]> => {
-    await pending?.flushFor(statement.text);
-    return (await classified(engine.query(statement.text))) as Row[];
-  };
-  const command = (statement: Sql): Promise<void> => classified(engine.command(statement.text));
   return {
     shared: url !== undefined,
     cluster,
     pending,
-    query,
-    queryEach: query,
-    commandEach: command,
+    async query<Row>(statement: Sql) {
+      await pending?.flushFor(statement.text);
+      return (await classified(engine.query(statement.text))) as Row[];
+    },
     read: (orgId, options, work) =>
       runQueued({ queue, stopping }, orgId, options, () => {
         const signal = AbortSignal.any([closing.signal, ...signalOf(options)]);
@@ -105,7 +98,7 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
     },
     reads: queue,
     isFull: (orgId) => queue.isFull(orgId),
-    command,
+    command: (statement) => classified(engine.command(statement.text)),
     insert: (insert) => classified(engine.insert(insert)),
     async ping() {
       await classified(engine.ping());

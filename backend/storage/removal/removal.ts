@@ -31,20 +31,20 @@ const MAX_PARTITIONS = 4;
 export async function purgeExpired(clickhouse: ClickHouse, retention: TableRetention, nowMs: number): Promise<string[]> {
   const { table } = retention;
   if (await isDeleting(clickhouse, table)) return [];
-  const parts = await clickhouse.queryEach<{ day: string }>(
-    sql`SELECT DISTINCT partition AS day FROM system.parts WHERE active AND database = currentDatabase() AND table = ${table}`,
+  const parts = await clickhouse.query<{ day: string }>(
+    sql`SELECT DISTINCT partition AS day FROM system.parts WHERE active AND database = currentDatabase() AND table = ${table} ORDER BY day`,
   );
   const purged: string[] = [];
-  for (const day of [...new Set(parts.map(({ day }) => day))].toSorted()) {
+  for (const { day } of parts) {
     if (purged.length === MAX_PARTITIONS) break;
     const ageMs = nowMs - SLACK_MS - (Date.parse(`${day}T00:00:00Z`) + DAY_MS);
     const expired = expiredRows(retention, ageMs);
     if (!expired) continue;
     const next = new Date(Date.parse(`${day}T00:00:00Z`) + DAY_MS).toISOString().slice(0, 10);
     const ofDay = sql`time >= toDateTime64(${day}, 9, 'UTC') AND time < toDateTime64(${next}, 9, 'UTC')`;
-    const found = await clickhouse.queryEach(sql`SELECT 1 FROM ${new Sql(table)} WHERE ${and([ofDay, expired])} LIMIT 1`);
+    const found = await clickhouse.query(sql`SELECT 1 FROM ${new Sql(table)} WHERE ${and([ofDay, expired])} LIMIT 1`);
     if (found.length === 0) continue;
-    await clickhouse.commandEach(sql`ALTER TABLE ${new Sql(table)} DELETE IN PARTITION ${day} WHERE ${expired}`);
+    await clickhouse.command(sql`ALTER TABLE ${new Sql(table)} DELETE IN PARTITION ${day} WHERE ${expired}`);
     purged.push(day);
   }
   return purged;
@@ -77,19 +77,19 @@ export async function eraseOrganisation(clickhouse: ClickHouse, orgId: string): 
   await clickhouse.settle();
   const left: Record<string, number> = {};
   for (const table of TENANT_TABLES) {
-    const counts = await clickhouse.queryEach<{ rows: string }>(sql`SELECT count() AS rows FROM ${new Sql(table)} WHERE org_id = ${orgId}`);
-    const rows = counts.reduce((sum, count) => sum + Number(count.rows), 0);
+    const [counted] = await clickhouse.query<{ rows: string }>(sql`SELECT count() AS rows FROM ${new Sql(table)} WHERE org_id = ${orgId}`);
+    const rows = Number(counted?.rows);
     if (rows === 0) continue;
     left[table] = rows;
     if (await isDeleting(clickhouse, table)) continue;
-    await clickhouse.commandEach(sql`ALTER TABLE ${new Sql(table)} DELETE WHERE org_id = ${orgId}`);
+    await clickhouse.command(sql`ALTER TABLE ${new Sql(table)} DELETE WHERE org_id = ${orgId}`);
   }
   return left;
 }
 
 /** Throws if a deletion fails, so that the failure is logged. */
 async function isDeleting(clickhouse: ClickHouse, table: string): Promise<boolean> {
-  const unfinished = await clickhouse.queryEach<{ reason: string }>(
+  const unfinished = await clickhouse.query<{ reason: string }>(
     sql`SELECT latest_fail_reason AS reason FROM system.mutations
       WHERE NOT is_done AND position(command, 'DELETE') > 0 AND database = currentDatabase() AND table = ${table}`,
   );

@@ -50,17 +50,10 @@ export function registerInvitationAcceptance(app: FastifyInstance, deps: Invitat
   /** Throws `login_backoff`, or `invalid_credentials` if the token is not that of a valid invitation. */
   async function findValid(request: FastifyRequest<{ Body: Pick<Body, "token"> }>): Promise<InvitationRow> {
     requirePasswordLogin(deps);
-    const waitMs = backoff.begin(NO_ACCOUNT, request.ip);
-    if (waitMs > 0)
-      throw new ApiError("login_backoff", "too many invalid invitations from your network: wait", { retryAfterS: waitMs / 1000 });
-    let outcome: "right" | "wrong" | "undecided" = "undecided";
-    try {
-      const found = await findInvitation(db, invitationHash(request.body.token), now());
-      outcome = found ? "right" : "wrong";
-      if (found) return found;
-    } finally {
-      backoff.end(NO_ACCOUNT, request.ip, outcome);
-    }
+    const found = await backoff.attempt(NO_ACCOUNT, request.ip, "too many invalid invitations from your network: wait", () =>
+      findInvitation(db, invitationHash(request.body.token), now()),
+    );
+    if (found) return found;
     audit(request, "invitation.refused", {});
     throw notValid();
   }

@@ -33,16 +33,11 @@ export function registerOwnPassword(app: FastifyInstance, deps: AccountDeps): vo
   const backoff = new LoginBackoff(deps.now);
 
   async function requireCurrent(request: PasswordRequest, reply: FastifyReply, user: UserRow): Promise<void> {
-    const waitMs = backoff.begin(user.email, request.ip);
-    if (waitMs > 0) throw new ApiError("login_backoff", "too many wrong passwords: wait", { retryAfterS: waitMs / 1000 });
-    let outcome: "right" | "wrong" | "undecided" = "undecided";
-    try {
-      const { current } = request.body;
-      outcome = (await hashQueue.run(request, reply, () => passwordMatches(user.password_hash, current))) ? "right" : "wrong";
-    } finally {
-      backoff.end(user.email, request.ip, outcome);
-    }
-    if (outcome === "right") return;
+    const { current } = request.body;
+    const isRight = await backoff.attempt(user.email, request.ip, "too many wrong passwords: wait", async () =>
+      (await hashQueue.run(request, reply, () => passwordMatches(user.password_hash, current))) ? true : undefined,
+    );
+    if (isRight) return;
     audit(request, "user.password_refused", { user_id: user.id });
     throw new ApiError("forbidden", "current: this is not your password");
   }

@@ -21,6 +21,7 @@ export interface OrgDeletionRow {
 
 export interface DeletionTables extends AccountTables {
   org_deletions: OrgDeletionRow;
+  rule_sets: { org_id: string; revision: number };
 }
 
 /** Kept until the last step: rows that are written meanwhile refer to the organisation, and the evaluator needs the new revision. */
@@ -84,8 +85,7 @@ export async function settleDeletion(
 
 /** The evaluator unloads the rules of a set with a new revision and no rules. */
 async function unloadRules(trx: Transaction<DeletionTables>, orgId: string): Promise<void> {
-  const rules = tenantDatabase(trx as unknown as Transaction<{ rule_sets: { org_id: string; revision: number } }>, orgId);
-  await rules
+  await tenantDatabase(trx, orgId)
     .updateTable("rule_sets")
     .set({ revision: sql`revision + 1` })
     .where("org_id", "=", orgId)
