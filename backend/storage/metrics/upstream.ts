@@ -15,7 +15,7 @@ export interface QueryAnswer {
 
 const PROBE_TIMEOUT_MS = 1000;
 export const DENY_PARTIAL = ["deny_partial_response", "1"] as const;
-/** Exists nowhere: each node of a cluster has to look, and none has anything to read. */
+/** A series that does not exist: each node of a cluster has to answer, and none has data to read. */
 const PROBED_SERIES = "atherops_readiness_probe";
 
 export const RETRY_AFTER_S = 2;
