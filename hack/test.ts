@@ -12,7 +12,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { fetchTools, TEST_TOOLS } from "./fetch-tools.ts";
 import { reaches } from "./imports.ts";
@@ -28,7 +28,14 @@ interface Report {
   numFailedTests: number;
   numPendingTests: number;
   numTodoTests: number;
-  testResults: { status: string; assertionResults: unknown[] }[];
+  testResults: ReportedFile[];
+}
+
+interface ReportedFile {
+  name: string;
+  status: string;
+  message: string;
+  assertionResults: { status: string; fullName: string; failureMessages: string[] }[];
 }
 
 /** A test that imports it runs third-party programs, and so do the tests of several processes. */
@@ -57,8 +64,10 @@ async function main(args: string[]): Promise<void> {
   }
   const { code, report } = await runTests(args);
   const failed = failedChecks.length > 0 || code !== 0;
-  if (failedChecks.length > 0) console.log(`\nNot right: ${failedChecks.join(", ")} (see above).`);
   if (failed) process.exitCode = 1;
+  const failures = [...failedChecks, ...failedTests(report)];
+  if (failed && failures.length === 0) failures.push("an error outside the tests (see above)");
+  for (const failure of failures) console.log(`failed: ${failure}`);
   console.log(summary(report, failed));
 }
 
@@ -82,6 +91,18 @@ function readReport(file: string): Report | undefined {
     return undefined;
   }
 }
+
+/** One line for each failed test, and for each file that did not load: `FILE: TEST: first line of its error`. */
+function failedTests(report: Report | undefined): string[] {
+  return (report?.testResults ?? []).flatMap((file) => {
+    const name = relative(ROOT, file.name);
+    if (file.status === "failed" && file.assertionResults.length === 0) return [`${name}: ${firstLine(file.message)}`];
+    const tests = file.assertionResults.filter((test) => test.status === "failed");
+    return tests.map((test) => `${name}: ${test.fullName}: ${firstLine(test.failureMessages[0] ?? "")}`);
+  });
+}
+
+const firstLine = (text: string): string => text.split("\n", 1)[0] ?? "";
 
 /** A test file that could not even be loaded, and a failed check, have no test to count: they count as one failure. */
 function summary(report: Report | undefined, failed: boolean): string {
