@@ -69,6 +69,8 @@ export const MAX_UNANSWERED_REQUESTS = 64;
 // pods/relay.ts
 /** About ten components of the collector connect, with one or two connections each. */
 export const MAX_RELAY_CONNECTIONS = 64;
+/** In addition, if monitors are scraped: the collector reads the targets of all their jobs at once. */
+export const MAX_TARGETS_CONNECTIONS = 1024;
 /** A watch that lets more events pile up is closed. */
 export const MAX_UNREAD_BYTES = 4 * 1024 * 1024;
 
@@ -83,6 +85,14 @@ export const MAX_MONITOR_JOB_CHARACTERS = 64 * 1024;
 export const MAX_MONITOR_CHARACTERS = 4 * 1024 * 1024;
 /** Endpoints of the monitors of one namespace, each for each Service, that are looked at. */
 export const MAX_MONITOR_TARGETS = 10_000;
+
+// monitors/object-watch.ts
+/** Bytes of one page of a list of monitors or Services; larger ones are read again in smaller pages. */
+export const MAX_MONITOR_PAGE_BYTES = 4 * 1024 * 1024;
+/** JSON of what is kept of the monitors, or of the Services, of one namespace; objects beyond it are not used. */
+export const MAX_NAMESPACE_OBJECT_CHARACTERS = 2 * 1024 * 1024;
+/** The same of all namespaces. */
+export const MAX_OBJECT_CHARACTERS = 8 * 1024 * 1024;
 
 // pods/node-pods.ts
 /** A larger pod is kept without ports and long annotations, and if necessary without owners. */

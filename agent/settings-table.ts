@@ -248,6 +248,11 @@ export const CLUSTER = group("Cluster agent", {
     value: "discovery.prometheusOperator",
     description: "Scrapes pods of this node that ServiceMonitors and PodMonitors of the Prometheus Operator select.",
   }),
+  monitorsAcrossNamespaces: setting("MONITORS_ACROSS_NAMESPACES", list, {
+    default: "",
+    value: "discovery.acrossNamespaces",
+    description: "Namespaces whose monitors may select pods of other namespaces; `*`: all. Other monitors select in their own namespace.",
+  }),
   workloadNames: setting("WORKLOAD_NAMES", flag, {
     default: "false",
     value: "workloadNames.enabled",

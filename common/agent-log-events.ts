@@ -140,10 +140,6 @@ export const AGENT_LOG_EVENTS = {
     "A ServiceMonitor or PodMonitor, or one of its endpoints, is not scraped.",
     'Check the reason; `atherops.io/scrape: "false"` as a label of the monitor ends the message.',
   ],
-  "monitors.rejected": [
-    "The collector refused its configuration with the scrape jobs of monitors, and runs with those before until a monitor changes.",
-    "Check the error, and report it: jobs are validated before.",
-  ],
   "monitors.unknown": [
     "ServiceMonitors, PodMonitors or Services cannot be listed or watched; those that are known stay in use.",
     "Check the connection to the Kubernetes API and the ClusterRole of the chart.",

@@ -9,7 +9,7 @@ import type { Log } from "../log.ts";
 import type { Settings } from "../settings.ts";
 import type { KnownPods } from "./known-pods.ts";
 import { adviceForLink, linkToNowhere } from "./files/pod-log-links.ts";
-import { configFromSettings, MANY_LOG_FILES, type RuntimeInputs } from "./config/config-from-settings.ts";
+import { configFromSettings, MANY_LOG_FILES } from "./config/config-from-settings.ts";
 import { CollectorConfigError } from "./config/render.ts";
 import type { LogFiles } from "./files/log-files.ts";
 import { withRotated } from "./files/log-paths.ts";
@@ -20,8 +20,6 @@ const CHECK_EVERY_MS = 10_000;
 /** Checking takes at most this part of the time: a tree of a million files is checked less often. */
 const CHECKING_SHARE = 0.05;
 
-type MonitorJobs = NonNullable<RuntimeInputs["monitorJobs"]>;
-
 export interface EffectiveConfigOptions {
   readonly settings: Settings;
   readonly supervisor: Pick<Supervisor, "start" | "apply" | "status">;
@@ -31,8 +29,6 @@ export interface EffectiveConfigOptions {
   readonly knownPods?: KnownPods | undefined;
   /** Cluster agent only: false if the collector cannot ask the agent for pods. */
   readonly asksAgent?: boolean | undefined;
-  /** Cluster agent only: the jobs of what monitors of the Prometheus Operator select. */
-  readonly monitors?: { jobs(): MonitorJobs } | undefined;
   /** Host agent only. */
   readonly logFiles?: LogFiles | undefined;
   readonly checkEveryMs?: number;
@@ -50,11 +46,6 @@ export class EffectiveConfig implements AsyncDisposable {
   readonly #outage: Outage<string>;
   /** Failures of the Kubernetes API, during which pods are unknown. */
   readonly #unknownPods: Outage<string>;
-  readonly #monitors: EffectiveConfigOptions["monitors"];
-  /** Jobs of monitors in the configuration that was rendered last, in the last one that was accepted, and in the last one that was refused. */
-  #monitorJobs: MonitorJobs = [];
-  #acceptedJobs: MonitorJobs = [];
-  #refusedJobs: MonitorJobs | undefined;
   #adjustment: Adjustment;
   #refused: string | undefined;
   readonly #logFiles: LogFiles | undefined;
@@ -70,7 +61,6 @@ export class EffectiveConfig implements AsyncDisposable {
     log,
     knownPods,
     asksAgent,
-    monitors,
     logFiles,
     checkEveryMs = CHECK_EVERY_MS,
   }: EffectiveConfigOptions) {
@@ -80,7 +70,6 @@ export class EffectiveConfig implements AsyncDisposable {
     this.#log = log;
     this.#knownPods = knownPods;
     this.#asksAgent = asksAgent;
-    this.#monitors = monitors;
     this.#logFiles = logFiles;
     this.#checkEveryMs = checkEveryMs;
     this.#outage = new Outage({
@@ -100,15 +89,10 @@ export class EffectiveConfig implements AsyncDisposable {
   /** Starts the collector; throws as Supervisor.start does. */
   async start(): Promise<void> {
     await this.#askForPods();
-    const start = (): Promise<void> =>
-      this.#supervisor.start(async () => {
-        await this.#logFiles?.start(this.#logPaths(this.#adjustment));
-        this.#openLogFiles = this.#logFiles?.status().open ?? 0;
-        return this.#render(this.#adjustment);
-      });
-    await start().catch(async (error: unknown) => {
-      if (!(error instanceof CollectorConfigError) || !this.#refuseMonitors(error)) throw error;
-      await start();
+    await this.#supervisor.start(async () => {
+      await this.#logFiles?.start(this.#logPaths(this.#adjustment));
+      this.#openLogFiles = this.#logFiles?.status().open ?? 0;
+      return this.#render(this.#adjustment);
     });
     this.#loop = this.#watch();
     await this.#sayUnreadable();
@@ -193,7 +177,6 @@ export class EffectiveConfig implements AsyncDisposable {
       checkedMs = performance.now() - startedAt;
       if (rendered === this.#refused) return checkedMs;
       await this.#supervisor.apply(rendered);
-      this.#acceptedJobs = this.#monitorJobs;
       this.#refused = undefined;
       this.#outage.recovered();
     } catch (error) {
@@ -209,29 +192,14 @@ export class EffectiveConfig implements AsyncDisposable {
           "the collector configuration cannot be used; the one in force stays",
         );
       this.#refused = rendered ?? error.message;
-      this.#refuseMonitors(error);
     }
     return checkedMs;
-  }
-
-  /** Safe: each job is validated already; if the collector refuses one all the same, none of them may hold up what others have changed. */
-  #refuseMonitors({ message }: CollectorConfigError): boolean {
-    if (this.#monitorJobs === this.#acceptedJobs) return false;
-    this.#refusedJobs = this.#monitorJobs;
-    this.#log.error(
-      { event: "monitors.rejected", err: message },
-      "the collector configuration was refused with the jobs of monitors; continuing with those before until a monitor changes",
-    );
-    return true;
   }
 
   async #render(adjustment: Adjustment): Promise<string> {
     if (!this.#settings.host) {
       const knowsPods = this.waitsFor === undefined;
-      const jobs = this.#monitors?.jobs() ?? [];
-      this.#monitorJobs = jobs === this.#refusedJobs ? this.#acceptedJobs : jobs;
-      const monitorJobs = this.#monitorJobs;
-      return configFromSettings(this.#settings, { knowsPods, monitorJobs, ...(this.#asksAgent === false && { asksAgent: false }) });
+      return configFromSettings(this.#settings, { knowsPods, ...(this.#asksAgent === false && { asksAgent: false }) });
     }
     return configFromSettings(this.#settings, { adjustment, openLogFiles: this.#openLogFiles });
   }

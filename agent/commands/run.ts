@@ -107,16 +107,9 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   const pods = await startPods(ofIdentity, log, started);
   const env = { ...collectorVariables(settings), ...pods?.env, [FILES_TOKEN_VARIABLE]: storedBatches.token };
   const logFiles = settings.host && started.use(openLogFiles(ofIdentity, settings.host, log));
-  const supervisor = new Supervisor({
-    program: otelcol,
-    stateDir,
-    memoryMib,
-    stopGraceMs,
-    env,
-    endsWithAgent: settings.host !== undefined,
-    onStart: () => storedBatches.collectorStarts(),
-    log,
-  });
+  const endsWithAgent = settings.host !== undefined;
+  const onStart = (): void => [storedBatches, pods?.monitors].forEach((part) => part?.collectorStarts());
+  const supervisor = new Supervisor({ program: otelcol, stateDir, memoryMib, stopGraceMs, env, endsWithAgent, onStart, log });
   parts.supervisor = started.use(supervisor);
   parts.logFiles = logFiles;
   parts.logFilesWatchdog =
@@ -139,7 +132,6 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
       log,
       knownPods: pods?.known,
       asksAgent: pods?.asksAgent,
-      monitors: pods?.monitors,
       logFiles,
     }),
   );

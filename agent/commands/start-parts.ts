@@ -9,13 +9,13 @@ import { Supervisor } from "../collector/supervision/supervisor.ts";
 import { type AgentIdentity, readMachineId } from "../identity/identity.ts";
 import { type ClusterSettings, readInstallToken, type Secrets, type Settings } from "../settings.ts";
 import { asksAgentForPods, clusterConfigFromSettings } from "../collector/config/config-from-settings.ts";
-import { EVENTS_FROM_VARIABLE, KUBECONFIG_VARIABLE } from "../collector/config/collector-config.ts";
+import { ALLOCATOR_VARIABLE, EVENTS_FROM_VARIABLE, KUBECONFIG_VARIABLE } from "../collector/config/collector-config.ts";
 import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-attributes.ts";
 import { SCRAPE_ANNOTATIONS } from "../collector/config/fragments/scraped-pods.ts";
 import { type KnownPods, knownPods, relayedPods } from "../collector/known-pods.ts";
 import type { Log } from "../log.ts";
 import type { Monitors } from "../monitors/monitors.ts";
-import type { SlimOptions } from "../pods/node-pods.ts";
+import type { NodePods, SlimOptions } from "../pods/node-pods.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import type { TransportOptions } from "../kubernetes/transport.ts";
 import type { BackendApi } from "../upstream/backend-api.ts";
@@ -36,13 +36,15 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
   if (!cluster) return undefined;
   const api = started.use(await kubernetesOf(cluster));
   const asked = knownPods(api, cluster.nodeName);
-  const monitors = cluster.prometheusOperator && settings.signals.includes("metrics") ? await startMonitors(api, settings, log) : undefined;
-  if (monitors) started.use(monitors);
-  const direct = { known: asked, asksAgent: false, env: {}, monitors };
-  if (!cluster.podRelay) return direct;
+  const hasMonitors = cluster.prometheusOperator && settings.signals.includes("metrics");
+  if (!cluster.podRelay && !hasMonitors) return { known: asked, asksAgent: false, env: {} };
   const [{ NodePods }, { PodRelay }] = await Promise.all([import("../pods/node-pods.ts"), import("../pods/relay.ts")]);
   const pods = started.use(new NodePods({ api, nodeName: cluster.nodeName, kept: keptPodFields(cluster), log }));
-  const relay = started.use(await PodRelay.start({ pods, nodeName: cluster.nodeName }));
+  const monitors = hasMonitors ? started.use(await startMonitors(api, pods, cluster, settings, log)) : undefined;
+  const relay = started.use(await PodRelay.start({ pods, nodeName: cluster.nodeName, monitors }));
+  const env = { [ALLOCATOR_VARIABLE]: relay.url };
+  const direct = { known: asked, asksAgent: false, env, monitors };
+  if (!cluster.podRelay) return direct;
   const file = join(settings.stateFolder ?? settings.stateDir, "pods.kubeconfig");
   try {
     writeFileSync(file, relay.kubeconfig, { mode: 0o600 });
@@ -57,12 +59,19 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
   const relayed = relayedPods(pods);
   // Evaluated at each check, because COLLECTOR_CONFIG_FILE can change while the agent runs.
   const known: KnownPods = { whyUnknown: (signal) => (asksAgentForPods(settings) ? relayed : asked).whyUnknown(signal) };
-  return { known, asksAgent: true, env: { [KUBECONFIG_VARIABLE]: file }, monitors };
+  return { known, asksAgent: true, env: { ...env, [KUBECONFIG_VARIABLE]: file }, monitors };
 }
 
-async function startMonitors(api: KubernetesApi, { metricsIntervalMs: intervalMs }: Settings, log: Log): Promise<Monitors> {
+async function startMonitors(
+  api: KubernetesApi,
+  pods: NodePods,
+  { monitorsAcrossNamespaces: acrossNamespaces }: ClusterSettings,
+  { metricsIntervalMs: intervalMs }: Settings,
+  log: Log,
+): Promise<Monitors> {
   const { Monitors } = await import("../monitors/monitors.ts");
-  return new Monitors({ api, intervalMs, log });
+  pods.start();
+  return new Monitors({ api, pods, intervalMs, acrossNamespaces, log });
 }
 
 /** The labels and annotations of a pod that the rendered configuration uses. */

@@ -61,14 +61,23 @@ export interface ObjectJson {
     readonly name: string;
     readonly namespace?: string;
     readonly uid: string;
+    readonly resourceVersion?: string;
     readonly labels?: Readonly<Record<string, string>>;
   };
   readonly spec?: unknown;
 }
 
 export interface ObjectListJson {
-  readonly metadata: { readonly resourceVersion: string };
+  /** `continue`: where the next page begins. */
+  readonly metadata: { readonly resourceVersion: string; readonly continue?: string };
   readonly items: readonly ObjectJson[];
+}
+
+/** Which page of a list to read, and how large it may be. */
+export interface PageOfObjects {
+  readonly limit: number;
+  readonly from: string | undefined;
+  readonly maxBytes: number;
 }
 
 export interface PodListJson {
@@ -181,9 +190,11 @@ export class KubernetesApi implements AsyncDisposable {
     for await (const event of this.#watch(request, query, time, signal)) yield event as WatchEvent<PodJson>;
   }
 
-  /** All objects of one kind, from the watch cache of the API server; `path` is the resource's, for all namespaces. */
-  async listObjects(path: string, signal: AbortSignal): Promise<ObjectListJson> {
-    return JSON.parse(await this.#transport.text({ method: "GET", path: `${path}?resourceVersion=0` }, signal)) as ObjectListJson;
+  /** A page of at most `limit` objects of one kind; `path` is the resource's, for all namespaces. Throws TooLargeError beyond `maxBytes`. */
+  async listObjects(path: string, { limit, from, maxBytes }: PageOfObjects, signal: AbortSignal): Promise<ObjectListJson> {
+    const query = new URLSearchParams({ limit: String(limit), ...(from !== undefined && { continue: from }) });
+    const text = await this.#transport.text({ method: "GET", path: `${path}?${query.toString()}` }, signal, maxBytes);
+    return JSON.parse(text) as ObjectListJson;
   }
 
   /** Their changes after `resourceVersion`. Ends and throws as `watchPods`. */

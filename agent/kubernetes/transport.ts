@@ -49,6 +49,11 @@ export interface Status {
   message?: string;
 }
 
+/** A response has more bytes than its caller reads. */
+export class TooLargeError extends Error {
+  override readonly name = "TooLargeError";
+}
+
 /** Token and CA are read again after this long: projected tokens live an hour, kubelet renews them at 80 % of that. */
 const FILES_MAX_AGE_MS = 60_000;
 
@@ -64,12 +69,12 @@ export class Transport implements AsyncDisposable {
     this.#userAgent = options.userAgent ?? "atherops-k8s-otel-agent/0";
   }
 
-  /** The whole body of a 2xx. Throws KubernetesError, or undici's error when there is no answer in time. */
-  async text(request: ApiRequest, signal: AbortSignal): Promise<string> {
+  /** The whole body of a 2xx. Throws KubernetesError, TooLargeError, or undici's error when there is no answer in time. */
+  async text(request: ApiRequest, signal: AbortSignal, maxBytes = Number.POSITIVE_INFINITY): Promise<string> {
     const timeout = AbortSignal.timeout(this.#timeoutMs);
     try {
       const answer = await this.#send(request, AbortSignal.any([signal, timeout]), this.#timeoutMs);
-      return await answer.body.text();
+      return maxBytes === Number.POSITIVE_INFINITY ? await answer.body.text() : await boundedText(request, answer, maxBytes);
     } catch (error) {
       if (timeout.aborted || isSilence(error)) await this.#disconnect();
       throw error;
@@ -152,6 +157,17 @@ export class Transport implements AsyncDisposable {
   #expireFiles(): void {
     if (this.#connection) this.#connection.readAt = -Infinity;
   }
+}
+
+async function boundedText({ path }: ApiRequest, { body }: Dispatcher.ResponseData, maxBytes: number): Promise<string> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of body as AsyncIterable<Buffer>) {
+    bytes += piece.length;
+    if (bytes > maxBytes) throw new TooLargeError(`GET ${path.split("?")[0]} answered more than ${maxBytes} bytes`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString();
 }
 
 /** undici's own word for a connection on which nothing comes: its timers may be quicker than ours on a busy machine. */

@@ -2,10 +2,10 @@
 // come in the order of what they cost together, and a namespace with many or large monitors leaves room for the others. Invariant: the work
 // for one namespace is limited before its jobs are built.
 import { MAX_MONITOR_CHARACTERS, MAX_MONITOR_JOBS, MAX_MONITOR_TARGETS } from "../limits.ts";
-import { MonitorError, type Rule } from "./relabeling.ts";
+import { MonitorError } from "./relabeling.ts";
 
-interface Candidate {
-  readonly job: Rule;
+interface Candidate<Job> {
+  readonly job: Job;
   readonly monitor: string;
   /** What this job and those before it in its namespace cost, in characters. */
   readonly costWithEarlier: number;
@@ -18,9 +18,9 @@ interface Namespace {
   cost: number;
 }
 
-export class FairShare {
+export class FairShare<Job> {
   readonly #namespaces = new Map<string, Namespace>();
-  readonly #candidates: Candidate[] = [];
+  readonly #candidates: Candidate<Job>[] = [];
 
   /** Call it before each job is built. Throws MonitorError if the namespace has too many. */
   begin(namespace: string): void {
@@ -29,7 +29,7 @@ export class FairShare {
     used.targets += 1;
   }
 
-  add(namespace: string, monitor: string, { job, cost }: { readonly job: Rule; readonly cost: number }): void {
+  add(namespace: string, monitor: string, { job, cost }: { readonly job: Job; readonly cost: number }): void {
     const used = this.#of(namespace);
     used.jobs += 1;
     used.cost += cost;
@@ -37,8 +37,8 @@ export class FairShare {
   }
 
   /** The jobs that fit, in the order in which they came. */
-  jobs(refuse: (monitor: string, error: MonitorError) => void): Rule[] {
-    const fitting = new Set<Candidate>();
+  jobs(refuse: (monitor: string, error: MonitorError) => void): Job[] {
+    const fitting = new Set<Candidate<Job>>();
     let total = 0;
     for (const candidate of this.#candidates.toSorted((a, b) => a.costWithEarlier - b.costWithEarlier)) {
       if (fitting.size >= MAX_MONITOR_JOBS || total + candidate.cost > MAX_MONITOR_CHARACTERS) break;

@@ -1,10 +1,12 @@
 import { pino } from "pino";
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { ObjectJson, ObjectListJson, WatchEvent } from "../kubernetes/api.ts";
-import { KubernetesError } from "../kubernetes/transport.ts";
+import { KubernetesError, TooLargeError } from "../kubernetes/transport.ts";
+import { slimPod } from "../pods/node-pods.ts";
 import { serviceMonitor, SHOP } from "./monitors.fixture.ts";
 import { Monitors } from "./monitors.ts";
 import type { Monitor } from "./monitor-objects.ts";
+import type { ObjectsApi } from "./object-watch.ts";
 
 /** An API server with the kinds that `lists` has; changes are sent by `send`. */
 class Api {
@@ -38,14 +40,13 @@ class Api {
 
 const SERVICE_MONITORS = "/apis/monitoring.coreos.com/v1/servicemonitors";
 const SERVICES = "/api/v1/services";
-const stack = new AsyncDisposableStack();
-afterEach(() => stack[Symbol.asyncDispose]());
+const PODS = { pods: [], version: "1" };
 
 function object({ metadata, spec }: Pick<Monitor, "metadata"> & { spec: unknown }): ObjectJson {
-  return { metadata: { ...metadata, uid: metadata.name }, spec };
+  return { metadata: { ...metadata, uid: metadata.name, resourceVersion: "2" }, spec };
 }
 
-test("jobs follow monitors and Services, at most once a minute, and a kind that is not installed counts as none", async () => {
+test("jobs follow monitors and Services, at most every ten seconds, and a kind that is not installed counts as none", async () => {
   const api = new Api();
   const monitor = serviceMonitor({ port: "metrics" });
   api.lists[SERVICE_MONITORS] = [
@@ -56,17 +57,78 @@ test("jobs follow monitors and Services, at most once a minute, and a kind that 
   let nowMs = 0;
   const lines: string[] = [];
   const log = pino({ level: "warn" }, { write: (line: string) => void lines.push(line) });
-  const monitors = stack.use(new Monitors({ api, intervalMs: 30_000, log, nowMs: () => nowMs }));
-  await expect.poll(() => monitors.jobs()).toHaveLength(1);
+  await using monitors = new Monitors({ api, pods: PODS, intervalMs: 30_000, acrossNamespaces: [], log, nowMs: () => nowMs });
+  await expect.poll(() => monitors.jobs().size).toBe(1);
   const before = monitors.jobs();
-  expect(monitors.status()).toEqual({ jobs: 1, refused: { "ServiceMonitor shop/bad": "proxyUrl is not supported" } });
+  expect(monitors.status()).toEqual({ jobs: 1, dropped: 0, refused: { "ServiceMonitor shop/bad": "proxyUrl is not supported" } });
 
   await expect.poll(() => api.watches(SERVICE_MONITORS)).toBe(true);
   api.send(SERVICE_MONITORS, { type: "DELETED", object: object(monitor) });
   await expect.poll(() => api.watches(SERVICE_MONITORS)).toBe(true);
-  nowMs = 59_000;
+  nowMs = 9_000;
   expect(monitors.jobs()).toBe(before);
-  nowMs = 60_000;
-  expect(monitors.jobs()).toEqual([]);
+  nowMs = 10_000;
+  expect(monitors.jobs().size).toBe(0);
   expect(lines.filter((line) => line.includes("monitors.refused"))).toHaveLength(1);
+});
+
+test("a collector that starts gets no jobs at first, so that none can keep it from starting; then it gets their targets, too", async () => {
+  const api = new Api();
+  api.lists[SERVICE_MONITORS] = [object(serviceMonitor({ port: "metrics" }))];
+  api.lists[SERVICES] = [object(SHOP)];
+  const ports = [{ name: "http-metrics", containerPort: 9100 }];
+  const pod = (name: string, tier: string, podIP: string): string =>
+    slimPod(
+      {
+        metadata: { name, namespace: "shop", uid: name, resourceVersion: "1", labels: { app: "web", tier } },
+        spec: { containers: [{ name: "app", ports }] },
+        status: { podIP },
+      },
+      { labels: "all", annotations: [] },
+    );
+  const pods = { pods: [pod("web-1", "a.b", "10.0.0.1"), pod("web-2", "a.b", "fd00::2"), pod("other", "x", "10.0.0.3")], version: "1" };
+  const log = pino({ level: "silent" });
+  await using monitors = new Monitors({ api, pods, intervalMs: 30_000, acrossNamespaces: [], log });
+  await expect.poll(() => monitors.jobs().size).toBe(1);
+  expect(monitors.answer("/scrape_configs")).toBe("{}");
+  const name = "ServiceMonitor shop/web/0/shop/web";
+  expect(JSON.parse(monitors.answer("/scrape_configs") ?? "")).toMatchObject({ [name]: { job_name: name } });
+  const targets = JSON.parse(monitors.answer(`/jobs/${encodeURIComponent(name).replaceAll("%20", "+")}/targets`) ?? "");
+  expect(targets).toMatchObject([
+    {
+      targets: ["10.0.0.1:9100"],
+      labels: { __meta_kubernetes_pod_name: "web-1", __meta_kubernetes_pod_container_port_name: "http-metrics" },
+    },
+    { targets: ["[fd00::2]:9100"], labels: { __meta_kubernetes_pod_label_tier: "a.b", __meta_kubernetes_pod_labelpresent_tier: "true" } },
+  ]);
+  monitors.collectorStarts();
+  expect(monitors.answer("/scrape_configs")).toBe("{}");
+  expect(monitors.answer("/api/v1/pods")).toBeUndefined();
+});
+
+test("pages that are too large are read in smaller ones, and a namespace with many large monitors leaves room for others", async () => {
+  const limits: number[] = [];
+  const large = (name: string): ObjectJson =>
+    object({ ...serviceMonitor({ port: "metrics", params: { x: ["y".repeat(900_000)] } }), metadata: { name, namespace: "greedy" } });
+  const items = [...["a", "b", "c", "d"].map(large), object(serviceMonitor({ port: "metrics" }))];
+  const api: ObjectsApi = {
+    listObjects: async (path, { limit, from = "0", maxBytes }) => {
+      const others = path === SERVICES ? [object(SHOP)] : [];
+      if (path !== SERVICE_MONITORS) return Promise.resolve({ metadata: { resourceVersion: "1" }, items: others });
+      limits.push(limit);
+      const page = items.slice(Number(from), Number(from) + limit);
+      if (JSON.stringify(page).length > maxBytes / 2) throw new TooLargeError("too large");
+      const end = Number(from) + limit;
+      return Promise.resolve({ metadata: { resourceVersion: "1", ...(end < items.length && { continue: String(end) }) }, items: page });
+    },
+    watchObjects: async function* (_path, _version, _time, signal) {
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      yield* [];
+    },
+  };
+  const log = pino({ level: "silent" });
+  await using monitors = new Monitors({ api, pods: PODS, intervalMs: 30_000, acrossNamespaces: [], log });
+  await expect.poll(() => monitors.status().dropped).toBe(2);
+  expect(limits).toEqual([256, 64, 16, 4, 1, 1, 1, 1, 1]);
+  await expect.poll(() => [...monitors.jobs().keys()]).toEqual(["ServiceMonitor shop/web/0/shop/web"]);
 });

@@ -1,36 +1,48 @@
-// The ServiceMonitors and PodMonitors of the cluster as scrape jobs of this node's collector. Invariants: jobs change at most once a minute,
-// because a change restarts the collector; a monitor that is refused is logged once for each reason.
+// The ServiceMonitors and PodMonitors of the cluster as scrape jobs of this node's collector, which reads jobs and targets here as it would
+// from the OpenTelemetry Operator's target allocator: no change of them restarts it. Invariants: a collector that starts gets no jobs at
+// first, because it would not start with one that it refuses; jobs change at most every ten seconds; a monitor that is refused is logged
+// once for each reason.
 import { Outage } from "../../common/outage.ts";
 import type { ObjectJson } from "../kubernetes/api.ts";
 import type { Log } from "../log.ts";
-import { ObjectWatch, type ObjectsApi } from "./object-watch.ts";
-import type { Rule } from "./relabeling.ts";
+import type { NodePods } from "../pods/node-pods.ts";
 import type { Monitor, Service } from "./monitor-objects.ts";
-import { scrapeJobs } from "./scrape-jobs.ts";
+import { ObjectWatch, type ObjectsApi } from "./object-watch.ts";
+import { podTargets, type PodTargets } from "./pod-targets.ts";
+import { type ScrapeJob, scrapeJobs } from "./scrape-jobs.ts";
+import { selectsPod } from "./selectors.ts";
 
 export interface MonitorsOptions {
   readonly api: ObjectsApi;
+  readonly pods: Pick<NodePods, "pods" | "version">;
   /** For endpoints that name none. */
   readonly intervalMs: number;
+  /** Namespaces whose monitors may select in other namespaces. */
+  readonly acrossNamespaces: readonly string[];
   readonly log: Log;
   readonly nowMs?: () => number;
 }
 
-const CHANGE_EVERY_MS = 60_000;
+const CHANGE_EVERY_MS = 10_000;
 const MAX_SHOWN = 100;
 
 const group = "/apis/monitoring.coreos.com/v1";
+const JOBS_PATH = "/scrape_configs";
+const TARGETS_PATH = /^\/jobs\/([^/]+)\/targets$/;
 
 export class Monitors implements AsyncDisposable {
   readonly #options: MonitorsOptions;
   readonly #outage: Outage;
   readonly #watches: readonly [ObjectWatch<Monitor>, ObjectWatch<Monitor>, ObjectWatch<Service>];
-  #jobs: readonly Rule[] = [];
+  #jobs: ReadonlyMap<string, ScrapeJob> = new Map();
   #changedMs = Number.NEGATIVE_INFINITY;
-  /** Version of the objects from which the jobs were made. */
+  /** Versions of the objects from which jobs and targets were made. */
   #version = 0;
+  #podsVersion: string | undefined;
+  #pods: readonly PodTargets[] = [];
   #refused: ReadonlyMap<string, string> = new Map();
   #isKnown = false;
+  #collectorStarts = true;
 
   constructor(options: MonitorsOptions) {
     this.#options = options;
@@ -49,22 +61,56 @@ export class Monitors implements AsyncDisposable {
   }
 
   /** For `/status`. */
-  status(): { readonly jobs: number; readonly refused: Readonly<Record<string, string>> } {
-    return { jobs: this.#jobs.length, refused: Object.fromEntries([...this.#refused].slice(0, MAX_SHOWN)) };
+  status(): { readonly jobs: number; readonly dropped: number; readonly refused: Readonly<Record<string, string>> } {
+    const dropped = this.#watches.reduce((sum, watch) => sum + watch.dropped, 0);
+    return { jobs: this.#jobs.size, dropped, refused: Object.fromEntries([...this.#refused].slice(0, MAX_SHOWN)) };
   }
 
-  jobs(): readonly Rule[] {
-    const { intervalMs, nowMs = Date.now } = this.#options;
+  /** Call it before each start of the collector. */
+  collectorStarts(): void {
+    this.#collectorStarts = true;
+  }
+
+  /** JSON for the collector: jobs by name, or the targets of one of them. Undefined for other paths. */
+  answer(path: string): string | undefined {
+    if (path === JOBS_PATH) {
+      const jobs = this.#collectorStarts ? [] : [...this.jobs()];
+      this.#collectorStarts = false;
+      return JSON.stringify(Object.fromEntries(jobs.map(([name, { config }]) => [name, config])));
+    }
+    const [, name] = TARGETS_PATH.exec(path) ?? [];
+    // The collector escapes a space as in a form.
+    return name === undefined ? undefined : this.#targets(decodeURIComponent(name.replaceAll("+", " ")));
+  }
+
+  jobs(): ReadonlyMap<string, ScrapeJob> {
+    const { intervalMs, acrossNamespaces, nowMs = Date.now } = this.#options;
     const version = this.#watches.reduce((sum, watch) => sum + watch.version, 0);
     if (!this.#isKnown || version === this.#version || nowMs() - this.#changedMs < CHANGE_EVERY_MS) return this.#jobs;
     this.#version = version;
-    const [serviceMonitors, podMonitors, services] = this.#watches;
-    const { jobs, refused } = scrapeJobs([...serviceMonitors.objects, ...podMonitors.objects], services.objects, intervalMs);
-    this.#report(refused);
-    if (JSON.stringify(jobs) === JSON.stringify(this.#jobs)) return this.#jobs;
     this.#changedMs = nowMs();
+    const [serviceMonitors, podMonitors, services] = this.#watches;
+    const { jobs, refused } = scrapeJobs({
+      monitors: [...serviceMonitors.objects, ...podMonitors.objects],
+      services: services.objects,
+      defaultIntervalMs: intervalMs,
+      acrossNamespaces,
+    });
+    this.#report(refused);
     this.#jobs = jobs;
     return jobs;
+  }
+
+  #targets(job: string): string {
+    const selector = this.#jobs.get(job)?.pods;
+    if (!selector) return "[]";
+    const { pods } = this.#options;
+    if (pods.version !== this.#podsVersion) {
+      this.#pods = [...pods.pods].map((pod) => podTargets(pod)).filter((pod) => pod !== undefined);
+      this.#podsVersion = pods.version;
+    }
+    const selected = this.#pods.filter((pod) => pod.groups !== "" && selectsPod(selector, pod));
+    return `[${selected.map(({ groups }) => groups).join()}]`;
   }
 
   #report(refused: ReadonlyMap<string, string>): void {

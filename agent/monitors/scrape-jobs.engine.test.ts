@@ -1,13 +1,18 @@
 // The real collector accepts every job that passes our validation: one that it refuses would hold up the jobs of all other monitors.
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { toolPath } from "../../hack/fetch-tools.ts";
+import { startCollector, type TestCollector } from "../../test/fixtures/collector.ts";
+import { eventually, freeAddresses } from "../../test/fixtures/processes.ts";
+import { ALLOCATOR_VARIABLE } from "../collector/config/collector-config.ts";
 import { CLUSTER } from "../collector/config/render.fixture.ts";
 import { configFromSettings } from "../collector/config/config-from-settings.ts";
-import { validateCollectorConfig } from "../collector/supervision/config-files.ts";
 import { readSettings } from "../settings.ts";
+import type { Monitor } from "./monitor-objects.ts";
 import { podMonitor, serviceMonitor, SHOP } from "./monitors.fixture.ts";
 import { expandedCharacters, isAccepted, type Relabeling, type Rule } from "./relabeling.ts";
 import { scrapeJobs } from "./scrape-jobs.ts";
@@ -59,7 +64,7 @@ const PIECES = [
   "\\S+",
 ];
 
-test("every action, every kind of expression, and thousands of random ones", { timeout: 120_000 }, async () => {
+test("every action, every kind of expression, and thousands of random ones", { timeout: 180_000 }, async () => {
   const random = randomNumbers(7);
   const expressions = Array.from({ length: 20_000 }, () =>
     Array.from({ length: 1 + random(8) }, () => PIECES[random(PIECES.length)]).join(""),
@@ -106,11 +111,8 @@ test("every action, every kind of expression, and thousands of random ones", { t
       metadata: { namespace: "shop", name: `p${i}` },
     })),
   ];
-  const { jobs, refused } = scrapeJobs(monitors, [SHOP], 30_000);
-  expect([...refused]).toEqual([]);
-  await validate(jobs);
-  const bad = { ...jobs[0], metric_relabel_configs: [{ source_labels: ["a"], regex: "a**", action: "drop" }] };
-  await expect(validate([bad]), "validation notices").rejects.toThrow(/nested repetition/);
+  const jobs = jobsOf(monitors);
+  await expect(takenOf(jobs)).resolves.toEqual(namesOf(jobs));
 });
 
 test("text that YAML, the collector and Prometheus read in another way than the monitor's author", async () => {
@@ -153,23 +155,99 @@ test("text that YAML, the collector and Prometheus read in another way than the 
     serviceMonitor({ port: "metrics" }, { targetLabels: ["__proto__", "toString"] }),
     ...text.map((port) => podMonitor({ port: `p${port}` }, { jobLabel: port })),
   ].map((monitor, i) => ({ ...monitor, metadata: { namespace: "shop", name: `m${i}` } }));
-  const { jobs, refused } = scrapeJobs(monitors, [SHOP], 30_000);
-  expect([...refused]).toEqual([]);
-  await validate(jobs);
+  const jobs = jobsOf(monitors);
+  await expect(takenOf(jobs)).resolves.toEqual(namesOf(jobs));
 });
 
-async function validate(monitorJobs: readonly Rule[]): Promise<void> {
-  const overlay = join(folder, "overlay.yaml");
-  writeFileSync(overlay, "receivers: {kubeletstats: null, prometheus/cadvisor: null}\n");
+const namesOf = (jobs: readonly Rule[]): string[] => jobs.map((job) => String(job["job_name"])).sort();
+
+function jobsOf(monitors: readonly Monitor[]): Rule[] {
+  const { jobs, refused } = scrapeJobs({ monitors, services: [SHOP], defaultIntervalMs: 30_000, acrossNamespaces: [] });
+  expect([...refused]).toEqual([]);
+  return [...jobs.values()].map(({ config }) => config);
+}
+
+/** The agent as a target allocator, and the only target of each job. */
+class Allocator implements AsyncDisposable {
+  jobs: readonly Rule[] = [];
+  /** Jobs whose targets the collector wants, because it has taken them. */
+  readonly taken = new Set<string>();
+  readonly pages: string[] = [];
+  lists = 0;
+  readonly #server = createServer((request, response) => {
+    const { pathname } = new URL(request.url ?? "", "http://allocator");
+    const [, name] = /^\/jobs\/(.+)\/targets$/.exec(pathname) ?? [];
+    if (name !== undefined) this.taken.add(decodeURIComponent(name.replaceAll("+", " ")));
+    else if (pathname === "/scrape_configs") this.lists += 1;
+    else this.pages.push(request.url ?? "");
+    const labels = { __meta_kubernetes_pod_container_port_name: "http-metrics" };
+    const answer =
+      name === undefined ? Object.fromEntries(this.jobs.map((job) => [job["job_name"], job])) : [{ targets: [this.address], labels }];
+    response.writeHead(200, { "content-type": "application/json", connection: "close" }).end(JSON.stringify(answer));
+  });
+
+  static async start(): Promise<Allocator> {
+    const allocator = new Allocator();
+    allocator.#server.listen(0, "127.0.0.1");
+    await once(allocator.#server, "listening");
+    return allocator;
+  }
+
+  get address(): string {
+    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await Promise.resolve();
+  }
+}
+
+async function collectorOf({ address }: Allocator): Promise<TestCollector> {
+  const stateDir = mkdtempSync(join(folder, "state-"));
+  const overlay = join(stateDir, "overlay.yaml");
+  writeFileSync(
+    overlay,
+    "receivers: {hostmetrics: null, kubeletstats: null, prometheus/cadvisor: null, prometheus/monitors: {target_allocator: {interval: 1s}}}\nprocessors: {k8s_attributes: null}\n",
+  );
+  const [grpc, http] = await freeAddresses(2);
   const { settings } = readSettings("cluster", {
     ...CLUSTER,
-    STATE_DIR: folder,
+    PROMETHEUS_OPERATOR: "true",
+    STATE_DIR: stateDir,
     COLLECTOR_CONFIG_FILE: overlay,
     SIGNALS: "metrics",
-    HOST_ROOT: "/",
+    OTLP_GRPC_LISTEN: grpc,
+    OTLP_HTTP_LISTEN: http,
   });
-  const file = join(folder, "config.yaml");
-  writeFileSync(file, configFromSettings(settings, { monitorJobs }));
-  const env = { KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: "1", KUBECONFIG: join(folder, "none") };
-  await validateCollectorConfig(await toolPath("otelcol-contrib"), file, { env, memoryMib: 400 }, 100_000);
+  const collector = await startCollector(stateDir, configFromSettings(settings), { [ALLOCATOR_VARIABLE]: `http://${address}` });
+  expect(await collector.ready(AbortSignal.timeout(60_000))).toBe(true);
+  return collector;
+}
+
+test("a running collector takes changed jobs, keeps those it has while one is invalid, and sends text as its author wrote it", async () => {
+  await using allocator = await Allocator.start();
+  await using _ = await collectorOf(allocator);
+  const [good = {}] = jobsOf([serviceMonitor({ port: "metrics", interval: "1s", params: { x: ["${env:HOME}$$", "? a"] } })]);
+  allocator.jobs = [good];
+  await eventually("the page is read", () => allocator.pages[0], 60_000);
+  expect(allocator.pages[0]).toBe("/metrics?x=%24%7Benv%3AHOME%7D%24%24&x=%3F+a");
+  const bad = { ...good, job_name: "bad", metric_relabel_configs: [{ source_labels: ["a"], regex: "a**", action: "drop" }] };
+  allocator.jobs = [good, bad];
+  const { lists } = allocator;
+  await eventually("the jobs are read again", () => allocator.lists > lists + 2, 60_000);
+  const pages = allocator.pages.length;
+  await eventually("the page is read again", () => allocator.pages.length > pages + 1, 60_000);
+  expect(allocator.taken).toEqual(new Set([good["job_name"]]));
+  allocator.jobs = [{ ...good, job_name: "other" }];
+  await eventually("the other job is taken", () => allocator.taken.has("other"), 60_000);
+});
+
+async function takenOf(jobs: readonly Rule[]): Promise<string[]> {
+  await using allocator = await Allocator.start();
+  await using _ = await collectorOf(allocator);
+  allocator.jobs = jobs;
+  await eventually("the collector takes all jobs", () => allocator.taken.size >= jobs.length, 90_000);
+  return [...allocator.taken].sort();
 }

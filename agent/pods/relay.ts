@@ -1,5 +1,5 @@
 // The node's pods for the collector, as the Kubernetes API gives them: the two calls that its informers make, list and watch, answered on
-// loopback out of what the agent knows. Invariants: no call reaches the API server; a caller gets no pods without this run's
+// loopback out of what the agent knows; and, for the same caller, the scrape jobs of monitors and their targets. Invariants: no call reaches the API server; a caller gets no pods without this run's
 // password; a caller waits until the pods are known, and never gets an empty list meanwhile; one that does not read is cut off.
 //
 // Each of the collector's components that needs pods opens a watch of its own (k8sattributesprocessor v0.149: one for each pipeline). A
@@ -9,7 +9,7 @@ import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createServer } from "../../common/http.ts";
-import { MAX_RELAY_CONNECTIONS, MAX_UNREAD_BYTES } from "../limits.ts";
+import { MAX_RELAY_CONNECTIONS, MAX_TARGETS_CONNECTIONS, MAX_UNREAD_BYTES } from "../limits.ts";
 import type { NodePods } from "./node-pods.ts";
 
 export interface PodRelayOptions {
@@ -17,6 +17,8 @@ export interface PodRelayOptions {
   readonly nodeName: string;
   /** Bytes of changes that a caller has not read yet, in addition to its first list of pods. */
   readonly mostUnreadBytes?: number;
+  /** Answers other paths, with JSON. */
+  readonly monitors?: { answer(path: string): string | undefined } | undefined;
 }
 
 const PATH = "/api/v1/pods";
@@ -38,7 +40,7 @@ export class PodRelay implements AsyncDisposable {
         this.#answer(request, response).catch(() => response.destroy());
       },
     );
-    this.#server.maxConnections = MAX_RELAY_CONNECTIONS;
+    this.#server.maxConnections = MAX_RELAY_CONNECTIONS + (options.monitors ? MAX_TARGETS_CONNECTIONS : 0);
   }
 
   /** Resolves once it listens, on a free port of loopback. */
@@ -70,13 +72,16 @@ export class PodRelay implements AsyncDisposable {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     request.resume();
-    const { pods, nodeName } = this.#options;
+    const { pods, nodeName, monitors } = this.#options;
     const { pathname, searchParams } = new URL(request.url ?? "", "http://relay");
     if (!this.#isTrusted(request)) {
       // Unauthenticated clients share the limited connections with the collector, so theirs are closed.
       response.setHeader("connection", "close");
       return refuse(response, 401, "Unauthorized", "this is the agent's relay for its own collector");
     }
+    const json = request.method === "GET" ? monitors?.answer(pathname) : undefined;
+    // Each job's discovery in the collector has a connection of its own, which would stay idle between two requests.
+    if (json !== undefined) return void response.writeHead(200, { ...JSON_TYPE, connection: "close" }).end(json);
     if (pathname !== PATH) return refuse(response, 404, "NotFound", `the relay knows ${PATH} alone`);
     if (request.method !== "GET") return refuse(response, 405, "MethodNotAllowed", "the relay only reads");
     if (searchParams.get("fieldSelector") !== `spec.nodeName=${nodeName}` || searchParams.get("labelSelector"))

@@ -25,8 +25,8 @@ export interface AgentStatus {
   readonly clusterCollector?: ClusterCollectorStatus | undefined;
   /** What the collector runs without for now, and why. */
   readonly waitsFor?: string | undefined;
-  /** Cluster agent with PROMETHEUS_OPERATOR: how many jobs monitors have made, and which monitors are not scraped, and why. */
-  readonly monitors?: { readonly jobs: number; readonly refused: Readonly<Record<string, string>> } | undefined;
+  /** Cluster agent with PROMETHEUS_OPERATOR: scrape jobs, objects beyond the limits, and which monitors are not scraped, and why. */
+  readonly monitors?: { readonly jobs: number; readonly dropped: number; readonly refused: Readonly<Record<string, string>> } | undefined;
   readonly telemetry: ProxyStatus | undefined;
   /** Host agent. */
   readonly logFiles?: LogFilesStatus | undefined;

@@ -3,7 +3,10 @@
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { KubernetesApi } from "../../agent/kubernetes/api.ts";
+import { ALLOCATOR_VARIABLE } from "../../agent/collector/config/collector-config.ts";
 import { Monitors } from "../../agent/monitors/monitors.ts";
+import { NodePods } from "../../agent/pods/node-pods.ts";
+import { PodRelay } from "../../agent/pods/relay.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { eventually, temporaryFolder } from "../fixtures/processes.ts";
 import { ScrapingNode, servePage } from "../fixtures/scraping-node.ts";
@@ -94,15 +97,16 @@ async function pod(name: string, nodeName: string, podIP: string, labels: Record
 
 async function agent(node: string): Promise<void> {
   const api = stack.use(new KubernetesApi(await kube.agentAccess(NAMESPACE)));
-  const monitors = stack.use(new Monitors({ api, intervalMs: 30_000, log: pino({ level: "silent" }) }));
-  const monitorJobs = await eventually(
-    "both monitors are known",
-    async () => Promise.resolve(monitors.jobs().length === 2 && monitors.jobs()),
-    60_000,
-  );
+  const log = pino({ level: "silent" });
+  const pods = stack.use(new NodePods({ api, nodeName: node, kept: { labels: "all", annotations: [] }, log }));
+  pods.start();
+  const monitors = stack.use(new Monitors({ api, pods, intervalMs: 30_000, acrossNamespaces: [], log }));
+  await eventually("both monitors are known", () => monitors.jobs().size === 2, 60_000);
   expect(Object.values(monitors.status().refused)).toEqual(["bearerTokenFile is not supported"]);
+  const relay = stack.use(await PodRelay.start({ pods, nodeName: node, monitors }));
   const common = { kube, namespace: NAMESPACE, folder: folder.path, receiver: "prometheus/monitors" };
-  nodes[node] = stack.use(await ScrapingNode.start({ ...common, node, env: { PROMETHEUS_OPERATOR: "true" }, inputs: { monitorJobs } }));
+  const env = { PROMETHEUS_OPERATOR: "true" };
+  nodes[node] = stack.use(await ScrapingNode.start({ ...common, node, env, collectorEnv: { [ALLOCATOR_VARIABLE]: relay.url } }));
 }
 
 /** Resource and labels of each point of the metric. */
@@ -144,4 +148,23 @@ test("series have the operator's labels, and what relabelings make of them", asy
   });
   expect(of("worker-1")).toMatchObject({ "service.name": "jobs", pod: "worker-1", endpoint: "http-metrics" });
   expect(points("node-1", "noise").filter((point) => point["k8s.pod.name"] === "web-1")).toEqual([]);
+});
+
+test("a Service whose label flips is scraped no more, and again, by the same run of the collector", { timeout: 240_000 }, async () => {
+  await eventually("all pods are scraped", () => pods("node-1").length === 2, 60_000);
+  const label = (team: string): Promise<unknown> =>
+    kube.admin.mergePatch("/api/v1/namespaces/default/services/web", { metadata: { labels: { team } } }, within());
+  /** Between two scrapes of another pod. */
+  const isScraped = async (): Promise<boolean> => {
+    asked["web-1"]?.clear();
+    for (const pass of ["a", "another"]) {
+      asked["worker-1"]?.clear();
+      await eventually(`${pass} scrape of worker-1`, () => asked["worker-1"]?.size === 1, 60_000);
+    }
+    return asked["web-1"]?.size === 1;
+  };
+  await label("south");
+  await eventually("it is not scraped", async () => !(await isScraped()), 90_000);
+  await label("north");
+  await expect(eventually("it is scraped again", isScraped, 90_000)).resolves.toBe(true);
 });

@@ -13,7 +13,7 @@ import { files, type FilesInput, journal, type JournalInput } from "./fragments/
 import { hostMetrics, type HostMetricsInput } from "./fragments/host-metrics.ts";
 import { otlp, type OtlpInput } from "./fragments/otlp.ts";
 import { podLogs, type PodLogsInput } from "./fragments/pod-logs.ts";
-import { monitoredPods, type MonitoredPodsInput, scrapedPods, type ScrapedPodsInput } from "./fragments/scraped-pods.ts";
+import { monitoredPods, scrapedPods, type ScrapedPodsInput } from "./fragments/scraped-pods.ts";
 import { type KubernetesInput, withWorkloadNames } from "./fragments/kubernetes-attributes.ts";
 
 export interface Pipeline {
@@ -59,7 +59,8 @@ export interface CollectorInput extends CommonInput {
   readonly kubelet?: KubeletInput | undefined;
   readonly cadvisor?: CadvisorInput | undefined;
   readonly scrapedPods?: ScrapedPodsInput | undefined;
-  readonly monitoredPods?: MonitoredPodsInput | undefined;
+  /** The URL of scrape jobs of monitors. */
+  readonly monitoredPods?: string | undefined;
   /** Names of workloads on what kubelet and cAdvisor say; undefined: without. */
   readonly workloadNames?: KubernetesInput | undefined;
 }
@@ -78,6 +79,8 @@ export const METRICS_PORT_VARIABLE = "ATHEROPS_COLLECTOR_METRICS_PORT";
 export const FILES_TOKEN_VARIABLE = "ATHEROPS_FILES_TOKEN";
 /** The kubeconfig of the collector; on a node it points to the agent (agent/pods/relay.ts). */
 export const KUBECONFIG_VARIABLE = "KUBECONFIG";
+/** The URL at which the agent serves scrape jobs of monitors and their targets (agent/monitors). */
+export const ALLOCATOR_VARIABLE = "ATHEROPS_TARGET_ALLOCATOR";
 /** Where a collector of the cluster's events begins; empty: with what happens from its start on. */
 export const EVENTS_FROM_VARIABLE = "ATHEROPS_EVENTS_FROM";
 /** Bytes that each disk queue may hold, if the disk has too little space for the configured size (supervision/queue-space.ts). */
@@ -85,9 +88,14 @@ export const QUEUE_BYTES_VARIABLE = "ATHEROPS_QUEUE_BYTES";
 /** `queue_size` of our exporters; the group is the configured size. */
 export const QUEUE_SIZE = new RegExp(`^\\$\\{env:${QUEUE_BYTES_VARIABLE}:-(\\d+)\\}$`);
 /** Needed by the collector's own expansion, so it must survive escaping. */
-export const EXPANDED = [HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE, FILES_TOKEN_VARIABLE, KUBECONFIG_VARIABLE, EVENTS_FROM_VARIABLE].map(
-  (name) => `\${env:${name}}`,
-);
+export const EXPANDED = [
+  HEALTH_PORT_VARIABLE,
+  METRICS_PORT_VARIABLE,
+  FILES_TOKEN_VARIABLE,
+  KUBECONFIG_VARIABLE,
+  ALLOCATOR_VARIABLE,
+  EVENTS_FROM_VARIABLE,
+].map((name) => `\${env:${name}}`);
 
 /** Applications are refused when its queue is full, and try again. */
 export const EXPORTER = "otlp_http/atherops";

@@ -3,9 +3,14 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Adjustment } from "./remote-config.ts";
 import type { ClusterSettings, HostSettings, Settings } from "../../settings.ts";
-import { clusterCollectorConfig, collectorConfig, type CollectorInput, KUBECONFIG_VARIABLE } from "./collector-config.ts";
+import {
+  ALLOCATOR_VARIABLE,
+  clusterCollectorConfig,
+  collectorConfig,
+  type CollectorInput,
+  KUBECONFIG_VARIABLE,
+} from "./collector-config.ts";
 import { ATTRIBUTES_OF_PODS, type KubernetesInput } from "./fragments/kubernetes-attributes.ts";
-import type { Component } from "./fragments/fragment.ts";
 import { PODS_RECEIVER } from "./fragments/pod-logs.ts";
 import type { LogPathRules } from "../files/log-paths.ts";
 import { changesComponent, CollectorConfigError, renderCollectorConfig } from "./render.ts";
@@ -18,8 +23,6 @@ export interface RuntimeInputs {
   readonly openLogFiles?: number;
   /** Cluster agent: false while it is not known which pods the node has; their logs then wait, OTLP does not. */
   readonly knowsPods?: boolean;
-  /** Cluster agent: scrape jobs of ServiceMonitors and PodMonitors. */
-  readonly monitorJobs?: readonly Component[];
   /** Cluster agent: false where the agent has no relay of pods; `asksAgentForPods` unless given. */
   readonly asksAgent?: boolean;
 }
@@ -27,10 +30,10 @@ export interface RuntimeInputs {
 /** The YAML that the collector shall run. Reads COLLECTOR_CONFIG_FILE. Throws CollectorConfigError. */
 export function configFromSettings(
   settings: Settings,
-  { adjustment = {}, openLogFiles = 0, knowsPods = true, monitorJobs = [], asksAgent = asksAgentForPods(settings) }: RuntimeInputs = {},
+  { adjustment = {}, openLogFiles = 0, knowsPods = true, asksAgent = asksAgentForPods(settings) }: RuntimeInputs = {},
 ): string {
   const input = settings.cluster
-    ? clusterInput(settings, settings.cluster, { waitForPods: knowsPods, asksAgent }, monitorJobs)
+    ? clusterInput(settings, settings.cluster, { waitForPods: knowsPods, asksAgent })
     : hostInput(settings, adjustment, openLogFiles);
   const { collectorConfigFile: file, allowOtherExporters } = settings;
   const overlay = file === undefined ? undefined : { text: overlayText(file), allowOtherExporters };
@@ -147,7 +150,6 @@ function clusterInput(
   settings: Settings,
   cluster: ClusterSettings,
   { waitForPods, asksAgent }: Pick<KubernetesInput, "waitForPods" | "asksAgent">,
-  monitorJobs: readonly Component[],
 ): CollectorInput {
   const { nodeName, nodeIp, kubeletTls: tls, serviceAccountDir, hostAccess } = cluster;
   const intervalMs = settings.metricsIntervalMs;
@@ -164,7 +166,7 @@ function clusterInput(
     cadvisor: kubelet,
     workloadNames: cluster.workloadNames ? kubernetes : undefined,
     scrapedPods: cluster.scrapePods ? { intervalMs, nodeName, kubeconfig } : undefined,
-    monitoredPods: monitorJobs.length > 0 ? { jobs: monitorJobs, nodeName, kubeconfig } : undefined,
+    monitoredPods: cluster.prometheusOperator ? `\${env:${ALLOCATOR_VARIABLE}}` : undefined,
     podLogs: {
       kubernetes,
       ownPodUid: cluster.podUid,

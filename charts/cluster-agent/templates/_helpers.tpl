@@ -93,6 +93,7 @@ POD_ANNOTATIONS: podAttributes.annotations
 POD_LABELS: podAttributes.labels
 POD_RELAY: podRelay.enabled
 PROMETHEUS_OPERATOR: discovery.prometheusOperator
+MONITORS_ACROSS_NAMESPACES: discovery.acrossNamespaces
 QUEUE_MIB: collector.queueMib
 REDACT: redact
 SCRAPE_PODS: scrapePods.enabled

@@ -48,21 +48,16 @@ function podsOfNode(nodeName: string, kubeconfig: string | undefined): Component
 }
 
 /** A page must not report the scrape's own metrics. Labels of `target_info` would replace what is known of the pod (v0.149). */
-const NO_SCRAPE_METRICS: Component = { source_labels: ["__name__"], regex: "up|scrape_.*|target_info", action: "drop" };
+export const NO_SCRAPE_METRICS: Component = { source_labels: ["__name__"], regex: "up|scrape_.*|target_info", action: "drop" };
 
-export interface MonitoredPodsInput extends Omit<ScrapedPodsInput, "intervalMs"> {
-  /** Without discovery, which is the same for all, so that the collector watches the pods once. */
-  readonly jobs: readonly Component[];
-}
-
-export function monitoredPods({ jobs, nodeName, kubeconfig }: MonitoredPodsInput): Fragment {
-  const complete = jobs.map((job) => ({
-    ...job,
-    kubernetes_sd_configs: [podsOfNode(nodeName, kubeconfig)],
-    metric_relabel_configs: [...(job["metric_relabel_configs"] as Component[]), NO_SCRAPE_METRICS],
-  }));
+/**
+ * `url`: where the agent answers as a target allocator (agent/monitors). The collector takes changed jobs and targets from there without a
+ * restart.
+ */
+export function monitoredPods(url: string): Fragment {
+  const allocator = { endpoint: url, interval: "15s", collector_id: "node", http_sd_config: { refresh_interval: "30s" } };
   return {
-    receivers: { "prometheus/monitors": { config: { scrape_configs: complete } } },
+    receivers: { "prometheus/monitors": { target_allocator: allocator } },
     processors: { "transform/scraped": SCRAPED_CLAIMS },
     pipelines: [{ id: "metrics/monitors", receivers: ["prometheus/monitors"], processors: ["transform/scraped"] }],
   };
