@@ -24,6 +24,7 @@ export const SLOW = [
   "backend/ingest/otlp/otlp-any-document",
   "backend/ingest/otlp/otlp-decoder",
   "backend/ingest/otlp/otlp-documents",
+  "backend/ingest/otlp/protobuf/fast-protobuf",
   "backend/ingest/otlp/protobuf/to-json",
   "backend/ingest/refused-cost",
   "backend/ingest/remote-write/check-write",

@@ -1,8 +1,8 @@
-// `npm run bench -- questions [--records 4000000] [--rounds 5] [--shape short|json|stack|cardinality] [--out FILE]`: what operators ask of
-// logs, over HTTP, of the whole backend with embedded engines and of VictoriaLogs (built from its Go module at the first run): the same
+// `npm run bench -- questions [--records 4000000] [--rounds 5] [--shape short|json|stack|cardinality] [--encoding json|protobuf]
+// [--out FILE]`: what operators ask of logs, over HTTP, of the whole backend with embedded engines and of VictoriaLogs (built from its Go module at the first run): the same
 // records of one hour in both, the same questions in turns, medians and ratios of time and CPU, with the ratios to reach. CPU of
-// loading is until the process is quiet; bytes are those of merged records. The backend gets OTLP/JSON, authenticates and answers after an
-// fsync; VictoriaLogs gets OTLP/protobuf, which is less than half of the bytes, and answers before its data is on disk.
+// loading is until the process is quiet; bytes are those of merged records. The backend gets signed OTLP/JSON, or OTLP/protobuf with an
+// ingest token, and answers after an fsync; VictoriaLogs gets OTLP/protobuf, and answers before its data is on disk. `--rounds 0`: load only.
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
@@ -15,7 +15,7 @@ import { adminPassword, backendPlace, login, makeTenant, startBackend } from "..
 import { treeOf } from "../attacks/memory-limit.ts";
 import { cpuMs, markdown, peakResidentMb, residentMb, shown, summary } from "../fixtures/measure.ts";
 import { INGEST_PATHS } from "../fixtures/otlp-load.ts";
-import { ROOT, signedPost, temporaryFolder } from "../fixtures/processes.ts";
+import { call, ROOT, signedPost, temporaryFolder } from "../fixtures/processes.ts";
 import { turn } from "./peers/turns.ts";
 import { questions } from "./questions/asked.ts";
 import { type Batch, batch, type Shape, SHAPES } from "./questions/records.ts";
@@ -26,6 +26,7 @@ const { values } = parseArgs({
     records: { type: "string", default: "4000000" },
     rounds: { type: "string", default: "5" },
     shape: { type: "string", default: "short" },
+    encoding: { type: "string", default: "json" },
     out: { type: "string" },
   },
 });
@@ -41,10 +42,14 @@ const timeOf = (n: number): bigint => BigInt(range.startMs) * 1_000_000n + BigIn
 
 const loadBefore = loadavg()[0]?.toFixed(1);
 using folder = temporaryFolder();
-const place = await backendPlace(folder.path, { UV_THREADPOOL_SIZE: "16" });
+const isProtobuf = values.encoding === "protobuf";
+const place = await backendPlace(folder.path, { UV_THREADPOOL_SIZE: "16", ...(isProtobuf && { INGEST_TOKENS: "true" }) });
 await using stack = new AsyncDisposableStack();
 const backend = stack.use(await startBackend(place));
 const tenant = await makeTenant(place.apiUrl, await login(place.apiUrl, "admin@localhost", adminPassword(place)), "bench");
+const created = isProtobuf
+  ? await call("POST", `${place.apiUrl}/api/ingest-tokens`, { bearer: tenant.token, body: { name: "bench" } })
+  : undefined;
 const peer = stack.use(await startVictoriaLogs(folder.path));
 const ours = {
   name: "product",
@@ -59,7 +64,13 @@ const theirs = {
 };
 const rows: Record<string, Record<string, string>> = {};
 
-async function insert({ json }: Batch): Promise<void> {
+async function insert({ json, protobuf }: Batch): Promise<void> {
+  if (created) {
+    const headers = { "x-api-key": String(created.json.token), "content-type": "application/x-protobuf" };
+    const answer = await call("POST", `${place.apiUrl}/v1/logs`, { body: protobuf(), headers });
+    if (answer.status !== 200) throw new Error(`ingest: ${answer.status} ${answer.text}`);
+    return;
+  }
   const answer = await signedPost(place.apiUrl, INGEST_PATHS.logs, tenant.apiKey, json(), { "content-type": "application/json" });
   if (answer.status !== 204) throw new Error(`ingest: ${answer.status} ${answer.text}`);
 }
@@ -177,7 +188,7 @@ async function storedBytes(): Promise<{ rows: number; bytes: number }> {
 }
 
 const commit = execFileSync("git", ["-C", ROOT, "rev-parse", "--short", "HEAD"], { encoding: "utf8" }).trim();
-const head = `${commit}, ${records} ${shape} records, ${rounds} rounds; load of the machine ${loadBefore} before, ${loadavg()[0]?.toFixed(1)} after`;
+const head = `${commit}, ${records} ${shape} records as ${values.encoding}, ${rounds} rounds; load of the machine ${loadBefore} before, ${loadavg()[0]?.toFixed(1)} after`;
 const text = [head, "", markdown(rows)].join("\n");
 console.log(text);
 if (values.out !== undefined) writeFileSync(values.out, `${text}\n`);

@@ -92,7 +92,7 @@ function shares(signal: "logs" | "traces"): { records: number; taken: number } {
   const counts = { records: 0, taken: 0 };
   for (const body of bodies[signal]) {
     const words = decodeSlowPath({ signal, body, context: CONTEXT });
-    const fast = kernel.read(signal, body, CONTEXT, KERNEL_LIMITS)?.take("42");
+    const fast = kernel.read(signal, { bytes: body }, CONTEXT, KERNEL_LIMITS)?.take("42");
     counts.records += words.accepted;
     if (!fast) continue;
     counts.taken += fast.accepted;

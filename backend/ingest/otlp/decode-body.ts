@@ -1,5 +1,5 @@
-// Validates an OTLP/JSON body and decodes it into rows, on the calling thread. The kernel does it if it can; otherwise the slow path does, which
-// has a message for every error. Invariant: no row is made before the whole body is validated.
+// Validates an OTLP body and decodes it into rows, on the calling thread. The kernel does it if it can; otherwise the slow path does, which
+// reads JSON and has a message for every error. Invariant: no row is made before the whole body is validated.
 import { hash } from "node:crypto";
 import { MAX_ROWS_BYTES } from "../limits.ts";
 import { decodeLogs, LOG_SHAPE } from "./decode-logs.ts";
@@ -12,10 +12,11 @@ import { protobufToJson } from "./protobuf/to-json.ts";
 import { operationsOf } from "./operations-of.ts";
 import { snappyLength } from "../snappy.ts";
 
-/** The same task with its body as JSON. */
+/** The same task with its body as JSON. Protobuf keeps its hash, because the kernel may take the same body when it is sent again. */
 export function asJson({ encoding, body, ...task }: DecodeTask): DecodeTask {
   if (encoding === undefined) return { ...task, body };
-  return { ...task, body: encoding === "protobuf" ? protobufToJson(task.signal, body) : lokiToJson(encoding, body) };
+  if (encoding === "protobuf") return { ...task, body: protobufToJson(task.signal, body), bodyHash: hashOf(body) };
+  return { ...task, body: lokiToJson(encoding, body) };
 }
 
 /** The size of the body when decompressed. Throws malformed_body and body_too_large. */
@@ -31,6 +32,8 @@ export interface DecodeTask {
   readonly body: Uint8Array;
   /** Default JSON. */
   readonly encoding?: OtlpBodyEncoding;
+  /** Default: of the body. */
+  readonly bodyHash?: string;
   /** The hash is made on the thread that decodes. */
   readonly context: Omit<RowContext, "bodyHash">;
 }
@@ -55,8 +58,8 @@ function planNow({ signal, body, context }: DecodeTask): { plan: BatchPlan; need
 }
 
 /** Decodes a validated body. Throws invalid_payload or batch_too_large. */
-function decodePlanned({ signal, body, context }: DecodeTask, plan: BatchPlan): DecodedBody {
-  return decodeRows(signal, plan, { ...context, bodyHash: hashOf(body) });
+function decodePlanned({ signal, body, context, bodyHash = hashOf(body) }: DecodeTask, plan: BatchPlan): DecodedBody {
+  return decodeRows(signal, plan, { ...context, bodyHash });
 }
 
 /** A validated body: the memory that its rows need, and a function that makes them. */
@@ -74,15 +77,16 @@ export function validateBody(task: DecodeTask, limits = KERNEL_LIMITS): Validate
 }
 
 /** Undefined if the kernel does not accept the body. */
-export function validateFast({ signal, body, context }: DecodeTask, limits: KernelLimits): ValidatedBody | undefined {
-  const fast = threadKernel()?.read(signal, body, context, limits);
-  return fast && { neededBytes: fast.byteLength, rows: () => withOperations(signal, fast.take(hashOf(body))) };
+export function validateFast({ signal, body, context, encoding, bodyHash }: DecodeTask, limits: KernelLimits): ValidatedBody | undefined {
+  if (encoding !== undefined && encoding !== "protobuf") return undefined;
+  const fast = threadKernel()?.read(signal, { encoding, bytes: body }, context, limits);
+  return fast && { neededBytes: fast.byteLength, rows: () => withOperations(signal, fast.take(bodyHash ?? hashOf(body))) };
 }
 
 /** Validates and decodes in one call, on any thread, with the caller's hash. */
 export function decodeWithHash(task: DecodeTask & { readonly context: RowContext }): DecodedBody {
   const { signal, body, context } = task;
-  const fast = threadKernel()?.read(signal, body, context, KERNEL_LIMITS);
+  const fast = threadKernel()?.read(signal, { bytes: body }, context, KERNEL_LIMITS);
   return fast ? withOperations(signal, fast.take(context.bodyHash)) : decodeSlowPath(task);
 }
 

@@ -29,7 +29,7 @@ let kernel: Kernel;
 beforeAll(() => void (kernel = new Kernel(readFileSync(KERNEL_FILE))));
 
 function fast(signal: Signal, body: Uint8Array, context = CONTEXT): DecodedBody | undefined {
-  const rows = kernel.read(signal, body, context, KERNEL_LIMITS);
+  const rows = kernel.read(signal, { bytes: body }, context, KERNEL_LIMITS);
   const decoded = rows?.take(context.bodyHash);
   if (decoded) expect(rows?.byteLength).toBe(decoded.sections.reduce((sum, { bytes }) => sum + bytes.byteLength, 0));
   return decoded;

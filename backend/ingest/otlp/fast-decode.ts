@@ -1,5 +1,5 @@
-// The fast way from an OTLP/JSON body to rows: the kernel in WebAssembly (backend/ingest/otlp/kernel) takes what collectors write, and gives up
-// on all else. Invariants: what it takes becomes the very bytes that the TypeScript decoder makes of it, and what it gives up on is
+// The fast way from a body of OTLP/JSON or OTLP/protobuf to rows: the kernel in WebAssembly (backend/ingest/otlp/kernel) takes what collectors
+// write, and gives up on all else. Invariants: what it takes becomes the very bytes that the TypeScript decoder makes of it, and what it gives up on is
 // decided there; its memory is bounded, and what rows take is known before they leave it. One kernel a thread, one body at a time.
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
@@ -29,6 +29,12 @@ export interface KernelLimits {
   readonly mostRowsBytes: number;
 }
 
+export interface KernelBody {
+  /** Default JSON. */
+  readonly encoding?: "json" | "protobuf" | undefined;
+  readonly bytes: Uint8Array;
+}
+
 /** Rows that are decoded and still in the kernel's memory, until it is asked for another body. */
 export interface KernelRows {
   /** What `take` will make. */
@@ -45,6 +51,7 @@ interface Exports {
   streamLengthsAt(): number;
   decode(
     signal: number,
+    isProtobuf: number,
     length: number,
     indexBytes: number,
     most: number,
@@ -91,7 +98,7 @@ const MOST_PAGES = 640;
 /** Zeros behind the body. */
 const GUARD_BYTES = 64;
 /** A row's entry in the index is shorter than what collectors write for a record. */
-const INDEX_OF_BODY = 1.5;
+const INDEX_OF_BODY = { json: 1.5, protobuf: 3 } as const;
 const LEAST_INDEX_BYTES = 64 * 1024;
 /** `String` makes no number longer than this much more than its text. */
 const MOST_LONGER = 12;
@@ -105,7 +112,7 @@ export class Kernel {
   readonly #memory: WasmMemory;
   readonly #exports: Exports;
   /** All of the memory, until it grows. */
-  #bytes = Buffer.alloc(0);
+  #all = Buffer.alloc(0);
   #traps = 0;
 
   constructor(bytes: Uint8Array) {
@@ -115,6 +122,8 @@ export class Kernel {
         throw GaveUp.instance;
       },
       number: (at: number, length: number) => this.#writeNumber(at, length),
+      double: (value: number, to: number) => this.#bytes.write(String(value), to, "latin1"),
+      isUtf8: (at: number, length: number) => isUtf8(this.#bytes.subarray(at, at + length)),
     };
     this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory }, host });
     this.#memory = memory;
@@ -131,11 +140,11 @@ export class Kernel {
   }
 
   /** Undefined when the body is not what the kernel takes. */
-  read(signal: KernelSignal, body: Uint8Array, context: Context, limits: KernelLimits): KernelRows | undefined {
-    const length = body.byteLength;
-    if (length > limits.mostBodyBytes || !isUtf8(body)) return undefined;
+  read(signal: KernelSignal, { encoding = "json", bytes }: KernelBody, context: Context, limits: KernelLimits): KernelRows | undefined {
+    // The kernel itself checks each text of protobuf.
+    if (bytes.byteLength > limits.mostBodyBytes || (encoding === "json" && !isUtf8(bytes))) return undefined;
     try {
-      this.#decode(signal, body, context, limits.mostRowsBytes);
+      this.#decode(signal, { encoding, bytes }, context, limits.mostRowsBytes);
       return this.#rows(signal, context);
     } catch (error) {
       if (error instanceof GaveUp || error instanceof RangeError) return undefined;
@@ -146,16 +155,17 @@ export class Kernel {
     }
   }
 
-  #decode(signal: KernelSignal, body: Uint8Array, context: Context, mostRowsBytes: number): void {
-    const { length } = body;
+  #decode(signal: KernelSignal, { encoding, bytes }: Required<KernelBody>, context: Context, mostRowsBytes: number): void {
+    const { length } = bytes;
     const exports = this.#exports;
     const inputAt = exports.inputAt();
-    const indexBytes = Math.max(LEAST_INDEX_BYTES, Math.floor(length * INDEX_OF_BODY));
+    const indexBytes = Math.max(LEAST_INDEX_BYTES, Math.floor(length * INDEX_OF_BODY[encoding]));
     this.#needs(inputAt + length + GUARD_BYTES + indexBytes + 32);
-    new Uint8Array(this.#memory.buffer, inputAt, length).set(body);
+    new Uint8Array(this.#memory.buffer, inputAt, length).set(bytes);
     const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
     const { oldestS, newestS } = keptTimes(context);
-    exports.decode(SIGNALS[signal], length, indexBytes, mostRowsBytes, rowBytes, context.receivedAtMs, oldestS, newestS);
+    const isProtobuf = Number(encoding === "protobuf");
+    exports.decode(SIGNALS[signal], isProtobuf, length, indexBytes, mostRowsBytes, rowBytes, context.receivedAtMs, oldestS, newestS);
   }
 
   #rows(signal: KernelSignal, context: Context): KernelRows {
@@ -222,10 +232,14 @@ export class Kernel {
     return { day: exports.sectionDay(section), count, bytes, streamLengths };
   }
 
+  get #bytes(): Buffer {
+    const { buffer } = this.#memory;
+    if (this.#all.buffer !== buffer) this.#all = Buffer.from(buffer);
+    return this.#all;
+  }
+
   /** Writes a JSON number as JavaScript does, its end where it was; the length. */
   #writeNumber(at: number, length: number): number {
-    const { buffer } = this.#memory;
-    if (this.#bytes.buffer !== buffer) this.#bytes = Buffer.from(buffer);
     const read = this.#bytes.toString("latin1", at, at + length);
     const text = String(Number(read));
     if (text.length > length + MOST_LONGER) throw GaveUp.instance;

@@ -4,7 +4,7 @@ import { getPriority, setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import { ApiError } from "../../errors.ts";
 import { freeBuffer } from "../../../common/http.ts";
-import { asJson, type DecodeTask, validateBody, type ValidatedBody } from "./decode-body.ts";
+import { asJson, type DecodeTask, KERNEL_LIMITS, validateBody, type ValidatedBody, validateFast } from "./decode-body.ts";
 import type { DecodeAnswer, Go } from "./otlp-decoder.ts";
 
 const NICER = 5;
@@ -21,6 +21,11 @@ parentPort?.on("message", (message: DecodeTask | Go) => {
 
 function need(received: DecodeTask): DecodeAnswer {
   return answering(received, () => {
+    const fast = received.encoding === undefined ? undefined : validateFast(received, KERNEL_LIMITS);
+    if (fast) {
+      waiting = { task: received, validated: fast };
+      return { neededBytes: fast.neededBytes };
+    }
     const task = asJson(received);
     const jsonBytes = task.body === received.body ? 0 : task.body.byteLength;
     if (jsonBytes > 0) freeBuffer(received.body);

@@ -15,7 +15,16 @@ import { ByteBudget, type Reservation } from "../../admission/byte-budget.ts";
 import { MAX_DECODER_THREADS, MAX_ROWS_BYTES, MAX_WAITING_BODIES_PER_ORG } from "../limits.ts";
 import type { KernelLimits } from "./fast-decode.ts";
 import type { DecodedBody } from "./rows.ts";
-import { asJson, decompressedBytes, type DecodeTask, LARGE_BYTES, rowsBytes, validateBody, validateFast } from "./decode-body.ts";
+import {
+  asJson,
+  decompressedBytes,
+  type DecodeTask,
+  LARGE_BYTES,
+  rowsBytes,
+  validateBody,
+  type ValidatedBody,
+  validateFast,
+} from "./decode-body.ts";
 import { ThreadPool } from "./thread-pool.ts";
 
 /** A message of a worker: first the memory that it needs; after `Go`, the rows. */
@@ -54,7 +63,7 @@ const INLINE_ROWS_BYTES = 1024 * 1024;
 /** The kernel decodes a smaller body in less than a millisecond; a thread would cost half as much again. */
 const MAX_KERNEL_BYTES = 384 * 1024;
 /** A smaller body becomes JSON within about 5 ms: protobuf at most seven times as much, but a Loki entry of two bytes becomes 48. */
-const MAX_INLINE_TRANSCODED_BYTES = { protobuf: 128 * 1024, loki_json: 16 * 1024, loki_protobuf: 16 * 1024 } as const;
+const MAX_INLINE_TRANSCODED_BYTES = { protobuf: INLINE_BYTES, loki_json: 16 * 1024, loki_protobuf: 16 * 1024 } as const;
 /** Limits of the kernel on this thread. */
 const INLINE_LIMITS: KernelLimits = { mostBodyBytes: MAX_KERNEL_BYTES, mostRowsBytes: INLINE_ROWS_BYTES };
 /** Twice what the worst body needs, a record of 32 MiB: if JSON.parse exceeds the limit, the process ends, not the thread. */
@@ -109,6 +118,8 @@ class QueuedDecoder implements OtlpDecoder {
   decode(task: DecodeTask, reservation: Reservation): DecodedBody | Promise<DecodedBody> {
     if (task.encoding === undefined) return this.#decodeJson(task, reservation);
     if (decompressedBytes(task) > MAX_INLINE_TRANSCODED_BYTES[task.encoding]) return this.#decodeQueued(task, reservation);
+    const inline = decodeInline(task, validateFast(task, INLINE_LIMITS), reservation);
+    if (inline) return inline;
     const json = asJson(task);
     freeBuffer(task.body);
     const { byteLength } = json.body;
@@ -126,14 +137,8 @@ class QueuedDecoder implements OtlpDecoder {
   /** At once if the body is small, and few rows come of it. */
   #decodeJson(task: DecodeTask, reservation: Reservation): DecodedBody | Promise<DecodedBody> {
     if (task.body.byteLength <= INLINE_BYTES) {
-      const { neededBytes, rows } = validateBody(task, INLINE_LIMITS);
-      if (neededBytes <= INLINE_ROWS_BYTES) {
-        reservation.add(neededBytes);
-        const decoded = rows();
-        freeBuffer(task.body);
-        reservation.add(rowsBytes(decoded) - neededBytes);
-        return decoded;
-      }
+      const decoded = decodeInline(task, validateBody(task, INLINE_LIMITS), reservation);
+      if (decoded) return decoded;
     }
     return this.#decodeQueued(task, reservation);
   }
@@ -143,7 +148,7 @@ class QueuedDecoder implements OtlpDecoder {
     await this.#rows.waitForSpace(orgId, MAX_WAITING_BODIES_PER_ORG);
     const onThread = () => this.#threadQueue.run(orgId, undefined, () => this.#decodeOnThread(task, reservation));
     try {
-      const isForKernel = task.encoding === undefined && task.body.byteLength <= MAX_KERNEL_BYTES;
+      const isForKernel = (task.encoding === undefined || task.encoding === "protobuf") && task.body.byteLength <= MAX_KERNEL_BYTES;
       const decoded = isForKernel ? await this.#decodeWithKernel(task, reservation) : undefined;
       if (decoded) return decoded;
       return await (decompressedBytes(task) > LARGE_BYTES ? this.#largeQueue.run(orgId, undefined, onThread) : onThread());
@@ -188,6 +193,17 @@ class QueuedDecoder implements OtlpDecoder {
       return undefined;
     });
   }
+}
+
+/** The rows of a small body, unless they are many. */
+function decodeInline({ body }: DecodeTask, validated: ValidatedBody | undefined, reservation: Reservation): DecodedBody | undefined {
+  if (!validated || validated.neededBytes > INLINE_ROWS_BYTES) return undefined;
+  const { neededBytes, rows } = validated;
+  reservation.add(neededBytes);
+  const decoded = rows();
+  freeBuffer(body);
+  reservation.add(rowsBytes(decoded) - neededBytes);
+  return decoded;
 }
 
 interface JobMemory {

@@ -40,21 +40,25 @@ export const LOGS: i32 = 0;
 export const SPANS: i32 = 1;
 
 /** Maximum of bytes of a resource, scope or record: fewer than the number of values that the host's decoder accepts. */
-const MOST_BYTES: usize = 256 * 1024;
+export const MOST_BYTES: usize = 256 * 1024;
 /** Resources and scopes; the host's decoder takes more. */
 const MOST_PARTS: u32 = 10000;
 /** A scope: the places of its name and its version. */
 const SCOPE_BYTES: u32 = 16;
 
-let signal: i32 = 0;
+export let signal: i32 = 0;
 let rowBytes: u64 = 0;
 let parts: u32 = 0;
 
-export function readDocument(length: u32, ofSignal: i32, bytesOfRow: u32): void {
+/** Before a document in either encoding. */
+export function startDocument(ofSignal: i32, bytesOfRow: u32): void {
   signal = ofSignal;
   rowBytes = bytesOfRow;
   parts = 0;
   if (signal == SPANS) startSpans();
+}
+
+export function readDocument(length: u32): void {
   let seen: u32 = 0;
   let at = open(blanks(INPUT), OPEN_OBJECT);
   for (; load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
@@ -73,7 +77,7 @@ function resources(at: usize): usize {
   return at + 1;
 }
 
-function countPart(): void {
+export function countPart(): void {
   parts++;
   if (parts > MOST_PARTS) refuse(TOO_LARGE);
 }
@@ -106,10 +110,22 @@ function scopes(at: usize, resource: usize, resourceBytes: usize): usize {
   return at + 1;
 }
 
-function scopePart(at: usize, resource: usize, resourceBytes: usize): usize {
+/** A scope without a name and a version. */
+export function startScope(): usize {
   countPart();
   const scope = take(SCOPE_BYTES);
   memory.fill(scope, 0, SCOPE_BYTES);
+  return scope;
+}
+
+/** Checks the size of a record, and of its row with all that it shares with others. */
+export function countRecord(bytes: usize, sharedBytes: usize): void {
+  if (bytes > MOST_BYTES) refuse(TOO_LARGE);
+  estimate(rowBytes + sharedBytes + bytes);
+}
+
+function scopePart(at: usize, resource: usize, resourceBytes: usize): usize {
+  const scope = startScope();
   let seen: u32 = 0;
   let sliceBytes: usize = 0;
   for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
@@ -154,8 +170,7 @@ function records(at: usize, resource: usize, scope: usize, sharedBytes: usize): 
   for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
     const start = at;
     at = signal == LOGS ? logRecord(at, resource, scope) : spanRecord(at, resource, scope);
-    if (at - start > MOST_BYTES) refuse(TOO_LARGE);
-    estimate(rowBytes + sharedBytes + (at - start));
+    countRecord(at - start, sharedBytes);
   }
   return at + 1;
 }

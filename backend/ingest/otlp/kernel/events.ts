@@ -41,7 +41,7 @@ import { ARRAY, kindOf, MAP, scalar, STRING } from "./scalar";
 import { KEY_BYTES, keyJson, startWriting, write, writeString, writeText, written } from "./writer";
 
 /** The places of two texts, or of two ids and a text, then that of the attributes. */
-const PART_BYTES: u32 = 24;
+export const PART_BYTES: u32 = 24;
 
 /** `""`, `{}`, `0` */
 const EMPTY_TEXT = memory.data<u8>([0x22, 0x22]);
@@ -64,7 +64,7 @@ export let partsBytes: u32 = 0;
 export function events(at: usize): usize {
   startList();
   if (isNull(at)) return at + 4;
-  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) at = event(at, take(PART_BYTES));
+  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) at = event(at, startEvent());
   return at + 1;
 }
 
@@ -72,13 +72,46 @@ export function events(at: usize): usize {
 export function links(at: usize): usize {
   startList();
   if (isNull(at)) return at + 4;
-  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) at = link(at, take(PART_BYTES));
+  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) at = link(at, startLink());
   return at + 1;
 }
 
 function startList(): void {
-  parts = 0;
-  partsBytes = 0;
+  continueList(0, 0);
+}
+
+/** Behind so many parts of a list, with so many bytes. */
+export function continueList(count: u32, bytes: u32): void {
+  parts = count;
+  partsBytes = bytes;
+}
+
+/** An event of which nothing was read yet. */
+export function startEvent(): usize {
+  const entry = take(PART_BYTES);
+  placeText(entry, NO_TIME, 1);
+  placeText(entry + 8, EMPTY_TEXT, 2);
+  placeText(entry + 16, EMPTY_MAP, 2);
+  return entry;
+}
+
+export function endEvent(entry: usize): void {
+  countPart(9 + load<u32>(entry, 4) + 9 + load<u32>(entry, 12) + 14 + load<u32>(entry, 20) + 1);
+}
+
+/** A link of which nothing was read yet. */
+export function startLink(): usize {
+  const entry = take(PART_BYTES);
+  store<u32>(entry, 0);
+  store<u32>(entry, 0, 4);
+  placeText(entry + 8, EMPTY_TEXT, 2);
+  placeText(entry + 16, EMPTY_MAP, 2);
+  return entry;
+}
+
+export function endLink(entry: usize): void {
+  const ids = idLength(entry, TRACE_DIGITS) + idLength(entry + 4, SPAN_DIGITS);
+  countPart(13 + ids + 13 + 16 + load<u32>(entry, 12) + 14 + load<u32>(entry, 20) + 1);
 }
 
 function countPart(bytes: u32): void {
@@ -89,9 +122,6 @@ function countPart(bytes: u32): void {
 
 function event(at: usize, entry: usize): usize {
   let seen: u32 = 0;
-  placeText(entry, NO_TIME, 1);
-  placeText(entry + 8, EMPTY_TEXT, 2);
-  placeText(entry + 16, EMPTY_MAP, 2);
   for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
     at = name(at);
     if (isTimeUnixNano(nameAt, nameLength)) {
@@ -109,16 +139,12 @@ function event(at: usize, entry: usize): usize {
       at = unsigned32(at);
     } else at = skip(at, 0);
   }
-  countPart(9 + load<u32>(entry, 4) + 9 + load<u32>(entry, 12) + 14 + load<u32>(entry, 20) + 1);
+  endEvent(entry);
   return at + 1;
 }
 
 function link(at: usize, entry: usize): usize {
   let seen: u32 = 0;
-  store<u32>(entry, 0);
-  store<u32>(entry, 0, 4);
-  placeText(entry + 8, EMPTY_TEXT, 2);
-  placeText(entry + 16, EMPTY_MAP, 2);
   for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
     at = name(at);
     if (isTraceId(nameAt, nameLength)) {
@@ -141,9 +167,7 @@ function link(at: usize, entry: usize): usize {
       at = unsigned32(at);
     } else at = skip(at, 0);
   }
-  countPart(
-    13 + idLength(entry, TRACE_DIGITS) + 13 + idLength(entry + 4, SPAN_DIGITS) + 16 + load<u32>(entry, 12) + 14 + load<u32>(entry, 20) + 1,
-  );
+  endLink(entry);
   return at + 1;
 }
 

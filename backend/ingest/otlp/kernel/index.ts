@@ -1,11 +1,12 @@
 // What the host calls (backend/ingest/otlp/fast-decode.ts): where the body goes, its decoding into an index of rows, and then, when the host has
 // reserved what they take, the rows of each day. Whatever is unusual ends `decode` by a throw of the host's own.
-import { LOGS, readDocument } from "./document";
+import { LOGS, readDocument, startDocument } from "./document";
 import { startBody } from "./labels";
 import { writeLogs } from "./logs";
-import { INPUT, startIndex, top } from "./memory";
+import { freeAt, INPUT, startIndex } from "./memory";
 import { sectionRows, startRows, startWrite, STREAM_LENGTHS } from "./rows";
 import { writeSpans } from "./spans";
+import { readWireDocument } from "./wire-document";
 
 export { operation, operations } from "./operations";
 export { droppedRows, rowsBytes, sectionDay, sectionRows, sections, untimedRows } from "./rows";
@@ -17,7 +18,7 @@ export function inputAt(): usize {
 
 /** Where the rows of a day may be written. */
 export function rowsAt(): usize {
-  return (top + 15) & ~15;
+  return (freeAt() + 15) & ~15;
 }
 
 /** Lengths of the streams that were written last, 32 bits each. */
@@ -25,9 +26,10 @@ export function streamLengthsAt(): usize {
   return STREAM_LENGTHS;
 }
 
-/** Reads a body of `length` bytes of UTF-8. `rowBytes` is what a row takes in addition to its record; `indexBytes` and `most` are limits. */
+/** Reads a body of `length` bytes: protobuf, or JSON in UTF-8. `rowBytes` is what a row takes in addition to its record; `indexBytes` and `most` are limits. */
 export function decode(
   signal: i32,
+  isProtobuf: bool,
   length: u32,
   indexBytes: u32,
   most: u32,
@@ -39,7 +41,9 @@ export function decode(
   startIndex(length, indexBytes);
   startBody();
   startRows(receivedAtMs, oldestS, newestS, most);
-  readDocument(length, signal, rowBytes);
+  startDocument(signal, rowBytes);
+  if (isProtobuf) readWireDocument(length);
+  else readDocument(length);
 }
 
 /** Writes the rows of a day from `at` on, their ids from `firstId` on in the order of the body; returns how many bytes they take. */

@@ -34,7 +34,7 @@ const MOST_PROBES: u32 = 32;
 export const ENTRY_BYTES: u32 = 16;
 
 /** Whose attributes are read. */
-const OF_RESOURCE: i32 = 0;
+export const OF_RESOURCE: i32 = 0;
 export const OF_RECORD: i32 = 1;
 /** A record whose `service.name` is not a label. */
 export const OF_SPAN: i32 = 2;
@@ -62,15 +62,29 @@ export let kept: u32 = 0;
 
 /** Where a list of attributes, or null, is kept: entries from `top` on. */
 export function attributes(at: usize, owner: i32): usize {
-  kept = 0;
-  keysBytes = 0;
-  valuesBytes = 0;
+  startAttributes();
   if (isNull(at)) return at + 4;
   for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
     at = attribute(at);
     if (owner != OF_SCOPE && !isLeftOut(owner)) keep(owner);
   }
   return at + 1;
+}
+
+/** Before a list of attributes. */
+export function startAttributes(): void {
+  kept = 0;
+  keysBytes = 0;
+  valuesBytes = 0;
+}
+
+/** One attribute that was read elsewhere. */
+export function addAttribute(owner: i32, key: usize, keySize: u32, value: usize, valueSize: u32): void {
+  keyAt = key;
+  keyLength = keySize;
+  valueAt = value;
+  valueLength = valueSize;
+  if (owner != OF_SCOPE && !isLeftOut(owner)) keep(owner);
 }
 
 /** One attribute: its key and the text of its value. */
@@ -217,9 +231,7 @@ export function startResource(): void {
   resourceCount = 0;
   hasService = false;
   serviceLength = 0;
-  kept = 0;
-  keysBytes = 0;
-  valuesBytes = 0;
+  startAttributes();
   entries = top;
 }
 

@@ -26,6 +26,7 @@ import {
   resourceService,
   resourceServiceBytes,
   resourceValuesBytes,
+  startAttributes,
   startRecord,
   valuesBytes,
 } from "./labels";
@@ -52,10 +53,10 @@ import { levelWord, wordLength } from "./words";
 // A row goes on with addresses and lengths; no address where there is no id.
 const LEVEL = ROW_BYTES;
 const LEVEL_LENGTH = ROW_BYTES + 4;
-const MESSAGE = ROW_BYTES + 8;
-const TRACE = ROW_BYTES + 16;
-const SPAN = ROW_BYTES + 20;
-const EVENT = ROW_BYTES + 24;
+export const MESSAGE = ROW_BYTES + 8;
+export const TRACE = ROW_BYTES + 16;
+export const SPAN = ROW_BYTES + 20;
+export const EVENT = ROW_BYTES + 24;
 const EVENT_LENGTH = ROW_BYTES + 28;
 const SEVERITY = ROW_BYTES + 32;
 const LOG_ROW_BYTES: u32 = 72;
@@ -75,16 +76,21 @@ const FIXED_BYTES: u32 = 8 + 8 + 1 + 4;
 const EVENT_NAME = memory.data<u8>([0x65, 0x76, 0x65, 0x6e, 0x74, 0x2e, 0x6e, 0x61, 0x6d, 0x65]);
 const EVENT_NAME_LENGTH: u32 = 10;
 
-export function logRecord(at: usize, resource: usize, scope: usize): usize {
+/** The row of a record, before its fields are read into it. */
+export function startLog(): usize {
   const row = take(LOG_ROW_BYTES);
+  memory.fill(row, 0, LOG_ROW_BYTES);
   startRecord();
+  startAttributes();
+  return row;
+}
+
+export function logRecord(at: usize, resource: usize, scope: usize): usize {
+  const row = startLog();
   let seen: u32 = 0;
   let time: u64 = 0;
   let observed: u64 = 0;
   let severity: u32 = 0;
-  let keysLength: u32 = 0;
-  let valuesLength: u32 = 0;
-  memory.fill(row, 0, LOG_ROW_BYTES);
   for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
     at = name(at);
     const n = nameAt;
@@ -104,8 +110,7 @@ export function logRecord(at: usize, resource: usize, scope: usize): usize {
     } else if (isSeverityText(n, length)) {
       seen = once(seen, 8);
       at = optionalString(at);
-      lowercase(textAt, textLength);
-      keepText(row + LEVEL);
+      keepLevel(row);
     } else if (isBody(n, length)) {
       seen = once(seen, 16);
       at = value(at);
@@ -113,8 +118,6 @@ export function logRecord(at: usize, resource: usize, scope: usize): usize {
     } else if (isAttributes(n, length)) {
       seen = once(seen, 32);
       at = labelsInto(at, OF_RECORD, row);
-      keysLength = keysBytes;
-      valuesLength = valuesBytes;
     } else if (isTraceId(n, length)) {
       seen = once(seen, 64);
       at = idInto(at, TRACE_DIGITS, row + TRACE);
@@ -132,6 +135,20 @@ export function logRecord(at: usize, resource: usize, scope: usize): usize {
       at = unsigned32(at);
     } else at = skip(at, 0);
   }
+  endLog(row, resource, scope, time != 0 ? time : observed, severity);
+  return at + 1;
+}
+
+/** The level of a record is the text that was read last. */
+export function keepLevel(row: usize): void {
+  lowercase(textAt, textLength);
+  keepText(row + LEVEL);
+}
+
+/** Adds the row when all of its record was read; its attributes were read last. */
+export function endLog(row: usize, resource: usize, scope: usize, time: u64, severity: u32): void {
+  let keysLength = keysBytes;
+  let valuesLength = valuesBytes;
   if (load<u32>(row + EVENT_LENGTH) != 0) {
     // The label event.name must have no other source.
     mustBeNew(EVENT_NAME, EVENT_NAME_LENGTH);
@@ -145,10 +162,9 @@ export function logRecord(at: usize, resource: usize, scope: usize): usize {
   store<u32>(row + SEVERITY, severity <= 24 ? severity : 0);
   store<u32>(row, resource, ROW_RESOURCE);
   store<u32>(row, scope, ROW_SCOPE);
-  const isKept = addRow(row, time != 0 ? time : observed);
+  const isKept = addRow(row, time);
   measure(row, resource, scope, keysLength, valuesLength, isKept);
   if (!isKept) giveBack(row);
-  return at + 1;
 }
 
 /** JavaScript's lower case of ASCII; of anything else, gives up. */

@@ -19,14 +19,33 @@ export const OPERATION_TABLE: usize = BASE + 16384;
 export const OPERATION_LIST: usize = BASE + 32768;
 export const INPUT: usize = BASE + 40960;
 
-/** Where the index is written next, and where it must end. */
+/** Where the index is written next, and where it must end: where texts begin that are not as they stood in the input. */
 export let top: usize = 0;
-let indexEnd: usize = 0;
+export let indexEnd: usize = 0;
+let textsEnd: usize = 0;
 
 export function startIndex(length: u32, indexBytes: u32): void {
   memory.fill(INPUT + length, 0, GUARD);
   top = (INPUT + length + GUARD + 15) & ~15;
   indexEnd = top + indexBytes;
+  textsEnd = indexEnd;
+}
+
+/** Takes `bytes` for a text at the end of the index. */
+export function takeText(bytes: u32): usize {
+  indexEnd -= bytes;
+  if (indexEnd < top) refuse(TOO_LARGE);
+  return indexEnd;
+}
+
+/** Gives back texts that were taken since. */
+export function giveBackTexts(end: usize): void {
+  indexEnd = end;
+}
+
+/** Behind everything that rows refer to. */
+export function freeAt(): usize {
+  return indexEnd < textsEnd ? textsEnd : top;
 }
 
 /** Takes `bytes` of the index. */

@@ -24,6 +24,7 @@ import {
   resourceService,
   resourceServiceBytes,
   resourceValuesBytes,
+  startAttributes,
   startRecord,
   valuesBytes,
 } from "./labels";
@@ -54,19 +55,19 @@ import { addRow, count, dropEmptyIds, make, nextRow, ROW_BYTES, ROW_RESOURCE, RO
 import { kindWord, statusWord, wordLength } from "./words";
 
 // A row goes on with addresses and lengths; no address where there is no id.
-const TRACE = ROW_BYTES;
-const SPAN = ROW_BYTES + 4;
-const PARENT = ROW_BYTES + 8;
-const NAME = ROW_BYTES + 12;
-const KIND = ROW_BYTES + 20;
-const STATUS = ROW_BYTES + 24;
+export const TRACE = ROW_BYTES;
+export const SPAN = ROW_BYTES + 4;
+export const PARENT = ROW_BYTES + 8;
+export const NAME = ROW_BYTES + 12;
+export const KIND = ROW_BYTES + 20;
+export const STATUS = ROW_BYTES + 24;
 const DURATION = ROW_BYTES + 28;
-const MESSAGE = ROW_BYTES + 36;
-const STATE = ROW_BYTES + 44;
-const EVENTS = ROW_BYTES + 52;
+export const MESSAGE = ROW_BYTES + 36;
+export const STATE = ROW_BYTES + 44;
+export const EVENTS = ROW_BYTES + 52;
 const EVENT_COUNT = ROW_BYTES + 56;
 const EVENTS_BYTES = ROW_BYTES + 60;
-const LINKS = ROW_BYTES + 64;
+export const LINKS = ROW_BYTES + 64;
 const LINK_COUNT = ROW_BYTES + 68;
 const LINKS_BYTES = ROW_BYTES + 72;
 const SPAN_ROW_BYTES: u32 = 112;
@@ -95,15 +96,20 @@ export function startSpans(): void {
   startOperations(NAME, KIND);
 }
 
-export function spanRecord(at: usize, resource: usize, scope: usize): usize {
+/** The row of a span, before its fields are read into it. */
+export function startSpan(): usize {
   const row = take(SPAN_ROW_BYTES);
   memory.fill(row, 0, SPAN_ROW_BYTES);
   startRecord();
+  startAttributes();
+  return row;
+}
+
+export function spanRecord(at: usize, resource: usize, scope: usize): usize {
+  const row = startSpan();
   let seen: u32 = 0;
   let start: u64 = 0;
   let end: u64 = 0;
-  let keysLength: u32 = 0;
-  let valuesLength: u32 = 0;
   for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
     at = name(at);
     const n = nameAt;
@@ -135,8 +141,6 @@ export function spanRecord(at: usize, resource: usize, scope: usize): usize {
     } else if (isAttributes(n, length)) {
       seen = once(seen, 128);
       at = labelsInto(at, OF_SPAN, row);
-      keysLength = keysBytes;
-      valuesLength = valuesBytes;
     } else if (isStatus(n, length)) {
       seen = once(seen, 256);
       at = status(at, row);
@@ -161,16 +165,21 @@ export function spanRecord(at: usize, resource: usize, scope: usize): usize {
       at = counter == 0 ? skip(at, 0) : unsigned32(at);
     }
   }
+  endSpan(row, resource, scope, start, end);
+  return at + 1;
+}
+
+/** Adds the row when all of its span was read; its attributes were read last. */
+export function endSpan(row: usize, resource: usize, scope: usize, start: u64, end: u64): void {
   store<u64>(row + DURATION, start != 0 && end > start ? end - start : 0);
   store<u32>(row, resource, ROW_RESOURCE);
   store<u32>(row, scope, ROW_SCOPE);
   let isKept = false;
   if (load<u32>(row + TRACE) == 0 || load<u32>(row + SPAN) == 0) dropEmptyIds();
   else isKept = addRow(row, start != 0 ? start : end);
-  measure(row, resource, scope, keysLength, valuesLength, isKept);
+  measure(row, resource, scope, keysBytes, valuesBytes, isKept);
   if (isKept) addOperation(row);
   else giveBack(row);
-  return at + 1;
 }
 
 /** Numbers that are checked and not stored, each with its bit. */

@@ -79,7 +79,8 @@ export function writeString(at: usize): usize {
   return at + 1;
 }
 
-function shortEscape(code: u32): u8 {
+/** The letter of an escape, or the code itself if it has none. */
+export function shortEscape(code: u32): u8 {
   if (code == 8) return 0x62;
   if (code == 9) return 0x74;
   if (code == 10) return 0x6e;

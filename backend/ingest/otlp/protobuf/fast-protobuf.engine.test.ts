@@ -1,0 +1,217 @@
+/* oxlint-disable vitest/no-conditional-expect -- of two decoders, either both refuse or both decode */
+// The kernel that reads protobuf against transcoding to JSON and the TypeScript decoder: whatever it takes, it makes the same rows of; whatever it
+// gives up on is decided there. KERNEL_DOCUMENTS=300000 runs as many of each signal; KERNEL_SEED=n begins elsewhere.
+import { readFileSync } from "node:fs";
+import { beforeAll, describe, expect, it } from "vitest";
+import { CONTEXT } from "../decoded-rows.fixture.ts";
+import { decodeSlowPath, KERNEL_LIMITS } from "../decode-body.ts";
+import { Kernel, KERNEL_FILE } from "../fast-decode.ts";
+import { document, Random, type Signal } from "../random-documents.fixture.ts";
+import type { DecodedBody } from "../rows.ts";
+import { bytesField, encodeProtobuf } from "./encode.fixture.ts";
+import { protobufToJson } from "./to-json.ts";
+
+const DOCUMENTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 3000);
+const SEED = Number(process.env["KERNEL_SEED"] ?? 1);
+const MIB = 1024 * 1024;
+const T = "1795262400123456789";
+const TRACE_ID = "0af7651916cd43dd8448eb211c80319c";
+const SPAN_ID = "b7ad6b7169203331";
+/** Numbers of the fields of a record. */
+const ATTRIBUTES: Record<Signal, number> = { logs: 6, traces: 9 };
+
+let kernel: Kernel;
+beforeAll(() => void (kernel = new Kernel(readFileSync(KERNEL_FILE))));
+
+function fast(signal: Signal, bytes: Uint8Array): DecodedBody | undefined {
+  const rows = kernel.read(signal, { encoding: "protobuf", bytes }, CONTEXT, KERNEL_LIMITS);
+  const decoded = rows?.take(CONTEXT.bodyHash);
+  if (decoded) expect(rows?.byteLength).toBe(decoded.sections.reduce((sum, { bytes: { byteLength } }) => sum + byteLength, 0));
+  return decoded;
+}
+
+/** Whether the kernel took the body. Fails when it made of it what the other decoder does not. */
+function compare(signal: Signal, body: Buffer, what: string): boolean {
+  const taken = fast(signal, body);
+  if (!taken) return false;
+  const named = (): string => `${what}: ${body.toString("hex").slice(0, 5000)}`;
+  let expected: DecodedBody;
+  try {
+    expected = decodeSlowPath({ signal, body: protobufToJson(signal, body), context: CONTEXT });
+  } catch (error) {
+    throw new Error(`the kernel took what is refused, ${named()}`, { cause: error });
+  }
+  const isSame = taken.sections.every(
+    ({ bytes }, index) => Buffer.compare(bytes, expected.sections[index]?.bytes ?? Buffer.alloc(0)) === 0,
+  );
+  expect(isSame, named()).toBe(true);
+  const rest = (decoded: DecodedBody) => ({ ...decoded, sections: decoded.sections.map((section) => ({ ...section, bytes: 0 })) });
+  expect(rest(taken), named()).toEqual(rest(expected));
+  return true;
+}
+
+const text = (key: string, stringValue: string) => ({ key, value: { stringValue } });
+const LIST = {
+  arrayValue: { values: [{ stringValue: 'a"\\\n\u0001é' }, { intValue: "-1" }, { doubleValue: -0.5 }, { boolValue: true }, {}] },
+};
+const MAP = { kvlistValue: { values: [{ key: "k\t", value: LIST }, { key: "", value: { doubleValue: Number.NaN } }, { key: "none" }] } };
+const RESOURCE = { attributes: [text("service.name", "shop"), { key: "process.command_args", value: LIST }], droppedAttributesCount: 1 };
+const SCOPE = { name: "scope", version: "1", attributes: [{ key: "x", value: { boolValue: false } }] };
+
+/** One document of every field that the kernel knows. */
+const WHOLE: Record<Signal, Buffer> = {
+  logs: encodeProtobuf("logs", {
+    resourceLogs: [
+      {
+        resource: RESOURCE,
+        scopeLogs: [
+          {
+            scope: SCOPE,
+            logRecords: [
+              {
+                timeUnixNano: T,
+                observedTimeUnixNano: "1795262400000000000",
+                severityNumber: 17,
+                severityText: "ERROR",
+                eventName: "bought",
+                body: MAP,
+                attributes: [
+                  text("été", 'say "hi"'),
+                  { key: "n", value: { intValue: "-9223372036854775808" } },
+                  { key: "d", value: { doubleValue: 1e21 } },
+                  { key: "zero", value: { doubleValue: -0 } },
+                ],
+                droppedAttributesCount: 0,
+                flags: 1,
+                traceId: TRACE_ID,
+                spanId: SPAN_ID,
+              },
+              { timeUnixNano: T, body: { stringValue: "plain" }, traceId: "0".repeat(32) },
+              {},
+            ],
+          },
+          { logRecords: [{ observedTimeUnixNano: T }] },
+        ],
+      },
+      { scopeLogs: [{ logRecords: [{ severityNumber: 99, attributes: [text("service.name", "label")] }] }] },
+    ],
+  }),
+  traces: encodeProtobuf("traces", {
+    resourceSpans: [
+      {
+        resource: RESOURCE,
+        scopeSpans: [
+          {
+            scope: SCOPE,
+            spans: [
+              {
+                traceId: TRACE_ID,
+                spanId: SPAN_ID,
+                parentSpanId: "b7ad6b7169203332",
+                traceState: "a=b",
+                name: "GET /",
+                flags: 257,
+                kind: 3,
+                startTimeUnixNano: T,
+                endTimeUnixNano: "1795262400123456999",
+                status: { code: 2, message: "no\tpaper" },
+                attributes: [{ key: "http.response.status_code", value: { intValue: "500" } }, text("service.name", "left out")],
+                events: [
+                  {
+                    timeUnixNano: T,
+                    name: 'ex"ception',
+                    attributes: [text("type", "é\u0001"), { key: "list", value: MAP }, { key: "none" }],
+                  },
+                  {},
+                ],
+                links: [{ traceId: TRACE_ID, spanId: SPAN_ID, traceState: "s", attributes: [text("a", "b")], flags: 1 }, {}],
+                droppedAttributesCount: 0,
+                droppedEventsCount: 1,
+                droppedLinksCount: 2,
+              },
+              { traceId: TRACE_ID, spanId: SPAN_ID, kind: 77 },
+              { traceId: "", spanId: SPAN_ID },
+            ],
+          },
+        ],
+      },
+    ],
+  }),
+};
+
+describe.each(["logs", "traces"] as const)("%s", (signal) => {
+  it("with every field that it knows are taken by the kernel, and become the same rows", () => {
+    expect(compare(signal, WHOLE[signal], "whole")).toBe(true);
+  });
+
+  it("made at random, whole and damaged, become the same rows or are left to the other decoder", { timeout: 3_600_000 }, () => {
+    const taken = { whole: 0, damaged: 0 };
+    let made = 0;
+    for (let index = 0; index < DOCUMENTS; index += 1) {
+      const random = new Random(SEED * 1_000_003 + index);
+      const body = encoded(signal, document(random, signal));
+      if (body === undefined || body.length === 0) continue;
+      made += 1;
+      const what = `KERNEL_SEED=${SEED}, document ${index}`;
+      if (compare(signal, body, what)) taken.whole += 1;
+      for (let count = 1 + random.below(3); count > 0; count -= 1) body[random.below(body.length)] = random.below(256);
+      if (compare(signal, body, `${what}, damaged`)) taken.damaged += 1;
+    }
+    console.log(signal, `${taken.whole} of ${made} taken, ${taken.damaged} damaged ones`);
+    // Otherwise the comparison would prove nothing.
+    expect(made).toBeGreaterThan(DOCUMENTS / 2);
+    expect(taken.whole / made).toBeGreaterThan(0.8);
+    expect(taken.damaged / made).toBeGreaterThan(0.05);
+    expect(kernel.traps).toBe(0);
+  });
+
+  it("cut off at any byte, or with any byte replaced, become the same rows or are left to the other decoder", { timeout: 300_000 }, () => {
+    const whole = WHOLE[signal];
+    for (let length = 0; length < whole.length; length += 1) {
+      expect(fast(signal, whole)).toBeDefined();
+      compare(signal, whole.subarray(0, length), `${length} bytes`);
+    }
+    for (let at = 0; at < whole.length; at += 1) {
+      for (const byte of [0, 1, 2, 8, 0x0a, 0x12, 0x1a, 0x2a, 0x32, 0x3a, 0x42, 0x4a, 0x5a, 0x7f, 0x80, 0xff]) {
+        const body = Buffer.from(whole);
+        body[at] = byte;
+        compare(signal, body, `byte ${at} is ${byte}`);
+      }
+    }
+    expect(kernel.traps).toBe(0);
+  });
+
+  it("that would take more memory than the kernel may have are given up on, and it stays within its bound", () => {
+    const inRequest = (records: Buffer, resource: Buffer = Buffer.alloc(0)): Buffer =>
+      bytesField(1, Buffer.concat([bytesField(1, resource), bytesField(2, records)]));
+    const attribute = bytesField(
+      1,
+      Buffer.concat([bytesField(1, Buffer.from("a")), bytesField(2, bytesField(1, Buffer.alloc(200_000, "x")))]),
+    );
+    const empty = bytesField(2, Buffer.alloc(0));
+    let nested: Buffer = bytesField(1, Buffer.from("x"));
+    for (let level = 0; level < 5000; level += 1) nested = bytesField(5, bytesField(1, nested));
+    const list = bytesField(5, Buffer.alloc(300_000, Buffer.from([0x0a, 0])));
+    const bodies = [
+      inRequest(Buffer.alloc(4_900_000, empty)),
+      inRequest(Buffer.alloc(4000, empty), attribute),
+      inRequest(bytesField(2, bytesField(ATTRIBUTES[signal], bytesField(2, nested)))),
+      inRequest(bytesField(2, bytesField(ATTRIBUTES[signal], bytesField(2, list)))),
+      Buffer.alloc(5.5 * MIB, 0xff),
+      Buffer.alloc(MIB, Buffer.from([0x0a, 0])),
+    ];
+    for (const [index, body] of bodies.entries()) expect([index, fast(signal, body)]).toEqual([index, undefined]);
+    expect(kernel.memoryBytes).toBeLessThanOrEqual(40 * MIB);
+    expect(kernel.traps).toBe(0);
+    expect(fast(signal, WHOLE[signal])).toBeDefined();
+  });
+});
+
+/** Undefined for a document that has no protobuf form: a name of an enumeration, or JSON that is none. */
+function encoded(signal: Signal, json: string): Buffer | undefined {
+  try {
+    return encodeProtobuf(signal, JSON.parse(json) as object);
+  } catch {
+    return undefined;
+  }
+}

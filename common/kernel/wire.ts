@@ -1,0 +1,90 @@
+// Protobuf fields, read in place one after the other. Invariants: a field ends within its message, or the kernel gives up; groups, lengths above
+// 2 GiB and tags of more than 32 bits give up as well.
+import { refuse, SYNTAX, UNUSUAL } from "./bytes";
+import { isUtf8 } from "./host";
+
+export const VARINT: u32 = 0;
+export const FIXED64: u32 = 1;
+export const BYTES: u32 = 2;
+export const FIXED32: u32 = 5;
+
+const MOST_LENGTH: u64 = 0x7fffffff;
+
+/** The field that was read last: its number, its wire type, and where its content begins, behind the length if it has one. */
+export let number: u32 = 0;
+export let wireType: u32 = 0;
+export let content: usize = 0;
+/** The varint that was read last. */
+export let integer: u64 = 0;
+
+/** Reads the field at `at` of a message that ends at `end`, which is behind it; returns the place behind the field. */
+export function field(at: usize, end: usize): usize {
+  let tag: u32 = load<u8>(at);
+  if (tag < 0x80) at++;
+  else {
+    at = varint(at, end);
+    if (integer > 0xffffffff) refuse(UNUSUAL);
+    tag = <u32>integer;
+  }
+  const type = tag & 7;
+  number = tag >> 3;
+  wireType = type;
+  if (type == BYTES) {
+    let length: usize = load<u8>(at);
+    if (length < 0x80) at++;
+    else {
+      at = varint(at, end);
+      if (integer > MOST_LENGTH) refuse(SYNTAX);
+      length = <usize>integer;
+    }
+    content = at;
+    at += length;
+  } else {
+    content = at;
+    if (type == VARINT) at = varint(at, end);
+    else if (type == FIXED64) at += 8;
+    else if (type == FIXED32) at += 4;
+    else refuse(SYNTAX);
+  }
+  if (at > end) refuse(SYNTAX);
+  return at;
+}
+
+/** Reads at most ten bytes into `integer`. */
+export function varint(at: usize, end: usize): usize {
+  if (at < end && load<u8>(at) < 0x80) {
+    integer = load<u8>(at);
+    return at + 1;
+  }
+  let value: u64 = 0;
+  for (let shift: u64 = 0; shift < 70; shift += 7) {
+    if (at >= end) refuse(SYNTAX);
+    const byte = load<u8>(at);
+    at++;
+    value |= (<u64>(byte & 0x7f)) << shift;
+    if (byte < 0x80) {
+      integer = value;
+      return at;
+    }
+  }
+  refuse(SYNTAX);
+  return at;
+}
+
+/** Gives up if the field that was read last has another wire type. */
+export function expect(type: u32): void {
+  if (wireType != type) refuse(UNUSUAL);
+}
+
+/** Gives up unless the bytes are UTF-8. Reads at most 15 bytes behind them. */
+export function checkText(at: usize, length: u32): void {
+  let index: u32 = 0;
+  for (; index + 16 <= length; index += 16) {
+    if (i8x16.bitmask(v128.load(at + index)) != 0) return checkUtf8(at, length);
+  }
+  if (index < length && (i8x16.bitmask(v128.load(at + index)) & ((1 << (length - index)) - 1)) != 0) checkUtf8(at, length);
+}
+
+function checkUtf8(at: usize, length: u32): void {
+  if (!isUtf8(at, length)) refuse(SYNTAX);
+}
