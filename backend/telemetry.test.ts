@@ -21,6 +21,9 @@ const NOTHING_ASKED = {
   operationNames: notAsked,
   jaegerTrace: notAsked,
   jaegerSearch: notAsked,
+  operationKinds: notAsked,
+  jaegerSummaries: notAsked,
+  metricFamily: notAsked,
 };
 
 function telemetry() {

@@ -59,6 +59,9 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
     operationNames: async (...asked) => (await this.#get()).spanStore.operationNames(...asked),
     jaegerTrace: async (...asked) => (await this.#get()).spanStore.jaegerTrace(...asked),
     jaegerSearch: async (...asked) => (await this.#get()).spanStore.jaegerSearch(...asked),
+    operationKinds: async (...asked) => (await this.#get()).spanStore.operationKinds(...asked),
+    jaegerSummaries: async (...asked) => (await this.#get()).spanStore.jaegerSummaries(...asked),
+    metricFamily: async (...asked) => (await this.#get()).spanStore.metricFamily(...asked),
   };
 
   readonly clickhouse: ClickHouse = this.#clickhouse();

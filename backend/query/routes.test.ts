@@ -28,6 +28,9 @@ const OTHER_QUESTIONS = {
   operationNames: neverAsked,
   jaegerTrace: neverAsked,
   jaegerSearch: neverAsked,
+  operationKinds: neverAsked,
+  jaegerSummaries: neverAsked,
+  metricFamily: neverAsked,
 };
 
 describe("the query routes", () => {

@@ -125,7 +125,7 @@ const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[
  * RFC 3339 to nanoseconds since 1970, clamped to what the store holds; digits beyond nanoseconds are cut. A blank before the offset is
  * a "+" that the client did not encode.
  */
-function readTime(name: string, text: string): bigint {
+export function readTime(name: string, text: string): bigint {
   const match = RFC_3339.exec(text);
   const [, year, month, day, hour, minute, second, fraction = "", sign, offsetHour = "0", offsetMinute = "0"] = match ?? [];
   // A leap second is the second after 59.

@@ -7,7 +7,6 @@ import { MAX_TRACES } from "../limits.ts";
 export interface JaegerParameters {
   service?: string;
   operation?: string;
-  /** A JSON object, or logfmt. */
   tags?: string;
   /** `key:value`. */
   tag?: string | string[];
@@ -49,14 +48,14 @@ export function readJaegerSearch(given: JaegerParameters, now: Date): TraceFilte
     operation: given.operation || undefined,
     minDurationNs: duration("minDuration", given.minDuration),
     maxDurationNs: duration("maxDuration", given.maxDuration),
-    ...readTags([...parseTags(given.tags), ...[given.tag ?? []].flat().map(parseTag)]),
+    ...readTags([...parseTags("tags", given.tags), ...[given.tag ?? []].flat().map(parseTag)]),
   };
-  return { range: { start, end }, limit: readLimit(given.limit), after: undefined, span };
+  return { range: { start, end }, limit: readLimit("limit", given.limit), after: undefined, span };
 }
 
-function readLimit(given: string | undefined): number {
-  if (!given) return DEFAULT_LIMIT;
-  if (!/^0*[1-9]\d{0,8}$/.test(given)) throw wrong("limit", "must be a whole number of at least 1");
+export function readLimit(name: string, given: string | undefined, byDefault = DEFAULT_LIMIT): number {
+  if (!given) return byDefault;
+  if (!/^0*[1-9]\d{0,8}$/.test(given)) throw wrong(name, "must be a whole number of at least 1");
   return Math.min(Number(given), MAX_TRACES);
 }
 
@@ -70,11 +69,26 @@ function nanoseconds(name: string, given: string | undefined): bigint | undefine
   return ns > MOST_NS ? MOST_NS : ns;
 }
 
+/** Older clients leave zeros at the front out. */
+export const TRACE_ID_PARAMETER = { type: "string", pattern: "^[0-9a-fA-F]{1,32}$", description: "up to 32 hex digits of any case" };
+
+/** As it is stored. */
+export function readTraceId(given: string): string {
+  return given.toLowerCase().padStart(32, "0");
+}
+
+/** Throws ApiError invalid_parameter naming the parameter. */
+export function milliseconds(name: string, given: string | undefined): number | undefined {
+  if (!given) return undefined;
+  if (!/^\d{1,15}$/.test(given)) throw wrong(name, "must be milliseconds in digits");
+  return Math.min(Number(given), Number(MOST_NS / 1_000_000n));
+}
+
 /** As Go writes durations. */
 const UNITS_NS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, µs: 1e3, μs: 1e3, ms: 1e6, s: 1e9, m: 60e9, h: 3600e9 };
 const PART = /(\d{1,12}(?:\.\d{1,12})?)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)/g;
 
-function duration(name: string, given: string | undefined): bigint | undefined {
+export function duration(name: string, given: string | undefined): bigint | undefined {
   if (!given) return undefined;
   const parts = [...given.matchAll(PART)];
   const isWhole = parts.length > 0 && parts.length <= 8 && parts.map(([part]) => part).join("") === given;
@@ -94,7 +108,7 @@ const COLUMN_OF: Readonly<Record<string, SpanColumn>> = {
 };
 const IN_CAPITALS = new Set<SpanColumn>(["kind", "status_code"]);
 
-function readTags(tags: readonly Tag[]): Pick<SpanConditions, "error" | "columns" | "attributes"> {
+export function readTags(tags: readonly Tag[]): Pick<SpanConditions, "error" | "columns" | "attributes"> {
   const columns: [SpanColumn, string][] = [];
   const attributes: [string, string][] = [];
   let error: boolean | undefined;
@@ -115,13 +129,13 @@ function parseTag(given: string): Tag {
   return [given.slice(0, colon), given.slice(colon + 1)];
 }
 
-function parseTags(given: string | undefined): Tag[] {
+export function parseTags(name: string, given: string | undefined): Tag[] {
   if (!given) return [];
   if (/^[^\s{[="]+=/.test(given)) return parseLogfmt(given);
-  const tags = parsed(given);
-  if (typeof tags !== "object" || tags === null || Array.isArray(tags)) throw NO_TAGS();
+  const tags = parsed(name, given);
+  if (typeof tags !== "object" || tags === null || Array.isArray(tags)) throw noTags(name);
   return Object.entries(tags).map(([key, value]: [string, unknown]) => {
-    if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") throw NO_TAGS();
+    if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") throw noTags(name);
     return [key, String(value)];
   });
 }
@@ -132,16 +146,17 @@ function parseLogfmt(given: string): Tag[] {
   return [...pairs].map(([, key = "", quoted, plain = ""]): Tag => [key, quoted ?? plain]);
 }
 
-function parsed(given: string): unknown {
+function parsed(name: string, given: string): unknown {
   try {
     return JSON.parse(given);
   } catch (cause) {
-    throw NO_TAGS(cause);
+    throw noTags(name, cause);
   }
 }
 
-const NO_TAGS = (cause?: unknown) => wrong("tags", 'must be a JSON object of texts, such as {"http.status_code":"500"}, or logfmt', cause);
+const noTags = (name: string, cause?: unknown) =>
+  wrong(name, 'must be a JSON object of texts, such as {"http.status_code":"500"}, or logfmt', cause);
 
-function wrong(name: string, what: string, cause?: unknown): ApiError {
+export function wrong(name: string, what: string, cause?: unknown): ApiError {
   return new ApiError("invalid_parameter", `${name}: ${what}`, { cause });
 }

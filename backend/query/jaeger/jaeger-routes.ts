@@ -5,7 +5,16 @@ import { addRoute } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";
 import { minutesOf } from "../../storage/traces/red.ts";
 import { answerJson } from "../page-route.ts";
-import { JAEGER_PARAMETERS, type JaegerParameters, readJaegerSearch } from "./jaeger-parameters.ts";
+import { registerJaegerMetrics } from "./jaeger-metrics.ts";
+import { registerJaegerV3Routes } from "./jaeger-v3.ts";
+import {
+  JAEGER_PARAMETERS,
+  type JaegerParameters,
+  milliseconds,
+  readJaegerSearch,
+  readTraceId,
+  TRACE_ID_PARAMETER,
+} from "./jaeger-parameters.ts";
 import type { TraceRouteOptions } from "../trace-route-parts.ts";
 
 const BASE = "/query/jaeger/api";
@@ -40,10 +49,6 @@ const DEPENDENCY_PARAMETERS = {
   endTs: { type: "string", description: "milliseconds since 1970; default now" },
   lookback: { type: "string", description: "milliseconds before endTs; default one day" },
 };
-/** The engine's times end in 2262. */
-const MAX_MS = 9_223_372_036_000;
-/** Older clients leave zeros at the front out. */
-const TRACE_ID = { type: "string", pattern: "^[0-9a-fA-F]{1,32}$", description: "up to 32 hex digits of any case" };
 
 export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOptions): void {
   const { store, answers, guards, now = () => new Date() } = options;
@@ -82,24 +87,26 @@ export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOp
     documented: { query: { type: "object", properties: JAEGER_PARAMETERS }, response: { 200: dataOf(TRACE) } },
     handler: async (request: FastifyRequest<{ Querystring: JaegerParameters }>, reply: FastifyReply) => {
       const filter = readJaegerSearch(request.query, now());
-      return answer(request, reply, (orgId, asked) => store.jaegerSearch(orgId, filter, asked));
+      return answer(request, reply, (orgId, asked) => store.jaegerSearch(orgId, filter, "jaeger", asked));
     },
   });
 
   addRoute(app, guards, {
     path: `${BASE}/traces/:trace_id`,
     ...describe("one trace", TRACE),
-    params: { type: "object", properties: { trace_id: TRACE_ID } },
+    params: { type: "object", properties: { trace_id: TRACE_ID_PARAMETER } },
     handler: async (request: FastifyRequest<{ Params: { trace_id: string } }>, reply: FastifyReply) => {
-      const traceId = request.params.trace_id.toLowerCase().padStart(32, "0");
+      const traceId = readTraceId(request.params.trace_id);
       return answer(request, reply, async (orgId, asked) => {
-        const trace = await store.jaegerTrace(orgId, traceId, asked);
+        const trace = await store.jaegerTrace(orgId, traceId, "jaeger", asked);
         if (!trace) throw new ApiError("not_found", "there is no span of this trace in your organisation");
         return trace;
       });
     },
   });
   registerDependencies(app, options);
+  registerJaegerV3Routes(app, options);
+  registerJaegerMetrics(app, options);
 }
 
 function registerDependencies(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
@@ -126,11 +133,4 @@ function dataOf(items: object): object {
 /** Jaeger counts nothing here either. */
 function enveloped(data: readonly Buffer[]): Buffer[] {
   return [Buffer.from('{"data":'), ...data, Buffer.from(',"total":0,"limit":0,"offset":0,"errors":null}')];
-}
-
-/** Throws ApiError invalid_parameter naming the parameter. */
-function milliseconds(name: string, text: string | undefined): number | undefined {
-  if (!text) return undefined;
-  if (!/^\d{1,15}$/.test(text)) throw new ApiError("invalid_parameter", `${name}: must be milliseconds in digits`);
-  return Math.min(Number(text), MAX_MS);
 }

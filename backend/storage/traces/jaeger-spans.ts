@@ -1,12 +1,13 @@
-// Spans as Jaeger's JSON has them, written by the engine: what Grafana's Jaeger data source and Jaeger's own page read. Invariant: a trace
-// that is answered has a span, and what is left out of it is said in its warnings.
+// Spans in the JSON of Jaeger's API, written by the engine: what Grafana's Jaeger data source and Jaeger's own page read. Invariant: a trace
+// that is returned has a span, and a trace without all of its spans has a warning.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { sql, type Sql } from "../../engines/clickhouse/sql.ts";
 import { TooLargeError } from "../../errors.ts";
 import { askPage } from "../found-page.ts";
 import { MAX_JAEGER_PAGE_BYTES, MAX_SERVICES_PER_TRACE, MAX_SUMMARY_BYTES } from "../limits.ts";
+import { OTLP_FIELDS, withWarning } from "./otlp-spans.ts";
 import { findTraces, type Place, spansOf, type TraceFilter } from "./search.ts";
-import { EVENTS, LINKS, wholeTrace } from "./span-fields.ts";
+import { EVENTS, IS_INTEGER, LINKS, PAIRS, wholeTrace } from "./span-fields.ts";
 
 const TEXT_TAG = "Tuple(key String, type String, value String)";
 /** An intermediate type: with only text and boolean to choose from, the engine would turn "true" into a boolean. */
@@ -17,45 +18,6 @@ const ONLY_NUMBER_TAG = "Tuple(key String, type String, value Variant(Float64))"
 /** `condition ? [(key, 'string', value)] : []` */
 const tagOf = (key: string, value: Sql, condition: Sql): Sql => sql`if(${condition}, [(${key}, 'string', ${value})], [])`;
 
-/** Attributes are stored as text. These are integers by the semantic conventions of OpenTelemetry, so Grafana compares them as numbers. */
-const INTEGER_KEYS = [
-  "client.port",
-  "code.line.number",
-  "code.lineno",
-  "db.operation.batch.size",
-  "db.redis.database_index",
-  "db.response.returned_rows",
-  "destination.port",
-  "gen_ai.usage.input_tokens",
-  "gen_ai.usage.output_tokens",
-  "http.request.body.size",
-  "http.request.resend_count",
-  "http.request_content_length",
-  "http.resend_count",
-  "http.response.body.size",
-  "http.response.status_code",
-  "http.response_content_length",
-  "http.status_code",
-  "messaging.batch.message_count",
-  "messaging.kafka.message.offset",
-  "messaging.kafka.offset",
-  "messaging.kafka.partition",
-  "messaging.message.body.size",
-  "messaging.message.envelope.size",
-  "net.host.port",
-  "net.peer.port",
-  "network.local.port",
-  "network.peer.port",
-  "process.pid",
-  "rpc.grpc.status_code",
-  "rpc.jsonrpc.error_code",
-  "server.port",
-  "source.port",
-  "thread.id",
-];
-const PAIRS = sql`arrayZip(arrayMap(key -> toString(key), mapKeys(attributes)), mapValues(attributes))`;
-/** A double holds 15 digits exactly. */
-const IS_INTEGER = sql`(has(${INTEGER_KEYS}, pair.1) AND match(pair.2, '^-?[0-9]{1,15}$'))`;
 const INTEGER_TAGS = sql`arrayMap(pair -> (pair.1, 'int64', toFloat64OrZero(pair.2)), arrayFilter(pair -> ${IS_INTEGER}, ${PAIRS}))`;
 
 /** As the collector of Jaeger translates OTLP. */
@@ -96,28 +58,44 @@ interface Summary {
   readonly services: readonly string[];
 }
 
-/** One trace (lowercase hex) as an array of one, in pieces of JSON; undefined when it is not there. */
-export async function jaegerTrace(ask: Ask, orgId: string, traceId: string): Promise<Buffer[] | undefined> {
+/** The elements of an answer: traces of Jaeger's first API, or `resourceSpans` of OTLP. */
+export type TraceForm = "jaeger" | "otlp";
+
+const FIELDS: Readonly<Record<TraceForm, Sql>> = { jaeger: JAEGER_FIELDS, otlp: OTLP_FIELDS };
+
+/** One trace (lowercase hex) as an array in pieces of JSON; undefined if it has no span. */
+export async function jaegerTrace(ask: Ask, orgId: string, traceId: string, form: TraceForm): Promise<Buffer[] | undefined> {
   const [summary] = await summariesOf(ask, sql`org_id = ${orgId} AND trace_id = ${traceId}`);
   if (!summary) return undefined;
-  const { json, next } = await askPage(ask, orgId, wholeTrace(traceId, undefined, JAEGER_FIELDS));
-  return [Buffer.from("["), head(traceId), json, tail(summary, next !== undefined), Buffer.from("]")];
+  const { json, next } = await askPage(ask, orgId, wholeTrace(traceId, undefined, FIELDS[form]));
+  const trace = toTrace(form, summary, json.subarray(1, -1), next !== undefined);
+  return [Buffer.from("["), ...trace, Buffer.from("]")];
 }
 
 /** The traces that a search finds, newest first, each with its first spans, as an array in pieces of JSON. */
-export async function jaegerSearch(ask: Ask, orgId: string, filter: TraceFilter): Promise<Buffer[]> {
+export async function jaegerSearch(ask: Ask, orgId: string, filter: TraceFilter, form: TraceForm): Promise<Buffer[]> {
   const { places } = await findTraces(ask, orgId, filter);
   if (places.length === 0) return [Buffer.from("[]")];
   const summaries = await summariesOf(ask, spansOf(orgId, places));
-  const lines = await firstSpans(ask, orgId, places);
+  const lines = await firstSpans(ask, orgId, places, FIELDS[form]);
   const pieces: Buffer[] = [];
   for (const [traceId, { spans, count }] of byTrace(lines)) {
-    const summary = summaries.find((one) => one.trace_id === traceId);
+    const summary = summaries.find(({ trace_id }) => trace_id === traceId);
     if (!summary) continue;
-    pieces.push(Buffer.from(pieces.length === 0 ? "[" : ","), head(traceId), Buffer.from("["), spans, Buffer.from("]"));
-    pieces.push(tail(summary, count < summary.spans));
+    pieces.push(Buffer.from(pieces.length === 0 ? "[" : ","), ...toTrace(form, summary, spans, count < summary.spans));
   }
   return [...pieces, Buffer.from(pieces.length === 0 ? "[]" : "]")];
+}
+
+/** `spans` are separated by commas. */
+function toTrace(form: TraceForm, summary: Summary, spans: Buffer, isCut: boolean): Buffer[] {
+  const warnings = isCut
+    ? [`this trace has ${summary.spans} spans, and not all of them are here: GET /query/traces/{trace_id} has them in pages`]
+    : [];
+  if (form === "otlp") return isCut ? withWarning(spans, warnings) : [spans];
+  const head = Buffer.from(`{"traceID":"${summary.trace_id}","spans":[`);
+  const processes = Object.fromEntries(summary.services.map((service) => [service, { serviceName: service, tags: [] }]));
+  return [head, spans, Buffer.from(`],"processes":${JSON.stringify(processes)},"warnings":${isCut ? JSON.stringify(warnings) : null}}`)];
 }
 
 async function summariesOf(ask: Ask, where: Sql): Promise<Summary[]> {
@@ -134,9 +112,9 @@ async function summariesOf(ask: Ask, where: Sql): Promise<Summary[]> {
 }
 
 /** Where they are too large together, the first span of each. */
-async function firstSpans(ask: Ask, orgId: string, places: readonly Place[]): Promise<Buffer> {
+async function firstSpans(ask: Ask, orgId: string, places: readonly Place[], fields: Sql): Promise<Buffer> {
   const where = spansOf(orgId, places);
-  const select = (count: number) => sql`SELECT ${JAEGER_FIELDS} FROM spans
+  const select = (count: number) => sql`SELECT ${fields} FROM spans
     WHERE ${where} AND (time, id) IN (SELECT time, id FROM spans WHERE ${where} ORDER BY time, id LIMIT ${count} BY trace_id)
     ORDER BY indexOf(${places.map(({ trace_id }) => trace_id)}, trace_id), time, id`;
   try {
@@ -147,8 +125,9 @@ async function firstSpans(ask: Ask, orgId: string, places: readonly Place[]): Pr
   }
 }
 
-const TRACE_ID = /^\{"traceID":"([0-9a-f]+)"/;
-const PREFIX_BYTES = 64;
+/** The beginning of a span in both forms. */
+const TRACE_ID = /^\{(?:"scopeSpans":\[\{"spans":\[\{)?"trace(?:ID|Id)":"([0-9a-f]+)"/;
+const PREFIX_BYTES = 96;
 const [COMMA, LINE_END] = [0x2c, 0x0a];
 
 /** Spans of each trace, with commas between; the lines are written over. */
@@ -165,14 +144,4 @@ function byTrace(lines: Buffer): Map<string, { spans: Buffer; count: number }> {
     from = to + 1;
   }
   return new Map([...found].map(([traceId, { from, to, count }]) => [traceId, { spans: lines.subarray(from, to), count }]));
-}
-
-function head(traceId: string): Buffer {
-  return Buffer.from(`{"traceID":"${traceId}","spans":`);
-}
-
-function tail({ spans, services }: Summary, isCut: boolean): Buffer {
-  const processes = Object.fromEntries(services.map((service) => [service, { serviceName: service, tags: [] }]));
-  const warnings = isCut ? [`not all of the ${spans} spans of this trace are here: GET /query/traces/{trace_id} has them in pages`] : null;
-  return Buffer.from(`,"processes":${JSON.stringify(processes)},"warnings":${JSON.stringify(warnings)}}`);
 }

@@ -55,6 +55,13 @@ export async function searchTraces(ask: Ask, orgId: string, filter: TraceFilter)
   return { json: arrayOfLines(await ask(summaries(orgId, places), MAX_SEARCH_PAGE_BYTES)), next };
 }
 
+/** The same traces as an array of Jaeger's TraceSummary. Throws as `ask` does. */
+export async function jaegerSummaries(ask: Ask, orgId: string, filter: TraceFilter): Promise<Buffer> {
+  const { places } = await findTraces(ask, orgId, filter);
+  if (places.length === 0) return Buffer.from("[]");
+  return arrayOfLines(await ask(jaegerSummariesOf(orgId, places), MAX_SEARCH_PAGE_BYTES));
+}
+
 /** The traces of a page, newest first. */
 export async function findTraces(
   ask: Ask,
@@ -138,5 +145,20 @@ function summaries(orgId: string, places: readonly Place[]): Sql {
       (${DURATION_NS}) / 1e6 AS duration_ms, toUInt32(count()) AS spans, toUInt32(countIf(status_code = 'ERROR')) AS errors,
       arraySort(groupUniqArray(${MAX_LISTED_SERVICES})(toString(service))) AS services
     FROM spans WHERE ${spansOf(orgId, places)} GROUP BY trace_id)
+    ORDER BY indexOf(${places.map(({ trace_id }) => trace_id)}, trace_id)`;
+}
+
+function jaegerSummariesOf(orgId: string, places: readonly Place[]): Sql {
+  const where = spansOf(orgId, places);
+  const isOrphan = sql`parent_span_id != '' AND (trace_id, parent_span_id) NOT IN (SELECT trace_id, span_id FROM spans WHERE ${where})`;
+  const services = sql`arrayMap(name -> (name, calls[name], failed[name]), arraySlice(arraySort(mapKeys(calls)), 1, ${MAX_LISTED_SERVICES}))`;
+  return sql`SELECT trace_id AS traceId, root.1 AS rootServiceName, root.2 AS rootOperationName, toString(start) AS minStartTimeUnixNano,
+      toString(end) AS maxEndTimeUnixNano, spanCount, errorSpanCount, orphanSpanCount,
+      CAST(${services}, 'Array(Tuple(name String, spanCount UInt32, errorSpanCount UInt32))') AS services FROM
+    (SELECT trace_id, argMin((toString(service), operation), (parent_span_id != '', spans.time, id)) AS root,
+      min(toUnixTimestamp64Nano(spans.time)) AS start, ${END_NS} AS end, toUInt32(count()) AS spanCount,
+      toUInt32(countIf(status_code = 'ERROR')) AS errorSpanCount, toUInt32(countIf(${isOrphan})) AS orphanSpanCount,
+      sumMap(map(toString(service), toUInt32(1))) AS calls, sumMap(map(toString(service), toUInt32(status_code = 'ERROR'))) AS failed
+    FROM spans WHERE ${where} GROUP BY trace_id)
     ORDER BY indexOf(${places.map(({ trace_id }) => trace_id)}, trace_id)`;
 }

@@ -29,6 +29,47 @@ export const EVENTS = sql`arrayMap(
 export const LINKS = sql`arrayMap(link -> (link.1, link.2, link.3, link.4), JSONExtract(if(length(links) > ${MAX_SPAN_JSON_BYTES}, ${LINKS_LEFT_OUT}, links),
   'Array(Tuple(trace_id String, span_id String, trace_state String, attributes Map(String, String)))'))`;
 
+/** Attributes are stored as text. These are integers by the semantic conventions of OpenTelemetry, so Jaeger's clients get them as numbers. */
+const INTEGER_KEYS = [
+  "client.port",
+  "code.line.number",
+  "code.lineno",
+  "db.operation.batch.size",
+  "db.redis.database_index",
+  "db.response.returned_rows",
+  "destination.port",
+  "gen_ai.usage.input_tokens",
+  "gen_ai.usage.output_tokens",
+  "http.request.body.size",
+  "http.request.resend_count",
+  "http.request_content_length",
+  "http.resend_count",
+  "http.response.body.size",
+  "http.response.status_code",
+  "http.response_content_length",
+  "http.status_code",
+  "messaging.batch.message_count",
+  "messaging.kafka.message.offset",
+  "messaging.kafka.offset",
+  "messaging.kafka.partition",
+  "messaging.message.body.size",
+  "messaging.message.envelope.size",
+  "net.host.port",
+  "net.peer.port",
+  "network.local.port",
+  "network.peer.port",
+  "process.pid",
+  "rpc.grpc.status_code",
+  "rpc.jsonrpc.error_code",
+  "server.port",
+  "source.port",
+  "thread.id",
+];
+/** Attributes as an array of (key, value). */
+export const PAIRS = sql`arrayZip(arrayMap(key -> toString(key), mapKeys(attributes)), mapValues(attributes))`;
+/** Whether a `pair` of them is an integer. A double holds 15 digits exactly. */
+export const IS_INTEGER = sql`(has(${INTEGER_KEYS}, pair.1) AND match(pair.2, '^-?[0-9]{1,15}$'))`;
+
 const WHOLE_SPAN_FIELDS = sql`${SPAN_FIELDS}, kind AS Kind, status_message AS StatusMessage,
   CAST(${EVENTS}, 'Array(Tuple(Timestamp DateTime64(9, \\'UTC\\'), Name String, Attributes Map(String, String)))') AS Events,
   CAST(${LINKS}, 'Array(Tuple(TraceID String, SpanID String, TraceState String, Attributes Map(String, String)))') AS Links,

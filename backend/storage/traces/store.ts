@@ -5,17 +5,18 @@ import { OnceWriter } from "../write-path/once-writer.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../../ingest/otlp/rows.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
-import { foundPage } from "../found-page.ts";
+import { arrayOfLines, foundPage } from "../found-page.ts";
 import type { Cursor, Found, Page, TimeRange } from "../page.ts";
 import { SPAN_COLUMNS } from "../../ingest/otlp/decode-spans.ts";
-import { jaegerSearch, jaegerTrace } from "./jaeger-spans.ts";
+import { jaegerSearch, jaegerTrace, type TraceForm } from "./jaeger-spans.ts";
+import { type FamilyFilter, metricFamily } from "./metric-family.ts";
 import { operationsOf } from "../../ingest/otlp/operations-of.ts";
 import { copiesUntilS } from "./keep-minutes.ts";
 import { jaegerDependencies, listEdges } from "./graph.ts";
 import { type ExemplarSelector, readExemplars } from "./exemplars.ts";
 import type { MinuteRange, RedFilter } from "./red.ts";
 import type { BodyClaims } from "../../replicas/body-claims.ts";
-import { searchTraces, type TraceFilter } from "./search.ts";
+import { jaegerSummaries, searchTraces, type TraceFilter } from "./search.ts";
 import { listOperations, listServices, readSeries } from "./services.ts";
 import { durationHeatmap, spanDifferences, spanFacets, type StatisticsFilter } from "./span-statistics.ts";
 import { SPAN_FIELDS, wholeTrace } from "./span-fields.ts";
@@ -75,9 +76,14 @@ export interface SpanStore {
   /** An array of names as JSON. */
   serviceNames(orgId: string, options?: QueryOptions): Promise<Buffer>;
   operationNames(orgId: string, service: string, options?: QueryOptions): Promise<Buffer>;
-  /** Jaeger's array of traces as JSON in pieces; undefined where there is no span. */
-  jaegerTrace(orgId: string, traceId: string, options?: QueryOptions): Promise<Buffer[] | undefined>;
-  jaegerSearch(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Buffer[]>;
+  /** An array of Jaeger's Operation as JSON. */
+  operationKinds(orgId: string, service: string, options?: QueryOptions): Promise<Buffer>;
+  /** Jaeger's array of traces as JSON in pieces; undefined if the trace has no span. */
+  jaegerTrace(orgId: string, traceId: string, form: TraceForm, options?: QueryOptions): Promise<Buffer[] | undefined>;
+  jaegerSearch(orgId: string, filter: TraceFilter, form: TraceForm, options?: QueryOptions): Promise<Buffer[]>;
+  jaegerSummaries(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Buffer>;
+  /** The `metrics` of Jaeger's MetricFamily as JSON. Throws as `query` does. */
+  metricFamily(orgId: string, filter: FamilyFilter, options?: QueryOptions): Promise<Buffer>;
 }
 
 export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
@@ -147,12 +153,29 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
     return this.#names(orgId, sql`operation`, sql`org_id = ${orgId} AND service = ${service}`, options);
   }
 
-  jaegerTrace(orgId: string, traceId: string, options: QueryOptions = {}): Promise<Buffer[] | undefined> {
-    return this.#clickhouse.read(orgId, options, (ask) => jaegerTrace(ask, orgId, traceId));
+  operationKinds(orgId: string, service: string, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#clickhouse.read(orgId, options, async (ask) =>
+      arrayOfLines(
+        await ask(sql`SELECT operation AS name, if(kind = '', 'unspecified', lower(kind)) AS spanKind FROM span_operations
+          WHERE org_id = ${orgId} AND service = ${service} GROUP BY name, spanKind ORDER BY name, spanKind`),
+      ),
+    );
   }
 
-  jaegerSearch(orgId: string, filter: TraceFilter, options: QueryOptions = {}): Promise<Buffer[]> {
-    return this.#clickhouse.read(orgId, options, (ask) => jaegerSearch(ask, orgId, filter));
+  jaegerTrace(orgId: string, traceId: string, form: TraceForm, options: QueryOptions = {}): Promise<Buffer[] | undefined> {
+    return this.#clickhouse.read(orgId, options, (ask) => jaegerTrace(ask, orgId, traceId, form));
+  }
+
+  jaegerSearch(orgId: string, filter: TraceFilter, form: TraceForm, options: QueryOptions = {}): Promise<Buffer[]> {
+    return this.#clickhouse.read(orgId, options, (ask) => jaegerSearch(ask, orgId, filter, form));
+  }
+
+  jaegerSummaries(orgId: string, filter: TraceFilter, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#clickhouse.read(orgId, options, (ask) => jaegerSummaries(ask, orgId, filter));
+  }
+
+  metricFamily(orgId: string, filter: FamilyFilter, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#clickhouse.read(orgId, options, (ask) => metricFamily(ask, orgId, filter, this.#copiesUntilS(orgId)));
   }
 
   #names(orgId: string, name: Sql, where: Sql, options: QueryOptions): Promise<Buffer> {

@@ -163,7 +163,9 @@ export async function sendTelemetry(served: Served, party: Pick<Party, "word" | 
   const { word } = party;
   await sendBody(served, party, "/ingest", `${word}_metric{who="${word}",${word}_label="${word}"} 1 ${Date.now()}\n`);
   await sendBody(served, party, "/ingest/logs/otlp", logsOf(party, `${word} says`, { service: `${word}-service`, count: party.records }));
-  const spans = Array.from({ length: party.records }, (_, at) => spanOf(party.traceId, at, word));
+  // Calls of a service that sends no spans itself, which make an edge of the map of services.
+  const peer = [attribute("peer.service", `${word}-peer`)];
+  const spans = Array.from({ length: party.records }, (_, at) => spanOf(party.traceId, at, word, { kind: 3, attributes: peer }));
   const shared = spanOf(SHARED_TRACE, party.records, word);
   await sendBody(served, party, "/ingest/traces", {
     resourceSpans: [
@@ -198,7 +200,8 @@ function logsOf(
   return { resourceLogs: [{ resource: serviceOf(service), scopeLogs: [{ logRecords }] }] };
 }
 
-function spanOf(traceId: string, at: number, word: string): object {
+function spanOf(traceId: string, at: number, word: string, { kind = 0, attributes = [] as object[] } = {}): object {
   const times = { startTimeUnixNano: nowNs(), endTimeUnixNano: nowNs() };
-  return { traceId, spanId: `${at + 1}`.padStart(16, "0"), name: `${word}-operation`, attributes: [attribute(SHARED_KEY, word)], ...times };
+  const all = [attribute(SHARED_KEY, word), ...attributes];
+  return { traceId, spanId: `${at + 1}`.padStart(16, "0"), name: `${word}-operation`, kind, attributes: all, ...times };
 }

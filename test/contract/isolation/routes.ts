@@ -140,15 +140,36 @@ const LOGS: readonly IsolatedRoute[] = [
   shown(`${LOKI}/tail`, { of: () => query(`${LOKI}/tail`, { query: ALL_STREAMS }), send: followSocket }),
 ];
 
+/** Each organisation has one operation of the shared service; the end is after the minute of its span. */
+const monitored = (name: string, more: Record<string, string> = {}): IsolatedRoute =>
+  shown(`${JAEGER}/metrics/${name}`, {
+    of: () => {
+      const of = { service: SHARED_SERVICE, spanKind: "unspecified", groupByOperation: "true" };
+      return query(`${JAEGER}/metrics/${name}`, { ...of, endTs: String(Date.now() + 60_000), ...more });
+    },
+  });
+const searchOfShared = () => ({
+  "query.serviceName": SHARED_SERVICE,
+  "query.startTimeMin": new Date(Date.now() - 3_600_000).toISOString(),
+  "query.startTimeMax": new Date().toISOString(),
+});
+
 const TRACES: readonly IsolatedRoute[] = [
-  constant(`${JAEGER}/dependencies`),
+  shown(`${JAEGER}/dependencies`),
+  monitored("calls"),
+  monitored("errors"),
+  monitored("latencies", { quantile: "0.95" }),
   shown(`${JAEGER}/services`),
   shown(`${JAEGER}/services/{service}/operations`, { of: () => `${JAEGER}/services/${SHARED_SERVICE}/operations` }),
   shown(`${JAEGER}/traces`, { of: () => query(`${JAEGER}/traces`, { service: SHARED_SERVICE }) }),
   shown(`${JAEGER}/traces/{trace_id}`, { of: () => `${JAEGER}/traces/${SHARED_TRACE}` }),
+  shown(`${JAEGER}/v3/operations`, { of: () => query(`${JAEGER}/v3/operations`, { service: SHARED_SERVICE }) }),
+  shown(`${JAEGER}/v3/services`),
+  shown(`${JAEGER}/v3/trace-summaries`, { of: () => query(`${JAEGER}/v3/trace-summaries`, searchOfShared()) }),
+  shown(`${JAEGER}/v3/traces`, { of: () => query(`${JAEGER}/v3/traces`, searchOfShared()) }),
+  shown(`${JAEGER}/v3/traces/{trace_id}`, { of: () => `${JAEGER}/v3/traces/${SHARED_TRACE}` }),
   shown("/query/services"),
-  // Edges are computed every minute: edges.engine.test.ts asks in the name of another organisation.
-  constant("/query/services/graph"),
+  shown("/query/services/graph"),
   shown("/query/services/{service}/operations", { of: () => `/query/services/${SHARED_SERVICE}/operations` }),
   {
     path: "/query/services/{service}/timeseries",

@@ -159,19 +159,27 @@ export const TELEMETRY_ROWS: Row[] = [
       asUser("an unknown filter", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces/search?servcie=x"),
     ],
   },
-  ...["services", "services/{service}/operations", "traces", "dependencies"].map((endpoint): Row => {
+  ...["services", "services/{service}/operations", "traces", "dependencies", "v3/services", "v3/operations"].map((endpoint): Row => {
     const path = `/query/jaeger/api/${endpoint}`;
     return { method: "GET", path, auth: "reader", cases: () => [asUser("answered", "GET", () => red.token, 200)] };
   }),
-  {
-    method: "GET",
-    path: "/query/jaeger/api/traces/{trace_id}",
-    auth: "reader",
-    cases: () => [
-      asUser("no such trace", "GET", () => red.token, 404, undefined, "not_found", "/query/jaeger/api/traces/1234"),
-      asUser("not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/jaeger/api/traces/xyz"),
-    ],
-  },
+  ...["v3/traces", "v3/trace-summaries", "metrics/calls", "metrics/errors", "metrics/latencies"].map((endpoint): Row => {
+    const path = `/query/jaeger/api/${endpoint}`;
+    const incomplete = asUser("without a parameter", "GET", () => red.token, 400, undefined, "invalid_parameter");
+    return { method: "GET", path, auth: "reader", cases: () => [incomplete] };
+  }),
+  ...["traces/{trace_id}", "v3/traces/{trace_id}"].map((endpoint): Row => {
+    const path = `/query/jaeger/api/${endpoint}`;
+    return {
+      method: "GET",
+      path,
+      auth: "reader",
+      cases: () => [
+        asUser("no such trace", "GET", () => red.token, 404, undefined, "not_found", path.replace("{trace_id}", "1234")),
+        asUser("not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", path.replace("{trace_id}", "xyz")),
+      ],
+    };
+  }),
   ...[
     ["query", "query=vector(1)%2Bvector(1)"],
     ["query_range", "query=%7Bservice_name%3D~%22.%2B%22%7D"],

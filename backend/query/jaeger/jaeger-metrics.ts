@@ -1,0 +1,131 @@
+// Jaeger's metrics of services under /query/jaeger/api/metrics, which its page "Monitor" shows: rate, errors and latency from the summaries of
+// spans. Invariant: each answer is of the caller's organisation, and a parameter that cannot be read is refused by its name.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { addRoutes } from "../../http/route.ts";
+import type { FamilyFilter, FamilyQuestion } from "../../storage/traces/metric-family.ts";
+import { KINDS, MINUTE_S } from "../../storage/traces/red.ts";
+import { answerJson } from "../page-route.ts";
+import type { TraceRouteOptions } from "../trace-route-parts.ts";
+import { milliseconds, wrong } from "./jaeger-parameters.ts";
+
+type Query = Readonly<Record<string, string | string[] | undefined>>;
+type FamilyName = "calls" | "errors" | "latencies";
+
+const HOUR_MS = 3_600_000;
+/** Values of one series. */
+const MAX_POINTS = 1500;
+const MINUTE_MS = MINUTE_S * 1000;
+
+const text = (description: string) => ({ type: "string", description });
+const texts = (description: string) => ({ type: "array", items: { type: "string" }, description });
+const PARAMETERS = {
+  service: texts("required; service.name of the senders"),
+  spanKind: texts("server, client, producer, consumer, internal or unspecified; repeatable; default server"),
+  groupByOperation: { type: "boolean", description: "true: a series for each operation" },
+  endTs: text("milliseconds since 1970; default now"),
+  lookback: text("milliseconds before endTs; default one hour"),
+  step: text("milliseconds; at least, and by default, a minute"),
+  ratePer: text("ignored: a point is of its own step"),
+};
+const QUANTILE = text("above 0, at most 1; required");
+
+/** As Jaeger names and describes its metrics. */
+const FAMILIES: Readonly<Record<FamilyName, { name: string; help: (quantile: string) => string; summary: string }>> = {
+  calls: { name: "call_rate", help: () => "calls/sec, grouped by service", summary: "calls per second" },
+  errors: {
+    name: "error_rate",
+    help: () => "error rate, computed as a fraction of errors/sec over calls/sec, grouped by service",
+    summary: "share of calls that failed",
+  },
+  latencies: {
+    name: "latencies",
+    help: (quantile) => `${Number(quantile).toFixed(2)}th quantile latency, grouped by service`,
+    summary: "a quantile of the durations in milliseconds",
+  },
+};
+
+const METRICS = {
+  type: "object",
+  required: ["name", "type", "help", "metrics"],
+  properties: {
+    name: { type: "string" },
+    type: { type: "string", const: "GAUGE" },
+    help: { type: "string" },
+    metrics: { type: "array", items: { type: "object", additionalProperties: true } },
+  },
+};
+
+export function registerJaegerMetrics(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
+  const routes = (Object.keys(FAMILIES) as FamilyName[]).map((name) => ({
+    method: "GET" as const,
+    path: `/query/jaeger/api/metrics/${name}`,
+    access: "reader" as const,
+    tag: "jaeger" as const,
+    summary: `Jaeger's HTTP API: ${FAMILIES[name].summary}, by service or operation`,
+    description: "Of whole minutes, without the one that has not ended.",
+    documented: {
+      query: { type: "object", properties: { ...PARAMETERS, ...(name === "latencies" && { quantile: QUANTILE }) } },
+      response: { 200: METRICS },
+    },
+    handler: (request: FastifyRequest<{ Querystring: Query }>, reply: FastifyReply) => {
+      const filter = readFilter(name, request.query, now().getTime());
+      const head = describeFamily(name, filter, String(request.query["quantile"]));
+      return answerJson(request, reply, {
+        answers,
+        ask: async (orgId, asked) => [head, await store.metricFamily(orgId, filter, asked), Buffer.from("}")],
+      });
+    },
+  }));
+  addRoutes(app, guards, routes);
+}
+
+function describeFamily(name: FamilyName, { isByOperation }: FamilyFilter, quantile: string): Buffer {
+  const family = FAMILIES[name];
+  const [prefix, suffix] = isByOperation ? ["service_operation", " & operation"] : ["service", ""];
+  const described = { name: `${prefix}_${family.name}`, type: "GAUGE", help: `${family.help(quantile)}${suffix}` };
+  return Buffer.from(`${JSON.stringify(described).slice(0, -1)},"metrics":`);
+}
+
+/** Throws ApiError invalid_parameter naming the parameter. */
+function readFilter(name: FamilyName, query: Query, nowMs: number): FamilyFilter {
+  const services = [query["service"] ?? []].flat();
+  if (services.length === 0) throw wrong("service", "is required");
+  const endMs = milliseconds("endTs", single(query, "endTs")) ?? nowMs;
+  const startMs = Math.max(0, endMs - (milliseconds("lookback", single(query, "lookback")) ?? HOUR_MS));
+  const [startS, lastS] = [startMs, endMs].map((ms) => Math.floor(ms / MINUTE_MS) * MINUTE_S) as [number, number];
+  const endS = Math.max(lastS, startS + MINUTE_S);
+  const stepMs = Math.max(MINUTE_MS, milliseconds("step", single(query, "step")) ?? MINUTE_MS);
+  return {
+    startS,
+    endS,
+    services,
+    kinds: readKinds(query["spanKind"]),
+    isByOperation: readBoolean("groupByOperation", single(query, "groupByOperation")),
+    points: Math.min(MAX_POINTS, Math.ceil(((endS - startS) * 1000) / stepMs)),
+    question: name === "latencies" ? readQuantile(single(query, "quantile")) : name,
+  };
+}
+
+function single(query: Query, name: string): string | undefined {
+  const value = query[name];
+  if (Array.isArray(value)) throw wrong(name, "is given more than once");
+  return value;
+}
+
+function readKinds(given: string | string[] | undefined): string[] {
+  const kinds = [given ?? "server"].flat().map((kind) => kind.toLowerCase());
+  const unknown = kinds.find((kind) => kind !== "unspecified" && !(KINDS as readonly string[]).includes(kind));
+  if (unknown !== undefined) throw wrong("spanKind", `must be ${KINDS.join(", ")} or unspecified`);
+  return kinds.flatMap((kind) => (kind === "unspecified" ? ["", "UNSPECIFIED"] : [kind.toUpperCase()]));
+}
+
+function readBoolean(name: string, given: string | undefined): boolean {
+  if (given !== undefined && !/^(?:1|0|t|f|true|false|)$/i.test(given)) throw wrong(name, "must be true or false");
+  return /^(?:1|t|true)$/i.test(given ?? "");
+}
+
+function readQuantile(given: string | undefined): FamilyQuestion {
+  const quantile = Number(given);
+  if (!/^\d*\.?\d{1,15}$/.test(given ?? "") || !(quantile > 0 && quantile <= 1)) throw wrong("quantile", "must be above 0 and at most 1");
+  return { quantile };
+}
