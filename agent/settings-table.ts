@@ -265,6 +265,11 @@ export const CLUSTER = group("Cluster agent", {
     description:
       "The agent watches the pods of its node once for all components of the collector. `false`: each component watches the API server, up to six watches per node.",
   }),
+  logPolicies: setting("LOG_POLICIES", flag, {
+    default: "false",
+    value: "logs.policies",
+    description: "Annotations of pods and namespaces change what is read, redacted and sampled of their logs.",
+  }),
   podLabels: setting("POD_LABELS", list, {
     default: "",
     value: "podAttributes.labels",

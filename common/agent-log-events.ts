@@ -144,6 +144,11 @@ export const AGENT_LOG_EVENTS = {
     "ServiceMonitors, PodMonitors or Services cannot be listed or watched; those that are known stay in use.",
     "Check the connection to the Kubernetes API and the ClusterRole of the chart.",
   ],
+  "policies.known": ["The annotations of namespaces are watched again.", ""],
+  "policies.unknown": [
+    "The namespaces cannot be listed or watched; log policies that are known stay in force, and without any, logs of pods are not read.",
+    "Check the connection to the Kubernetes API and the ClusterRole of the chart.",
+  ],
   "permissions.check_failed": ["The permissions of the service account cannot be checked.", "Check the connection to the Kubernetes API."],
   "permissions.granted": ["The service account has all permissions now.", ""],
   "permissions.missing": ["The service account lacks permissions.", "Grant the permissions that `missing` lists."],

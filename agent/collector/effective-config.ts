@@ -11,6 +11,7 @@ import type { KnownPods } from "./known-pods.ts";
 import { adviceForLink, linkToNowhere } from "./files/pod-log-links.ts";
 import { configFromSettings, MANY_LOG_FILES } from "./config/config-from-settings.ts";
 import { CollectorConfigError } from "./config/render.ts";
+import type { NamespaceLogs } from "./config/fragments/pod-logs.ts";
 import type { LogFiles } from "./files/log-files.ts";
 import { withRotated } from "./files/log-paths.ts";
 import type { Supervisor } from "./supervision/supervisor.ts";
@@ -29,6 +30,8 @@ export interface EffectiveConfigOptions {
   readonly knownPods?: KnownPods | undefined;
   /** Cluster agent only: false if the collector cannot ask the agent for pods. */
   readonly asksAgent?: boolean | undefined;
+  /** Cluster agent only: what annotations of namespaces change. */
+  readonly policies?: { ofNamespaces(): readonly NamespaceLogs[] } | undefined;
   /** Host agent only. */
   readonly logFiles?: LogFiles | undefined;
   readonly checkEveryMs?: number;
@@ -40,6 +43,7 @@ export class EffectiveConfig implements AsyncDisposable {
   readonly #log: Log;
   readonly #knownPods: KnownPods | undefined;
   readonly #asksAgent: boolean | undefined;
+  readonly #policies: EffectiveConfigOptions["policies"];
   readonly #checkEveryMs: number;
   readonly #stop = new AbortController();
   /** Failures to apply a configuration, except that the collector refuses it. */
@@ -61,6 +65,7 @@ export class EffectiveConfig implements AsyncDisposable {
     log,
     knownPods,
     asksAgent,
+    policies,
     logFiles,
     checkEveryMs = CHECK_EVERY_MS,
   }: EffectiveConfigOptions) {
@@ -70,6 +75,7 @@ export class EffectiveConfig implements AsyncDisposable {
     this.#log = log;
     this.#knownPods = knownPods;
     this.#asksAgent = asksAgent;
+    this.#policies = policies;
     this.#logFiles = logFiles;
     this.#checkEveryMs = checkEveryMs;
     this.#outage = new Outage({
@@ -199,7 +205,11 @@ export class EffectiveConfig implements AsyncDisposable {
   async #render(adjustment: Adjustment): Promise<string> {
     if (!this.#settings.host) {
       const knowsPods = this.waitsFor === undefined;
-      return configFromSettings(this.#settings, { knowsPods, ...(this.#asksAgent === false && { asksAgent: false }) });
+      return configFromSettings(this.#settings, {
+        knowsPods,
+        namespaceLogs: this.#policies?.ofNamespaces() ?? [],
+        ...(this.#asksAgent === false && { asksAgent: false }),
+      });
     }
     return configFromSettings(this.#settings, { adjustment, openLogFiles: this.#openLogFiles });
   }

@@ -87,6 +87,7 @@ const NO_PARTS: Partial<Parts> = {
   effectiveConfig: undefined,
   clusterCollector: undefined,
   monitors: undefined,
+  logPolicies: undefined,
   remote: undefined,
 };
 
@@ -132,10 +133,11 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
       log,
       knownPods: pods?.known,
       asksAgent: pods?.asksAgent,
+      policies: pods?.policies,
       logFiles,
     }),
   );
-  Object.assign(parts, { effectiveConfig, monitors: pods?.monitors });
+  Object.assign(parts, { effectiveConfig, monitors: pods?.monitors, logPolicies: pods?.policyStatus });
   await effectiveConfig.start();
   parts.clusterCollector = await startClusterCollector(settings, otelcol, stateDir, log, started);
   if (remote) parts.remote = started.use(remote);

@@ -11,9 +11,11 @@ import { type ClusterSettings, readInstallToken, type Secrets, type Settings } f
 import { asksAgentForPods, clusterConfigFromSettings } from "../collector/config/config-from-settings.ts";
 import { ALLOCATOR_VARIABLE, EVENTS_FROM_VARIABLE, KUBECONFIG_VARIABLE } from "../collector/config/collector-config.ts";
 import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-attributes.ts";
+import { POD_POLICY_ANNOTATIONS } from "../collector/config/fragments/pod-log-policies.ts";
 import { SCRAPE_ANNOTATIONS } from "../collector/config/fragments/scraped-pods.ts";
 import { type KnownPods, knownPods, relayedPods } from "../collector/known-pods.ts";
 import type { Log } from "../log.ts";
+import type { LogPolicies, LogPolicyStatus } from "../policies/log-policies.ts";
 import type { Monitors } from "../monitors/monitors.ts";
 import type { NodePods, SlimOptions } from "../pods/node-pods.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
@@ -26,6 +28,8 @@ export interface StartedPods {
   readonly known: KnownPods;
   readonly asksAgent: boolean;
   readonly monitors?: Monitors | undefined;
+  readonly policies?: LogPolicies | undefined;
+  readonly policyStatus?: (() => LogPolicyStatus) | undefined;
   /** Environment variables of the node's collector. */
   readonly env: Readonly<Record<string, string>>;
 }
@@ -36,14 +40,17 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
   if (!cluster) return undefined;
   const api = started.use(await kubernetesOf(cluster));
   const asked = knownPods(api, cluster.nodeName);
+  const hasPolicies = cluster.logPolicies && cluster.podRelay && settings.signals.includes("logs");
   const hasMonitors = cluster.prometheusOperator && settings.signals.includes("metrics");
   if (!cluster.podRelay && !hasMonitors) return { known: asked, asksAgent: false, env: {} };
   const [{ NodePods }, { PodRelay }] = await Promise.all([import("../pods/node-pods.ts"), import("../pods/relay.ts")]);
-  const pods = started.use(new NodePods({ api, nodeName: cluster.nodeName, kept: keptPodFields(cluster), log }));
+  const policies = hasPolicies ? started.use(await startPolicies(api, log)) : undefined;
+  const pods = started.use(new NodePods({ api, nodeName: cluster.nodeName, kept: keptPodFields(cluster), policies, log }));
   const monitors = hasMonitors ? started.use(await startMonitors(api, pods, cluster, settings, log)) : undefined;
   const relay = started.use(await PodRelay.start({ pods, nodeName: cluster.nodeName, monitors }));
   const env = { [ALLOCATOR_VARIABLE]: relay.url };
   const direct = { known: asked, asksAgent: false, env, monitors };
+  const policyStatus = policies && ((): LogPolicyStatus => policies.status(pods.sources));
   if (!cluster.podRelay) return direct;
   const file = join(settings.stateFolder ?? settings.stateDir, "pods.kubeconfig");
   try {
@@ -59,7 +66,12 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
   const relayed = relayedPods(pods);
   // Evaluated at each check, because COLLECTOR_CONFIG_FILE can change while the agent runs.
   const known: KnownPods = { whyUnknown: (signal) => (asksAgentForPods(settings) ? relayed : asked).whyUnknown(signal) };
-  return { known, asksAgent: true, env: { ...env, [KUBECONFIG_VARIABLE]: file }, monitors };
+  return { known, asksAgent: true, env: { ...env, [KUBECONFIG_VARIABLE]: file }, monitors, policies, policyStatus };
+}
+
+async function startPolicies(api: KubernetesApi, log: Log): Promise<LogPolicies> {
+  const { LogPolicies } = await import("../policies/log-policies.ts");
+  return new LogPolicies({ api, log });
 }
 
 async function startMonitors(
@@ -76,11 +88,12 @@ async function startMonitors(
 
 /** The labels and annotations of a pod that the rendered configuration uses. */
 export function keptPodFields(
-  settings: Pick<ClusterSettings, "podLabels" | "podAnnotations"> & Partial<Pick<ClusterSettings, "prometheusOperator">>,
+  settings: Pick<ClusterSettings, "podLabels" | "podAnnotations"> & Partial<Pick<ClusterSettings, "prometheusOperator" | "logPolicies">>,
 ): SlimOptions {
-  const { podLabels, podAnnotations, prometheusOperator = false } = settings;
+  const { podLabels, podAnnotations, prometheusOperator = false, logPolicies = false } = settings;
+  const policies = logPolicies ? POD_POLICY_ANNOTATIONS : [OPT_OUT_ANNOTATION];
   // Monitors select pods by any label.
-  return { labels: prometheusOperator ? "all" : podLabels, annotations: [OPT_OUT_ANNOTATION, ...SCRAPE_ANNOTATIONS, ...podAnnotations] };
+  return { labels: prometheusOperator ? "all" : podLabels, annotations: [...policies, ...SCRAPE_ANNOTATIONS, ...podAnnotations] };
 }
 
 /** Disposed with `started`, after the collector's last flush, which still needs the identity. */

@@ -31,11 +31,17 @@ export function identityPermissions(where: { podNamespace: string; secretName: s
 }
 
 /** What the collector needs, with the agent's service account. */
-export function telemetryPermissions(signals: readonly Signal[], prometheusOperator = false): Permission[] {
+export function telemetryPermissions(
+  signals: readonly Signal[],
+  { prometheusOperator = false, logPolicies = false }: { prometheusOperator?: boolean; logPolicies?: boolean } = {},
+): Permission[] {
   const everywhere = { apiGroup: "", name: undefined, namespace: undefined };
   const monitored = prometheusOperator && signals.includes("metrics") ? MONITOR_RESOURCES : [];
+  const annotated = logPolicies && signals.includes("logs") ? [{ resource: "namespaces" }] : [];
   const usage = signals.includes("metrics") ? ["nodes/stats", "nodes/metrics"] : [];
-  const watched = ["list", "watch"].flatMap((verb) => [{ resource: "pods" }, ...monitored].map((what) => ({ ...what, verb })));
+  const watched = ["list", "watch"].flatMap((verb) =>
+    [{ resource: "pods" }, ...monitored, ...annotated].map((what) => ({ ...what, verb })),
+  );
   return [...usage.map((resource) => ({ resource, verb: "get" })), ...watched].map((rule) => ({ ...everywhere, ...rule }));
 }
 

@@ -63,6 +63,7 @@ export interface ObjectJson {
     readonly uid: string;
     readonly resourceVersion?: string;
     readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
   };
   readonly spec?: unknown;
 }

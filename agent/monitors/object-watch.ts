@@ -16,6 +16,8 @@ export interface ObjectWatchOptions<T> {
   readonly slim: (object: ObjectJson) => T;
   readonly failed: (error: unknown) => void;
   readonly recovered: () => void;
+  /** Called after each list and each change. */
+  readonly changed?: () => void;
   readonly backoffMs?: Backoff | undefined;
 }
 
@@ -76,7 +78,7 @@ export class ObjectWatch<T> implements AsyncDisposable {
         if (type === "BOOKMARK") continue;
         this.#forget(object.metadata.uid);
         if (type !== "DELETED") this.#keep(object);
-        this.version += 1;
+        this.#countChange();
       }
     } catch (error) {
       // What the server does not know any more is listed again; so is a kind whose definition is gone.
@@ -102,8 +104,13 @@ export class ObjectWatch<T> implements AsyncDisposable {
       [this.#kept, this.#characters, this.dropped] = before;
       throw error;
     } finally {
-      this.version += 1;
+      this.#countChange();
     }
+  }
+
+  #countChange(): void {
+    this.version += 1;
+    this.#options.changed?.();
   }
 
   /** Pages that are too large are read again in smaller ones. */
@@ -138,6 +145,6 @@ export class ObjectWatch<T> implements AsyncDisposable {
     const kept = this.#kept.get(uid);
     if (!kept) return;
     this.#kept.delete(uid);
-    for (const key of [kept.namespace, ""]) this.#characters.set(key, (this.#characters.get(key) ?? 0) - kept.characters);
+    for (const key of new Set([kept.namespace, ""])) this.#characters.set(key, (this.#characters.get(key) ?? 0) - kept.characters);
   }
 }

@@ -16,6 +16,8 @@ export interface NodePodsOptions {
   readonly kept: SlimOptions;
   readonly log: Log;
   readonly backoffMs?: Backoff;
+  /** Changes annotations of pods; pods are listed after `known`. */
+  readonly policies?: { resolve(pod: string): string; readonly known: Promise<void>; changed: () => void } | undefined;
 }
 
 export interface PodChange {
@@ -34,6 +36,8 @@ const STEADY_MS = 30_000;
 export class NodePods implements AsyncDisposable {
   readonly #options: NodePodsOptions;
   readonly #pods = new Map<string, string>();
+  /** As they were before policies. */
+  readonly #sources = new Map<string, string>();
   readonly #listeners = new Set<(change: PodChange) => void>();
   readonly #known = Promise.withResolvers<void>();
   readonly #outage: Outage;
@@ -47,6 +51,10 @@ export class NodePods implements AsyncDisposable {
 
   constructor(options: NodePodsOptions) {
     this.#options = options;
+    if (options.policies)
+      options.policies.changed = () => {
+        for (const [uid, source] of this.#sources) this.#put(uid, source);
+      };
     this.#outage = new Outage({
       began: (error) => {
         // Before the first list, the caller that waits for it logs the error.
@@ -88,6 +96,11 @@ export class NodePods implements AsyncDisposable {
     return this.#pods.values();
   }
 
+  /** As they were before policies. */
+  get sources(): Iterable<string> {
+    return this.#sources.values();
+  }
+
   /** Answers how to stop listening. */
   onChange(listener: (change: PodChange) => void): () => void {
     this.#listeners.add(listener);
@@ -123,6 +136,7 @@ export class NodePods implements AsyncDisposable {
       if (error instanceof KubernetesError && [410, 504].includes(error.status)) this.#listFrom = "";
       throw error;
     });
+    await this.#options.policies?.known;
     const there = new Set(items.map((pod) => pod.metadata.uid));
     // First: a name may have passed to another pod meanwhile.
     for (const [uid, pod] of this.#pods) if (!there.has(uid)) this.#forget(uid, pod);
@@ -157,8 +171,13 @@ export class NodePods implements AsyncDisposable {
   }
 
   #keep(object: PodJson): void {
-    const { uid } = object.metadata;
-    const pod = slimPod(object, this.#options.kept);
+    this.#put(object.metadata.uid, slimPod(object, this.#options.kept));
+  }
+
+  #put(uid: string, source: string): void {
+    const { policies } = this.#options;
+    if (policies) this.#sources.set(uid, source);
+    const pod = policies ? policies.resolve(source) : source;
     const before = this.#pods.get(uid);
     if (pod === before) return;
     this.#pods.set(uid, pod);
@@ -167,6 +186,7 @@ export class NodePods implements AsyncDisposable {
 
   #forget(uid: string, pod: string): void {
     this.#pods.delete(uid);
+    this.#sources.delete(uid);
     this.#notify({ type: "DELETED", pod });
   }
 

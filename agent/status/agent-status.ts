@@ -4,6 +4,7 @@ import type { CollectorStatus } from "../collector/supervision/supervisor.ts";
 import type { AgentIdentityStatus } from "../identity/identity.ts";
 import type { LogFilesStatus } from "../collector/files/log-files.ts";
 import type { FailingSignal } from "../collector/files/watchdog.ts";
+import type { LogPolicyStatus } from "../policies/log-policies.ts";
 import type { ProxyStatus } from "../proxy/server.ts";
 import type { StateStatus } from "../state/state-dir.ts";
 import type { HeartbeatStatus } from "./heartbeat.ts";
@@ -25,6 +26,8 @@ export interface AgentStatus {
   readonly clusterCollector?: ClusterCollectorStatus | undefined;
   /** What the collector runs without for now, and why. */
   readonly waitsFor?: string | undefined;
+  /** Cluster agent with LOG_POLICIES: what annotations change, and which are ignored. */
+  readonly logPolicies?: LogPolicyStatus | undefined;
   /** Cluster agent with PROMETHEUS_OPERATOR: scrape jobs, objects beyond the limits, and which monitors are not scraped, and why. */
   readonly monitors?: { readonly jobs: number; readonly dropped: number; readonly refused: Readonly<Record<string, string>> } | undefined;
   readonly telemetry: ProxyStatus | undefined;

@@ -117,7 +117,10 @@ async function start(env: NodeJS.ProcessEnv = {}, inPod = (program: string): str
   const access = { server: `https://127.0.0.1:${api.port}`, caFile: join(folder.path, "ca.crt"), tokenFile: join(folder.path, "token") };
   const kubernetes = stack.use(new KubernetesApi(access));
   const pods = started?.known ?? knownPods(kubernetes, "node-1");
-  configuration = stack.use(new EffectiveConfig({ settings, supervisor, adjustment: {}, log, knownPods: pods, checkEveryMs: 300 }));
+  const { policies } = started ?? {};
+  configuration = stack.use(
+    new EffectiveConfig({ settings, supervisor, adjustment: {}, log, knownPods: pods, policies, checkEveryMs: 300 }),
+  );
   await configuration.start();
 }
 
@@ -253,6 +256,46 @@ test.skipIf(!canMount)(
     expect(new Set(complaints.map((line) => line["otelcol.component.id"]))).toEqual(new Set(["kubeletstats", "prometheus/cadvisor"]));
   },
 );
+
+test("annotations of pods and namespaces redact, sample, turn off, join lines and parse no fields, each for its own pods alone", async () => {
+  await api[Symbol.asyncDispose]();
+  const pods = PODS.map((pod) => ({ ...pod, annotations: { ...pod.annotations, ...OF_PODS[pod.name] } }));
+  api = await PodsApi.start(folder.path, pods, api.port);
+  api.namespaces = {
+    shop: { "atherops.io/logs": "false", "atherops.io/logs-redact": String.raw`(?i)pin=\d+` },
+    "payments-prod": { "atherops.io/logs-multiline-start": "^ERROR", "atherops.io/logs-fields": "false" },
+  };
+  await start({ LOG_POLICIES: "true" }, undefined, true);
+  await running();
+  const [web, db, proxy] = [
+    "shop_web-1_0b5a3c1e-0000-4000-8000-000000000001",
+    "payments-prod_db-0_0b5a3c1e-0000-4000-8000-000000000002",
+    "kube-system_proxy-node-1_1b5a3c1e4f5a6b7c8d9e0f1a2b3c4d5e",
+  ];
+  write("shop_quiet-1_0b5a3c1e-0000-4000-8000-000000000003", "quiet");
+  for (const line of ["web card=123 PIN=4 level=warn", `card=1 ${"é".repeat(40_000)}`, "web end"]) write(web, line);
+  for (const line of ["ERROR card=1", "  at stack", "ERROR end"]) write(db, line);
+  for (let i = 0; i < 400; i++) write(proxy, `proxy card=1 ${i}`);
+  write(web, "ERROR web");
+  expect((await arrived("ERROR web")).severityText).toBe("ERROR");
+  expect((await arrived("ERROR end")).severityText).toBeFalsy();
+  const count = (text: string): number => sink.lines.filter((line) => line.startsWith(text)).length;
+  await eventually("a share of the lines", () => count("proxy") >= 60);
+  expect(sink.lines).toEqual(expect.arrayContaining(["web **** **** level=warn", "ERROR card=1\n  at stack"]));
+  expect(count("**** é")).toBe(1);
+  expect(sink.lines.find((line) => line.startsWith("**** é"))?.length).toBeLessThan(33_000);
+  expect(count("quiet")).toBe(0);
+  expect(count("proxy")).toBeLessThan(180);
+  expect(count("proxy card=1")).toBe(count("proxy"));
+  const resources = sink.records.map(({ resource }) => Object.keys(resource).filter((name) => /redact|sample/.test(name)));
+  expect(resources.flat()).toEqual([]);
+});
+
+/** Annotations that a pod's author may write. */
+const OF_PODS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "web-1": { "atherops.io/logs": "true", "atherops.io/logs-redact": String.raw`card=\d+` },
+  "proxy-node-1": { "atherops.io/logs-sample-percent": "25", "effective.atherops.io/redact": "card" },
+};
 
 test("a static pod's logs carry the uid that the API knows, and a character that two parts of a long line share stays whole", async () => {
   await start();

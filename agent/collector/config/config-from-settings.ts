@@ -11,7 +11,7 @@ import {
   KUBECONFIG_VARIABLE,
 } from "./collector-config.ts";
 import { ATTRIBUTES_OF_PODS, type KubernetesInput } from "./fragments/kubernetes-attributes.ts";
-import { PODS_RECEIVER } from "./fragments/pod-logs.ts";
+import { type NamespaceLogs, PODS_RECEIVER } from "./fragments/pod-logs.ts";
 import type { LogPathRules } from "../files/log-paths.ts";
 import { changesComponent, CollectorConfigError, renderCollectorConfig } from "./render.ts";
 
@@ -23,6 +23,8 @@ export interface RuntimeInputs {
   readonly openLogFiles?: number;
   /** Cluster agent: false while it is not known which pods the node has; their logs then wait, OTLP does not. */
   readonly knowsPods?: boolean;
+  /** Cluster agent: what annotations of namespaces change. */
+  readonly namespaceLogs?: readonly NamespaceLogs[];
   /** Cluster agent: false where the agent has no relay of pods; `asksAgentForPods` unless given. */
   readonly asksAgent?: boolean;
 }
@@ -30,10 +32,10 @@ export interface RuntimeInputs {
 /** The YAML that the collector shall run. Reads COLLECTOR_CONFIG_FILE. Throws CollectorConfigError. */
 export function configFromSettings(
   settings: Settings,
-  { adjustment = {}, openLogFiles = 0, knowsPods = true, asksAgent = asksAgentForPods(settings) }: RuntimeInputs = {},
+  { adjustment = {}, openLogFiles = 0, knowsPods = true, namespaceLogs = [], asksAgent = asksAgentForPods(settings) }: RuntimeInputs = {},
 ): string {
   const input = settings.cluster
-    ? clusterInput(settings, settings.cluster, { waitForPods: knowsPods, asksAgent })
+    ? clusterInput(settings, settings.cluster, { waitForPods: knowsPods, asksAgent }, namespaceLogs)
     : hostInput(settings, adjustment, openLogFiles);
   const { collectorConfigFile: file, allowOtherExporters } = settings;
   const overlay = file === undefined ? undefined : { text: overlayText(file), allowOtherExporters };
@@ -150,6 +152,7 @@ function clusterInput(
   settings: Settings,
   cluster: ClusterSettings,
   { waitForPods, asksAgent }: Pick<KubernetesInput, "waitForPods" | "asksAgent">,
+  namespaceLogs: readonly NamespaceLogs[],
 ): CollectorInput {
   const { nodeName, nodeIp, kubeletTls: tls, serviceAccountDir, hostAccess } = cluster;
   const intervalMs = settings.metricsIntervalMs;
@@ -174,6 +177,9 @@ function clusterInput(
       maxAgeMs: settings.logMaxAgeMs,
       multilineStart: settings.logMultilineStart,
       readsFields: settings.logFields,
+      // Only the agent's relay has validated annotations.
+      hasPolicies: cluster.logPolicies && asksAgent,
+      ofNamespaces: namespaceLogs,
     },
     // Nothing of the node is mounted.
     ...(hostAccess === "none" && { hostMetrics: undefined, podLogs: undefined }),

@@ -38,6 +38,7 @@ export const CASES: [name: string, identity: "host" | "cluster", env: NodeJS.Pro
       WORKLOAD_NAMES: "true",
       POD_LABELS: "team,app.kubernetes.io/part-of",
       POD_ANNOTATIONS: "example.com/owner",
+      LOG_POLICIES: "true",
       REDACT: "password=\\S+\n\\$[0-9]+",
       DROP_METRICS: 'metric.name == "noise"',
       DROP_LOGS: "log.severity_number < SEVERITY_NUMBER_INFO",

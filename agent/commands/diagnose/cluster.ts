@@ -42,11 +42,7 @@ export function clusterChecks({ cluster, signals }: Settings, secrets: Secrets, 
 
 async function checkPermissions(api: KubernetesApi, cluster: ClusterSettings, signals: readonly Signal[]): Promise<Finding[]> {
   const name = "permissions";
-  const wanted = [
-    ...identityPermissions(cluster),
-    ...telemetryPermissions(signals, cluster.prometheusOperator),
-    ...clusterPermissions(cluster),
-  ];
+  const wanted = [...identityPermissions(cluster), ...telemetryPermissions(signals, cluster), ...clusterPermissions(cluster)];
   try {
     const missing = await missingPermissions(api, wanted, AbortSignal.timeout(WITHIN_MS));
     if (missing.length === 0) return [{ name, status: "ok", detail: `the service account has all ${wanted.length} that it needs` }];

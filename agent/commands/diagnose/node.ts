@@ -4,6 +4,7 @@ import { statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { tmpdir } from "node:os";
 import { execa } from "execa";
+import { ALLOCATOR_VARIABLE } from "../../collector/config/collector-config.ts";
 import { configFromSettings, logPathRules } from "../../collector/config/config-from-settings.ts";
 import { collectorProgram, collectorVariables } from "../../collector/supervision/process.ts";
 import { logFileRules } from "../../collector/files/log-paths.ts";
@@ -13,6 +14,7 @@ import { validateCollectorConfig } from "../../collector/supervision/config-file
 import { QUEUE_DISK_SHARE } from "../../limits.ts";
 import { COLLECTOR_VERSION, type HostSettings, type Settings } from "../../settings.ts";
 import type { StateStatus } from "../../state/state-dir.ts";
+import type { LogPolicyStatus } from "../../policies/log-policies.ts";
 import { codeOf, type Finding, messageOf } from "./check.ts";
 
 const MIB = 1024 * 1024;
@@ -53,7 +55,10 @@ export async function checkCollector(settings: Settings): Promise<Finding[]> {
     const found = /\d+\.\d+\.\d+/.exec(stdout)?.[0] ?? "unknown";
     const file = join(folder, "config.yaml");
     writeFileSync(file, configFromSettings({ ...settings, stateDir: folder }), { mode: 0o600 });
-    await validateCollectorConfig(program, file, { env: collectorVariables(settings), memoryMib: settings.collectorMemoryMib });
+    await validateCollectorConfig(program, file, {
+      env: { ...collectorVariables(settings), [ALLOCATOR_VARIABLE]: "http://127.0.0.1:1" },
+      memoryMib: settings.collectorMemoryMib,
+    });
     if (found === COLLECTOR_VERSION) return [{ name, status: "ok", detail: `${program} ${found} accepts the configuration` }];
     return [{ name, status: "warn", detail: `${program} is version ${found}`, advice: `this agent is made for ${COLLECTOR_VERSION}` }];
   } catch (error) {
@@ -129,10 +134,7 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
       detail: `nothing gets through since ${since}: ${error ?? "no reason known"}`,
       advice: "the collector keeps them in its disk queue; see the checks of the backend above",
     }));
-    const others = [
-      ...warnings.map((detail): Finding => ({ name, status: "warn", detail, advice: SIGNS })),
-      ...(await stateOfOthers(health)),
-    ];
+    const others = [...warnings.map((detail): Finding => ({ name, status: "warn", detail, advice: SIGNS })), ...(await fromStatus(health))];
     if (answer.ok) return [{ name, status: "ok", detail: "ready, its collector runs" }, ...waiting(waitsFor), ...through, ...others];
     const failed = reasons.map((reason): Finding => ({ name, status: "fail", detail: reason, advice: adviceFor(reason) }));
     return [...failed, ...waiting(waitsFor), ...through, ...others];
@@ -144,10 +146,28 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
   }
 }
 
-/** What another identity has left on this node, as the running agent has found it. */
-async function stateOfOthers(health: Settings["health"]): Promise<Finding[]> {
+/** What another identity has left on this node, and what annotations change, as the running agent has found it. */
+async function fromStatus(health: Settings["health"]): Promise<Finding[]> {
   const answer = await fetch(`${healthUrl(health)}/status`, { signal: AbortSignal.timeout(3000) });
-  const { state } = (await answer.json()) as { state?: StateStatus };
+  const { state, logPolicies: policies } = (await answer.json()) as { state?: StateStatus; logPolicies?: LogPolicyStatus };
+  const name = "log policies";
+  return [
+    ...stateOfOthers(state),
+    ...Object.entries(policies?.effective ?? {}).map(([of, policy]): Finding => ({
+      name,
+      status: "ok",
+      detail: `${of}: ${JSON.stringify(policy)}`,
+    })),
+    ...Object.entries(policies?.refused ?? {}).map(([annotation, why]): Finding => ({
+      name,
+      status: "warn",
+      detail: `${annotation} ${why}`,
+      advice: "it is ignored; correct the annotation",
+    })),
+  ];
+}
+
+function stateOfOthers(state: StateStatus | undefined): Finding[] {
   return (state?.others ?? []).map(({ folder, id, installation, bytes }) => ({
     name: "state of others",
     status: "warn",

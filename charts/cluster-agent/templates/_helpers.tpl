@@ -42,6 +42,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if and (.Values.discovery).prometheusOperator .Values.signals.metrics }}true{{ end -}}
 {{- end }}
 
+{{- define "agent.policies" -}}
+{{- if and (dig "policies" false .Values.logs) .Values.signals.logs }}true{{ end -}}
+{{- end }}
+
 {{- define "agent.events" -}}
 {{- if and (.Values.events).enabled .Values.signals.logs }}true{{ end -}}
 {{- end }}
@@ -85,6 +89,7 @@ KUBELET_TLS: kubelet.tls
 KUBERNETES_EVENTS: events.enabled
 LEASE_NAME: identity.leaseName
 LOG_FIELDS: logs.fields
+LOG_POLICIES: logs.policies
 LOG_LEVEL: logLevel
 LOG_MULTILINE_START: logs.multilineStart
 METRICS_INTERVAL: metricsInterval

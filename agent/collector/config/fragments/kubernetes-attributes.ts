@@ -43,8 +43,8 @@ export function attributesOfSenders(input: KubernetesInput, trustsSenders: boole
  * Attributes of log files, found by their path. The path of a static pod has no uid that the API knows (pod-logs.ts), but its name is unique on
  * the node.
  */
-export function attributesOfFiles(input: KubernetesInput): Component {
-  const annotations = [{ tag_name: OPT_OUT_ATTRIBUTE, key: OPT_OUT_ANNOTATION, from: "pod" }];
+export function attributesOfFiles(input: KubernetesInput, more: readonly object[]): Component {
+  const annotations = [{ tag_name: OPT_OUT_ATTRIBUTE, key: OPT_OUT_ANNOTATION, from: "pod" }, ...more];
   return attributes(input, [[UID], [NAMESPACE, NAME]], { annotations });
 }
 

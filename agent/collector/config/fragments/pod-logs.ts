@@ -4,6 +4,7 @@
 import type { Fragment } from "./fragment.ts";
 import { reading } from "./host-logs.ts";
 import { logFields } from "./log-fields.ts";
+import { NOT_IN_SAMPLE, POLICIES, POLICIES_ID, POLICY_ATTRIBUTES } from "./pod-log-policies.ts";
 import {
   attributesOfFiles,
   DEPLOYMENT_NAMES,
@@ -20,6 +21,16 @@ export interface PodLogsInput {
   readonly multilineStart?: string | undefined;
   /** Level, time and trace are taken out of what lines say. */
   readonly readsFields: boolean;
+  /** Annotations of pods redact and sample their logs. */
+  readonly hasPolicies?: boolean;
+  /** Namespaces that want the two fields above otherwise. */
+  readonly ofNamespaces?: readonly NamespaceLogs[];
+}
+
+export interface NamespaceLogs {
+  readonly namespace: string;
+  readonly multilineStart?: string | undefined;
+  readonly readsFields?: boolean | undefined;
 }
 
 export const PODS_RECEIVER = "file_log/pods";
@@ -41,22 +52,23 @@ export function podLogs(input: PodLogsInput): Fragment {
         encoding: "utf8-raw",
         // In a line that goes on in the next one they are in its middle.
         preserve_trailing_whitespaces: true,
-        operators: [...CONTAINER_FORMAT, ...multiline(input.multilineStart), ...(input.readsFields ? FIELDS : []), SOURCE],
+        operators: [...CONTAINER_FORMAT, ...multilines(input), ...fields(input), SOURCE],
       },
     },
     processors: {
-      "k8s_attributes/files": attributesOfFiles(input.kubernetes),
+      "k8s_attributes/files": attributesOfFiles(input.kubernetes, input.hasPolicies ? POLICY_ATTRIBUTES : []),
+      ...(input.hasPolicies && { [POLICIES_ID]: POLICIES }),
       [DEPLOYMENT_NAMES_ID]: DEPLOYMENT_NAMES,
       "filter/opted-out": {
         error_mode: "ignore",
-        logs: { log_record: [`resource.attributes["${OPT_OUT_ATTRIBUTE}"] == "false"`] },
+        logs: { log_record: [`resource.attributes["${OPT_OUT_ATTRIBUTE}"] == "false"`, ...(input.hasPolicies ? [NOT_IN_SAMPLE] : [])] },
       },
     },
     pipelines: [
       {
         id: "logs/pods",
         receivers: [PODS_RECEIVER],
-        processors: ["k8s_attributes/files", "filter/opted-out", DEPLOYMENT_NAMES_ID],
+        processors: ["k8s_attributes/files", "filter/opted-out", ...(input.hasPolicies ? [POLICIES_ID] : []), DEPLOYMENT_NAMES_ID],
         waits: true,
       },
     ],
@@ -65,10 +77,12 @@ export function podLogs(input: PodLogsInput): Fragment {
 
 /** A line that is a day late was written about another day. */
 const FIELDS = logFields({ hasRuntimeTime: true, maxAgeMs: 86_400_000 });
+const FIRST_FIELD = "fields-colours";
 
 /** Until something better names it, a log's source is its container. */
 const SOURCE = {
   type: "copy",
+  id: "source",
   from: 'resource["k8s.container.name"]',
   to: 'resource["service.name"]',
   if: 'resource["k8s.container.name"] != nil',
@@ -78,11 +92,12 @@ const SOURCE = {
  * The record that is being put together is in memory only: a collector that is killed within these two seconds loses it. What no first line
  * came before is a record of its own, so that pods of another kind keep their lines.
  */
-function multiline(start: string | undefined): object[] {
+function multiline(start: string | undefined, id: string, condition: string | undefined): object[] {
   if (start === undefined) return [];
   return [
     {
       type: "recombine",
+      ...(condition !== undefined && { id, if: condition }),
       combine_field: "body",
       is_first_entry: `body matches ${JSON.stringify(start)}`,
       source_identifier: 'attributes["log.file.path"]',
@@ -91,6 +106,26 @@ function multiline(start: string | undefined): object[] {
       max_log_size: "1MiB",
     },
   ];
+}
+
+function multilines({ multilineStart, ofNamespaces = [] }: PodLogsInput): object[] {
+  const special = ofNamespaces.filter((policy) => policy.multilineStart !== undefined);
+  const others = special.length > 0 ? `not (${isIn(special)})` : undefined;
+  return [
+    ...special.flatMap((policy) => multiline(policy.multilineStart, `multiline-${policy.namespace}`, isIn([policy]))),
+    ...multiline(multilineStart, "multiline", others),
+  ];
+}
+
+function fields({ readsFields, ofNamespaces = [] }: PodLogsInput): object[] {
+  const others = ofNamespaces.filter((policy) => policy.readsFields === !readsFields);
+  if (others.length === 0) return readsFields ? FIELDS : [];
+  const routes = [{ expr: isIn(others), output: readsFields ? "source" : FIRST_FIELD }];
+  return [{ type: "router", id: "fields", routes, default: readsFields ? FIRST_FIELD : "source" }, ...FIELDS];
+}
+
+function isIn(policies: readonly NamespaceLogs[]): string {
+  return `resource["k8s.namespace.name"] in ${JSON.stringify(policies.map(({ namespace }) => namespace))}`;
 }
 
 const CRI_LINE = "^(?P<time>[^ ]+) (?P<stream>stdout|stderr) (?P<logtag>[^ ]*) ?(?P<log>.*)$";

@@ -55,7 +55,7 @@ export const NO_SCRAPE_METRICS: Component = { source_labels: ["__name__"], regex
  * restart.
  */
 export function monitoredPods(url: string): Fragment {
-  const allocator = { endpoint: url, interval: "15s", collector_id: "node", http_sd_config: { refresh_interval: "30s" } };
+  const allocator = { endpoint: url, interval: "30s", collector_id: "node", http_sd_config: { refresh_interval: "30s" } };
   return {
     receivers: { "prometheus/monitors": { target_allocator: allocator } },
     processors: { "transform/scraped": SCRAPED_CLAIMS },

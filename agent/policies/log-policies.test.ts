@@ -1,0 +1,115 @@
+import { pino } from "pino";
+import { expect, test } from "vitest";
+import type { ObjectJson, WatchEvent } from "../kubernetes/api.ts";
+import type { ObjectsApi } from "../monitors/object-watch.ts";
+import { LogPolicies } from "./log-policies.ts";
+import { redactPattern, sampleBelow } from "./policy-values.ts";
+
+/** Namespaces with these annotations; `annotate` changes one. */
+class Api implements ObjectsApi {
+  readonly #namespaces: Record<string, Record<string, string>>;
+  #send: (event: WatchEvent<ObjectJson>) => void = () => {};
+
+  constructor(namespaces: Record<string, Record<string, string>>) {
+    this.#namespaces = namespaces;
+  }
+
+  listObjects: ObjectsApi["listObjects"] = async () => {
+    const items = Object.entries(this.#namespaces).map(([name, annotations]) => namespace(name, annotations));
+    return Promise.resolve({ metadata: { resourceVersion: "1" }, items });
+  };
+
+  async *watchObjects(_path: string, _version: string, _time: unknown, signal: AbortSignal): AsyncGenerator<WatchEvent<ObjectJson>> {
+    while (!signal.aborted) {
+      const { promise, resolve, reject } = Promise.withResolvers<WatchEvent<ObjectJson>>();
+      signal.addEventListener("abort", () => reject(new Error("stopped")));
+      this.#send = resolve;
+      yield await promise;
+    }
+  }
+
+  annotate(name: string, annotations: Record<string, string>): void {
+    this.#send({ type: "MODIFIED", object: namespace(name, annotations) });
+  }
+}
+
+function namespace(name: string, annotations: Record<string, string>): ObjectJson {
+  return { metadata: { name, uid: name, resourceVersion: "2", annotations } };
+}
+
+const pod = (annotations: Record<string, string>, ofNamespace = "shop"): string =>
+  JSON.stringify({ metadata: { name: "web-1", namespace: ofNamespace, annotations } });
+const log = pino({ level: "silent" });
+
+async function known(namespaces: Record<string, Record<string, string>>, nowMs = Date.now): Promise<{ policies: LogPolicies; api: Api }> {
+  const api = new Api(namespaces);
+  const policies = new LogPolicies({ api, log, nowMs });
+  await policies.known;
+  return { policies, api };
+}
+
+test("a pod's annotation counts before its namespace's, and redactions add up", async () => {
+  const { policies } = await known({
+    shop: { "atherops.io/logs": "false", "atherops.io/logs-sample-percent": "50", "atherops.io/logs-redact": "(?i)card=\\d+" },
+  });
+  await using _ = policies;
+  const resolved = (annotations: Record<string, string>, ofNamespace?: string): unknown =>
+    JSON.parse(policies.resolve(pod(annotations, ofNamespace))).metadata.annotations;
+  expect(resolved({ owner: "me" })).toEqual({
+    owner: "me",
+    "atherops.io/logs": "false",
+    "effective.atherops.io/redact": "(?:(?i)card=\\d+)",
+    "effective.atherops.io/sample-below": "8000",
+  });
+  expect(resolved({ "atherops.io/logs": "true", "atherops.io/logs-sample-percent": "100", "atherops.io/logs-redact": "pin" })).toEqual({
+    "atherops.io/logs": "true",
+    "effective.atherops.io/redact": "(?:(?i)card=\\d+)|(?:pin)",
+    "effective.atherops.io/sample-below": "g",
+  });
+  expect(resolved({}, "other")).toEqual({});
+});
+
+test("an invalid annotation is ignored and reported, and what is in force is listed", async () => {
+  const { policies } = await known({ shop: { "atherops.io/logs-sample-percent": "50", "atherops.io/logs-fields": "no" } });
+  await using _ = policies;
+  const source = pod({ "atherops.io/logs-redact": "(?=x)", "atherops.io/logs-sample-percent": "101" });
+  expect(JSON.parse(policies.resolve(source)).metadata.annotations).toEqual({ "effective.atherops.io/sample-below": "8000" });
+  expect(policies.status([source])).toEqual({
+    effective: { "shop/web-1": { samplePercent: 50 } },
+    refused: {
+      "shop/web-1 atherops.io/logs-sample-percent": "must be a whole number from 0 to 100",
+      "shop/web-1 atherops.io/logs-redact": "is not a regular expression of RE2 that is supported here",
+      "shop atherops.io/logs-fields": 'must be "true" or "false"',
+    },
+  });
+});
+
+test("a changed namespace resolves its pods again, and changes the configuration at most once a minute", async () => {
+  let nowMs = 0;
+  const { policies, api } = await known({ shop: { "atherops.io/logs-multiline-start": "^a" } }, () => nowMs);
+  await using _ = policies;
+  expect(policies.ofNamespaces()).toEqual([{ namespace: "shop", multilineStart: "^a", readsFields: undefined }]);
+  const changed = new Promise<void>((resolve) => (policies.changed = resolve));
+  api.annotate("shop", { "atherops.io/logs-fields": "false", "atherops.io/logs": "false" });
+  await changed;
+  expect(policies.resolve(pod({}))).toContain('"atherops.io/logs":"false"');
+  nowMs = 59_999;
+  expect(policies.ofNamespaces()).toMatchObject([{ multilineStart: "^a" }]);
+  nowMs = 60_000;
+  expect(policies.ofNamespaces()).toEqual([{ namespace: "shop", multilineStart: undefined, readsFields: false }]);
+});
+
+test.each(["", "a*", "^", "\\b", "(?:a|\\B)?", "$|a", "[a]*$", "(?i)x?", "(a{1000}){1000}", "a".repeat(257), "a\nb", "(a)\\1"])(
+  "the redaction %j is refused",
+  (pattern) => expect(() => redactPattern(pattern)).toThrow(/matches empty text|longer|not a regular expression/),
+);
+
+test.each(["a+", "^card=\\d+$", "[$^*]", "\\$", "(?i)password=\\S+", "\\b\\d{4}\\b"])("the redaction %j is taken", (pattern) =>
+  expect(redactPattern(pattern)).toBe(pattern),
+);
+
+test("a share of hashes is below the number of a percentage", () => {
+  const hashes = Array.from({ length: 65_536 }, (_, i) => i.toString(16).padStart(4, "0"));
+  const share = (percent: number): number => hashes.filter((hash) => hash < sampleBelow(percent)).length / hashes.length;
+  expect([0, 1, 50, 99, 100].map((percent) => Math.round(share(percent) * 100))).toEqual([0, 1, 50, 99, 100]);
+});

@@ -1,0 +1,179 @@
+// What annotations of pods and namespaces say about logs, as it is in force on this node. A pod's annotation, or its template's, which is the
+// workload's, counts before its namespace's, and that before the settings; redactions add up. Invariants: a pod's author changes nothing for
+// other pods, because what an annotation of a pod says travels with its records; only namespaces, which their users may not annotate, change
+// the configuration of the collector; an invalid annotation is ignored and reported.
+import { Outage } from "../../common/outage.ts";
+import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-attributes.ts";
+import type { NamespaceLogs } from "../collector/config/fragments/pod-logs.ts";
+import { POD_POLICY_ANNOTATIONS, REDACT_ANNOTATION, SAMPLE_ANNOTATION } from "../collector/config/fragments/pod-log-policies.ts";
+import type { ObjectJson } from "../kubernetes/api.ts";
+import type { Log } from "../log.ts";
+import { ObjectWatch, type ObjectsApi } from "../monitors/object-watch.ts";
+import { multilinePattern, PolicyError, readFlag, readPercent, redactPattern, sampleBelow } from "./policy-values.ts";
+
+const [, REDACT, SAMPLE] = POD_POLICY_ANNOTATIONS;
+/** On namespaces only. */
+const MULTILINE = "atherops.io/logs-multiline-start";
+const FIELDS = "atherops.io/logs-fields";
+
+export interface LogPolicyStatus {
+  /** `shop/web-1` → what is in force, of what differs from the settings. */
+  readonly effective: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  /** `shop/web-1 atherops.io/logs-redact` → why it is ignored. */
+  readonly refused: Readonly<Record<string, string>>;
+}
+
+export interface LogPoliciesOptions {
+  readonly api: ObjectsApi;
+  readonly log: Log;
+  readonly nowMs?: () => number;
+}
+
+type Annotations = Readonly<Record<string, string>>;
+
+interface SlimPod {
+  readonly metadata: { readonly name: string; readonly namespace: string; readonly annotations?: Annotations };
+}
+
+interface Namespace {
+  readonly name: string;
+  readonly annotations: Annotations;
+}
+
+const CHANGE_EVERY_MS = 60_000;
+const MAX_SHOWN = 100;
+
+export class LogPolicies implements AsyncDisposable {
+  /** Call after each change of a namespace: pods must be resolved again. */
+  changed: () => void = () => {};
+  readonly #nowMs: () => number;
+  readonly #watch: ObjectWatch<Namespace>;
+  #namespaces: ReadonlyMap<string, Annotations> = new Map();
+  #ofNamespaces: readonly NamespaceLogs[] = [];
+  #ofNamespacesMs = Number.NEGATIVE_INFINITY;
+
+  constructor({ api, log, nowMs = Date.now }: LogPoliciesOptions) {
+    this.#nowMs = nowMs;
+    const outage = new Outage({
+      began: (error) =>
+        log.warn({ event: "policies.unknown", err: (error as Error).message }, "cannot watch the annotations of namespaces; retrying"),
+      ended: () => log.info({ event: "policies.known" }, "watching the annotations of namespaces has recovered"),
+    });
+    this.#watch = new ObjectWatch({
+      api,
+      path: "/api/v1/namespaces",
+      slim: slimNamespace,
+      failed: (error) => outage.failed(error),
+      recovered: () => outage.recovered(),
+      changed: () => {
+        this.#namespaces = new Map(this.#watch.objects.map(({ name, annotations }) => [name, annotations]));
+        this.changed();
+      },
+    });
+  }
+
+  /** Resolves once the namespaces are known; before, a pod's logs could be sent against the will of its namespace. */
+  get known(): Promise<void> {
+    return this.#watch.known;
+  }
+
+  /** A pod as pods/node-pods.ts keeps it, with the annotations that are in force instead of its own. */
+  resolve(pod: string): string {
+    const object = JSON.parse(pod) as SlimPod;
+    const { [REDACT]: _, [SAMPLE]: __, ...others } = object.metadata.annotations ?? {};
+    const { logs, redact, samplePercent } = this.#effective(object).policy;
+    const annotations = {
+      ...others,
+      ...(logs !== undefined && { [OPT_OUT_ANNOTATION]: String(logs) }),
+      ...(redact !== undefined && { [REDACT_ANNOTATION]: redact }),
+      ...(samplePercent !== undefined && { [SAMPLE_ANNOTATION]: sampleBelow(samplePercent) }),
+    };
+    return JSON.stringify({ ...object, metadata: { ...object.metadata, annotations } });
+  }
+
+  /** For the configuration of the collector, which restarts for a change: at most once a minute. */
+  ofNamespaces(): readonly NamespaceLogs[] {
+    if (this.#nowMs() - this.#ofNamespacesMs < CHANGE_EVERY_MS) return this.#ofNamespaces;
+    const found = [...this.#namespaces].map(([namespace, annotations]) => {
+      const reader = new Reader(namespace, annotations);
+      return { namespace, multilineStart: reader.read(MULTILINE, multilinePattern), readsFields: reader.read(FIELDS, readFlag) };
+    });
+    const used = found.filter(({ multilineStart, readsFields }) => multilineStart !== undefined || readsFields !== undefined);
+    const sorted = used.toSorted((a, b) => (a.namespace < b.namespace ? -1 : 1));
+    if (JSON.stringify(sorted) === JSON.stringify(this.#ofNamespaces)) return this.#ofNamespaces;
+    this.#ofNamespacesMs = this.#nowMs();
+    this.#ofNamespaces = sorted;
+    return sorted;
+  }
+
+  /** `pods`: as they are kept, before they are resolved. */
+  status(pods: Iterable<string>): LogPolicyStatus {
+    const effective: [string, Record<string, unknown>][] = [];
+    const refused = new Map<string, string>();
+    const found = [...pods].map((pod) => this.#effective(JSON.parse(pod) as SlimPod));
+    for (const { name, policy, problems } of found) {
+      if (Object.keys(policy).length > 0) effective.push([name, policy]);
+      for (const [annotation, why] of problems) refused.set(annotation, why);
+    }
+    for (const [namespace, annotations] of this.#namespaces) {
+      const reader = new Reader(namespace, annotations);
+      const policy = { multilineStart: reader.read(MULTILINE, multilinePattern), fields: reader.read(FIELDS, readFlag) };
+      if (Object.values(policy).some((value) => value !== undefined)) effective.push([`namespace ${namespace}`, policy]);
+      for (const [annotation, why] of reader.problems) refused.set(annotation, why);
+    }
+    return { effective: shown(effective), refused: shown(refused) };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#watch[Symbol.asyncDispose]();
+  }
+
+  #effective({ metadata }: SlimPod) {
+    const name = `${metadata.namespace}/${metadata.name}`;
+    const pod = new Reader(name, metadata.annotations ?? {});
+    const namespace = new Reader(metadata.namespace, this.#namespaces.get(metadata.namespace) ?? {});
+    const logs = pod.read(OPT_OUT_ANNOTATION, readFlag) ?? namespace.read(OPT_OUT_ANNOTATION, readFlag);
+    const samplePercent = pod.read(SAMPLE, readPercent) ?? namespace.read(SAMPLE, readPercent);
+    const patterns = [namespace, pod].flatMap((reader) => reader.read(REDACT, redactPattern) ?? []);
+    const policy = {
+      ...(logs !== undefined && { logs }),
+      ...(samplePercent !== undefined && { samplePercent }),
+      ...(patterns.length > 0 && { redact: patterns.map((pattern) => `(?:${pattern})`).join("|") }),
+    };
+    return { name, policy, problems: [...pod.problems, ...namespace.problems] };
+  }
+}
+
+function shown<T>(entries: Iterable<[string, T]>): Record<string, T> {
+  return Object.fromEntries([...entries].slice(0, MAX_SHOWN));
+}
+
+/** Reads annotations of one object, and remembers which of them are invalid. */
+class Reader {
+  readonly problems: [string, string][] = [];
+  readonly #name: string;
+  readonly #annotations: Annotations;
+
+  constructor(name: string, annotations: Annotations) {
+    this.#name = name;
+    this.#annotations = annotations;
+  }
+
+  read<T>(annotation: string, parse: (text: string) => T): T | undefined {
+    const text = this.#annotations[annotation];
+    if (text === undefined) return undefined;
+    try {
+      return parse(text);
+    } catch (error) {
+      if (!(error instanceof PolicyError)) throw error;
+      this.problems.push([`${this.#name} ${annotation}`, error.message]);
+      return undefined;
+    }
+  }
+}
+
+function slimNamespace({ metadata }: ObjectJson): Namespace {
+  const wanted: readonly string[] = [...POD_POLICY_ANNOTATIONS, MULTILINE, FIELDS];
+  const annotations = Object.entries(metadata.annotations ?? {}).filter(([name]) => wanted.includes(name));
+  return { name: metadata.name, annotations: Object.fromEntries(annotations) };
+}

@@ -1,0 +1,61 @@
+// Values of log policies in annotations: parsed, and bounded so that no author of a pod takes more of the collector than its own lines cost.
+// Expressions are of RE2, which is linear.
+import { MAX_POLICY_EXPANDED_CHARACTERS, MAX_POLICY_REGEX_CHARACTERS } from "../limits.ts";
+import { expandedCharacters, isAccepted } from "../monitors/relabeling.ts";
+
+/** An annotation is ignored; the message says why. */
+export class PolicyError extends Error {
+  override readonly name = "PolicyError";
+}
+
+export function readFlag(text: string): boolean {
+  if (text !== "true" && text !== "false") throw new PolicyError('must be "true" or "false"');
+  return text === "true";
+}
+
+export function readPercent(text: string): number {
+  if (!/^\d{1,3}$/.test(text) || Number(text) > 100) throw new PolicyError("must be a whole number from 0 to 100");
+  return Number(text);
+}
+
+/** Records of which the first four digits of the hash are below it are kept. */
+export function sampleBelow(percent: number): string {
+  // Behind every hash of four hexadecimal digits.
+  return percent === 100
+    ? "g"
+    : Math.floor((percent * 65_536) / 100)
+        .toString(16)
+        .padStart(4, "0");
+}
+
+export function multilinePattern(text: string): string {
+  if (text === "") throw new PolicyError("must not be empty");
+  return bounded(text);
+}
+
+/** An expression that is replaced must match something, or each character of a line would become five. */
+export function redactPattern(text: string): string {
+  const pattern = bounded(text);
+  // An assertion matches no character: without all of them, an expression that could match nothing matches the empty text.
+  if (new RegExp(`^(?:${withoutAssertions(pattern)})$`, "u").test("")) throw new PolicyError("matches empty text");
+  return pattern;
+}
+
+function withoutAssertions(pattern: string): string {
+  let text = "";
+  let isInClass = false;
+  for (let i = 0; i < pattern.length; i++) {
+    const token = pattern[i] === "\\" ? pattern.slice(i, ++i + 1) : pattern.charAt(i);
+    if (token === "[") isInClass = true;
+    if (token === "]") isInClass = false;
+    text += !isInClass && ["\\b", "\\B", "^", "$"].includes(token) ? "(?:)" : token;
+  }
+  return text.replace(/^\(\?i\)/, "");
+}
+
+function bounded(text: string): string {
+  if (text.length > MAX_POLICY_REGEX_CHARACTERS || expandedCharacters(text) > MAX_POLICY_EXPANDED_CHARACTERS)
+    throw new PolicyError(`is longer than ${MAX_POLICY_REGEX_CHARACTERS} characters, or repeats too much`);
+  if (/\p{Cc}/u.test(text) || !isAccepted(text)) throw new PolicyError("is not a regular expression of RE2 that is supported here");
+  return text;
+}
