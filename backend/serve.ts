@@ -32,6 +32,7 @@ import { openOtlpDecoder } from "./ingest/otlp/otlp-decoder.ts";
 import { createOtlpIngest } from "./ingest/otlp/otlp-ingest.ts";
 import { createLog } from "./operations/log.ts";
 import { plainLines, plainLinesProblem } from "./ingest/exposition/plain-lines.ts";
+import { writeKernel, writeKernelProblem } from "./ingest/remote-write/fast-check.ts";
 import { kernelProblem, threadKernel } from "./ingest/otlp/fast-decode.ts";
 import { registerLogRoutes } from "./query/native/log-routes.ts";
 import { registerLokiRoutes } from "./query/loki/routes.ts";
@@ -158,9 +159,9 @@ function reportMissingKernels(log: Running["log"]): void {
       { event: "backend.kernel_missing", err: kernelProblem() },
       `WASM decoder not built; using the slower TypeScript decoder for logs and traces: ${made}`,
     );
-  if (!plainLines())
+  if (!plainLines() || !writeKernel())
     log.warn(
-      { event: "backend.kernel_missing", err: plainLinesProblem() },
+      { event: "backend.kernel_missing", err: plainLinesProblem() ?? writeKernelProblem() },
       `WASM validator not built; using the slower TypeScript validator for metrics: ${made}`,
     );
 }

@@ -36,6 +36,7 @@ test("it is JavaScript with its maps, migrations and licences, and nothing of a 
       "exposition-kernel.wasm",
       "otlp-kernel.wasm",
       "relational-migrations",
+      "remote-write-kernel.wasm",
     ]),
   );
   const programs = files.filter((file) => file.endsWith(".js"));

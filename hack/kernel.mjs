@@ -11,7 +11,12 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 /** Folders of sources. */
-export const KERNELS = ["backend/ingest/otlp/kernel", "backend/ingest/exposition/kernel", "agent/proxy/kernel"];
+export const KERNELS = [
+  "backend/ingest/otlp/kernel",
+  "backend/ingest/exposition/kernel",
+  "backend/ingest/remote-write/kernel",
+  "agent/proxy/kernel",
+];
 /** Sources that kernels share. */
 const SHARED = "common/kernel";
 const COMPILER = join(ROOT, "node_modules", "assemblyscript", "package.json");

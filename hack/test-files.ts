@@ -28,6 +28,7 @@ export const SLOW = [
   "backend/ingest/otlp/protobuf/to-json",
   "backend/ingest/refused-cost",
   "backend/ingest/remote-write/check-write",
+  "backend/ingest/remote-write/fast-check",
   "backend/ingest/routes",
   "backend/query/loki/record-work",
   "backend/query/sandbox/sandbox",

@@ -67,7 +67,9 @@ const rows: Record<string, Record<string, string>> = {};
 async function insert({ json, protobuf }: Batch): Promise<void> {
   if (created) {
     const headers = { "x-api-key": String(created.json.token), "content-type": "application/x-protobuf" };
-    const answer = await call("POST", `${place.apiUrl}/v1/logs`, { body: protobuf(), headers });
+    const post = async () => await call("POST", `${place.apiUrl}/v1/logs`, { body: protobuf(), headers });
+    // An idle connection may end as it is used. The same body is stored once.
+    const answer = await post().catch(post);
     if (answer.status !== 200) throw new Error(`ingest: ${answer.status} ${answer.text}`);
     return;
   }

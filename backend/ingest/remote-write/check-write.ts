@@ -5,19 +5,10 @@ import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../errors.ts";
 import { type HashKey, hashOf } from "../../storage/metrics/series-hash.ts";
 import { MAX_REWRITTEN_BYTES } from "../limits.ts";
-import { decompressSnappy } from "../snappy.ts";
+import { decompressSnappy, snappyLength } from "../snappy.ts";
+import { type SeriesLimits, writeKernel } from "./fast-check.ts";
 import { SeriesOutput, tooManyLabels } from "./series-output.ts";
 import { WriteRequest, type WriteVersion } from "./write-request.ts";
-
-/** What the engine stores of a series; its defaults, without the labels that the server adds. */
-export interface SeriesLimits {
-  /** The name counts as one. */
-  readonly maxLabels: number;
-  readonly maxNameBytes: number;
-  readonly maxValueBytes: number;
-  readonly oldestMs: number;
-  readonly newestMs: number;
-}
 
 export interface WriteTask {
   /** As it was received. */
@@ -47,6 +38,17 @@ const STALE_MARKER = 0x7ff0_0000_0000_0002n;
 
 /** Throws `malformed_body`, `invalid_payload`, `body_too_large` and `batch_too_large`. */
 export function checkWrite(task: WriteTask): CheckedWrite {
+  return checkFast(task) ?? checkSlowPath(task);
+}
+
+/** Undefined if the kernel does not accept the request. Throws `malformed_body` and `body_too_large` of its declared length. */
+export function checkFast({ body, version, limits, hashKey }: WriteTask): CheckedWrite | undefined {
+  const fast = version === 1 ? writeKernel()?.check(body, limits, hashKey) : undefined;
+  return fast && { ...fast, dropped: {}, bodies: [ownBytes(body)], storedBytes: snappyLength(body) };
+}
+
+/** The same without the kernel. */
+export function checkSlowPath(task: WriteTask): CheckedWrite {
   const { body, version } = task;
   const bytes = decompressSnappy(body);
   const first = new WriteCheck(new WriteRequest(bytes, version), task, undefined);

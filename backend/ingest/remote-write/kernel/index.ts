@@ -1,0 +1,133 @@
+// Remote write 1.0 requests as Prometheus and collectors send them: decompressed, checked and hashed in one call. Invariants: it accepts only
+// requests that check-write.ts passes on as they came, and gives up on every other; nothing is read or written beyond the places that the host
+// gave; the output is no larger than the host allows.
+import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
+import { BYTES, checkText, content, expect, field, FIXED64, integer, number, VARINT, wireType } from "../../../../common/kernel/wire";
+import { decompress } from "./snappy";
+import { hashOf } from "./series-hash";
+
+export { setKey } from "./series-hash";
+
+const INPUT: usize = (__heap_base + 63) & ~63;
+/** `__name__` */
+const NAME: u64 = 0x5f5f656d616e5f5f;
+/** `org_id`, `host_id`, `node`: check-write.ts renames these labels. */
+const ORG_ID: u64 = 0x000064695f67726f;
+const HOST_ID: u64 = 0x0064695f74736f68;
+const NODE: u64 = 0x0000000065646f6e;
+/** Prometheus marks the end of a series by this value; the engine drops any other NaN. */
+const STALE_MARKER: u64 = 0x7ff0000000000002;
+
+let maxLabels: u32 = 0;
+let maxNameBytes: u32 = 0;
+let maxValueBytes: u32 = 0;
+let oldestMs: i64 = 0;
+let newestMs: i64 = 0;
+let isHashed: bool = false;
+/** The next hash. */
+let hashes: usize = 0;
+let hashesEnd: usize = 0;
+let samples: u32 = 0;
+
+/** Where the compressed body begins. */
+export function inputAt(): usize {
+  return INPUT;
+}
+
+export function setLimits(labels: u32, nameBytes: u32, valueBytes: u32, oldest: f64, newest: f64): void {
+  maxLabels = labels;
+  maxNameBytes = nameBytes;
+  maxValueBytes = valueBytes;
+  oldestMs = <i64>oldest;
+  newestMs = <i64>newest;
+}
+
+/**
+ * Decompresses `length` bytes to `outputAt` and checks the series. Returns their samples. Hashes of series are written from `hashesAt` up to
+ * `end`, if they are asked for.
+ */
+export function check(length: u32, outputAt: usize, outputLength: u32, hashesAt: usize, end: usize): u32 {
+  decompress(INPUT, length, outputAt, outputLength);
+  hashes = hashesAt;
+  hashesEnd = end;
+  isHashed = end > hashesAt;
+  samples = 0;
+  const outputEnd = outputAt + outputLength;
+  for (let at = outputAt; at < outputEnd;) {
+    at = field(at, outputEnd);
+    if (number != 1) refuse(UNUSUAL);
+    expect(BYTES);
+    series(content, at);
+  }
+  return samples;
+}
+
+/** Behind the last hash. */
+export function hashesTo(): usize {
+  return hashes;
+}
+
+function series(at: usize, end: usize): void {
+  let labels: u32 = 0;
+  let isNamed = false;
+  let first: usize = 0;
+  let last: usize = 0;
+  let count: u32 = 0;
+  while (at < end) {
+    at = field(at, end);
+    expect(BYTES);
+    if (number == 2) {
+      sample(content, at);
+      count++;
+    } else {
+      if (number != 1) refuse(UNUSUAL);
+      if (label(content, at)) isNamed = true;
+      if (labels == 0) first = nameAt;
+      last = at;
+      labels++;
+    }
+  }
+  if (!isNamed || labels > maxLabels || count == 0) refuse(UNUSUAL);
+  samples += count;
+  if (!isHashed) return;
+  if (hashes >= hashesEnd) refuse(UNUSUAL);
+  store<u32>(hashes, hashOf(first, last));
+  hashes += 4;
+}
+
+/** The name of the label that was read last. */
+let nameAt: usize = 0;
+
+/** A label, its name before its value and nothing else. Returns whether it is the metric name. */
+function label(at: usize, end: usize): bool {
+  const value = field(at, end);
+  if (number != 1 || wireType != BYTES) refuse(UNUSUAL);
+  const name = content;
+  const nameLength = <u32>(value - name);
+  if (value == end || field(value, end) != end || number != 2 || wireType != BYTES) refuse(UNUSUAL);
+  const valueLength = <u32>(end - content);
+  if (nameLength == 0 || valueLength == 0 || nameLength > maxNameBytes || valueLength > maxValueBytes) refuse(UNUSUAL);
+  checkText(name, nameLength);
+  checkText(content, valueLength);
+  nameAt = name;
+  if (nameLength > 8) return false;
+  const word = (load<u64>(name) << ((8 - nameLength) << 3)) >> ((8 - nameLength) << 3);
+  if (word == ORG_ID || word == HOST_ID || word == NODE) refuse(UNUSUAL);
+  return word == NAME;
+}
+
+function sample(at: usize, end: usize): void {
+  let time: i64 = 0;
+  while (at < end) {
+    at = field(at, end);
+    if (number == 1) {
+      expect(FIXED64);
+      const bits = load<u64>(content);
+      if ((bits & 0x7fffffffffffffff) > 0x7ff0000000000000 && bits != STALE_MARKER) refuse(UNUSUAL);
+    } else if (number == 2) {
+      expect(VARINT);
+      time = <i64>integer;
+    } else refuse(UNUSUAL);
+  }
+  if (time < oldestMs || time > newestMs) refuse(UNUSUAL);
+}
