@@ -38,7 +38,8 @@ function matchersOf(tokens: readonly string[]): LabelMatcher[] | undefined {
   return matchers;
 }
 
-function unquoted(quoted: string): string {
+/** The text of a literal of PromQL. */
+export function unquoted(quoted: string): string {
   const text = quoted.slice(1, -1);
   if (quoted.startsWith("`")) return text;
   return text.replaceAll(/\\([^])/g, (_, character: string) => ({ n: "\n", t: "\t" })[character] ?? character);

@@ -13,6 +13,7 @@ import { answerPrometheusError, readEngineError } from "./prometheus-errors.ts";
 import { createConstantRoutes } from "./constant-routes.ts";
 import { createExemplarsRoutes } from "./exemplars-route.ts";
 import { createMetadataRoute } from "./metadata-route.ts";
+import { answerString, isScalar, toScalar } from "./scalar-results.ts";
 import type { MetricsStore, QueryEndpoint } from "../../storage/metrics/store.ts";
 import type { SpanStore } from "../../storage/traces/store.ts";
 
@@ -57,9 +58,11 @@ async function answer(
   const { orgId } = readerOf(request);
   const signal = goneSignal(reply);
   const params = forwardedParams(request);
+  const text = endpoint === "query" ? answerString(params) : undefined;
+  if (text) return reply.type("application/json").send(text);
   try {
     const result = await store.query(orgId, endpoint, params, { label, signal, admit: () => answers.admit(orgId) });
-    const pieces = result.status < 400 ? result.pieces : readEngineError(result.status, result.pieces);
+    const pieces = result.status < 400 ? typed(endpoint, params, result.pieces) : readEngineError(result.status, result.pieces);
     // The engine sets application/stream+json for raw samples; Prometheus does not.
     return answers.send(orgId, reply.code(result.status).type("application/json"), pieces);
   } catch (error) {
@@ -67,6 +70,12 @@ async function answer(
     if (signal.aborted) return reply.code(499).send();
     throw error;
   }
+}
+
+/** The pieces of a vector of one sample, or of none, as a scalar if the expression is one. */
+function typed(endpoint: QueryEndpoint, params: URLSearchParams, pieces: readonly Buffer[]): readonly Buffer[] {
+  if (endpoint !== "query" || !isScalar(params.get("query") ?? "")) return pieces;
+  return [toScalar(Buffer.concat(pieces), params)];
 }
 
 /** What is forwarded of the query string and of a form body: the listed names, and a timeout of at most 30 s. */

@@ -66,7 +66,10 @@ describe.each(Object.entries(OWN))("of %s", (name, { value }) => {
 
   test.each(["POST", "GET"] as const)("the health check's question is answered 2, by %s", async (method) => {
     const data = await asks(method, "query", { query: "1+1", time: String(NOW) });
-    expect(data).toEqual({ resultType: "vector", result: [{ metric: {}, value: [NOW, "2"] }] });
+    expect(data).toEqual({ resultType: "scalar", result: [NOW, "2"] });
+    expect(await asks(method, "query", { query: '"all"', time: String(NOW) })).toEqual({ resultType: "string", result: [NOW, "all"] });
+    const scalarOf = { query: `scalar(sum(shared)) * 2`, time: String(NOW) };
+    expect(await asks(method, "query", scalarOf)).toEqual({ resultType: "scalar", result: [NOW, String(2 * value)] });
   });
 
   test.each(["POST", "GET"] as const)("an instant and a range query answer its own series, by %s", async (method) => {
