@@ -3,20 +3,7 @@
 // kernel gives up and the host (TypeScript) converts the whole document; every loop can also be entered after one of its elements, so that
 // `readOn` continues after a metric that the host converted.
 import { refuse, SYNTAX, UNUSUAL } from "../../../common/kernel/bytes";
-import {
-  blanks,
-  CLOSE_ARRAY,
-  CLOSE_OBJECT,
-  name,
-  nameAt,
-  nameLength,
-  next,
-  once,
-  open,
-  OPEN_ARRAY,
-  OPEN_OBJECT,
-  skip,
-} from "../../../common/kernel/json";
+import * as json from "../../../common/kernel/json";
 import { endResource } from "./host";
 import { isTarget, noResource, readResource } from "./labels";
 import { INPUT, MOST_LINE_BYTES } from "./memory";
@@ -45,14 +32,14 @@ export function readDocument(length: u32): void {
   inDocument = 0;
   resourceNumber = 0;
   metricAt = 0;
-  endDocument(document(open(blanks(INPUT), OPEN_OBJECT)));
+  endDocument(document(json.open(json.blanks(INPUT), json.OPEN_OBJECT)));
 }
 
 /** Continues after the metric that ends at `at`: with the rest of its scope, its resource and the document. */
 export function readOn(at: usize): void {
-  at = scope(next(metrics(next(at, CLOSE_ARRAY)), CLOSE_OBJECT));
-  at = resource(next(scopes(next(at, CLOSE_ARRAY)), CLOSE_OBJECT));
-  endDocument(document(next(resources(next(at, CLOSE_ARRAY)), CLOSE_OBJECT)));
+  at = scope(json.next(metrics(json.next(at, json.CLOSE_ARRAY)), json.CLOSE_OBJECT));
+  at = resource(json.next(scopes(json.next(at, json.CLOSE_ARRAY)), json.CLOSE_OBJECT));
+  endDocument(document(json.next(resources(json.next(at, json.CLOSE_ARRAY)), json.CLOSE_OBJECT)));
 }
 
 /**
@@ -63,47 +50,47 @@ export function skipMetric(): usize {
   const at = metricAt;
   metricAt = 0;
   setLastTime(timeBeforeAt, timeBeforeLength);
-  return skip(at, 0);
+  return json.skip(at, 0);
 }
 
 function endDocument(at: usize): void {
-  if (blanks(at) != INPUT + inputLength) refuse(SYNTAX);
+  if (json.blanks(at) != INPUT + inputLength) refuse(SYNTAX);
   flushAll();
 }
 
 function document(at: usize): usize {
-  for (; load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isResourceMetrics(nameAt, nameLength)) {
-      inDocument = once(inDocument, 1);
-      at = resources(open(at, OPEN_ARRAY));
-    } else at = skip(at, 0);
+  for (; load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (isResourceMetrics(json.nameAt, json.nameLength)) {
+      inDocument = json.once(inDocument, 1);
+      at = resources(json.open(at, json.OPEN_ARRAY));
+    } else at = json.skip(at, 0);
   }
   return at + 1;
 }
 
 function resources(at: usize): usize {
-  for (; load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
+  for (; load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
     resourceNumber++;
     inResource = 0;
     setLastTime(0, 0);
     noResource();
-    at = resource(open(at, OPEN_OBJECT));
+    at = resource(json.open(at, json.OPEN_OBJECT));
   }
   return at + 1;
 }
 
 function resource(at: usize): usize {
-  for (; load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isResource(nameAt, nameLength)) {
+  for (; load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (isResource(json.nameAt, json.nameLength)) {
       if (inResource & 2) refuse(UNUSUAL);
-      inResource = once(inResource, 1);
+      inResource = json.once(inResource, 1);
       at = readResource(at);
-    } else if (isScopeMetrics(nameAt, nameLength)) {
-      inResource = once(inResource, 2);
-      at = scopes(open(at, OPEN_ARRAY));
-    } else at = skip(at, 0);
+    } else if (isScopeMetrics(json.nameAt, json.nameLength)) {
+      inResource = json.once(inResource, 2);
+      at = scopes(json.open(at, json.OPEN_ARRAY));
+    } else at = json.skip(at, 0);
   }
   if (isTarget) {
     startLine();
@@ -113,26 +100,26 @@ function resource(at: usize): usize {
 }
 
 function scopes(at: usize): usize {
-  for (; load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
+  for (; load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
     inScope = 0;
-    at = scope(open(at, OPEN_OBJECT));
+    at = scope(json.open(at, json.OPEN_OBJECT));
   }
   return at + 1;
 }
 
 function scope(at: usize): usize {
-  for (; load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isMetrics(nameAt, nameLength)) {
-      inScope = once(inScope, 1);
-      at = metrics(open(at, OPEN_ARRAY));
-    } else at = skip(at, 0);
+  for (; load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (isMetrics(json.nameAt, json.nameLength)) {
+      inScope = json.once(inScope, 1);
+      at = metrics(json.open(at, json.OPEN_ARRAY));
+    } else at = json.skip(at, 0);
   }
   return at + 1;
 }
 
 function metrics(at: usize): usize {
-  for (; load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
+  for (; load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
     metricAt = at;
     metricText = textBytes();
     timeBeforeAt = lastTimeAt;

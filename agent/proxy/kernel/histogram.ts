@@ -1,40 +1,14 @@
 // Points of histograms with bounds: a line for each bucket, one for +Inf, sum and count. Invariants: counts and bounds that do not match are
 // the host's; running sums stay what a double holds.
 import { refuse, TOO_LARGE, UNUSUAL } from "../../../common/kernel/bytes";
-import {
-  CLOSE_ARRAY,
-  CLOSE_OBJECT,
-  COMMA,
-  name,
-  nameAt,
-  nameLength,
-  next,
-  once,
-  open,
-  OPEN_ARRAY,
-  OPEN_OBJECT,
-  skip,
-} from "../../../common/kernel/json";
+import * as json from "../../../common/kernel/json";
 import { answerAt, BOUNDS, find, keyLength, startsWithKey } from "./dictionary";
 import { writeHead, writeLabels } from "./labels";
 import { INPUT, MOST_BUCKETS, POINT_LABELS, SUMS } from "./memory";
-import { isAttributes, isBucketCounts, isCount, isExplicitBounds, isFlags, isSum, isTimeUnixNano } from "./names";
+import * as names from "./names";
 import { out, put, putExactly, putNatural, putText, setOut, startLine, writeTo } from "./output";
 import { endLine, endOfLine, setLastTime } from "./points";
-import {
-  isEnded,
-  natural,
-  readDouble,
-  readFlags,
-  readInteger,
-  readNatural,
-  readTime,
-  startPoint,
-  timeAt,
-  timeLength,
-  valueAt,
-  valueLength,
-} from "./values";
+import * as values from "./values";
 
 const SPACE: u8 = 0x20;
 const OPEN: u8 = 0x7b;
@@ -58,32 +32,32 @@ export function startHistograms(length: u32): void {
 }
 
 export function histogramPoint(at: usize, text: usize, length: u32): usize {
-  startPoint();
+  values.startPoint();
   sums = 0;
   hasBounds = false;
   countLength = 0;
   sumLength = 0;
   const was = writeTo(POINT_LABELS);
   let seen: u32 = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
     member = 0;
-    if (isAttributes(nameAt, nameLength)) {
-      seen = once(seen, 1);
+    if (names.isAttributes(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 1);
       at = writeLabels(at, true);
-    } else if (isTimeUnixNano(nameAt, nameLength)) {
-      seen = once(seen, 2);
-      at = readTime(at);
+    } else if (names.isTimeUnixNano(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 2);
+      at = values.readTime(at);
     } else at = histogramMember(at, seen);
     seen |= member;
   }
   if ((seen & 1) == 0) writeHead(true);
   const labelsLength = <u32>(out - POINT_LABELS);
   setOut(was);
-  if (isEnded) return at + 1;
-  if (timeLength == 0) refuse(UNUSUAL);
+  if (values.isEnded) return at + 1;
+  if (values.timeLength == 0) refuse(UNUSUAL);
   writeHistogram(text, length, labelsLength);
-  setLastTime(timeAt, timeLength);
+  setLastTime(values.timeAt, values.timeLength);
   return at + 1;
 }
 
@@ -91,35 +65,35 @@ export function histogramPoint(at: usize, text: usize, length: u32): usize {
 let member: u32 = 0;
 
 function histogramMember(at: usize, seen: u32): usize {
-  if (isBucketCounts(nameAt, nameLength)) {
+  if (names.isBucketCounts(json.nameAt, json.nameLength)) {
     member = 4;
     at = readCounts(at);
-  } else if (isExplicitBounds(nameAt, nameLength)) {
+  } else if (names.isExplicitBounds(json.nameAt, json.nameLength)) {
     member = 8;
     at = readBounds(at);
-  } else if (isCount(nameAt, nameLength)) {
+  } else if (names.isCount(json.nameAt, json.nameLength)) {
     member = 16;
-    at = readInteger(at);
-    countAt = valueAt;
-    countLength = valueLength;
-  } else if (isSum(nameAt, nameLength)) {
+    at = values.readInteger(at);
+    countAt = values.valueAt;
+    countLength = values.valueLength;
+  } else if (names.isSum(json.nameAt, json.nameLength)) {
     member = 32;
-    at = readDouble(at);
-    sumAt = valueAt;
-    sumLength = valueLength;
-  } else if (isFlags(nameAt, nameLength)) {
+    at = values.readDouble(at);
+    sumAt = values.valueAt;
+    sumLength = values.valueLength;
+  } else if (names.isFlags(json.nameAt, json.nameLength)) {
     member = 64;
-    at = readFlags(at);
-  } else at = skip(at, 0);
+    at = values.readFlags(at);
+  } else at = json.skip(at, 0);
   if (seen & member) refuse(UNUSUAL);
   return at;
 }
 
 function readCounts(at: usize): usize {
   let sum: u64 = 0;
-  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
-    at = readNatural(at);
-    sum += natural;
+  for (at = json.open(at, json.OPEN_ARRAY); load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
+    at = values.readNatural(at);
+    sum += values.natural;
     if (sums == MOST_BUCKETS || sum > MOST_SAFE) refuse(TOO_LARGE);
     store<u64>(SUMS + 8 * sums, sum);
     sums++;
@@ -130,7 +104,7 @@ function readCounts(at: usize): usize {
 function readBounds(at: usize): usize {
   hasBounds = true;
   if (bounds != 0 && startsWithKey(bounds, at, inputEnd)) return at + keyLength(bounds);
-  const end = skip(at, 0);
+  const end = json.skip(at, 0);
   bounds = find(BOUNDS, at, <u32>(end - at));
   return end;
 }
@@ -177,7 +151,7 @@ function startBucket(text: usize, length: u32, labelsLength: u32): void {
   setOut(out + 8);
   if (labelsLength == 0) return;
   putExactly(POINT_LABELS, labelsLength);
-  put(COMMA);
+  put(json.COMMA);
 }
 
 /** `name_sum{…}` or `name_count{…}` */

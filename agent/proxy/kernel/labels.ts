@@ -1,18 +1,7 @@
 // The labels of a series, as common/otlp-metrics/series-labels.ts makes them: the resource's, then the point's. Invariant: where labels may have one
 // name, are empty, long or more than the store takes, or an attribute is spelled otherwise than collectors do, the host makes them.
 import { escape, escapedCode, escapedTo } from "../../../common/kernel/escapes";
-import {
-  BACKSLASH,
-  CLOSE_ARRAY,
-  CLOSE_OBJECT,
-  COMMA,
-  isDigit,
-  open,
-  OPEN_ARRAY,
-  QUOTE,
-  skip,
-  stringStop,
-} from "../../../common/kernel/json";
+import * as json from "../../../common/kernel/json";
 import { answerAt, answerLength, find, following, forgetAll, KEY, keyLength, RESOURCE, setFollowing, startsWithKey } from "./dictionary";
 import { labels } from "./host";
 import { INPUT, MOST_LABEL_IDS, MOST_LINE_BYTES, MOST_PREDICTED, POINT_MARKS, PREDICTED, RESOURCE_MARKS } from "./memory";
@@ -77,7 +66,7 @@ export function readResource(at: usize): usize {
     useResource(at, keyLength(expected), expected);
     return at + keyLength(expected);
   }
-  const end = skip(at, 0);
+  const end = json.skip(at, 0);
   const length = <u32>(end - at);
   const entry = find(RESOURCE, at, length);
   if (resource == 0) first = entry;
@@ -113,7 +102,7 @@ export function writeLabels(at: usize, isHistogram: bool): usize {
   const end = usualLabels(at, isHistogram);
   if (end != 0) return end;
   setOut(start);
-  const close = skip(at, 0);
+  const close = json.skip(at, 0);
   setOut(start + labels(at, <u32>(close - at), isHistogram, start, MOST_LINE_BYTES / 2));
   return close;
 }
@@ -124,8 +113,8 @@ function usualLabels(at: usize, isHistogram: bool): usize {
   pointMark++;
   putText(headAt, headLength);
   let needsComma = headLength != 0;
-  at = open(at, OPEN_ARRAY);
-  if (load<u8>(at) == CLOSE_ARRAY) return resourceLabels <= MOST_LABELS ? at + 1 : 0;
+  at = json.open(at, json.OPEN_ARRAY);
+  if (load<u8>(at) == json.CLOSE_ARRAY) return resourceLabels <= MOST_LABELS ? at + 1 : 0;
   while (true) {
     if (load<u64>(at) != KEY_OPENS || count == MOST_LABELS) return 0;
     const key = keyAt(at + 8, count);
@@ -143,7 +132,7 @@ function usualLabels(at: usize, isHistogram: bool): usize {
     store<u32>(POINT_MARKS + 4 * id, pointMark);
     count++;
     const before = out;
-    if (needsComma) put(COMMA);
+    if (needsComma) put(json.COMMA);
     putText(answer + 4, answerLength(key) - 4);
     const opened = out;
     at = writeValue(at);
@@ -151,14 +140,14 @@ function usualLabels(at: usize, isHistogram: bool): usize {
     // An empty label is an absent one.
     if (out == opened) setOut(before);
     else {
-      put(QUOTE);
+      put(json.QUOTE);
       needsComma = true;
     }
     if (load<u16>(at) != CLOSES) return 0;
     const byte = load<u8>(at + 2);
     at += 3;
-    if (byte == CLOSE_ARRAY) break;
-    if (byte != COMMA) return 0;
+    if (byte == json.CLOSE_ARRAY) break;
+    if (byte != json.COMMA) return 0;
   }
   return resourceLabels + count <= MOST_LABELS ? at : 0;
 }
@@ -167,9 +156,9 @@ function usualLabels(at: usize, isHistogram: bool): usize {
 function keyAt(at: usize, position: u32): usize {
   const slot = PREDICTED + 4 * position;
   const expected: usize = load<u32>(slot);
-  if (expected != 0 && startsWithKey(expected, at, inputEnd) && load<u8>(at + keyLength(expected)) == QUOTE) return expected;
-  const stop = stringStop(at);
-  if (load<u8>(stop) != QUOTE) return 0;
+  if (expected != 0 && startsWithKey(expected, at, inputEnd) && load<u8>(at + keyLength(expected)) == json.QUOTE) return expected;
+  const stop = json.stringStop(at);
+  if (load<u8>(stop) != json.QUOTE) return 0;
   const entry = find(KEY, at, <u32>(stop - at));
   store<u32>(slot, <u32>entry);
   return entry;
@@ -186,9 +175,9 @@ function writeValue(at: usize): usize {
     const digits = at + 23;
     let end = load<u8>(digits) == 0x2d ? digits + 1 : digits;
     const whole = end;
-    while (isDigit(load<u8>(end))) end++;
+    while (json.isDigit(load<u8>(end))) end++;
     const isPlain = end - whole == 1 ? load<u8>(whole) != 0x30 || whole == digits : load<u8>(whole) != 0x30;
-    if (end == whole || end - whole > 15 || !isPlain || load<u8>(end) != QUOTE) return 0;
+    if (end == whole || end - whole > 15 || !isPlain || load<u8>(end) != json.QUOTE) return 0;
     putText(digits, <u32>(end - digits));
     return end + 1;
   }
@@ -209,7 +198,7 @@ function writeString(start: usize): usize {
   while (true) {
     const block = v128.load(at);
     v128.store(out, block);
-    const ends = v128.or(i8x16.eq(block, i8x16.splat(QUOTE)), i8x16.eq(block, i8x16.splat(BACKSLASH)));
+    const ends = v128.or(i8x16.eq(block, i8x16.splat(json.QUOTE)), i8x16.eq(block, i8x16.splat(json.BACKSLASH)));
     const mask = i8x16.bitmask(v128.or(ends, i8x16.lt_u(block, i8x16.splat(0x20))));
     if (mask == 0) {
       at += 16;
@@ -222,10 +211,10 @@ function writeString(start: usize): usize {
     setOut(out + length);
     if (at - start > MOST_VALUE_BYTES) return 0;
     const byte = load<u8>(at);
-    if (byte == QUOTE) return at + 1;
-    if (byte != BACKSLASH) return 0;
+    if (byte == json.QUOTE) return at + 1;
+    if (byte != json.BACKSLASH) return 0;
     const next = load<u8>(at + 1);
-    if (next == QUOTE || next == BACKSLASH || next == 0x6e) {
+    if (next == json.QUOTE || next == json.BACKSLASH || next == 0x6e) {
       store<u16>(out, load<u16>(at));
       setOut(out + 2);
       at += 2;

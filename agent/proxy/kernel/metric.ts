@@ -1,36 +1,11 @@
 // One metric: its name and unit, then its points, each a line or more. Invariants: name and unit stand before the points, or the metric is
 // the host's; a sum says behind its points what it is, so its name is a guess until then, and written again where the guess was wrong.
 import { refuse, TOO_LARGE, UNUSUAL } from "../../../common/kernel/bytes";
-import {
-  CLOSE_ARRAY,
-  CLOSE_OBJECT,
-  name,
-  nameAt,
-  nameLength,
-  next,
-  once,
-  open,
-  OPEN_ARRAY,
-  OPEN_OBJECT,
-  QUOTE,
-  skip,
-  stringStop,
-} from "../../../common/kernel/json";
+import * as json from "../../../common/kernel/json";
 import { answerAt, answerLength, COUNTER_NAME, find, GAUGE_NAME, OTHER_NAME } from "./dictionary";
 import { histogramPoint } from "./histogram";
 import { GUESS_COUNT, GUESSES, MOST_NAME_BYTES, NAME } from "./memory";
-import {
-  isAggregationTemporality,
-  isDataPoints,
-  isExponentialHistogram,
-  isGauge,
-  isHistogram,
-  isIsMonotonic,
-  isName,
-  isSum,
-  isSummary,
-  isUnit,
-} from "./names";
+import * as names from "./names";
 import { cutTo, textBytes } from "./output";
 import { lastTimeAt, lastTimeLength, numberPoint, setLastTime } from "./points";
 
@@ -49,16 +24,16 @@ export function metric(at: usize): usize {
   let textLength: u32 = 0;
   let unitAt: usize = 0;
   let unitLength: u32 = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isName(nameAt, nameLength)) {
-      seen = once(seen, 1);
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (names.isName(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 1);
       const end = plainString(at);
       textAt = at + 1;
       textLength = <u32>(end - textAt - 1);
       at = end;
-    } else if (isUnit(nameAt, nameLength)) {
-      seen = once(seen, 2);
+    } else if (names.isUnit(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 2);
       const end = plainString(at);
       unitAt = at + 1;
       unitLength = <u32>(end - unitAt - 1);
@@ -66,7 +41,7 @@ export function metric(at: usize): usize {
     } else {
       const kind = kindOf();
       if (kind == 0) {
-        at = skip(at, 0);
+        at = json.skip(at, 0);
         continue;
       }
       if ((seen & 1) == 0 || seen & KINDS) refuse(UNUSUAL);
@@ -80,18 +55,18 @@ export function metric(at: usize): usize {
 }
 
 function kindOf(): u32 {
-  if (isGauge(nameAt, nameLength)) return GAUGE;
-  if (isSum(nameAt, nameLength)) return SUM;
-  if (isHistogram(nameAt, nameLength)) return HISTOGRAM;
-  if (isSummary(nameAt, nameLength) || isExponentialHistogram(nameAt, nameLength)) refuse(UNUSUAL);
+  if (names.isGauge(json.nameAt, json.nameLength)) return GAUGE;
+  if (names.isSum(json.nameAt, json.nameLength)) return SUM;
+  if (names.isHistogram(json.nameAt, json.nameLength)) return HISTOGRAM;
+  if (names.isSummary(json.nameAt, json.nameLength) || names.isExponentialHistogram(json.nameAt, json.nameLength)) refuse(UNUSUAL);
   return 0;
 }
 
 /** A string without escapes; returns behind it. */
 function plainString(at: usize): usize {
-  if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
-  const end = stringStop(at + 1);
-  if (load<u8>(end) != QUOTE) refuse(UNUSUAL);
+  if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
+  const end = json.stringStop(at + 1);
+  if (load<u8>(end) != json.QUOTE) refuse(UNUSUAL);
   return end + 1;
 }
 
@@ -133,22 +108,22 @@ function data(at: usize, kind: u32, nameKind: u32): usize {
   let isCumulative = false;
   isMonotonic = false;
   points = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isDataPoints(nameAt, nameLength)) {
-      seen = once(seen, 1);
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (names.isDataPoints(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 1);
       at = dataPoints(at, kind, nameKind);
-    } else if (isAggregationTemporality(nameAt, nameLength)) {
-      seen = once(seen, 2);
+    } else if (names.isAggregationTemporality(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 2);
       isCumulative = isTwo(at);
-      at = skip(at, 0);
-    } else if (isIsMonotonic(nameAt, nameLength)) {
-      seen = once(seen, 4);
+      at = json.skip(at, 0);
+    } else if (names.isIsMonotonic(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 4);
       const byte = load<u8>(at);
       if (byte != 0x74 && byte != 0x66) refuse(UNUSUAL);
       isMonotonic = byte == 0x74;
-      at = skip(at, 0);
-    } else at = skip(at, 0);
+      at = json.skip(at, 0);
+    } else at = json.skip(at, 0);
   }
   if (points != 0 && kind != GAUGE && !isCumulative) refuse(UNUSUAL);
   return at + 1;
@@ -161,14 +136,14 @@ function isTwo(at: usize): bool {
 }
 
 function dataPoints(at: usize, kind: u32, nameKind: u32): usize {
-  at = open(at, OPEN_ARRAY);
-  if (load<u8>(at) == CLOSE_ARRAY) return at + 1;
+  at = json.open(at, json.OPEN_ARRAY);
+  if (load<u8>(at) == json.CLOSE_ARRAY) return at + 1;
   const entry = find(nameKind, NAME, keyLength);
   const text = answerAt(entry);
   const length = answerLength(entry);
   // No name can be made of it.
   if (length == 0) refuse(UNUSUAL);
-  for (; load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
+  for (; load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
     points++;
     at = kind == HISTOGRAM ? histogramPoint(at, text, length) : numberPoint(at, text, length);
   }

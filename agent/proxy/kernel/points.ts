@@ -1,10 +1,10 @@
 // Points of gauges and sums: a line each. Invariant: attributes stand before what comes behind them in the line, or the metric is the host's.
 import { refuse, UNUSUAL } from "../../../common/kernel/bytes";
-import { CLOSE_OBJECT, name, nameAt, nameLength, next, once, open, OPEN_OBJECT, skip } from "../../../common/kernel/json";
+import * as json from "../../../common/kernel/json";
 import { writeHead, writeLabels } from "./labels";
 import { isAsDouble, isAsInt, isAttributes, isFlags, isTimeUnixNano } from "./names";
 import { out, put, putExactly, putText, setOut, startLine } from "./output";
-import { isEnded, readDouble, readFlags, readInteger, readTime, startPoint, timeAt, timeLength, valueAt, valueLength } from "./values";
+import * as values from "./values";
 
 const SPACE: u8 = 0x20;
 const NEWLINE: u8 = 0x0a;
@@ -22,37 +22,37 @@ export function setLastTime(at: usize, length: u32): void {
 
 export function numberPoint(at: usize, text: usize, length: u32): usize {
   startLine();
-  startPoint();
+  values.startPoint();
   const start = out;
   putText(text, length);
   const afterName = out;
   let seen: u32 = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isTimeUnixNano(nameAt, nameLength)) {
-      seen = once(seen, 2);
-      at = readTime(at);
-    } else if (isAsDouble(nameAt, nameLength)) {
-      seen = once(seen, 4);
-      at = readDouble(at);
-    } else if (isAsInt(nameAt, nameLength)) {
-      seen = once(seen, 4);
-      at = readInteger(at);
-    } else if (isAttributes(nameAt, nameLength)) {
-      seen = once(seen, 1);
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (isTimeUnixNano(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 2);
+      at = values.readTime(at);
+    } else if (isAsDouble(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 4);
+      at = values.readDouble(at);
+    } else if (isAsInt(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 4);
+      at = values.readInteger(at);
+    } else if (isAttributes(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 1);
       put(OPEN);
       at = writeLabels(at, false);
-    } else if (isFlags(nameAt, nameLength)) {
-      seen = once(seen, 8);
-      at = readFlags(at);
-    } else at = skip(at, 0);
+    } else if (isFlags(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 8);
+      at = values.readFlags(at);
+    } else at = json.skip(at, 0);
   }
   at++;
-  if (isEnded) {
+  if (values.isEnded) {
     setOut(start);
     return at;
   }
-  if (timeLength == 0 || valueLength == 0) refuse(UNUSUAL);
+  if (values.timeLength == 0 || values.valueLength == 0) refuse(UNUSUAL);
   if ((seen & 1) == 0) {
     put(OPEN);
     writeHead(false);
@@ -60,19 +60,19 @@ export function numberPoint(at: usize, text: usize, length: u32): usize {
   if (out == afterName + 1) setOut(afterName);
   else put(CLOSE);
   endLine();
-  setLastTime(timeAt, timeLength);
+  setLastTime(values.timeAt, values.timeLength);
   return at;
 }
 
 /** The value that was read last, and the point's time. */
 export function endLine(): void {
   put(SPACE);
-  putExactly(valueAt, valueLength);
+  putExactly(values.valueAt, values.valueLength);
   endOfLine();
 }
 
 export function endOfLine(): void {
   put(SPACE);
-  putText(timeAt, timeLength);
+  putText(values.timeAt, values.timeLength);
   put(NEWLINE);
 }
