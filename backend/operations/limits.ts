@@ -1,4 +1,4 @@
-// What bounds backend/operations/. docs/reference/limits.md is made from this file: each limit has one sentence, and its unit is in its name.
+// What bounds backend/operations/ and backend/replicas/. docs/reference/limits.md is made from this file: each limit has one sentence, and its unit is in its name.
 
 // backup/snapshot-protocol.ts
 /** A line of the protocol between a backup and the running backend. */
@@ -21,3 +21,13 @@ export const MAX_CAUSES = 4;
 export const MAX_ERRORS = 5;
 /** Characters of a text in a log message. */
 export const MAX_LOG_TEXT_LENGTH = 10_000;
+
+// ../replicas/body-claims.ts
+/** Bodies that one statement claims. */
+export const MAX_CLAIMS_PER_STATEMENT = 500;
+/** Bodies that wait for a claim; further ones are stored without. */
+export const MAX_WAITING_CLAIMS = 10_000;
+
+// ../replicas/replica-set.ts
+/** Owners of limits whose demand a replica reports to the others; those with the largest demand come first. */
+export const MAX_REPORTED_OWNERS = 5000;

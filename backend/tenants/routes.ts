@@ -16,7 +16,7 @@ import { registerHostAdministration } from "./enrolment/administer-hosts.ts";
 import { registerIngestTokenAdministration } from "./enrolment/administer-ingest-tokens.ts";
 import { registerKeyAdministration } from "./enrolment/administer-keys.ts";
 import { registerInstallTokenAdministration } from "./enrolment/administer-install-tokens.ts";
-import type { EnrolmentDeps } from "./enrolment/deps.ts";
+import type { EnrolmentDeps } from "./enrolment/table.ts";
 import { registerClusterHeartbeat, registerHostHeartbeat } from "./enrolment/heartbeats.ts";
 import { registerHostConfig } from "./enrolment/host-config.ts";
 import { registerRegisterCluster, registerRegisterHost } from "./enrolment/register.ts";

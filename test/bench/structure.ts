@@ -43,7 +43,7 @@ const rows: Record<string, number | string> = {
   "median lines of a source file": lengths[lengths.length >> 1] ?? 0,
   "source files below 30 lines": small.length,
   "source files above 400 lines": lengths.filter((lines) => lines > 400).length,
-  "double casts": sum(files.map((file) => textOf(file).split(/\bas unknown as\b/).length - 1)),
+  "double casts": sum(files.map((file) => textOf(file).split(/\bas unknown\s+as\b/).length - 1)),
 };
 const walks = positionals.length > 0 ? { [positionals.join(", ")]: positionals } : WALKS;
 for (const [name, starts] of Object.entries(walks)) rows[`files loaded: ${name}`] = reached(starts);

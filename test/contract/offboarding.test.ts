@@ -25,11 +25,11 @@ async function send(path: string, body: Buffer): Promise<number> {
   return (await fetch(`${backend.apiUrl}${path}`, { method: "POST", headers, body: new Uint8Array(body) })).status;
 }
 
-const linesOf = (path: string): Record<string, unknown>[] =>
+const linesOf = <Line = Record<string, unknown>>(path: string): Line[] =>
   readFileSync(path, "utf8")
     .split("\n")
     .filter(Boolean)
-    .map((line) => JSON.parse(line) as Record<string, unknown>);
+    .map((line) => JSON.parse(line) as Line);
 
 test("everything is exported, then the organisation can do nothing, and its telemetry goes", async () => {
   using folder = temporaryFolder();
@@ -48,7 +48,7 @@ test("everything is exported, then the organisation can do nothing, and its tele
   expect((await runClient(`login --email ${email}`, { ...admin, input: `${password}\n` })).code).toBe(0);
   const out = join(folder.path, "export");
   const orders = (): number[] =>
-    (linesOf(join(out, "metrics.ndjson")) as unknown as { metric: Record<string, string>; values: number[] }[])
+    linesOf<{ metric: Record<string, string>; values: number[] }>(join(out, "metrics.ndjson"))
       .filter(({ metric }) => metric["__name__"] === "shop_orders")
       .flatMap(({ values }) => values);
   // The engine shows samples some seconds after it has them.

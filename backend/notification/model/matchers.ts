@@ -1,13 +1,13 @@
-// Matchers of labels as Alertmanager has them: which alerts a route takes and a silence hides. Invariant: a label that is not there is an
-// empty one; an expression holds for the whole value and runs in RE2, never in JavaScript's own engine; what passed `checkMatchers` costs
-// at most some 40 µs an expression and alert, whatever its author wrote.
+// Label matchers as in Alertmanager (`severity=~"warning|critical"`): they select the alerts of a route or of a silence. `checkMatchers`
+// validates them when they are saved, `compileMatchers` makes the function that runs for each alert. A missing label counts as empty. A
+// regular expression matches the whole value and runs in RE2; one that was validated takes at most about 40 µs per alert.
 import { RE2JS } from "re2js";
 import { ApiError } from "../../errors.ts";
 import { branchesOf, partsOf, stepsOf } from "../../storage/logs/pattern.ts";
 import { plainValues } from "../../query/loki/regex.ts";
 import { MAX_EXPRESSION_PARTS, MAX_EXPRESSION_STEPS, MAX_MATCHERS, MAX_MATCHER_LENGTH } from "../limits.ts";
 
-/** As silences and routes are stored, and as Alertmanager's API has it. */
+/** The form that is stored, and the form of Alertmanager's API. */
 export interface Matcher {
   readonly name: string;
   readonly value: string;
@@ -18,7 +18,7 @@ export interface Matcher {
 export type Labels = Readonly<Record<string, string>>;
 export type MatchOperator = (typeof OPERATORS)[number];
 
-/** A matcher as the routes' API has it. */
+/** The form of the API of notification routes. */
 export interface RouteMatcher {
   readonly label: string;
   readonly op: MatchOperator;
@@ -27,19 +27,24 @@ export interface RouteMatcher {
 
 export const OPERATORS = ["=", "!=", "=~", "!~"] as const;
 const NAME = /^[a-zA-Z_][a-zA-Z0-9_]{0,127}$/;
-const UNFIT = /[\u0000\ud800-\udfff]/u;
+const INVALID_CHARACTERS = /[\u0000\ud800-\udfff]/u;
 
-/** All of them hold for an alert's labels; no matchers hold for every alert. If one cannot be compiled, they hold for none; checked matchers always compile. */
+/**
+ * A function that returns whether every matcher matches an alert's labels. Without matchers it returns true. If an expression cannot be
+ * compiled, it returns false for every alert; validated expressions can always be compiled.
+ */
 export function compileMatchers(matchers: readonly Matcher[]): (labels: Labels) => boolean {
-  // What is cheap decides first.
-  const tests = matchers.map((matcher) => ({ matcher, test: testOf(matcher) })).toSorted((a, b) => cost(a.matcher) - cost(b.matcher));
-  if (tests.some(({ test }) => test === undefined)) return () => false;
-  return (labels) => tests.every(({ matcher, test }) => test?.(valueOf(labels, matcher.name)) === matcher.isEqual);
+  // Cheap matchers run first, so that most alerts never reach an expression.
+  const tests = matchers
+    .map((matcher) => ({ matcher, matchesValue: compileValue(matcher) }))
+    .toSorted((a, b) => cost(a.matcher) - cost(b.matcher));
+  if (tests.some(({ matchesValue }) => matchesValue === undefined)) return () => false;
+  return (labels) => tests.every(({ matcher, matchesValue }) => matchesValue?.(readLabel(labels, matcher.name)) === matcher.isEqual);
 }
 
 /**
- * Throws ApiError `invalid_field` that names the matcher, such as `matchers[0].value`. `anyAlert`: they may hold for every alert, as those
- * of a route; else one of them has to ask for something, as Alertmanager wants it of a silence.
+ * Throws ApiError `invalid_field`, which names the matcher, such as `matchers[0].value`. With `anyAlert`, they may match every alert, as a
+ * route's may. Without it, at least one must not match an alert that has no labels: a silence must not hide everything.
  */
 export function checkMatchers(matchers: readonly Matcher[], { anyAlert }: { readonly anyAlert: boolean }): void {
   if (matchers.length > MAX_MATCHERS) throw invalid("matchers", `there are at most ${MAX_MATCHERS}`);
@@ -51,11 +56,11 @@ export function checkMatchers(matchers: readonly Matcher[], { anyAlert }: { read
       `all expressions together have at most ${MAX_EXPRESSION_PARTS} characters, counted as often as they are repeated`,
     );
   for (const [index, matcher] of matchers.entries()) checkExpression(`matchers[${index}]`, matcher);
-  if (anyAlert || matchers.some(({ value, ...rest }) => testOf({ value, ...rest })?.("") !== rest.isEqual)) return;
+  if (anyAlert || matchers.some((matcher) => compileValue(matcher)?.("") !== matcher.isEqual)) return;
   throw invalid("matchers", "one of them at least must not hold for a label that is missing, or every alert would be silenced");
 }
 
-/** Expressions among them that are more than a list of values: what an organisation may have few of. */
+/** The number of expressions that are more than a list of values such as `a|b`. An organisation may have only a few. */
 export function expressionsIn(matchers: readonly Matcher[]): number {
   return matchers.filter((matcher) => cost(matcher) > 1).length;
 }
@@ -65,10 +70,10 @@ export function matcherOf({ label, op, value }: RouteMatcher): Matcher {
 }
 
 const BEGIN = /^(?:"([a-zA-Z_]\w*)"|([a-zA-Z_]\w*))\s*(=~|!=|!~|=)/;
-/** Text whose quotes are all escaped. Each character can be read in one way only, so that no text takes long. */
+/** Text in which every quote is escaped. Each character matches in one way only, so no input makes the expression backtrack. */
 const WITHOUT_QUOTES = /^(?:[^"\\]|\\[^])*\\?$/;
 
-/** One matcher as people and `amtool` write it, `name="value"` or `name=~value`; undefined: it is none. */
+/** Parses a matcher as people and `amtool` write it: `name="value"` or `name=~value`. Returns undefined if the text is not a matcher. */
 export function readMatcher(text: string): Matcher | undefined {
   if (text.length > 4 * MAX_MATCHER_LENGTH) return undefined;
   const trimmed = text.trim();
@@ -88,7 +93,7 @@ function unescaped(_: string, escape: string): string {
 function checkCharacters(field: string, { name, value }: Matcher): void {
   if (!NAME.test(name)) throw invalid(`${field}.name`, "a label's name has letters, digits and underscores, at most 128, no digit first");
   if (value.length > MAX_MATCHER_LENGTH) throw invalid(`${field}.value`, `has at most ${MAX_MATCHER_LENGTH} characters`);
-  if (UNFIT.test(value)) throw invalid(`${field}.value`, "must be well-formed text without a NUL");
+  if (INVALID_CHARACTERS.test(value)) throw invalid(`${field}.value`, "must be well-formed text without a NUL");
 }
 
 function checkExpression(field: string, { value, isRegex }: Matcher): void {
@@ -104,15 +109,15 @@ function checkExpression(field: string, { value, isRegex }: Matcher): void {
   }
 }
 
-/** What the value of a label must be, before `isEqual` turns it round. */
-function testOf({ value, isRegex }: Matcher): ((text: string) => boolean) | undefined {
+/** A function that returns whether a label's value equals or matches the matcher's value; the caller negates it for `!=` and `!~`. */
+function compileValue({ value, isRegex }: Matcher): ((text: string) => boolean) | undefined {
   if (!isRegex) return (text) => text === value;
   const listed = plainValues(value);
   if (listed) {
     const values = new Set(listed);
     return (text) => values.has(text);
   }
-  // Alternatives count only when a matcher is written: one that is stored already keeps working.
+  // A matcher that was stored under a higher limit keeps working, so alternatives do not count here, only in `checkExpression`.
   if (stepsOf(value) > MAX_EXPRESSION_STEPS || value.length > MAX_MATCHER_LENGTH) return undefined;
   try {
     const expression = expressionOf(value);
@@ -122,19 +127,19 @@ function testOf({ value, isRegex }: Matcher): ((text: string) => boolean) | unde
   }
 }
 
-/** Throws RE2's error. Compiled alone first: `a)(b` is invalid, but would be valid inside `(?:…)`. */
+/** Throws RE2's error. The value is compiled on its own first, because an invalid `a)(b` would be valid inside `(?:…)`. */
 function expressionOf(value: string): RE2JS {
   RE2JS.compile(value);
   return RE2JS.compile(`^(?:${value})$`);
 }
 
-/** 0: compared, 1: looked up, 2: an expression. */
+/** 0: one comparison; 1: a list of values, looked up in a set; 2: a regular expression. */
 function cost({ value, isRegex }: Matcher): number {
   if (!isRegex) return 0;
   return plainValues(value) ? 1 : 2;
 }
 
-function valueOf(labels: Labels, name: string): string {
+function readLabel(labels: Labels, name: string): string {
   return Object.hasOwn(labels, name) ? (labels[name] as string) : "";
 }
 

@@ -1,4 +1,5 @@
-// How many records there are, for each value of some fields. Invariant: an answer has few groups and short values, whatever the records are.
+// Counts log records grouped by some of their fields, for log alert rules: "errors by source and node, if more than 100". The answer has at
+// most `maxGroups` groups, and each value is cut to a maximum length, so that records cannot make it large.
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
@@ -13,13 +14,13 @@ export type Comparison = (typeof COMPARISONS)[number];
 
 export interface GroupQuestion {
   readonly filter: RangeFilter;
-  /** Fields as `isGroupField` has them; none: all records are one group, which is answered also where there are none. */
+  /** Fields for which `isGroupField` holds. Without fields, all records are one group, which is returned even with a count of 0. */
   readonly by: readonly string[];
-  /** How a group's count compares; groups for which that is not so are left out. */
+  /** The condition on a group's count; other groups are left out. */
   readonly having: { readonly operator: Comparison; readonly threshold: number };
-  /** Maximum number of groups that are returned: those in `known` first, then those with most records. */
+  /** Maximum number of groups that are returned. */
   readonly maxGroups: number;
-  /** Values of groups that go before others. */
+  /** Values of groups that are returned before all others, for example those that already have an alert. */
   readonly known?: readonly (readonly string[])[];
 }
 
@@ -32,56 +33,71 @@ const COLUMNS: Readonly<Record<string, Sql>> = { source: sql`source`, level: sql
 const COLUMNS_OF_GROUPS: ReadonlySet<string> = new Set(["source", "level", "host_id"]);
 const LABEL = "label.";
 
-/** Fields of every record; label.<key> is one too. */
+/** Fields that every record has. In addition, `label.<key>` is a field. */
 export const GROUP_FIELDS: readonly string[] = Object.keys(COLUMNS);
 
-/** Whether records can be counted by its values. */
+/** Whether records can be grouped by this field. */
 export function isGroupField(field: string): boolean {
   return GROUP_FIELDS.includes(field) || (labelIn(field) ?? "") !== "";
 }
 
-/** The key of label.<key>; undefined for other fields. */
+/** `key` of `label.key`; undefined for other fields. */
 export function labelIn(field: string): string | undefined {
   return field.startsWith(LABEL) ? field.slice(LABEL.length) : undefined;
 }
 
 /**
- * Groups that are known first, then those with most records. If only columns of the counts by minute are used, whole minutes come from those
- * counts, and the parts of minutes at both ends of the range from the records. Throws as LogStore.query does.
+ * Returns the groups in `known` first, then those with most records. Throws as LogStore.query does.
+ *
+ * The statement is a sum over parts, because whole minutes of the range can be counted from the projection of counts by minute, and only
+ * the cut minutes at its ends need the records.
  */
 export async function groupCounts(
   clickhouse: Pick<ClickHouse, "read">,
   orgId: string,
-  { filter, by, having, maxGroups, known = [] }: GroupQuestion,
+  question: GroupQuestion,
   options: QueryOptions,
 ): Promise<GroupCount[]> {
-  const conditions = [sql`org_id = ${orgId}`, ...recordConditions(filter)];
-  const isByMinute = isOfGroups(filter) && by.every((field) => COLUMNS_OF_GROUPS.has(field));
-  const byMinute = isByMinute ? halves(filter.range, []) : undefined;
-  const { from, blockRows } = matchingIn(filter);
-  const values = new Sql(by.map((field) => valueOf(field).text).join(", "));
-  const compared = new Sql(`${having.operator} ${having.threshold}`);
-  const knownFirst = known.length === 0 ? sql`` : sql`has([${new Sql(known.map((one) => sql`${one}`.text).join(", "))}], values) DESC, `;
-  const groups = by.length === 0 ? sql`` : sql`GROUP BY values`;
-  const countsOf = (condition: Sql): Sql =>
-    sql`SELECT ${by.length === 0 ? sql`emptyArrayString()` : sql`[${values}]`} AS values, count() AS n FROM ${from}
-      WHERE ${and([...conditions, condition])} ${groups}`;
-  const all = and(pageConditions({ range: filter.range, after: undefined }));
-  const counted = byMinute ? [byMinute.whole, ...(byMinute.cut ? [byMinute.cut] : [])] : [all];
-  const parts = new Sql(counted.map((condition) => countsOf(condition).text).join(" UNION ALL "));
-  const statement =
-    by.length === 0
-      ? sql`SELECT [] AS values, toFloat64(sum(n)) AS count FROM (${parts})`
-      : sql`SELECT values, toFloat64(sum(n)) AS count FROM (${parts})
-          GROUP BY values HAVING sum(n) ${compared} ORDER BY ${knownFirst}count DESC, values LIMIT ${maxGroups}`;
+  const { filter, by } = question;
+  const parts = unionAll(rangeParts(question).map((range) => countPart(orgId, filter, by, range)));
+  const statement = by.length === 0 ? sql`SELECT [] AS values, toFloat64(sum(n)) AS count FROM (${parts})` : sumGroups(parts, question);
   const lines = await clickhouse
-    .read(orgId, options, (ask) => ask(statement, undefined, blockRows))
+    .read(orgId, options, (ask) => ask(statement, undefined, matchingIn(filter).blockRows))
     .catch((error: unknown) => refusePattern(error, filter));
   return lines
     .toString("utf8")
     .split("\n")
     .filter(Boolean)
     .map((line) => JSON.parse(line) as GroupCount);
+}
+
+/** Conditions that split the range into disjoint parts: whole minutes and cut minutes, if counts by minute have all that is asked for. */
+function rangeParts({ filter, by }: GroupQuestion): Sql[] {
+  const isByMinute = isOfGroups(filter) && by.every((field) => COLUMNS_OF_GROUPS.has(field));
+  const parts = isByMinute ? halves(filter.range, []) : undefined;
+  if (!parts) return [and(pageConditions({ range: filter.range, after: undefined }))];
+  return parts.cut ? [parts.whole, parts.cut] : [parts.whole];
+}
+
+/** The statement that counts the records of one part of the range by their values. */
+function countPart(orgId: string, filter: RangeFilter, by: readonly string[], range: Sql): Sql {
+  const values = by.length === 0 ? sql`emptyArrayString()` : sql`[${new Sql(by.map((field) => valueOf(field).text).join(", "))}]`;
+  const conditions = and([sql`org_id = ${orgId}`, ...recordConditions(filter), range]);
+  const groups = by.length === 0 ? sql`` : sql`GROUP BY values`;
+  return sql`SELECT ${values} AS values, count() AS n FROM ${matchingIn(filter).from} WHERE ${conditions} ${groups}`;
+}
+
+/** The statement that adds the parts up, drops groups outside the threshold and returns the first `maxGroups`. */
+function sumGroups(parts: Sql, { having, maxGroups, known = [] }: GroupQuestion): Sql {
+  const compared = new Sql(`${having.operator} ${having.threshold}`);
+  const knownValues = new Sql(known.map((values) => sql`${values}`.text).join(", "));
+  const knownFirst = known.length === 0 ? sql`` : sql`has([${knownValues}], values) DESC, `;
+  return sql`SELECT values, toFloat64(sum(n)) AS count FROM (${parts})
+    GROUP BY values HAVING sum(n) ${compared} ORDER BY ${knownFirst}count DESC, values LIMIT ${maxGroups}`;
+}
+
+function unionAll(statements: readonly Sql[]): Sql {
+  return new Sql(statements.map(({ text }) => text).join(" UNION ALL "));
 }
 
 function valueOf(field: string): Sql {

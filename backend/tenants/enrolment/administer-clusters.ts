@@ -2,25 +2,13 @@
 // the list has at most `limit` clusters and `limit` nodes; a cluster whose nodes do not fit is cut and continues on the next page. A page
 // takes three short queries, whatever the number of nodes.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../auth/request-identity.ts";
-import {
-  ID_PARAMS,
-  listResponse,
-  NO_CONTENT,
-  notFound,
-  objectSchema,
-  OPTIONAL_TIME_SCHEMA,
-  readId,
-  UUID_SCHEMA,
-} from "../../http/schemas.ts";
+import { listResponse, objectSchema, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import { COLLECTOR_SCHEMA, isOnline } from "./heartbeats.ts";
-import { revokeKeysOf } from "./key-table.ts";
 import { CURSOR_QUERY, type CursorQuery, linkNext, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
-import { currentKeyTimes } from "./key-holder.ts";
-import type { EnrolmentDeps } from "./deps.ts";
-import { removeTokensOf } from "./ingest-token-table.ts";
+import { currentKeyTimes, registerRemoval } from "./key-holder.ts";
+import type { EnrolmentDeps } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { type Kysely, type Selectable, sql } from "kysely";
 import type { ClusterNodeTable, ClusterTable, EnrolmentTables } from "./table.ts";
@@ -51,13 +39,10 @@ const schemas = {
       },
     }),
   },
-  remove: { ...common, summary: "Remove a cluster and revoke its keys", params: ID_PARAMS, response: NO_CONTENT },
 };
 
-export function registerClusterAdministration(
-  app: FastifyInstance,
-  { db, guards, keys, ingestTokens, now, pageRows = PAGE_ROWS }: EnrolmentDeps,
-): void {
+export function registerClusterAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
+  const { db, guards, now, pageRows = PAGE_ROWS } = deps;
   addRoute(app, guards, {
     method: "GET",
     path: "/api/clusters",
@@ -87,27 +72,7 @@ export function registerClusterAdministration(
     },
   });
 
-  addRoute(app, guards, {
-    method: "DELETE",
-    path: "/api/clusters/:id",
-    access: "admin",
-    ...schemas.remove,
-    handler: async (request, reply) => {
-      const id = readId(request, "cluster");
-      const { orgId } = callerOf(request);
-      const { hashes, tokens } = await tenantDatabase(db, orgId)
-        .transaction()
-        .execute(async (trx) => {
-          const result = await trx.deleteFrom("clusters").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
-          if (result.numDeletedRows === 0n) throw notFound("cluster");
-          return { hashes: await revokeKeysOf(trx, orgId, id, new Date(now())), tokens: await removeTokensOf(trx, orgId, id) };
-        });
-      keys.forget(...hashes);
-      ingestTokens.forget(...tokens);
-      audit(request, "cluster.delete", { cluster_id: id, revoked_keys: hashes.length, removed_ingest_tokens: tokens.length });
-      return await reply.code(204).send();
-    },
-  });
+  registerRemoval(app, deps, { path: "/api/clusters/:id", table: "clusters", kind: "cluster", idField: "cluster_id" });
 }
 
 interface ClusterPage {

@@ -5,15 +5,13 @@ import { sql } from "kysely";
 import type { HostConfig } from "../../../common/protocol/enrolment.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../auth/request-identity.ts";
-import { readId, ID_PARAMS, listResponse, notFound, NO_CONTENT, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { readId, ID_PARAMS, listResponse, notFound, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import { COLLECTOR_SCHEMA, isOnline } from "./heartbeats.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config.ts";
-import { revokeKeysOf } from "./key-table.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../../http/list-page.ts";
-import { currentKeyTimes } from "./key-holder.ts";
-import type { EnrolmentDeps } from "./deps.ts";
-import { removeTokensOf } from "./ingest-token-table.ts";
+import { currentKeyTimes, registerRemoval } from "./key-holder.ts";
+import type { EnrolmentDeps } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const common = { tag: "enrolment" } as const;
@@ -42,7 +40,6 @@ const schemas = {
     body: HOST_CONFIG_SCHEMA,
     response: { 200: HOST_CONFIG_RESPONSE_SCHEMA },
   },
-  remove: { ...common, summary: "Remove a host and revoke its keys", params: ID_PARAMS, response: NO_CONTENT },
 };
 
 export function registerHostAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
@@ -100,29 +97,5 @@ export function registerHostAdministration(app: FastifyInstance, deps: Enrolment
     },
   });
 
-  registerHostRemoval(app, deps);
-}
-
-function registerHostRemoval(app: FastifyInstance, { db, guards, keys, ingestTokens, now }: EnrolmentDeps): void {
-  addRoute(app, guards, {
-    method: "DELETE",
-    path: "/api/v1/agents/:id",
-    access: "admin",
-    ...schemas.remove,
-    handler: async (request, reply) => {
-      const id = readId(request, "host");
-      const { orgId } = callerOf(request);
-      const { hashes, tokens } = await tenantDatabase(db, orgId)
-        .transaction()
-        .execute(async (trx) => {
-          const result = await trx.deleteFrom("hosts").where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
-          if (result.numDeletedRows === 0n) throw notFound("host");
-          return { hashes: await revokeKeysOf(trx, orgId, id, new Date(now())), tokens: await removeTokensOf(trx, orgId, id) };
-        });
-      keys.forget(...hashes);
-      ingestTokens.forget(...tokens);
-      audit(request, "host.delete", { agent_id: id, revoked_keys: hashes.length, removed_ingest_tokens: tokens.length });
-      return await reply.code(204).send();
-    },
-  });
+  registerRemoval(app, deps, { path: "/api/v1/agents/:id", table: "hosts", kind: "host", idField: "agent_id" });
 }

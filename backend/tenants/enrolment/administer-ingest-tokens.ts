@@ -24,7 +24,7 @@ import {
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
-import type { EnrolmentDeps } from "./deps.ts";
+import type { EnrolmentDeps } from "./table.ts";
 import {
   findIdentity,
   insertWithinLimit,

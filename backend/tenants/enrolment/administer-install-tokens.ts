@@ -20,7 +20,7 @@ import {
 import { addRoute } from "../../http/route.ts";
 import { MAX_INSTALL_TOKEN_TTL_MS } from "../limits.ts";
 import { newInstallToken } from "./install-token.ts";
-import type { EnrolmentDeps } from "./deps.ts";
+import type { EnrolmentDeps } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const common = { tag: "enrolment" } as const;

@@ -17,7 +17,7 @@ import {
 } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
-import type { EnrolmentDeps } from "./deps.ts";
+import type { EnrolmentDeps } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const common = { tag: "enrolment" } as const;

@@ -1,8 +1,12 @@
-// The tables of enrolment for kysely; engines/relational/migrations/010-enrolment.sql creates them.
-import type { ColumnType, Generated } from "kysely";
+// The tables of enrolment for kysely, which engines/relational/migrations/010-enrolment.sql creates, and what every route of enrolment gets.
+// Types only, so that routes do not import each other through this file.
+import type { ColumnType, Generated, Kysely } from "kysely";
 import type { HostConfig } from "../../../common/protocol/enrolment.ts";
 import type { IngestTokenTables } from "../../auth/ingest-tokens/table.ts";
-import type { KeyKind } from "../../auth/request-identity.ts";
+import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
+import type { Guards, KeyKind } from "../../auth/request-identity.ts";
+import type { KeySource } from "../../auth/signed-requests.ts";
+import type { MasterKeys } from "./master-key.ts";
 
 /** Written as JSON text, read as a value. */
 type Json<T> = ColumnType<T, string, string>;
@@ -86,4 +90,19 @@ export interface EnrolmentTables extends IngestTokenTables {
   clusters: ClusterTable;
   cluster_nodes: ClusterNodeTable;
   hosts: HostTable;
+}
+
+/** The dependencies of the routes of enrolment. */
+export interface EnrolmentDeps {
+  db: Kysely<EnrolmentTables>;
+  masterKeys: MasterKeys;
+  keys: KeySource & { forget(...hashes: string[]): void };
+  guards: Guards;
+  ingestTokens: Pick<IngestTokens, "requireEnabled" | "forget">;
+  /** Unix milliseconds. */
+  now: () => number;
+  /** Maximum of nodes per cluster. */
+  maxNodes?: number;
+  /** Rows per page of a list: hosts, or clusters and their nodes. */
+  pageRows?: number;
 }

@@ -94,7 +94,7 @@ async function unloadRules(trx: Transaction<DeletionTables>, orgId: string): Pro
 
 /** Empties every table, those that refer to others first: TENANT_TABLES has a table after those that it refers to. Returns which had rows. */
 async function removeRows(trx: Transaction<DeletionTables>, orgId: string, kept: ReadonlySet<string>): Promise<Set<string>> {
-  const own = tenantDatabase(trx as unknown as Transaction<AnyTables>, orgId);
+  const own = tenantDatabase(trx, orgId).withTables<AnyTables>();
   const removed = new Set<string>();
   for (const table of Object.keys(TENANT_TABLES).toReversed()) {
     if (kept.has(table)) continue;
