@@ -1,7 +1,8 @@
-// What kernels ask of their hosts.
+// The functions that kernels import from their host, the TypeScript that loads the WebAssembly (`startKernel` in common/web-assembly.ts).
+// AssemblyScript names the import after this file: the host passes `{ host: { giveUp, … } }`.
 
-/** Throws in the host: the kernel does not take what it reads, and TypeScript decides. */
+/** Throws in the host, which ends the kernel's call. The host then parses the same document in TypeScript. `reason`: see `bytes.ts`. */
 export declare function giveUp(reason: i32): void;
 
-/** Whether `length` bytes at `at` are UTF-8: asked about texts that are not ASCII. */
+/** Whether the `length` bytes at `at` are valid UTF-8. Called only for text that is not ASCII. */
 export declare function isUtf8(at: usize, length: u32): bool;

@@ -1,38 +1,12 @@
 // An OTLP/JSON document: resources, their scopes, their records. Invariant: a resource precedes its scopes and a scope its
 // records, or the kernel gives up; each part is bounded, so that whatever the host's decoder would call too large is left to it.
 import { textInto } from "./fields";
-import {
-  blanks,
-  CLOSE_ARRAY,
-  CLOSE_OBJECT,
-  isNull,
-  name,
-  nameAt,
-  nameLength,
-  next,
-  once,
-  open,
-  OPEN_ARRAY,
-  OPEN_OBJECT,
-  skip,
-} from "../../../../common/kernel/json";
+import * as json from "../../../../common/kernel/json";
 import { attributes, endResource, OF_SCOPE, readResource, startResource } from "./labels";
 import { logRecord } from "./logs";
 import { refuse, SYNTAX, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 import { INPUT, take } from "./memory";
-import {
-  isAttributes,
-  isLogRecords,
-  isName,
-  isResource,
-  isResourceLogs,
-  isResourceSpans,
-  isScope,
-  isScopeLogs,
-  isScopeSpans,
-  isSpans,
-  isVersion,
-} from "./names";
+import * as names from "./names";
 import { estimate } from "./rows";
 import { spanRecord, startSpans } from "./spans";
 
@@ -60,20 +34,20 @@ export function startDocument(ofSignal: i32, bytesOfRow: u32): void {
 
 export function readDocument(length: u32): void {
   let seen: u32 = 0;
-  let at = open(blanks(INPUT), OPEN_OBJECT);
-  for (; load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (signal == LOGS ? isResourceLogs(nameAt, nameLength) : isResourceSpans(nameAt, nameLength)) {
-      seen = once(seen, 1);
+  let at = json.open(json.blanks(INPUT), json.OPEN_OBJECT);
+  for (; load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (signal == LOGS ? names.isResourceLogs(json.nameAt, json.nameLength) : names.isResourceSpans(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 1);
       at = resources(at);
-    } else at = skip(at, 0);
+    } else at = json.skip(at, 0);
   }
-  if (blanks(at + 1) != INPUT + length) refuse(SYNTAX);
+  if (json.blanks(at + 1) != INPUT + length) refuse(SYNTAX);
 }
 
 function resources(at: usize): usize {
-  if (isNull(at)) return at + 4;
-  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) at = resourcePart(at);
+  if (json.isNull(at)) return at + 4;
+  for (at = json.open(at, json.OPEN_ARRAY); load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) at = resourcePart(at);
   return at + 1;
 }
 
@@ -87,26 +61,27 @@ function resourcePart(at: usize): usize {
   startResource();
   let seen: u32 = 0;
   let sliceBytes: usize = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isResource(nameAt, nameLength)) {
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (names.isResource(json.nameAt, json.nameLength)) {
       if (seen & 2) refuse(UNUSUAL);
-      seen = once(seen, 1);
+      seen = json.once(seen, 1);
       const start = at;
       at = readResource(at);
       sliceBytes = at - start;
       if (sliceBytes > MOST_BYTES) refuse(TOO_LARGE);
-    } else if (signal == LOGS ? isScopeLogs(nameAt, nameLength) : isScopeSpans(nameAt, nameLength)) {
-      seen = once(seen, 2);
+    } else if (signal == LOGS ? names.isScopeLogs(json.nameAt, json.nameLength) : names.isScopeSpans(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 2);
       at = scopes(at, endResource(), sliceBytes);
-    } else at = skip(at, 0);
+    } else at = json.skip(at, 0);
   }
   return at + 1;
 }
 
 function scopes(at: usize, resource: usize, resourceBytes: usize): usize {
-  if (isNull(at)) return at + 4;
-  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) at = scopePart(at, resource, resourceBytes);
+  if (json.isNull(at)) return at + 4;
+  for (at = json.open(at, json.OPEN_ARRAY); load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY))
+    at = scopePart(at, resource, resourceBytes);
   return at + 1;
 }
 
@@ -128,46 +103,46 @@ function scopePart(at: usize, resource: usize, resourceBytes: usize): usize {
   const scope = startScope();
   let seen: u32 = 0;
   let sliceBytes: usize = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isScope(nameAt, nameLength)) {
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (names.isScope(json.nameAt, json.nameLength)) {
       if (seen & 2) refuse(UNUSUAL);
-      seen = once(seen, 1);
+      seen = json.once(seen, 1);
       const start = at;
       at = readScope(at, scope);
       sliceBytes = at - start;
       if (sliceBytes > MOST_BYTES) refuse(TOO_LARGE);
-    } else if (signal == LOGS ? isLogRecords(nameAt, nameLength) : isSpans(nameAt, nameLength)) {
-      seen = once(seen, 2);
+    } else if (signal == LOGS ? names.isLogRecords(json.nameAt, json.nameLength) : names.isSpans(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 2);
       at = records(at, resource, scope, resourceBytes + sliceBytes);
-    } else at = skip(at, 0);
+    } else at = json.skip(at, 0);
   }
   return at + 1;
 }
 
 /** A scope's message, or null. */
 function readScope(at: usize, scope: usize): usize {
-  if (isNull(at)) return at + 4;
+  if (json.isNull(at)) return at + 4;
   let seen: u32 = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isName(nameAt, nameLength)) {
-      seen = once(seen, 1);
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (names.isName(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 1);
       at = textInto(at, scope);
-    } else if (isVersion(nameAt, nameLength)) {
-      seen = once(seen, 2);
+    } else if (names.isVersion(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 2);
       at = textInto(at, scope + 8);
-    } else if (isAttributes(nameAt, nameLength)) {
-      seen = once(seen, 4);
+    } else if (names.isAttributes(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 4);
       at = attributes(at, OF_SCOPE);
-    } else at = skip(at, 0);
+    } else at = json.skip(at, 0);
   }
   return at + 1;
 }
 
 function records(at: usize, resource: usize, scope: usize, sharedBytes: usize): usize {
-  if (isNull(at)) return at + 4;
-  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
+  if (json.isNull(at)) return at + 4;
+  for (at = json.open(at, json.OPEN_ARRAY); load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
     const start = at;
     at = signal == LOGS ? logRecord(at, resource, scope) : spanRecord(at, resource, scope);
     countRecord(at - start, sharedBytes);

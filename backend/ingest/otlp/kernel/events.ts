@@ -1,42 +1,10 @@
 // Events and links of a span as JSON, as backend/ingest/otlp/decode-spans.ts makes them. An entry of the index holds the parts, each where the
 // document had it; `putEvents` and `putLinks` put them together. Invariant: lengths are known before anything is put.
 import { idInto, idLength, placeText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
-import {
-  CLOSE_ARRAY,
-  CLOSE_OBJECT,
-  COLON,
-  COMMA,
-  integer,
-  isNull,
-  name,
-  nameAt,
-  nameLength,
-  next,
-  once,
-  open,
-  OPEN_ARRAY,
-  OPEN_OBJECT,
-  QUOTE,
-  skip,
-  textAt,
-  textLength,
-  unsigned,
-  unsigned32,
-} from "../../../../common/kernel/json";
+import * as json from "../../../../common/kernel/json";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
 import { KEY_STACK, putBytes, take } from "./memory";
-import {
-  isAttributes,
-  isDroppedAttributesCount,
-  isFlags,
-  isKey,
-  isName,
-  isSpanId,
-  isTimeUnixNano,
-  isTraceId,
-  isTraceState,
-  isValue,
-} from "./names";
+import * as names from "./names";
 import { ARRAY, kindOf, MAP, scalar, STRING } from "./scalar";
 import { KEY_BYTES, keyJson, startWriting, write, writeString, writeText, written } from "./writer";
 
@@ -63,16 +31,18 @@ export let partsBytes: u32 = 0;
 /** A list of events, or null, into entries from `top` on. */
 export function events(at: usize): usize {
   startList();
-  if (isNull(at)) return at + 4;
-  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) at = event(at, startEvent());
+  if (json.isNull(at)) return at + 4;
+  for (at = json.open(at, json.OPEN_ARRAY); load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY))
+    at = event(at, startEvent());
   return at + 1;
 }
 
 /** A list of links, or null, into entries from `top` on. */
 export function links(at: usize): usize {
   startList();
-  if (isNull(at)) return at + 4;
-  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) at = link(at, startLink());
+  if (json.isNull(at)) return at + 4;
+  for (at = json.open(at, json.OPEN_ARRAY); load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY))
+    at = link(at, startLink());
   return at + 1;
 }
 
@@ -122,22 +92,22 @@ function countPart(bytes: u32): void {
 
 function event(at: usize, entry: usize): usize {
   let seen: u32 = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isTimeUnixNano(nameAt, nameLength)) {
-      seen = once(seen, 1);
-      at = unsigned(at);
-      if (integer != 0) placeText(entry, textAt, textLength);
-    } else if (isName(nameAt, nameLength)) {
-      seen = once(seen, 2);
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (names.isTimeUnixNano(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 1);
+      at = json.unsigned(at);
+      if (json.integer != 0) placeText(entry, json.textAt, json.textLength);
+    } else if (names.isName(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 2);
       at = textJson(at, entry + 8);
-    } else if (isAttributes(nameAt, nameLength)) {
-      seen = once(seen, 4);
+    } else if (names.isAttributes(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 4);
       at = attributesJson(at, entry + 16);
-    } else if (isDroppedAttributesCount(nameAt, nameLength)) {
-      seen = once(seen, 8);
-      at = unsigned32(at);
-    } else at = skip(at, 0);
+    } else if (names.isDroppedAttributesCount(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 8);
+      at = json.unsigned32(at);
+    } else at = json.skip(at, 0);
   }
   endEvent(entry);
   return at + 1;
@@ -145,27 +115,27 @@ function event(at: usize, entry: usize): usize {
 
 function link(at: usize, entry: usize): usize {
   let seen: u32 = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isTraceId(nameAt, nameLength)) {
-      seen = once(seen, 1);
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (names.isTraceId(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 1);
       at = idInto(at, TRACE_DIGITS, entry);
-    } else if (isSpanId(nameAt, nameLength)) {
-      seen = once(seen, 2);
+    } else if (names.isSpanId(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 2);
       at = idInto(at, SPAN_DIGITS, entry + 4);
-    } else if (isTraceState(nameAt, nameLength)) {
-      seen = once(seen, 4);
+    } else if (names.isTraceState(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 4);
       at = textJson(at, entry + 8);
-    } else if (isAttributes(nameAt, nameLength)) {
-      seen = once(seen, 8);
+    } else if (names.isAttributes(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 8);
       at = attributesJson(at, entry + 16);
-    } else if (isDroppedAttributesCount(nameAt, nameLength)) {
-      seen = once(seen, 16);
-      at = unsigned32(at);
-    } else if (isFlags(nameAt, nameLength)) {
-      seen = once(seen, 32);
-      at = unsigned32(at);
-    } else at = skip(at, 0);
+    } else if (names.isDroppedAttributesCount(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 16);
+      at = json.unsigned32(at);
+    } else if (names.isFlags(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 32);
+      at = json.unsigned32(at);
+    } else at = json.skip(at, 0);
   }
   endLink(entry);
   return at + 1;
@@ -173,8 +143,8 @@ function link(at: usize, entry: usize): usize {
 
 /** A string, or null, as JSON. */
 function textJson(at: usize, part: usize): usize {
-  if (isNull(at)) return at + 4;
-  if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+  if (json.isNull(at)) return at + 4;
+  if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
   startWriting(at);
   const end = writeString(at + 1);
   placeText(part, at, <u32>(written - at));
@@ -183,19 +153,19 @@ function textJson(at: usize, part: usize): usize {
 
 /** Attributes, or null, as a JSON object of texts. */
 function attributesJson(at: usize, part: usize): usize {
-  if (isNull(at)) return at + 4;
+  if (json.isNull(at)) return at + 4;
   const start = at;
   let keys = KEY_STACK;
-  at = open(at, OPEN_ARRAY);
+  at = json.open(at, json.OPEN_ARRAY);
   startWriting(start);
-  write(OPEN_OBJECT, at);
-  for (; load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
-    if (keys != KEY_STACK) write(COMMA, at);
+  write(json.OPEN_OBJECT, at);
+  for (; load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
+    if (keys != KEY_STACK) write(json.COMMA, at);
     at = pairJson(at, keys);
     keys += KEY_BYTES;
   }
   at++;
-  write(CLOSE_OBJECT, at);
+  write(json.CLOSE_OBJECT, at);
   placeText(part, start, <u32>(written - start));
   return at;
 }
@@ -203,18 +173,18 @@ function attributesJson(at: usize, part: usize): usize {
 /** An attribute, its key before its value. */
 function pairJson(at: usize, keys: usize): usize {
   let seen: u32 = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isKey(nameAt, nameLength)) {
-      seen = once(seen, 1);
-      if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (names.isKey(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 1);
+      if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
       at = keyJson(at + 1, KEY_STACK, keys);
-      write(COLON, at);
-    } else if (isValue(nameAt, nameLength)) {
+      write(json.COLON, at);
+    } else if (names.isValue(json.nameAt, json.nameLength)) {
       if (seen != 1) refuse(UNUSUAL);
       seen = 3;
       at = valueJson(at);
-    } else at = skip(at, 0);
+    } else at = json.skip(at, 0);
   }
   at++;
   if (seen == 1) writeEmpty(at);
@@ -223,34 +193,34 @@ function pairJson(at: usize, keys: usize): usize {
 }
 
 function writeEmpty(at: usize): void {
-  write(QUOTE, at);
-  write(QUOTE, at);
+  write(json.QUOTE, at);
+  write(json.QUOTE, at);
 }
 
 /** The text of an AnyValue, or null, in quotes. Lists and maps, whose text would be quoted twice, give up. */
 function valueJson(at: usize): usize {
-  if (isNull(at)) {
+  if (json.isNull(at)) {
     at += 4;
     writeEmpty(at);
     return at;
   }
   let seen: u32 = 0;
   let isSet = false;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    const kind = kindOf(nameAt, nameLength);
-    seen = once(seen, kind);
-    if (kind == 0) at = skip(at, 0);
-    else if (isNull(at)) at += 4;
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    const kind = kindOf(json.nameAt, json.nameLength);
+    seen = json.once(seen, kind);
+    if (kind == 0) at = json.skip(at, 0);
+    else if (json.isNull(at)) at += 4;
     else {
       if (isSet || kind == ARRAY || kind == MAP) refuse(UNUSUAL);
       isSet = true;
       if (kind == STRING) {
-        if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+        if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
         at = writeString(at + 1);
       } else {
         at = scalar(at, kind);
-        writeText(textAt, textLength, true, at);
+        writeText(json.textAt, json.textLength, true, at);
       }
     }
   }
@@ -261,9 +231,9 @@ function valueJson(at: usize): usize {
 
 /** The JSON list of `count` events; `count` is not 0. */
 export function putEvents(to: usize, entry: usize, count: u32): usize {
-  store<u8>(to, OPEN_ARRAY);
+  store<u8>(to, json.OPEN_ARRAY);
   for (let index: u32 = 0; index < count; index++) {
-    if (index != 0) store<u8>(to, COMMA);
+    if (index != 0) store<u8>(to, json.COMMA);
     to = putBytes(to + 1, TIME, 9);
     to = putBytes(to, load<u32>(entry), load<u32>(entry, 4));
     to = putBytes(to, NAME, 9);
@@ -271,15 +241,15 @@ export function putEvents(to: usize, entry: usize, count: u32): usize {
     to = putAttributes(to, entry);
     entry += PART_BYTES;
   }
-  store<u8>(to, CLOSE_ARRAY);
+  store<u8>(to, json.CLOSE_ARRAY);
   return to + 1;
 }
 
 /** The JSON list of `count` links; `count` is not 0. */
 export function putLinks(to: usize, entry: usize, count: u32): usize {
-  store<u8>(to, OPEN_ARRAY);
+  store<u8>(to, json.OPEN_ARRAY);
   for (let index: u32 = 0; index < count; index++) {
-    if (index != 0) store<u8>(to, COMMA);
+    if (index != 0) store<u8>(to, json.COMMA);
     to = putBytes(to + 1, TRACE_ID, 13);
     to = putBytes(to, load<u32>(entry), idLength(entry, TRACE_DIGITS));
     to = putBytes(to, SPAN_ID, 13);
@@ -289,13 +259,13 @@ export function putLinks(to: usize, entry: usize, count: u32): usize {
     to = putAttributes(to, entry);
     entry += PART_BYTES;
   }
-  store<u8>(to, CLOSE_ARRAY);
+  store<u8>(to, json.CLOSE_ARRAY);
   return to + 1;
 }
 
 function putAttributes(to: usize, entry: usize): usize {
   to = putBytes(to, ATTRIBUTES, 14);
   to = putBytes(to, load<u32>(entry, 16), load<u32>(entry, 20));
-  store<u8>(to, CLOSE_OBJECT);
+  store<u8>(to, json.CLOSE_OBJECT);
   return to + 1;
 }

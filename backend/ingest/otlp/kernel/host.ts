@@ -1,7 +1,8 @@
-// What the kernel asks of its host, backend/ingest/otlp/fast-decode.ts, besides giving up.
+// The functions that this kernel imports from backend/ingest/otlp/fast-decode.ts, in addition to those of common/kernel/host.ts. WebAssembly
+// has no formatter of numbers that writes what JavaScript writes.
 
-/** Formats the number of `length` bytes at `at` as JavaScript does, right-aligned over them. Returns its new length. */
+/** Replaces the JSON number of `length` bytes at `at` by JavaScript's text of it, which ends at the same address. Returns the new length. */
 export declare function number(at: usize, length: u32): u32;
 
-/** Writes a number as JavaScript does, at most 24 bytes. Returns its length. */
+/** Writes JavaScript's text of `value` to `to`, at most 24 bytes. Returns its length. */
 export declare function double(value: f64, to: usize): u32;

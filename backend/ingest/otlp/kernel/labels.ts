@@ -1,28 +1,10 @@
 // The attributes of a resource and of its records, as backend/ingest/otlp/labels.ts joins them: entries of the index, (key, value).
 // Invariants: reserved keys are no labels; a key that comes twice, or in resource and record, gives up.
 import { placeText, putText } from "./fields";
-import {
-  CLOSE_ARRAY,
-  CLOSE_OBJECT,
-  COLON,
-  isNull,
-  name,
-  nameAt,
-  nameLength,
-  next,
-  once,
-  open,
-  OPEN_ARRAY,
-  OPEN_OBJECT,
-  optionalString,
-  skip,
-  stringBody,
-  textAt,
-  textLength,
-} from "../../../../common/kernel/json";
+import * as json from "../../../../common/kernel/json";
 import { refuse, same, UNUSUAL } from "../../../../common/kernel/bytes";
 import { hashOf, putString, RECORD_KEYS, RESOURCE_KEYS, SLOTS, stringBytes, take, top } from "./memory";
-import { isAttributes, isHostId, isInstance, isKey, isNode, isOrgId, isServiceName, isValue } from "./names";
+import * as names from "./names";
 import { value } from "./value";
 
 /** `{"key":"` and `,"value"`: how nearly every attribute is written. */
@@ -63,8 +45,8 @@ export let kept: u32 = 0;
 /** Where a list of attributes, or null, is kept: entries from `top` on. */
 export function attributes(at: usize, owner: i32): usize {
   startAttributes();
-  if (isNull(at)) return at + 4;
-  for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
+  if (json.isNull(at)) return at + 4;
+  for (at = json.open(at, json.OPEN_ARRAY); load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
     at = attribute(at);
     if (owner != OF_SCOPE && !isLeftOut(owner)) keep(owner);
   }
@@ -95,32 +77,32 @@ function attribute(at: usize): usize {
   valueAt = at;
   valueLength = 0;
   if (load<u64>(at) == KEY_START) {
-    at = stringBody(at + 8);
-    keyAt = textAt;
-    keyLength = textLength;
+    at = json.stringBody(at + 8);
+    keyAt = json.textAt;
+    keyLength = json.textLength;
     seen = 1;
-    if (load<u64>(at) == VALUE_START && load<u8>(at + 8) == COLON) {
+    if (load<u64>(at) == VALUE_START && load<u8>(at + 8) == json.COLON) {
       at = value(at + 9);
-      valueAt = textAt;
-      valueLength = textLength;
+      valueAt = json.textAt;
+      valueLength = json.textLength;
       seen = 3;
     }
-    if (load<u8>(at) == CLOSE_OBJECT) return at + 1;
-    at = next(at, CLOSE_OBJECT);
-  } else at = open(at, OPEN_OBJECT);
-  for (; load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isKey(nameAt, nameLength)) {
-      seen = once(seen, 1);
-      at = optionalString(at);
-      keyAt = textAt;
-      keyLength = textLength;
-    } else if (isValue(nameAt, nameLength)) {
-      seen = once(seen, 2);
+    if (load<u8>(at) == json.CLOSE_OBJECT) return at + 1;
+    at = json.next(at, json.CLOSE_OBJECT);
+  } else at = json.open(at, json.OPEN_OBJECT);
+  for (; load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (names.isKey(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 1);
+      at = json.optionalString(at);
+      keyAt = json.textAt;
+      keyLength = json.textLength;
+    } else if (names.isValue(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 2);
       at = value(at);
-      valueAt = textAt;
-      valueLength = textLength;
-    } else at = skip(at, 0);
+      valueAt = json.textAt;
+      valueLength = json.textLength;
+    } else at = json.skip(at, 0);
   }
   return at + 1;
 }
@@ -129,15 +111,15 @@ function attribute(at: usize): usize {
 function isLeftOut(owner: i32): bool {
   switch (keyLength) {
     case 4:
-      return isNode(keyAt, keyLength);
+      return names.isNode(keyAt, keyLength);
     case 6:
-      return isOrgId(keyAt, keyLength);
+      return names.isOrgId(keyAt, keyLength);
     case 7:
-      return isHostId(keyAt, keyLength);
+      return names.isHostId(keyAt, keyLength);
     case 8:
-      return isInstance(keyAt, keyLength);
+      return names.isInstance(keyAt, keyLength);
     case 12:
-      if (owner == OF_RECORD || !isServiceName(keyAt, keyLength)) return false;
+      if (owner == OF_RECORD || !names.isServiceName(keyAt, keyLength)) return false;
       if (owner == OF_RESOURCE) {
         if (hasService) refuse(UNUSUAL);
         hasService = true;
@@ -239,14 +221,14 @@ let entries: usize = 0;
 
 /** A resource's message, or null. */
 export function readResource(at: usize): usize {
-  if (isNull(at)) return at + 4;
+  if (json.isNull(at)) return at + 4;
   let seen: u32 = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isAttributes(nameAt, nameLength)) {
-      seen = once(seen, 1);
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (names.isAttributes(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 1);
       at = attributes(at, OF_RESOURCE);
-    } else at = skip(at, 0);
+    } else at = json.skip(at, 0);
   }
   return at + 1;
 }

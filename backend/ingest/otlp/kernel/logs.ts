@@ -1,23 +1,6 @@
 // A log record → a row of the table logs, as backend/ingest/otlp/decode-logs.ts maps it; its columns are LOG_COLUMNS behind those of the sender.
 import { idBytes, idInto, keepText, placeText, putId, putText, SPAN_DIGITS, textBytes, textInto, TRACE_DIGITS } from "./fields";
-import {
-  CLOSE_OBJECT,
-  enumeration,
-  integer,
-  name,
-  nameAt,
-  nameLength,
-  next,
-  once,
-  open,
-  OPEN_OBJECT,
-  optionalString,
-  skip,
-  textAt,
-  textLength,
-  unsigned,
-  unsigned32,
-} from "../../../../common/kernel/json";
+import * as json from "../../../../common/kernel/json";
 import {
   keysBytes,
   mustBeNew,
@@ -32,19 +15,7 @@ import {
 } from "./labels";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
 import { giveBack, putBytes, stringBytes, take } from "./memory";
-import {
-  isAttributes,
-  isBody,
-  isDroppedAttributesCount,
-  isEventName,
-  isFlags,
-  isObservedTimeUnixNano,
-  isSeverityNumber,
-  isSeverityText,
-  isSpanId,
-  isTimeUnixNano,
-  isTraceId,
-} from "./names";
+import * as names from "./names";
 import { labelsInto, putLabel, putLabels, startLabels } from "./row-labels";
 import { addRow, count, make, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";
 import { value } from "./value";
@@ -91,49 +62,49 @@ export function logRecord(at: usize, resource: usize, scope: usize): usize {
   let time: u64 = 0;
   let observed: u64 = 0;
   let severity: u32 = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    const n = nameAt;
-    const length = nameLength;
-    if (isTimeUnixNano(n, length)) {
-      seen = once(seen, 1);
-      at = unsigned(at);
-      time = integer;
-    } else if (isObservedTimeUnixNano(n, length)) {
-      seen = once(seen, 2);
-      at = unsigned(at);
-      observed = integer;
-    } else if (isSeverityNumber(n, length)) {
-      seen = once(seen, 4);
-      at = enumeration(at);
-      severity = <u32>integer;
-    } else if (isSeverityText(n, length)) {
-      seen = once(seen, 8);
-      at = optionalString(at);
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    const n = json.nameAt;
+    const length = json.nameLength;
+    if (names.isTimeUnixNano(n, length)) {
+      seen = json.once(seen, 1);
+      at = json.unsigned(at);
+      time = json.integer;
+    } else if (names.isObservedTimeUnixNano(n, length)) {
+      seen = json.once(seen, 2);
+      at = json.unsigned(at);
+      observed = json.integer;
+    } else if (names.isSeverityNumber(n, length)) {
+      seen = json.once(seen, 4);
+      at = json.enumeration(at);
+      severity = <u32>json.integer;
+    } else if (names.isSeverityText(n, length)) {
+      seen = json.once(seen, 8);
+      at = json.optionalString(at);
       keepLevel(row);
-    } else if (isBody(n, length)) {
-      seen = once(seen, 16);
+    } else if (names.isBody(n, length)) {
+      seen = json.once(seen, 16);
       at = value(at);
       keepText(row + MESSAGE);
-    } else if (isAttributes(n, length)) {
-      seen = once(seen, 32);
+    } else if (names.isAttributes(n, length)) {
+      seen = json.once(seen, 32);
       at = labelsInto(at, OF_RECORD, row);
-    } else if (isTraceId(n, length)) {
-      seen = once(seen, 64);
+    } else if (names.isTraceId(n, length)) {
+      seen = json.once(seen, 64);
       at = idInto(at, TRACE_DIGITS, row + TRACE);
-    } else if (isSpanId(n, length)) {
-      seen = once(seen, 128);
+    } else if (names.isSpanId(n, length)) {
+      seen = json.once(seen, 128);
       at = idInto(at, SPAN_DIGITS, row + SPAN);
-    } else if (isEventName(n, length)) {
-      seen = once(seen, 256);
+    } else if (names.isEventName(n, length)) {
+      seen = json.once(seen, 256);
       at = textInto(at, row + EVENT);
-    } else if (isFlags(n, length)) {
-      seen = once(seen, 512);
-      at = unsigned32(at);
-    } else if (isDroppedAttributesCount(n, length)) {
-      seen = once(seen, 1024);
-      at = unsigned32(at);
-    } else at = skip(at, 0);
+    } else if (names.isFlags(n, length)) {
+      seen = json.once(seen, 512);
+      at = json.unsigned32(at);
+    } else if (names.isDroppedAttributesCount(n, length)) {
+      seen = json.once(seen, 1024);
+      at = json.unsigned32(at);
+    } else at = json.skip(at, 0);
   }
   endLog(row, resource, scope, time != 0 ? time : observed, severity);
   return at + 1;
@@ -141,7 +112,7 @@ export function logRecord(at: usize, resource: usize, scope: usize): usize {
 
 /** The level of a record is the text that was read last. */
 export function keepLevel(row: usize): void {
-  lowercase(textAt, textLength);
+  lowercase(json.textAt, json.textLength);
   keepText(row + LEVEL);
 }
 

@@ -1,9 +1,9 @@
 // The kinds of an AnyValue, and the text of those that are neither list nor map. Invariant: no text reaches behind its value.
 import { number } from "./host";
-import { isDigit, numberEnd, QUOTE, setText, skip, stringBody, textAt, textLength } from "../../../../common/kernel/json";
+import * as json from "../../../../common/kernel/json";
 import { isPlain } from "../../../../common/kernel/json";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
-import { isArrayValue, isBoolValue, isBytesValue, isDoubleValue, isIntValue, isKvlistValue, isStringValue } from "./names";
+import * as names from "./names";
 
 /** The host writes a number at most so much longer than it was; the name of its kind, which is read, precedes it. */
 const MOST_LONGER: u32 = 12;
@@ -24,13 +24,19 @@ export let isBare: bool = false;
 export function kindOf(at: usize, length: u32): u32 {
   switch (length) {
     case 8:
-      return isIntValue(at, length) ? INT : 0;
+      return names.isIntValue(at, length) ? INT : 0;
     case 9:
-      return isBoolValue(at, length) ? BOOL : 0;
+      return names.isBoolValue(at, length) ? BOOL : 0;
     case 10:
-      return isArrayValue(at, length) ? ARRAY : isBytesValue(at, length) ? BYTES : 0;
+      return names.isArrayValue(at, length) ? ARRAY : names.isBytesValue(at, length) ? BYTES : 0;
     case 11:
-      return isStringValue(at, length) ? STRING : isDoubleValue(at, length) ? DOUBLE : isKvlistValue(at, length) ? MAP : 0;
+      return names.isStringValue(at, length)
+        ? STRING
+        : names.isDoubleValue(at, length)
+          ? DOUBLE
+          : names.isKvlistValue(at, length)
+            ? MAP
+            : 0;
     default:
       return 0;
   }
@@ -41,13 +47,13 @@ export function scalar(at: usize, kind: u32): usize {
   isBare = kind != STRING;
   switch (kind) {
     case STRING:
-      if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
-      return stringBody(at + 1);
+      if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
+      return json.stringBody(at + 1);
     case BOOL: {
       const length: u32 = load<u8>(at) == 0x74 ? 4 : 5;
       if (load<u8>(at) != 0x74 && load<u8>(at) != 0x66) refuse(UNUSUAL);
-      setText(at, length);
-      return skip(at, 0);
+      json.setText(at, length);
+      return json.skip(at, 0);
     }
     case INT:
       return signed(at);
@@ -61,46 +67,46 @@ export function scalar(at: usize, kind: u32): usize {
 
 /** An integer of at most 15 digits, as a number or a string; of a string, which no double rounds, 18. */
 function signed(at: usize): usize {
-  const isText = load<u8>(at) == QUOTE;
+  const isText = load<u8>(at) == json.QUOTE;
   if (isText) at++;
   const start = at;
   if (load<u8>(at) == 0x2d) at++;
   const digits = at;
-  while (isDigit(load<u8>(at))) at++;
+  while (json.isDigit(load<u8>(at))) at++;
   const count = <u32>(at - digits);
   if (count == 0 || count > <u32>(isText ? 18 : 15)) refuse(UNUSUAL);
   // 0 alone, and neither -0 nor 07.
   if (load<u8>(digits) == 0x30 && (count > 1 || digits != start)) refuse(UNUSUAL);
-  setText(start, <u32>(at - start));
+  json.setText(start, <u32>(at - start));
   if (!isText) {
     if (load<u8>(at) == 0x2e || (load<u8>(at) | 0x20) == 0x65) refuse(UNUSUAL);
     return at;
   }
-  if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+  if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
   return at + 1;
 }
 
 /** A number as JavaScript writes it; of strings "NaN", "Infinity" and "-Infinity". */
 function double(at: usize): usize {
-  if (load<u8>(at) == QUOTE) {
-    at = stringBody(at + 1);
+  if (load<u8>(at) == json.QUOTE) {
+    at = json.stringBody(at + 1);
     isBare = false;
-    const start = textLength == 9 ? textAt + 1 : textAt;
-    if (textLength == 9 && load<u8>(textAt) != 0x2d) refuse(UNUSUAL);
-    const isNaN = textLength == 3 && load<u8>(start) == 0x4e && load<u16>(start + 1) == 0x4e61;
-    if (!isNaN && !((textLength == 8 || textLength == 9) && load<u64>(start) == 0x7974696e69666e49)) refuse(UNUSUAL);
+    const start = json.textLength == 9 ? json.textAt + 1 : json.textAt;
+    if (json.textLength == 9 && load<u8>(json.textAt) != 0x2d) refuse(UNUSUAL);
+    const isNaN = json.textLength == 3 && load<u8>(start) == 0x4e && load<u16>(start + 1) == 0x4e61;
+    if (!isNaN && !((json.textLength == 8 || json.textLength == 9) && load<u64>(start) == 0x7974696e69666e49)) refuse(UNUSUAL);
     return at;
   }
-  const end = numberEnd(at);
+  const end = json.numberEnd(at);
   const length = <u32>(end - at);
-  if (isPlain(at, end)) setText(at, length);
+  if (isPlain(at, end)) json.setText(at, length);
   else {
     if (length > 64) refuse(UNUSUAL);
     const size = number(at, length);
     if (size > length + MOST_LONGER) refuse(UNUSUAL);
     // "Infinity" is no JSON.
     if (load<u8>(end - 1) == 0x79) isBare = false;
-    setText(end - size, size);
+    json.setText(end - size, size);
   }
   return end;
 }

@@ -1,22 +1,7 @@
 // A span → a row of the table spans, as backend/ingest/otlp/decode-spans.ts maps it; its columns are SPAN_COLUMNS behind those of the sender.
 import { events, links, parts, partsBytes, putEvents, putLinks } from "./events";
 import { idBytes, idInto, putId, putText, SPAN_DIGITS, textBytes, textInto, TRACE_DIGITS } from "./fields";
-import {
-  CLOSE_OBJECT,
-  enumeration,
-  integer,
-  isNull,
-  name,
-  nameAt,
-  nameLength,
-  next,
-  once,
-  open,
-  OPEN_OBJECT,
-  skip,
-  unsigned,
-  unsigned32,
-} from "../../../../common/kernel/json";
+import * as json from "../../../../common/kernel/json";
 import {
   keysBytes,
   OF_SPAN,
@@ -29,26 +14,7 @@ import {
   valuesBytes,
 } from "./labels";
 import { giveBack, putBytes, putString, putVarint, stringBytes, take, top } from "./memory";
-import {
-  isAttributes,
-  isCode,
-  isDroppedAttributesCount,
-  isDroppedEventsCount,
-  isDroppedLinksCount,
-  isEndTimeUnixNano,
-  isEvents,
-  isFlags,
-  isKind,
-  isLinks,
-  isMessage,
-  isName,
-  isParentSpanId,
-  isSpanId,
-  isStartTimeUnixNano,
-  isStatus,
-  isTraceId,
-  isTraceState,
-} from "./names";
+import * as names from "./names";
 import { addOperation, startOperations } from "./operations";
 import { labelsInto, putLabels, startLabels } from "./row-labels";
 import { addRow, count, dropEmptyIds, make, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";
@@ -110,59 +76,59 @@ export function spanRecord(at: usize, resource: usize, scope: usize): usize {
   let seen: u32 = 0;
   let start: u64 = 0;
   let end: u64 = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    const n = nameAt;
-    const length = nameLength;
-    if (isTraceId(n, length)) {
-      seen = once(seen, 1);
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    const n = json.nameAt;
+    const length = json.nameLength;
+    if (names.isTraceId(n, length)) {
+      seen = json.once(seen, 1);
       at = idInto(at, TRACE_DIGITS, row + TRACE);
-    } else if (isSpanId(n, length)) {
-      seen = once(seen, 2);
+    } else if (names.isSpanId(n, length)) {
+      seen = json.once(seen, 2);
       at = idInto(at, SPAN_DIGITS, row + SPAN);
-    } else if (isParentSpanId(n, length)) {
-      seen = once(seen, 4);
+    } else if (names.isParentSpanId(n, length)) {
+      seen = json.once(seen, 4);
       at = idInto(at, SPAN_DIGITS, row + PARENT);
-    } else if (isName(n, length)) {
-      seen = once(seen, 8);
+    } else if (names.isName(n, length)) {
+      seen = json.once(seen, 8);
       at = textInto(at, row + NAME);
-    } else if (isKind(n, length)) {
-      seen = once(seen, 16);
-      at = enumeration(at);
-      store<u32>(row + KIND, integer <= 5 ? <u32>integer : 0);
-    } else if (isStartTimeUnixNano(n, length)) {
-      seen = once(seen, 32);
-      at = unsigned(at);
-      start = integer;
-    } else if (isEndTimeUnixNano(n, length)) {
-      seen = once(seen, 64);
-      at = unsigned(at);
-      end = integer;
-    } else if (isAttributes(n, length)) {
-      seen = once(seen, 128);
+    } else if (names.isKind(n, length)) {
+      seen = json.once(seen, 16);
+      at = json.enumeration(at);
+      store<u32>(row + KIND, json.integer <= 5 ? <u32>json.integer : 0);
+    } else if (names.isStartTimeUnixNano(n, length)) {
+      seen = json.once(seen, 32);
+      at = json.unsigned(at);
+      start = json.integer;
+    } else if (names.isEndTimeUnixNano(n, length)) {
+      seen = json.once(seen, 64);
+      at = json.unsigned(at);
+      end = json.integer;
+    } else if (names.isAttributes(n, length)) {
+      seen = json.once(seen, 128);
       at = labelsInto(at, OF_SPAN, row);
-    } else if (isStatus(n, length)) {
-      seen = once(seen, 256);
+    } else if (names.isStatus(n, length)) {
+      seen = json.once(seen, 256);
       at = status(at, row);
-    } else if (isEvents(n, length)) {
-      seen = once(seen, 512);
+    } else if (names.isEvents(n, length)) {
+      seen = json.once(seen, 512);
       store<u32>(row + EVENTS, top);
       at = events(at);
       store<u32>(row + EVENT_COUNT, parts);
       store<u32>(row + EVENTS_BYTES, partsBytes);
-    } else if (isLinks(n, length)) {
-      seen = once(seen, 1024);
+    } else if (names.isLinks(n, length)) {
+      seen = json.once(seen, 1024);
       store<u32>(row + LINKS, top);
       at = links(at);
       store<u32>(row + LINK_COUNT, parts);
       store<u32>(row + LINKS_BYTES, partsBytes);
-    } else if (isTraceState(n, length)) {
-      seen = once(seen, 2048);
+    } else if (names.isTraceState(n, length)) {
+      seen = json.once(seen, 2048);
       at = textInto(at, row + STATE);
     } else {
       const counter = counterOf(n, length);
-      seen = once(seen, counter);
-      at = counter == 0 ? skip(at, 0) : unsigned32(at);
+      seen = json.once(seen, counter);
+      at = counter == 0 ? json.skip(at, 0) : json.unsigned32(at);
     }
   }
   endSpan(row, resource, scope, start, end);
@@ -184,26 +150,26 @@ export function endSpan(row: usize, resource: usize, scope: usize, start: u64, e
 
 /** Numbers that are checked and not stored, each with its bit. */
 function counterOf(at: usize, length: u32): u32 {
-  if (isFlags(at, length)) return 4096;
-  if (isDroppedAttributesCount(at, length)) return 8192;
-  if (isDroppedEventsCount(at, length)) return 16384;
-  return isDroppedLinksCount(at, length) ? 32768 : 0;
+  if (names.isFlags(at, length)) return 4096;
+  if (names.isDroppedAttributesCount(at, length)) return 8192;
+  if (names.isDroppedEventsCount(at, length)) return 16384;
+  return names.isDroppedLinksCount(at, length) ? 32768 : 0;
 }
 
 /** A status message, or null. */
 function status(at: usize, row: usize): usize {
-  if (isNull(at)) return at + 4;
+  if (json.isNull(at)) return at + 4;
   let seen: u32 = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isCode(nameAt, nameLength)) {
-      seen = once(seen, 1);
-      at = enumeration(at);
-      store<u32>(row + STATUS, integer <= 2 ? <u32>integer : 0);
-    } else if (isMessage(nameAt, nameLength)) {
-      seen = once(seen, 2);
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (names.isCode(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 1);
+      at = json.enumeration(at);
+      store<u32>(row + STATUS, json.integer <= 2 ? <u32>json.integer : 0);
+    } else if (names.isMessage(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 2);
       at = textInto(at, row + MESSAGE);
-    } else at = skip(at, 0);
+    } else at = json.skip(at, 0);
   }
   return at + 1;
 }

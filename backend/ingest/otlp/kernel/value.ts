@@ -1,27 +1,6 @@
 // AnyValue of OTLP as text, as backend/ingest/otlp/value.ts says it: scalars as they read, lists and maps as plain JSON. Invariant: the text is
 // written over the value that it was read from, never before the place that is read next; what would be longer gives up.
-import {
-  CLOSE_ARRAY,
-  CLOSE_OBJECT,
-  COLON,
-  COMMA,
-  isNull,
-  name,
-  nameAt,
-  nameLength,
-  next,
-  once,
-  open,
-  OPEN_ARRAY,
-  OPEN_OBJECT,
-  QUOTE,
-  blanks,
-  setText,
-  skip,
-  stringBody,
-  textAt,
-  textLength,
-} from "../../../../common/kernel/json";
+import * as json from "../../../../common/kernel/json";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
 import { KEY_STACK } from "./memory";
 import { isKey, isValue, isValues } from "./names";
@@ -34,30 +13,30 @@ const MOST_DEPTH: i32 = 16;
 
 /** An AnyValue, or null: its text. */
 export function value(at: usize): usize {
-  at = blanks(at);
+  at = json.blanks(at);
   let seen: u32 = 0;
   let isSet = false;
   let foundAt = at;
   let foundLength: u32 = 0;
   if (v128.all_true<u8>(i8x16.eq(v128.load(at), STRING_VALUE))) {
-    at = stringBody(at + 16);
-    if (load<u8>(at) == CLOSE_OBJECT) return at + 1;
-    foundAt = textAt;
-    foundLength = textLength;
+    at = json.stringBody(at + 16);
+    if (load<u8>(at) == json.CLOSE_OBJECT) return at + 1;
+    foundAt = json.textAt;
+    foundLength = json.textLength;
     isSet = true;
     seen = STRING;
-    at = next(at, CLOSE_OBJECT);
-  } else if (isNull(at)) {
-    setText(at, 0);
+    at = json.next(at, json.CLOSE_OBJECT);
+  } else if (json.isNull(at)) {
+    json.setText(at, 0);
     return at + 4;
-  } else at = open(at, OPEN_OBJECT);
+  } else at = json.open(at, json.OPEN_OBJECT);
   const start = foundAt;
-  for (; load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    const kind = kindOf(nameAt, nameLength);
-    seen = once(seen, kind);
-    if (kind == 0) at = skip(at, 0);
-    else if (isNull(at)) at += 4;
+  for (; load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    const kind = kindOf(json.nameAt, json.nameLength);
+    seen = json.once(seen, kind);
+    if (kind == 0) at = json.skip(at, 0);
+    else if (json.isNull(at)) at += 4;
     else {
       if (isSet) refuse(UNUSUAL);
       isSet = true;
@@ -65,27 +44,27 @@ export function value(at: usize): usize {
       else {
         startWriting(start);
         at = valuesJson(at, kind == MAP, 1, KEY_STACK);
-        setText(start, <u32>(written - start));
+        json.setText(start, <u32>(written - start));
       }
-      foundAt = textAt;
-      foundLength = textLength;
+      foundAt = json.textAt;
+      foundLength = json.textLength;
     }
   }
-  setText(foundAt, foundLength);
+  json.setText(foundAt, foundLength);
   return at + 1;
 }
 
 /** An AnyValue or null as JSON. */
 function anyJson(at: usize, depth: i32, keys: usize): usize {
-  if (isNull(at)) refuse(UNUSUAL);
+  if (json.isNull(at)) refuse(UNUSUAL);
   let seen: u32 = 0;
   let isSet = false;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    const kind = kindOf(nameAt, nameLength);
-    seen = once(seen, kind);
-    if (kind == 0) at = skip(at, 0);
-    else if (isNull(at)) at += 4;
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    const kind = kindOf(json.nameAt, json.nameLength);
+    seen = json.once(seen, kind);
+    if (kind == 0) at = json.skip(at, 0);
+    else if (json.isNull(at)) at += 4;
     else {
       if (isSet) refuse(UNUSUAL);
       isSet = true;
@@ -99,7 +78,7 @@ function anyJson(at: usize, depth: i32, keys: usize): usize {
 
 function kindJson(at: usize, kind: u32, depth: i32, keys: usize): usize {
   if (kind == STRING) {
-    if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+    if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
     return writeString(at + 1);
   }
   if (kind == ARRAY || kind == MAP) {
@@ -107,7 +86,7 @@ function kindJson(at: usize, kind: u32, depth: i32, keys: usize): usize {
     return valuesJson(at, kind == MAP, depth + 1, keys);
   }
   at = scalar(at, kind);
-  writeText(textAt, textLength, !isBare, at);
+  writeText(json.textAt, json.textLength, !isBare, at);
   return at;
 }
 
@@ -116,18 +95,18 @@ function valuesJson(at: usize, isMap: bool, depth: i32, first: usize): usize {
   let seen: u32 = 0;
   let keys = first;
   let isFirst = true;
-  write(isMap ? OPEN_OBJECT : OPEN_ARRAY, at);
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (!isValues(nameAt, nameLength)) at = skip(at, 0);
+  write(isMap ? json.OPEN_OBJECT : json.OPEN_ARRAY, at);
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (!isValues(json.nameAt, json.nameLength)) at = json.skip(at, 0);
     else {
-      seen = once(seen, 1);
-      if (isNull(at)) {
+      seen = json.once(seen, 1);
+      if (json.isNull(at)) {
         at += 4;
         continue;
       }
-      for (at = open(at, OPEN_ARRAY); load<u8>(at) != CLOSE_ARRAY; at = next(at, CLOSE_ARRAY)) {
-        if (!isFirst) write(COMMA, at);
+      for (at = json.open(at, json.OPEN_ARRAY); load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
+        if (!isFirst) write(json.COMMA, at);
         isFirst = false;
         if (isMap) {
           at = pairJson(at, depth, first, keys);
@@ -138,28 +117,28 @@ function valuesJson(at: usize, isMap: bool, depth: i32, first: usize): usize {
     }
   }
   at++;
-  write(isMap ? CLOSE_OBJECT : CLOSE_ARRAY, at);
+  write(isMap ? json.CLOSE_OBJECT : json.CLOSE_ARRAY, at);
   return at;
 }
 
 /** A pair of a map, its key before its value. */
 function pairJson(at: usize, depth: i32, first: usize, keys: usize): usize {
   let seen: u32 = 0;
-  for (at = open(at, OPEN_OBJECT); load<u8>(at) != CLOSE_OBJECT; at = next(at, CLOSE_OBJECT)) {
-    at = name(at);
-    if (isKey(nameAt, nameLength)) {
-      seen = once(seen, 1);
-      if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+  for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
+    at = json.name(at);
+    if (isKey(json.nameAt, json.nameLength)) {
+      seen = json.once(seen, 1);
+      if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
       at = keyJson(at + 1, first, keys);
-      write(COLON, at);
-    } else if (isValue(nameAt, nameLength)) {
+      write(json.COLON, at);
+    } else if (isValue(json.nameAt, json.nameLength)) {
       if (seen != 1) refuse(UNUSUAL);
       seen = 3;
-      if (isNull(at)) {
+      if (json.isNull(at)) {
         at += 4;
         writeNull(at);
       } else at = anyJson(at, depth, keys + KEY_BYTES);
-    } else at = skip(at, 0);
+    } else at = json.skip(at, 0);
   }
   at++;
   if (seen == 1) writeNull(at);

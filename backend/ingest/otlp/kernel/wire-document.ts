@@ -2,7 +2,7 @@
 // precedes its scopes and a scope its records, or the kernel gives up.
 import { once, textAt, textLength } from "../../../../common/kernel/json";
 import { refuse, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
-import { BYTES, content, expect, field, number, VARINT } from "../../../../common/kernel/wire";
+import * as wire from "../../../../common/kernel/wire";
 import { countPart, countRecord, LOGS, MOST_BYTES, signal, startScope } from "./document";
 import { keepText } from "./fields";
 import { addAttribute, ENTRY_BYTES, endResource, kept, OF_RESOURCE, OF_SCOPE, startAttributes, startResource } from "./labels";
@@ -10,16 +10,16 @@ import { INPUT, top } from "./memory";
 import { ROW_LABEL_COUNT, ROW_LABELS } from "./rows";
 import { wireLogRecord } from "./wire-logs";
 import { wireSpanRecord } from "./wire-spans";
-import { pairEnd, pairKey, pairKeyLength, pairValue, readPair, startWire, wireString, wireValue } from "./wire-values";
+import * as wireValues from "./wire-values";
 
 export function readWireDocument(length: u32): void {
-  startWire();
+  wireValues.startWire();
   const end = INPUT + length;
   for (let at = INPUT; at < end;) {
-    at = field(at, end);
-    if (number != 1) continue;
-    expect(BYTES);
-    resourcePart(content, at);
+    at = wire.field(at, end);
+    if (wire.number != 1) continue;
+    wire.expect(wire.BYTES);
+    resourcePart(wire.content, at);
   }
 }
 
@@ -30,17 +30,17 @@ function resourcePart(at: usize, end: usize): void {
   let resource: usize = 0;
   let sharedBytes: usize = 0;
   while (at < end) {
-    at = field(at, end);
-    if (number == 1) {
-      expect(BYTES);
+    at = wire.field(at, end);
+    if (wire.number == 1) {
+      wire.expect(wire.BYTES);
       if (seen & 2) refuse(UNUSUAL);
       seen = once(seen, 1);
-      sharedBytes = at - content;
+      sharedBytes = at - wire.content;
       if (sharedBytes > MOST_BYTES) refuse(TOO_LARGE);
-      attributesOf(content, at, OF_RESOURCE);
-    } else if (number == 2) {
-      expect(BYTES);
-      const start = content;
+      attributesOf(wire.content, at, OF_RESOURCE);
+    } else if (wire.number == 2) {
+      wire.expect(wire.BYTES);
+      const start = wire.content;
       if (!(seen & 2)) resource = endResource();
       seen |= 2;
       scopePart(start, at, resource, sharedBytes);
@@ -52,19 +52,19 @@ function scopePart(at: usize, end: usize, resource: usize, sharedBytes: usize): 
   const scope = startScope();
   let seen: u32 = 0;
   while (at < end) {
-    at = field(at, end);
-    if (number == 1) {
-      expect(BYTES);
+    at = wire.field(at, end);
+    if (wire.number == 1) {
+      wire.expect(wire.BYTES);
       if (seen & 2) refuse(UNUSUAL);
       seen = once(seen, 1);
-      const bytes = at - content;
+      const bytes = at - wire.content;
       if (bytes > MOST_BYTES) refuse(TOO_LARGE);
       sharedBytes += bytes;
-      readScope(content, at, scope);
-    } else if (number == 2) {
-      expect(BYTES);
+      readScope(wire.content, at, scope);
+    } else if (wire.number == 2) {
+      wire.expect(wire.BYTES);
       seen |= 2;
-      const start = content;
+      const start = wire.content;
       if (signal == LOGS) wireLogRecord(start, at, resource, scope);
       else wireSpanRecord(start, at, resource, scope);
       countRecord(at - start, sharedBytes);
@@ -76,11 +76,11 @@ function readScope(at: usize, end: usize, scope: usize): void {
   const start = at;
   let seen: u32 = 0;
   while (at < end) {
-    at = field(at, end);
-    if (number == 0 || number > 2) continue;
-    seen = once(seen, number);
-    wireString(content, at);
-    keepText(number == 1 ? scope : scope + 8);
+    at = wire.field(at, end);
+    if (wire.number == 0 || wire.number > 2) continue;
+    seen = once(seen, wire.number);
+    wireValues.wireString(wire.content, at);
+    keepText(wire.number == 1 ? scope : scope + 8);
   }
   attributesOf(start, end, OF_SCOPE);
 }
@@ -91,22 +91,22 @@ function attributesOf(at: usize, end: usize, owner: i32): void {
   let seen: u32 = 0;
   startAttributes();
   while (at < end) {
-    at = field(at, end);
-    if (number == attributes) wireAttribute(content, at, owner);
-    else if (number == attributes + 1) {
+    at = wire.field(at, end);
+    if (wire.number == attributes) wireAttribute(wire.content, at, owner);
+    else if (wire.number == attributes + 1) {
       seen = once(seen, 1);
-      expect(VARINT);
+      wire.expect(wire.VARINT);
     }
   }
 }
 
 /** One attribute: an entry at `top`. */
 function wireAttribute(at: usize, end: usize, owner: i32): void {
-  expect(BYTES);
-  readPair(at, end);
-  const key = pairKey;
-  const keyLength = pairKeyLength;
-  wireValue(pairValue, pairEnd);
+  wire.expect(wire.BYTES);
+  wireValues.readPair(at, end);
+  const key = wireValues.pairKey;
+  const keyLength = wireValues.pairKeyLength;
+  wireValues.wireValue(wireValues.pairValue, wireValues.pairEnd);
   addAttribute(owner, key, keyLength, textAt, textLength);
 }
 

@@ -1,7 +1,7 @@
 // A LogRecord of OTLP/protobuf → a row of the table logs.
 import { once } from "../../../../common/kernel/json";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
-import { BYTES, content, expect, field, FIXED32, FIXED64, integer, number, VARINT } from "../../../../common/kernel/wire";
+import * as wire from "../../../../common/kernel/wire";
 import { keepText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
 import { OF_RECORD } from "./labels";
 import { endLog, EVENT, keepLevel, MESSAGE, SPAN, startLog, TRACE } from "./logs";
@@ -19,50 +19,50 @@ export function wireLogRecord(at: usize, end: usize, resource: usize, scope: usi
   let observed: u64 = 0;
   let severity: u32 = 0;
   while (at < end) {
-    at = field(at, end);
-    if (number == ATTRIBUTES) {
-      wireLabel(content, at, OF_RECORD, row);
+    at = wire.field(at, end);
+    if (wire.number == ATTRIBUTES) {
+      wireLabel(wire.content, at, OF_RECORD, row);
       continue;
     }
-    if (number > LAST) continue;
-    seen = once(seen, 1 << number);
-    switch (number) {
+    if (wire.number > LAST) continue;
+    seen = once(seen, 1 << wire.number);
+    switch (wire.number) {
       case 1:
-        expect(FIXED64);
-        time = load<u64>(content);
+        wire.expect(wire.FIXED64);
+        time = load<u64>(wire.content);
         break;
       case 2:
-        expect(VARINT);
-        if (integer > MOST_ENUMERATION) refuse(UNUSUAL);
-        severity = <u32>integer;
+        wire.expect(wire.VARINT);
+        if (wire.integer > MOST_ENUMERATION) refuse(UNUSUAL);
+        severity = <u32>wire.integer;
         break;
       case 3:
-        wireString(content, at);
+        wireString(wire.content, at);
         keepLevel(row);
         break;
       case 5:
-        expect(BYTES);
-        wireValue(content, at);
+        wire.expect(wire.BYTES);
+        wireValue(wire.content, at);
         keepText(row + MESSAGE);
         break;
       case 7:
-        expect(VARINT);
+        wire.expect(wire.VARINT);
         break;
       case 8:
-        expect(FIXED32);
+        wire.expect(wire.FIXED32);
         break;
       case 9:
-        wireId(content, at, TRACE_DIGITS, row + TRACE);
+        wireId(wire.content, at, TRACE_DIGITS, row + TRACE);
         break;
       case 10:
-        wireId(content, at, SPAN_DIGITS, row + SPAN);
+        wireId(wire.content, at, SPAN_DIGITS, row + SPAN);
         break;
       case 11:
-        expect(FIXED64);
-        observed = load<u64>(content);
+        wire.expect(wire.FIXED64);
+        observed = load<u64>(wire.content);
         break;
       case 12:
-        wireString(content, at);
+        wireString(wire.content, at);
         keepText(row + EVENT);
         break;
     }

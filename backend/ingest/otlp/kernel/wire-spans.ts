@@ -1,7 +1,7 @@
 // A Span of OTLP/protobuf → a row of the table spans.
 import { once, textAt, textLength } from "../../../../common/kernel/json";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
-import { BYTES, content, expect, field, FIXED32, FIXED64, integer, number, VARINT } from "../../../../common/kernel/wire";
+import * as wire from "../../../../common/kernel/wire";
 import { continueList, endEvent, endLink, PART_BYTES, parts, partsBytes, startEvent, startLink } from "./events";
 import { keepText, placeText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
 import { OF_SPAN } from "./labels";
@@ -22,22 +22,22 @@ export function wireSpanRecord(at: usize, end: usize, resource: usize, scope: us
   let startTime: u64 = 0;
   let endTime: u64 = 0;
   while (at < end) {
-    at = field(at, end);
-    if (number == ATTRIBUTES) wireLabel(content, at, OF_SPAN, row);
-    else if (number == EVENT_LIST || number == LINK_LIST) listItem(content, at, row);
-    else if (number <= LAST) {
-      seen = once(seen, 1 << number);
-      switch (number) {
+    at = wire.field(at, end);
+    if (wire.number == ATTRIBUTES) wireLabel(wire.content, at, OF_SPAN, row);
+    else if (wire.number == EVENT_LIST || wire.number == LINK_LIST) listItem(wire.content, at, row);
+    else if (wire.number <= LAST) {
+      seen = once(seen, 1 << wire.number);
+      switch (wire.number) {
         case 7:
-          expect(FIXED64);
-          startTime = load<u64>(content);
+          wire.expect(wire.FIXED64);
+          startTime = load<u64>(wire.content);
           break;
         case 8:
-          expect(FIXED64);
-          endTime = load<u64>(content);
+          wire.expect(wire.FIXED64);
+          endTime = load<u64>(wire.content);
           break;
         default:
-          spanField(content, at, row);
+          spanField(wire.content, at, row);
       }
     }
   }
@@ -45,7 +45,7 @@ export function wireSpanRecord(at: usize, end: usize, resource: usize, scope: us
 }
 
 function spanField(at: usize, end: usize, row: usize): void {
-  switch (number) {
+  switch (wire.number) {
     case 1:
       return wireId(at, end, TRACE_DIGITS, row + TRACE);
     case 2:
@@ -63,29 +63,29 @@ function spanField(at: usize, end: usize, row: usize): void {
     case 15:
       return status(at, end, row);
     case 16:
-      return expect(FIXED32);
+      return wire.expect(wire.FIXED32);
     default:
-      if (number != 0) expect(VARINT);
+      if (wire.number != 0) wire.expect(wire.VARINT);
   }
 }
 
 /** The number of an enum; 0 above `most`. */
 function enumeration(most: u64): u32 {
-  expect(VARINT);
-  if (integer > MOST_ENUMERATION) refuse(UNUSUAL);
-  return integer <= most ? <u32>integer : 0;
+  wire.expect(wire.VARINT);
+  if (wire.integer > MOST_ENUMERATION) refuse(UNUSUAL);
+  return wire.integer <= most ? <u32>wire.integer : 0;
 }
 
 function status(at: usize, end: usize, row: usize): void {
-  expect(BYTES);
+  wire.expect(wire.BYTES);
   let seen: u32 = 0;
   while (at < end) {
-    at = field(at, end);
-    if (number != 2 && number != 3) continue;
-    seen = once(seen, 1 << number);
-    if (number == 3) store<u32>(row + STATUS, enumeration(2));
+    at = wire.field(at, end);
+    if (wire.number != 2 && wire.number != 3) continue;
+    seen = once(seen, 1 << wire.number);
+    if (wire.number == 3) store<u32>(row + STATUS, enumeration(2));
     else {
-      wireString(content, at);
+      wireString(wire.content, at);
       keepText(row + MESSAGE);
     }
   }
@@ -93,8 +93,8 @@ function status(at: usize, end: usize, row: usize): void {
 
 /** One event or link, behind those that the row has. Something between them that took memory gives up. */
 function listItem(at: usize, end: usize, row: usize): void {
-  expect(BYTES);
-  const isEvent = number == EVENT_LIST;
+  wire.expect(wire.BYTES);
+  const isEvent = wire.number == EVENT_LIST;
   const list = row + (isEvent ? EVENTS : LINKS);
   const count = load<u32>(list, 4);
   if (count == 0) store<u32>(list, top);
@@ -111,19 +111,19 @@ function event(at: usize, end: usize): void {
   const start = at;
   let seen: u32 = 0;
   while (at < end) {
-    at = field(at, end);
-    if (number == 0 || number > 4) continue;
-    if (number == 3 && seen & 8) continue;
-    seen = once(seen, 1 << number);
-    if (number == 1) {
-      expect(FIXED64);
-      const time = load<u64>(content);
+    at = wire.field(at, end);
+    if (wire.number == 0 || wire.number > 4) continue;
+    if (wire.number == 3 && seen & 8) continue;
+    seen = once(seen, 1 << wire.number);
+    if (wire.number == 1) {
+      wire.expect(wire.FIXED64);
+      const time = load<u64>(wire.content);
       if (time == 0) continue;
       digitsText(time);
       placeText(entry, textAt, textLength);
-    } else if (number == 2) stringJsonInto(content, at, entry + 8);
-    else if (number == 3) attributesJsonInto(start, end, 3, entry + 16);
-    else expect(VARINT);
+    } else if (wire.number == 2) stringJsonInto(wire.content, at, entry + 8);
+    else if (wire.number == 3) attributesJsonInto(start, end, 3, entry + 16);
+    else wire.expect(wire.VARINT);
   }
   endEvent(entry);
 }
@@ -133,15 +133,15 @@ function link(at: usize, end: usize): void {
   const start = at;
   let seen: u32 = 0;
   while (at < end) {
-    at = field(at, end);
-    if (number == 0 || number > 6) continue;
-    if (number == 4 && seen & 16) continue;
-    seen = once(seen, 1 << number);
-    if (number == 1) wireId(content, at, TRACE_DIGITS, entry);
-    else if (number == 2) wireId(content, at, SPAN_DIGITS, entry + 4);
-    else if (number == 3) stringJsonInto(content, at, entry + 8);
-    else if (number == 4) attributesJsonInto(start, end, 4, entry + 16);
-    else expect(number == 5 ? VARINT : FIXED32);
+    at = wire.field(at, end);
+    if (wire.number == 0 || wire.number > 6) continue;
+    if (wire.number == 4 && seen & 16) continue;
+    seen = once(seen, 1 << wire.number);
+    if (wire.number == 1) wireId(wire.content, at, TRACE_DIGITS, entry);
+    else if (wire.number == 2) wireId(wire.content, at, SPAN_DIGITS, entry + 4);
+    else if (wire.number == 3) stringJsonInto(wire.content, at, entry + 8);
+    else if (wire.number == 4) attributesJsonInto(start, end, 4, entry + 16);
+    else wire.expect(wire.number == 5 ? wire.VARINT : wire.FIXED32);
   }
   endLink(entry);
 }

@@ -1,22 +1,9 @@
 // AnyValue of OTLP/protobuf as text, as value.ts makes it of JSON, and as JSON within lists, maps and events. Texts that are not as they stand in
 // the input are written behind the rows of the index, and kept at its end. Invariants: nothing is written over texts that are kept; bytes as a
 // value, keys that come twice and values of two kinds give up.
-import {
-  BACKSLASH,
-  CLOSE_ARRAY,
-  CLOSE_OBJECT,
-  COLON,
-  COMMA,
-  once,
-  OPEN_ARRAY,
-  OPEN_OBJECT,
-  QUOTE,
-  setText,
-  textAt,
-  textLength,
-} from "../../../../common/kernel/json";
+import * as json from "../../../../common/kernel/json";
 import { refuse, same, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
-import { BYTES, checkText, content, expect, field, FIXED64, integer, number, VARINT } from "../../../../common/kernel/wire";
+import * as wire from "../../../../common/kernel/wire";
 import { placeText } from "./fields";
 import { double } from "./host";
 import { giveBackTexts, indexEnd, KEY_STACK, KEY_STACK_END, takeText, top } from "./memory";
@@ -47,14 +34,14 @@ export function startWire(): void {
 
 /** The string from `at` to `end`. */
 export function wireString(at: usize, end: usize): void {
-  expect(BYTES);
-  checkText(at, <u32>(end - at));
-  setText(at, <u32>(end - at));
+  wire.expect(wire.BYTES);
+  wire.checkText(at, <u32>(end - at));
+  json.setText(at, <u32>(end - at));
 }
 
 /** The id of `digits` hex digits from `at` to `end`; the place stays as it is when it is empty or zeros. */
 export function wireId(at: usize, end: usize, digits: u32, place: usize): void {
-  expect(BYTES);
+  wire.expect(wire.BYTES);
   if (at == end) return;
   if ((<u32>(end - at)) << 1 != digits) refuse(UNUSUAL);
   if ((load<u64>(at) | load<u64>(end - 8)) == 0) return;
@@ -77,30 +64,30 @@ export function digitsText(value: u64): void {
     store<u8>(at, <u8>(0x30 + (value % 10)));
     value /= 10;
   } while (value != 0);
-  setText(at, <u32>(end - at));
+  json.setText(at, <u32>(end - at));
 }
 
 /** The AnyValue from `at` to `end`: its text. */
 export function wireValue(at: usize, end: usize): void {
   if (isShort(at, STRING_TAG) && shortEnd(at) == end) {
-    checkText(at + 2, <u32>(end - at - 2));
-    return setText(at + 2, <u32>(end - at - 2));
+    wire.checkText(at + 2, <u32>(end - at - 2));
+    return json.setText(at + 2, <u32>(end - at - 2));
   }
   let isSet = false;
   let textStart = at;
   let size: u32 = 0;
   while (at < end) {
-    at = field(at, end);
-    if (number == 0 || number > 7) continue;
+    at = wire.field(at, end);
+    if (wire.number == 0 || wire.number > 7) continue;
     if (isSet) refuse(UNUSUAL);
     isSet = true;
-    if (number == 1) wireString(content, at);
-    else if (number <= 4) scalarText();
-    else listText(content, at);
-    textStart = textAt;
-    size = textLength;
+    if (wire.number == 1) wireString(wire.content, at);
+    else if (wire.number <= 4) scalarText();
+    else listText(wire.content, at);
+    textStart = json.textAt;
+    size = json.textLength;
   }
-  setText(textStart, size);
+  json.setText(textStart, size);
 }
 
 /** Whether a field begins with this tag of one byte and a length of one byte: as nearly every key and value is written. */
@@ -115,22 +102,22 @@ function shortEnd(at: usize): usize {
 
 /** The text of the boolean, the integer or the double that was read last. */
 function scalarText(): void {
-  if (number == 2) {
-    expect(VARINT);
-    if (integer != 0) setText(TRUE, 4);
-    else setText(FALSE, 5);
-  } else if (number == 3) {
-    expect(VARINT);
-    const isNegative = <i64>integer < 0;
-    digitsText(isNegative ? 0 - integer : integer);
+  if (wire.number == 2) {
+    wire.expect(wire.VARINT);
+    if (wire.integer != 0) json.setText(TRUE, 4);
+    else json.setText(FALSE, 5);
+  } else if (wire.number == 3) {
+    wire.expect(wire.VARINT);
+    const isNegative = <i64>wire.integer < 0;
+    digitsText(isNegative ? 0 - wire.integer : wire.integer);
     if (!isNegative) return;
     // Twenty digits have no sign, and nineteen leave a byte for it.
-    store<u8>(textAt - 1, 0x2d);
-    setText(textAt - 1, textLength + 1);
+    store<u8>(json.textAt - 1, 0x2d);
+    json.setText(json.textAt - 1, json.textLength + 1);
   } else {
-    expect(FIXED64);
+    wire.expect(wire.FIXED64);
     const to = takeText(DOUBLE_BYTES);
-    setText(to, double(load<f64>(content), to));
+    json.setText(to, double(load<f64>(wire.content), to));
   }
 }
 
@@ -155,7 +142,7 @@ function endWriting(start: usize, mark: usize): void {
   giveBackTexts(mark);
   const to = takeText(length);
   memory.copy(to, start, length);
-  setText(to, length);
+  json.setText(to, length);
   written = start == top ? 0 : start;
 }
 
@@ -166,7 +153,7 @@ export function stringJsonInto(at: usize, end: usize, place: usize): void {
   const start = startWriting();
   writeString();
   endWriting(start, mark);
-  placeText(place, textAt, textLength);
+  placeText(place, json.textAt, json.textLength);
 }
 
 /** All attributes in the fields `fieldNumber` of the message from `at` to `end`, as a JSON object of texts, into a place. */
@@ -174,20 +161,20 @@ export function attributesJsonInto(at: usize, end: usize, fieldNumber: u32, plac
   const start = startWriting();
   const mark = indexEnd;
   let keys = KEY_STACK;
-  write(OPEN_OBJECT);
+  write(json.OPEN_OBJECT);
   while (at < end) {
-    at = field(at, end);
-    if (number != fieldNumber) continue;
-    expect(BYTES);
-    if (keys != KEY_STACK) write(COMMA);
-    readPair(content, at);
+    at = wire.field(at, end);
+    if (wire.number != fieldNumber) continue;
+    wire.expect(wire.BYTES);
+    if (keys != KEY_STACK) write(json.COMMA);
+    readPair(wire.content, at);
     keys = writeKey(KEY_STACK, keys);
     wireValue(pairValue, pairEnd);
     writeString();
   }
-  write(CLOSE_OBJECT);
+  write(json.CLOSE_OBJECT);
   endWriting(start, mark);
-  placeText(place, textAt, textLength);
+  placeText(place, json.textAt, json.textLength);
 }
 
 /** The pair that was read last: its key, and the message of its value, which may be empty. */
@@ -203,7 +190,7 @@ export function readPair(at: usize, end: usize): void {
     if (isShort(value, VALUE_TAG) && shortEnd(value) == end) {
       pairKey = at + 2;
       pairKeyLength = <u32>(value - pairKey);
-      checkText(pairKey, pairKeyLength);
+      wire.checkText(pairKey, pairKeyLength);
       pairValue = value + 2;
       pairEnd = end;
       return;
@@ -215,16 +202,16 @@ export function readPair(at: usize, end: usize): void {
   pairEnd = at;
   let seen: u32 = 0;
   while (at < end) {
-    at = field(at, end);
-    if (number == 1) {
-      seen = once(seen, 1);
-      wireString(content, at);
-      pairKey = textAt;
-      pairKeyLength = textLength;
-    } else if (number == 2) {
-      seen = once(seen, 2);
-      expect(BYTES);
-      pairValue = content;
+    at = wire.field(at, end);
+    if (wire.number == 1) {
+      seen = json.once(seen, 1);
+      wireString(wire.content, at);
+      pairKey = json.textAt;
+      pairKeyLength = json.textLength;
+    } else if (wire.number == 2) {
+      seen = json.once(seen, 2);
+      wire.expect(wire.BYTES);
+      pairValue = wire.content;
       pairEnd = at;
     }
   }
@@ -232,42 +219,42 @@ export function readPair(at: usize, end: usize): void {
 
 /** An ArrayValue, or a KeyValueList if its field number is 6. The keys of a map are on the stack from `first` on. */
 function listJson(at: usize, end: usize, depth: i32, first: usize): void {
-  expect(BYTES);
-  if (number == 7 || depth > MOST_DEPTH) refuse(UNUSUAL);
-  const isMap = number == 6;
+  wire.expect(wire.BYTES);
+  if (wire.number == 7 || depth > MOST_DEPTH) refuse(UNUSUAL);
+  const isMap = wire.number == 6;
   let keys = first;
   let isFirst = true;
-  write(isMap ? OPEN_OBJECT : OPEN_ARRAY);
+  write(isMap ? json.OPEN_OBJECT : json.OPEN_ARRAY);
   while (at < end) {
-    at = field(at, end);
-    if (number != 1) continue;
-    expect(BYTES);
-    if (!isFirst) write(COMMA);
+    at = wire.field(at, end);
+    if (wire.number != 1) continue;
+    wire.expect(wire.BYTES);
+    if (!isFirst) write(json.COMMA);
     isFirst = false;
     if (isMap) {
-      readPair(content, at);
+      readPair(wire.content, at);
       keys = writeKey(first, keys);
       anyJson(pairValue, pairEnd, depth, keys);
-    } else anyJson(content, at, depth, first);
+    } else anyJson(wire.content, at, depth, first);
   }
-  write(isMap ? CLOSE_OBJECT : CLOSE_ARRAY);
+  write(isMap ? json.CLOSE_OBJECT : json.CLOSE_ARRAY);
 }
 
 function anyJson(at: usize, end: usize, depth: i32, keys: usize): void {
   let isSet = false;
   while (at < end) {
-    at = field(at, end);
-    if (number == 0 || number > 7) continue;
+    at = wire.field(at, end);
+    if (wire.number == 0 || wire.number > 7) continue;
     if (isSet) refuse(UNUSUAL);
     isSet = true;
-    if (number >= 5) listJson(content, at, depth + 1, keys);
-    else if (number == 1) {
-      wireString(content, at);
+    if (wire.number >= 5) listJson(wire.content, at, depth + 1, keys);
+    else if (wire.number == 1) {
+      wireString(wire.content, at);
       writeString();
     } else {
-      const isBare = number != 4 || isFinite(load<f64>(content));
+      const isBare = wire.number != 4 || isFinite(load<f64>(wire.content));
       scalarText();
-      if (isBare) writeBytes(textAt, textLength);
+      if (isBare) writeBytes(json.textAt, json.textLength);
       else writeString();
     }
   }
@@ -281,9 +268,9 @@ function writeKey(first: usize, keys: usize): usize {
     if (load<u32>(key, 4) == pairKeyLength && same(load<u32>(key), pairKey, pairKeyLength)) refuse(UNUSUAL);
   }
   placeText(keys, pairKey, pairKeyLength);
-  setText(pairKey, pairKeyLength);
+  json.setText(pairKey, pairKeyLength);
   writeString();
-  write(COLON);
+  write(json.COLON);
   return keys + KEY_BYTES;
 }
 
@@ -301,18 +288,18 @@ function writeBytes(at: usize, length: u32): void {
 
 /** The text that was read last, as JSON.stringify writes it. */
 function writeString(): void {
-  const end = textAt + textLength;
-  write(QUOTE);
-  for (let at = textAt; at < end; at++) {
+  const end = json.textAt + json.textLength;
+  write(json.QUOTE);
+  for (let at = json.textAt; at < end; at++) {
     const byte = load<u8>(at);
-    if (byte >= 0x20 && byte != QUOTE && byte != BACKSLASH) write(byte);
+    if (byte >= 0x20 && byte != json.QUOTE && byte != json.BACKSLASH) write(byte);
     else writeEscape(byte);
   }
-  write(QUOTE);
+  write(json.QUOTE);
 }
 
 function writeEscape(byte: u8): void {
-  write(BACKSLASH);
+  write(json.BACKSLASH);
   const short = shortEscape(byte);
   if (byte >= 0x20 || short != byte) return write(byte >= 0x20 ? byte : short);
   write(0x75);
