@@ -55,6 +55,11 @@ export const BOTH = {
       value: "heartbeatInterval",
       description: "Time between heartbeats. The backend shows an agent as offline after three missed ones.",
     }),
+    remoteConfigIntervalMs: setting("REMOTE_CONFIG_INTERVAL", duration({ min: 0 }), {
+      default: "1m",
+      value: "remoteConfigInterval",
+      description: "Time between two requests for the remote configuration of this host or cluster; `0s` turns them off.",
+    }),
     compression: setting("COMPRESSION", oneOf(["gzip", "none", "zstd"]), {
       default: "gzip",
       value: "compression",
@@ -186,10 +191,6 @@ export const HOST = group("Host agent", {
   }),
   journaldUnits: setting("JOURNALD_UNITS", list, { default: "", description: "Reads only these units, for example `nginx`." }),
   journalctlPath: setting("JOURNALCTL_PATH", path, { default: "/usr/bin/journalctl", description: "The program `journalctl`." }),
-  remoteConfigIntervalMs: setting("REMOTE_CONFIG_INTERVAL", duration({ min: 0 }), {
-    default: "1m",
-    description: "Time between two requests for the host's configuration; `0s` turns them off.",
-  }),
 });
 
 export const CLUSTER = group("Cluster agent", {

@@ -206,6 +206,7 @@ export class EffectiveConfig implements AsyncDisposable {
     if (!this.#settings.host) {
       const knowsPods = this.waitsFor === undefined;
       return configFromSettings(this.#settings, {
+        adjustment,
         knowsPods,
         namespaceLogs: this.#policies?.ofNamespaces() ?? [],
         ...(this.#asksAgent === false && { asksAgent: false }),

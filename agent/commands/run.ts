@@ -166,11 +166,12 @@ function remoteConfigLoop(
   log: Log,
   apply: (adjustment: Adjustment) => Promise<void>,
 ): RemoteConfigLoop | undefined {
-  const { host, signals, stateFolder = settings.stateDir } = settings;
-  if (!host || host.remoteConfigIntervalMs === 0) return undefined;
-  const rules = { ...logPathRules(settings, host), signals };
+  const { host, cluster, signals, remoteConfigIntervalMs: intervalMs, stateFolder = settings.stateDir } = settings;
+  if (intervalMs === 0) return undefined;
+  // The paths of a cluster's log files are not for the backend to choose.
+  const rules = { ...(host ? logPathRules(settings, host) : { allowed: [], forbidden: [] }), signals };
   const stateFile = join(stateFolder, "remote-config.json");
-  return new RemoteConfigLoop({ stateFile, rules, backend, credentials, intervalMs: host.remoteConfigIntervalMs, apply, log });
+  return new RemoteConfigLoop({ stateFile, rules, backend, credentials, node: cluster?.nodeName, intervalMs, apply, log });
 }
 
 function stopSignal(log: Log): AbortSignal {

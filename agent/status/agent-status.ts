@@ -35,7 +35,7 @@ export interface AgentStatus {
   readonly logFiles?: LogFilesStatus | undefined;
   /** Host agent: signals that fail before they reach the proxy, and why. */
   readonly failing?: readonly FailingSignal[] | undefined;
-  /** Host agent: the remote configuration in force, and why a newer one is not. */
+  /** The remote configuration in force, and why a newer one is not. */
   readonly remoteConfig?: { readonly version: string | undefined; readonly error: string | undefined } | undefined;
 }
 

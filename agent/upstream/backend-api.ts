@@ -4,7 +4,7 @@
 import type { Clock } from "./clock.ts";
 import type { Credential } from "../credentials/store.ts";
 import * as wire from "../../common/protocol/enrolment.ts";
-import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
+import { KEY_AGE_HEADER, sign, signedPath } from "../../common/protocol/signature.ts";
 import { type Upstream, UpstreamError } from "./pool.ts";
 
 const CALL_TIMEOUT_MS = 15_000;
@@ -66,9 +66,10 @@ export interface BackendApi {
     signal?: AbortSignal,
   ): Promise<Signed<undefined> & { org?: string | undefined }>;
   rotateKey(credential: Credential, idempotencyKey: string, signal?: AbortSignal): Promise<Signed<wire.RotateKeyResponse>>;
-  /** `body` is undefined when the backend answers 304 to `etag`. */
-  hostConfig(
+  /** Reads the remote configuration of a node of a cluster, or of a host. `body` is undefined when the backend answers 304 to `etag`. */
+  remoteConfig(
     credential: Credential,
+    node: string | undefined,
     etag: string | undefined,
     signal?: AbortSignal,
   ): Promise<Signed<{ etag: string | undefined; document: unknown } | undefined>>;
@@ -118,8 +119,9 @@ export function createBackendApi(options: BackendApiOptions): BackendApi {
       const body = checked<wire.RotateKeyResponse>(answer.json, ["api_key", "key_created_at", "previous_key_expires_at"]);
       return { body, keyAgeDays: keyAge(answer) };
     },
-    async hostConfig(credential, etag, signal) {
-      const path = `${wire.HOSTS_PATH}/${encodeURIComponent(credential.id)}/config`;
+    async remoteConfig(credential, node, etag, signal) {
+      const of = (path: string): string => `${path}/${encodeURIComponent(credential.id)}/config`;
+      const path = node === undefined ? of(wire.HOSTS_PATH) : `${of(wire.CLUSTERS_PATH)}?node=${encodeURIComponent(node)}`;
       const headers: Record<string, string> = etag === undefined ? {} : { "if-none-match": etag };
       const answer = await sendSigned(options, credential, { method: "GET", path, headers, signal });
       const body = answer.status === 304 ? undefined : { etag: answer.headers["etag"], document: answer.json };
@@ -131,7 +133,7 @@ export function createBackendApi(options: BackendApiOptions): BackendApi {
 /** Signs and sends; an answer of `stale_timestamp` has just taught the clock, so it is signed and sent once more. */
 async function sendSigned(options: BackendApiOptions, credential: Credential, call: Call): Promise<Answer> {
   const attempt = () => {
-    const signature = sign(credential.apiKey, call.method, call.path, options.clock.nowUnixS());
+    const signature = sign(credential.apiKey, call.method, signedPath(call.path), options.clock.nowUnixS());
     return send(options, { ...call, headers: { ...call.headers, ...signature } });
   };
   try {

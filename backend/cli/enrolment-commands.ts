@@ -53,14 +53,41 @@ function addClusters(program: Command, console: Console): void {
     .command("nodes <cluster>")
     .description("the nodes of one cluster (by name or id), with the state of their collectors")
     .action(async (cluster: string) => {
-      const found = (await allClusters(console)).find((row) => row["cluster_id"] === cluster || row["name"] === cluster);
-      if (!found) throw new Problem(`there is no cluster ${cluster} in your organisation: \`atherops clusters\` lists them`);
-      console.print(found.nodes, ["name", "online", "agent_version", "last_heartbeat", "collector"]);
+      const found = await findCluster(console, cluster);
+      type Config = { config?: { in_force: string | null; error: string | null } };
+      const nodes = found.nodes as (Row & Config)[];
+      const shown = nodes.map(({ config, ...node }) => ({ ...node, config: config?.in_force ?? "-", refused: config?.error ?? "" }));
+      console.print(console.json ? nodes : shown, ["name", "online", "agent_version", "last_heartbeat", "collector", "config", "refused"]);
+    });
+  clusters
+    .command("configure <cluster> <file>")
+    .description("write a cluster's remote configuration from a JSON file, or from stdin with -")
+    .option("--percent <share>", "share of the nodes that use it, from 1 to 100", "100")
+    .addHelpText(
+      "after",
+      `
+It may set intervals, signals and log_level, and nothing else. Example, first for a tenth of the nodes:
+  echo '{"intervals": {"metrics": "15s"}}' | atherops clusters configure demo - --percent 10`,
+    )
+    .action(async (cluster: string, file: string, { percent }: { percent: string }) => {
+      const id = (await findCluster(console, cluster))["cluster_id"] as string;
+      const config = parsed(file === "-" ? await text(console.world.stdin) : fileText(file));
+      const body = { config, percent: Number(percent) };
+      const { version } = await console
+        .client()
+        .call<{ version: string }>("PUT", `/api/clusters/${encodeURIComponent(id)}/config`, { body });
+      console.note(`version ${version} written for ${percent} % of the nodes; \`atherops clusters nodes\` shows which of them use it`);
     });
   addRemoval(clusters, console, "remove a cluster and revoke its keys at once", (id) => `/api/clusters/${id}`);
 }
 
 type Cluster = Row & { nodes: Row[] };
+
+async function findCluster(console: Console, cluster: string): Promise<Cluster> {
+  const found = (await allClusters(console)).find((row) => row["cluster_id"] === cluster || row["name"] === cluster);
+  if (!found) throw new Problem(`there is no cluster ${cluster} in your organisation: \`atherops clusters\` lists them`);
+  return found;
+}
 
 /** A cluster with many nodes goes on in the next page. */
 export async function allClusters(console: Console): Promise<Cluster[]> {

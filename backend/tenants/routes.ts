@@ -16,6 +16,7 @@ import { registerHostAdministration } from "./enrolment/administer-hosts.ts";
 import { registerIngestTokenAdministration } from "./enrolment/administer-ingest-tokens.ts";
 import { registerKeyAdministration } from "./enrolment/administer-keys.ts";
 import { registerInstallTokenAdministration } from "./enrolment/administer-install-tokens.ts";
+import { registerClusterConfig } from "./enrolment/cluster-config.ts";
 import type { EnrolmentDeps } from "./enrolment/table.ts";
 import { registerClusterHeartbeat, registerHostHeartbeat } from "./enrolment/heartbeats.ts";
 import { registerHostConfig } from "./enrolment/host-config.ts";
@@ -51,6 +52,7 @@ export function registerEnrolmentRoutes(app: FastifyInstance, options: Omit<Enro
   registerRegisterHost(app, deps);
   registerHostHeartbeat(app, deps);
   registerHostConfig(app, deps);
+  registerClusterConfig(app, deps);
   registerInstallTokenAdministration(app, deps);
   registerClusterAdministration(app, deps);
   registerHostAdministration(app, deps);

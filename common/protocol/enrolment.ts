@@ -4,7 +4,8 @@
 export const REGISTER_CLUSTER_PATH = "/api/clusters/register";
 export const REGISTER_HOST_PATH = "/api/v1/agents/register";
 export const CLUSTER_HEARTBEAT_PATH = "/heartbeat";
-/** Remote configuration of one host is at `<HOSTS_PATH>/<agent_id>/config`. */
+/** Remote configuration of one cluster is at `<CLUSTERS_PATH>/<cluster_id>/config?node=<name>`, that of one host at `<HOSTS_PATH>/<agent_id>/config`. */
+export const CLUSTERS_PATH = "/api/clusters";
 export const HOSTS_PATH = "/api/v1/agents";
 export const HOST_HEARTBEAT_PATH = "/ingest/agents/heartbeat";
 export const ROTATE_KEY_PATH = "/api/clusters/rotate-key";
@@ -53,7 +54,7 @@ export interface Heartbeat {
   /** Cluster agent: as in its registration. */
   installation?: string;
   collector?: { state?: string; restarts?: number; last_error?: string };
-  /** Host agent: the version of the remote configuration in force, and why a newer one was refused. */
+  /** The version of the remote configuration in force, and why a newer one was refused. */
   config?: { version?: string; error?: string };
 }
 /** Remote configuration of a host: these four fields and no other. */
@@ -63,6 +64,17 @@ export interface HostConfig {
   log_paths?: string[];
   signals?: ("metrics" | "logs" | "traces")[];
   log_level?: "debug" | "info" | "warn" | "error";
+}
+/** Remote configuration of a cluster: the same without log paths. */
+export type ClusterConfig = Omit<HostConfig, "log_paths">;
+export interface ClusterConfigRequest {
+  config: ClusterConfig;
+  /** Share of the nodes that use it; 100 if it is absent. */
+  percent?: number;
+}
+export interface ClusterConfigResponse {
+  version: string;
+  config: ClusterConfig;
 }
 export interface HostConfigResponse {
   version: string;

@@ -74,6 +74,7 @@ const askUntilLeak: Ask = async (route) => {
 /** They ask for the one user or host of a session or a key, or for the one group of the evaluator that has the organisation's name. */
 const BY_OTHER_MEANS = new Set([
   "/api/auth/session",
+  "/api/clusters/{id}/config",
   "/api/v1/agents/{id}/config",
   "/alerting/prometheus/api/v1/alerts",
   "/query/prometheus/api/v1/alerts",

@@ -17,7 +17,7 @@ import { changesComponent, CollectorConfigError, renderCollectorConfig } from ".
 
 /** What is not in the settings. */
 export interface RuntimeInputs {
-  /** Host agent: what remote configuration changes. */
+  /** What remote configuration changes. */
   readonly adjustment?: Adjustment;
   /** Host agent: how many log files are open. */
   readonly openLogFiles?: number;
@@ -35,7 +35,7 @@ export function configFromSettings(
   { adjustment = {}, openLogFiles = 0, knowsPods = true, namespaceLogs = [], asksAgent = asksAgentForPods(settings) }: RuntimeInputs = {},
 ): string {
   const input = settings.cluster
-    ? clusterInput(settings, settings.cluster, { waitForPods: knowsPods, asksAgent }, namespaceLogs)
+    ? clusterInput(settings, settings.cluster, { waitForPods: knowsPods, asksAgent }, { adjustment, namespaceLogs })
     : hostInput(settings, adjustment, openLogFiles);
   const { collectorConfigFile: file, allowOtherExporters } = settings;
   const overlay = file === undefined ? undefined : { text: overlayText(file), allowOtherExporters };
@@ -152,16 +152,16 @@ function clusterInput(
   settings: Settings,
   cluster: ClusterSettings,
   { waitForPods, asksAgent }: Pick<KubernetesInput, "waitForPods" | "asksAgent">,
-  namespaceLogs: readonly NamespaceLogs[],
+  { adjustment, namespaceLogs }: { readonly adjustment: Adjustment; readonly namespaceLogs: readonly NamespaceLogs[] },
 ): CollectorInput {
   const { nodeName, nodeIp, kubeletTls: tls, serviceAccountDir, hostAccess } = cluster;
-  const intervalMs = settings.metricsIntervalMs;
+  const intervalMs = adjustment.metricsIntervalMs ?? settings.metricsIntervalMs;
   const { podLabels, podAnnotations } = cluster;
   const kubernetes = { nodeName, waitForPods, asksAgent, podLabels, podAnnotations };
   const kubeconfig = asksAgent ? `\${env:${KUBECONFIG_VARIABLE}}` : undefined;
   const kubelet = { intervalMs, nodeIp, tls, serviceAccountDir };
   return {
-    ...inputOf(settings, {}),
+    ...inputOf(settings, adjustment),
     resource: { "k8s.node.name": nodeName, "k8s.cluster.name": cluster.clusterName },
     otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp, kubernetes: { ...kubernetes, trustsSenders: cluster.trustOtlpIdentity } },
     hostMetrics: { intervalMs, root: cluster.hostRoot, hasHostNetwork: false, hasFileSystems: hostAccess === "full" },

@@ -36,7 +36,7 @@ describe("a remote configuration", () => {
     [{ log_paths: ["/var/log/../../etc/shadow"] }, ".."],
     [{ log_paths: "/var/log/a.log" }, "log_paths"],
     [{ log_paths: Array.from({ length: 101 }, () => "/var/log/a") }, "at most 100"],
-    [{ signals: ["traces"] }, "turned off on this host"],
+    [{ signals: ["traces"] }, "turned off here"],
     [{ signals: [] }, "signals"],
     [{ signals: ["smoke"] }, "signals"],
     [{ log_level: "loud" }, "log_level"],
@@ -67,7 +67,7 @@ describe("the loop", () => {
         refresh: () => Promise.resolve(undefined),
       },
       backend: {
-        hostConfig: (_credential, etag) => {
+        remoteConfig: (_credential, _node, etag) => {
           asked.push(etag);
           const document = { version: "1", config: { signals: ["logs"] } };
           return Promise.resolve({ body: etag === "e" ? undefined : { document, etag: "e" }, keyAgeDays: 0 });

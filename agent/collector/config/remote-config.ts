@@ -1,6 +1,6 @@
-// Remote configuration of a host: polled, validated here whatever the server checked, applied, remembered, reported. Invariants: only
+// Remote configuration of a host or a node of a cluster: polled, validated here whatever the server checked, applied, remembered, reported. Invariants: only
 // intervals, log paths, signals and log level can change; what is refused leaves the old one in force and is named in the heartbeat;
-// the one in force survives a restart while the backend is away. Host agent only.
+// the one in force survives a restart while the backend is away.
 import { readFileSync } from "node:fs";
 import { type LogPathRules, whyRefused } from "../files/log-paths.ts";
 import { MAX_REMOTE_PATHS } from "../../limits.ts";
@@ -24,15 +24,17 @@ export interface Adjustment {
 }
 
 export interface RemoteConfigRules extends LogPathRules {
-  /** What SIGNALS of this host left on: the server may turn off, not on. */
+  /** What SIGNALS left on here: the server may turn off, not on. */
   readonly signals: readonly Signal[];
 }
 
 export interface RemoteConfigOptions {
   readonly stateFile: string;
   readonly rules: RemoteConfigRules;
-  readonly backend: Pick<BackendApi, "hostConfig">;
+  readonly backend: Pick<BackendApi, "remoteConfig">;
   readonly credentials: CredentialSource;
+  /** Undefined on a host. */
+  readonly node?: string | undefined;
   readonly intervalMs: number;
   /** Puts it in force; throws CollectorConfigError when the collector refuses, with the old one in force again. */
   readonly apply: (adjustment: Adjustment) => Promise<void>;
@@ -95,7 +97,8 @@ export class RemoteConfigLoop implements AsyncDisposable {
   }
 
   async #ask(credential: Credential, signal: AbortSignal): Promise<void> {
-    const { body } = await this.#options.backend.hostConfig(credential, this.#etag, signal);
+    const { backend, node } = this.#options;
+    const { body } = await backend.remoteConfig(credential, node, this.#etag, signal);
     if (body) await this.#take(body.document, body.etag);
   }
 
@@ -196,7 +199,7 @@ function signalsOf(value: unknown, rules: RemoteConfigRules): Signal[] {
     throw new RemoteConfigError(`signals must be a list of ${SIGNALS.join(", ")}`);
   }
   const off = given.find((signal) => !rules.signals.includes(signal));
-  if (off !== undefined) throw new RemoteConfigError(`signals: ${off} is turned off on this host (SIGNALS)`);
+  if (off !== undefined) throw new RemoteConfigError(`signals: ${off} is turned off here (SIGNALS)`);
   return SIGNALS.filter((signal) => given.includes(signal));
 }
 

@@ -26,6 +26,14 @@ describe("the rendered configuration", () => {
     await expect(yaml).toMatchFileSnapshot(`golden/${name}.yaml`);
   });
 
+  test("of a node of a cluster follows the remote configuration", () => {
+    const { settings } = readSettings("cluster", { ...CLUSTER, STATE_DIR: folder });
+    const adjustment = { metricsIntervalMs: 7000, signals: ["metrics"] } as const;
+    const { receivers, service } = parse(configFromSettings(settings, { adjustment }));
+    expect(receivers["kubeletstats"].collection_interval).toBe("7000ms");
+    expect(Object.keys(service.pipelines).filter((id) => !id.startsWith("metrics"))).toEqual([]);
+  });
+
   test("is the same bytes for the same settings", () => {
     expect(render(folder, "cluster", CLUSTER)).toBe(render(folder, "cluster", CLUSTER));
   });

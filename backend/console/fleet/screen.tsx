@@ -26,6 +26,7 @@ interface NodeRow {
   readonly version: string | null;
   readonly lastHeartbeat: string | null;
   readonly collector: Collector | null;
+  readonly config: { readonly in_force?: string | null; readonly error?: string | null };
 }
 
 export function Fleet() {
@@ -123,6 +124,7 @@ function ClusterCard({ cluster, atMs }: { cluster: Cluster; atMs: number }) {
     version: node.agent_version,
     lastHeartbeat: node.last_heartbeat,
     collector: node.collector,
+    config: node.config,
   }));
   const silent = silentAmong(nodes);
   const shown = worstFirst(nodes).filter(({ name }) => name.includes(filter.value));
@@ -191,8 +193,8 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
 function Members({ cluster, members, atMs }: { cluster: string; members: readonly NodeRow[]; atMs: number }) {
   if (members.length === 0) return null;
   return (
-    <Table title={`Nodes of ${visible(cluster)}`} heads={["node", "last heartbeat", "version", "collector"]}>
-      {members.map(({ name, online, version, lastHeartbeat, collector }) => (
+    <Table title={`Nodes of ${visible(cluster)}`} heads={["node", "last heartbeat", "version", "collector", "configuration"]}>
+      {members.map(({ name, online, version, lastHeartbeat, collector, config }) => (
         <tr key={name}>
           <th scope="row">
             <Dot isOn={online} />{" "}
@@ -206,6 +208,10 @@ function Members({ cluster, members, atMs }: { cluster: string; members: readonl
           <td>{visible(version ?? "")}</td>
           <td>
             <CollectorState of={collector} />
+          </td>
+          <td>
+            {visible(config.in_force ?? "")}
+            {config.error && <span class="level is-error last-error"> {visible(config.error.slice(0, 300))}</span>}
           </td>
         </tr>
       ))}

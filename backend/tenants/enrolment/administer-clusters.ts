@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { callerOf } from "../../auth/request-identity.ts";
 import { listResponse, objectSchema, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
+import { CLUSTER_CONFIG_SCHEMA } from "./cluster-config.ts";
 import { COLLECTOR_SCHEMA, isOnline } from "./heartbeats.ts";
 import { CURSOR_QUERY, type CursorQuery, linkNext, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
 import { currentKeyTimes, registerRemoval } from "./key-holder.ts";
@@ -27,6 +28,7 @@ const schemas = {
       online: { type: "boolean" },
       last_heartbeat: OPTIONAL_TIME_SCHEMA,
       key_created_at: OPTIONAL_TIME_SCHEMA,
+      config: { type: "object", properties: { version: { type: "string" }, percent: { type: "integer" }, config: CLUSTER_CONFIG_SCHEMA } },
       nodes: {
         type: "array",
         items: objectSchema({
@@ -35,6 +37,7 @@ const schemas = {
           agent_version: text,
           last_heartbeat: OPTIONAL_TIME_SCHEMA,
           collector: COLLECTOR_SCHEMA,
+          config: { type: "object", properties: { in_force: text, error: text } },
         }),
       },
     }),
@@ -61,12 +64,14 @@ export function registerClusterAdministration(app: FastifyInstance, deps: Enrolm
         online: isOnline(row.last_heartbeat, row.heartbeat_interval_s, now()),
         last_heartbeat: row.last_heartbeat?.toISOString() ?? null,
         key_created_at: keyTimes.get(row.id)?.toISOString() ?? null,
-        nodes: nodes.map(({ name, agent_version, last_heartbeat, collector }) => ({
+        config: { version: String(row.config_version), percent: row.config_percent, config: row.config },
+        nodes: nodes.map(({ name, agent_version, last_heartbeat, collector, config_in_force, config_error }) => ({
           name,
           online: isOnline(last_heartbeat, row.heartbeat_interval_s, now()),
           agent_version,
           last_heartbeat: last_heartbeat.toISOString(),
           collector,
+          config: { in_force: config_in_force, error: config_error },
         })),
       }));
     },

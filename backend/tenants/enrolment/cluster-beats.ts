@@ -18,6 +18,8 @@ export interface ClusterBeat {
   readonly agentVersion: string | null;
   /** JSON text. */
   readonly collector: string;
+  readonly configInForce: string | null;
+  readonly configError: string | null;
 }
 
 /** With its key in the batch. */
@@ -130,12 +132,14 @@ async function countFreeNodes(trx: Db, clusterId: string, nodes: readonly NodeBe
 }
 
 async function writeNodes(trx: Db, beats: readonly NodeBeat[]): Promise<void> {
-  const rows = beats.map(({ clusterId, node, agentVersion, at, collector }) => ({
+  const rows = beats.map(({ clusterId, node, agentVersion, at, collector, configInForce, configError }) => ({
     cluster_id: clusterId,
     name: node,
     agent_version: agentVersion,
     last_heartbeat: at,
     collector,
+    config_in_force: configInForce,
+    config_error: configError,
   }));
   await trx
     .insertInto("cluster_nodes")
@@ -145,6 +149,8 @@ async function writeNodes(trx: Db, beats: readonly NodeBeat[]): Promise<void> {
         agent_version: row.ref("excluded.agent_version"),
         last_heartbeat: row.ref("excluded.last_heartbeat"),
         collector: row.ref("excluded.collector"),
+        config_in_force: row.ref("excluded.config_in_force"),
+        config_error: row.ref("excluded.config_error"),
       })),
     )
     .execute();

@@ -17,6 +17,7 @@ import type { AccountsApp, CallOptions, Org } from "../../../test/fixtures/accou
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 
 const HOUR_MS = 60 * 60_000;
+const NO_CONFIG = { in_force: null, error: null };
 
 describeOnEachStore((store) => {
   let backend: AccountsApp;
@@ -59,18 +60,50 @@ describeOnEachStore((store) => {
       await beat("node-b", { collector: { state: "running", restarts: 3 } });
       const { nodes } = await clusterOf(cluster.cluster_id);
       expect(nodes).toEqual([
-        { name: "node-a", online: true, agent_version: "1.2.3", last_heartbeat: expect.any(String), collector: null },
+        { name: "node-a", online: true, agent_version: "1.2.3", last_heartbeat: expect.any(String), collector: null, config: NO_CONFIG },
         {
           name: "node-b",
           online: true,
           agent_version: "1.2.3",
           last_heartbeat: expect.any(String),
           collector: { state: "running", restarts: 3 },
+          config: NO_CONFIG,
         },
       ]);
       backend.clock.ms += 25 * HOUR_MS;
       await beat("node-c");
       expect((await clusterOf(cluster.cluster_id)).nodes.map((node: { name: string }) => node.name)).toEqual(["node-c"]);
+    });
+
+    test("a cluster's configuration comes to a growing share of its nodes, the others keep the one before, and both are listed", async () => {
+      const cluster = await registerCluster(backend, org.token);
+      const path = `/api/clusters/${cluster.cluster_id}/config`;
+      const write = async (config: object, percent?: number) =>
+        (await backend.call("PUT", path, { bearer: org.token, body: { config, percent } })).json();
+      const read = (node: string, headers = {}) => backend.call("GET", `${path}?node=${node}`, { key: cluster.api_key, headers });
+      const names = Array.from({ length: 200 }, (_, i) => `node-${i}`);
+      const nodesWith = async (version: string): Promise<string[]> => {
+        const answers = await Promise.all(names.map(async (name) => [name, (await read(name)).json().version] as const));
+        return answers.filter(([, found]) => found === version).map(([name]) => name);
+      };
+      expect((await read("node-1")).json()).toEqual({ version: "0", config: {} });
+      expect(await write({ log_level: "warn" })).toEqual({ version: "1", percent: 100, config: { log_level: "warn" } });
+      expect(await write({ log_level: "debug", intervals: { metrics: "15s" } }, 10)).toMatchObject({ version: "2", percent: 10 });
+      const canary = await nodesWith("2");
+      expect(canary.length).toBeGreaterThan(5);
+      expect(canary.length).toBeLessThan(40);
+      expect(await nodesWith("1")).toHaveLength(200 - canary.length);
+      expect((await read(canary[0] ?? "", { "if-none-match": '"2"' })).statusCode).toBe(304);
+      expect(await write({ intervals: { metrics: "15s" }, log_level: "debug" }, 50)).toMatchObject({ version: "2", percent: 50 });
+      expect(await nodesWith("2")).toEqual(expect.arrayContaining(canary));
+      expect(await write({ log_level: "info" }, 1)).toMatchObject({ version: "3" });
+      expect((await nodesWith("1")).length, "the second was never on all nodes").toBeGreaterThan(180);
+      const config = { version: "1", error: "version 3: signals: traces is turned off here (SIGNALS)" };
+      await backend.call("POST", "/heartbeat", { key: cluster.api_key, body: { node: "node-1", config } });
+      expect(await clusterOf(cluster.cluster_id)).toMatchObject({
+        config: { version: "3", percent: 1, config: { log_level: "info" } },
+        nodes: [{ name: "node-1", config: { in_force: "1", error: config.error } }],
+      });
     });
 
     test("many at once are all answered when they are kept, those of two clusters apart", async () => {

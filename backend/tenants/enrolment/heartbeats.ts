@@ -97,6 +97,8 @@ function toBeat(clusterId: string, heartbeat: Heartbeat, at: Date): ClusterBeat 
     node: clipped(heartbeat.node, 253) || undefined,
     agentVersion: clipped(heartbeat.agent_version, 100) ?? null,
     collector: JSON.stringify(collectorOf(heartbeat)),
+    configInForce: clipped(heartbeat.config?.version, 50) ?? null,
+    configError: clipped(heartbeat.config?.error, 1000) ?? null,
   };
 }
 

@@ -64,7 +64,7 @@ export function registerHostConfig(app: FastifyInstance, { db, guards }: Enrolme
       if (!row) throw notFound("host");
       const version = String(row.config_version);
       void reply.header("etag", `"${version}"`).header("cache-control", "no-cache");
-      if (matches(request.headers["if-none-match"], version)) return await reply.code(304).send();
+      if (matchesEtag(request.headers["if-none-match"], version)) return await reply.code(304).send();
       const answer: HostConfigResponse = { version, config: row.config };
       return await reply.send(answer);
     },
@@ -72,7 +72,7 @@ export function registerHostConfig(app: FastifyInstance, { db, guards }: Enrolme
 }
 
 /** RFC 9110, 13.1.2: a list of tags or `*`, compared weakly. */
-function matches(header: string | undefined, version: string): boolean {
+export function matchesEtag(header: string | undefined, version: string): boolean {
   const tags = (header ?? "").split(",").map((tag) => tag.trim().replace(/^W\//, ""));
   return tags.includes("*") || tags.includes(`"${version}"`);
 }

@@ -1,7 +1,7 @@
 // The tables of enrolment for kysely, which engines/relational/migrations/010-enrolment.sql creates, and what every route of enrolment gets.
 // Types only, so that routes do not import each other through this file.
 import type { ColumnType, Generated, Kysely } from "kysely";
-import type { HostConfig } from "../../../common/protocol/enrolment.ts";
+import type { ClusterConfig, HostConfig } from "../../../common/protocol/enrolment.ts";
 import type { IngestTokenTables } from "../../auth/ingest-tokens/table.ts";
 import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import type { Guards, KeyKind } from "../../auth/request-identity.ts";
@@ -58,6 +58,12 @@ export interface ClusterTable {
   heartbeat_interval_s: Generated<number>;
   /** The installation of the agent that has the current key; null if it is unknown. */
   installation: ColumnType<string | null, string | null | undefined, string | null>;
+  config: ColumnType<ClusterConfig, string | undefined, string>;
+  config_version: Generated<number>;
+  /** Share of the nodes that use it; the others use the previous one. */
+  config_percent: Generated<number>;
+  previous_config: ColumnType<ClusterConfig, string | undefined, string>;
+  previous_version: Generated<number>;
 }
 
 export interface ClusterNodeTable {
@@ -66,6 +72,8 @@ export interface ClusterNodeTable {
   agent_version: string | null;
   last_heartbeat: Date;
   collector: Json<CollectorReport | null>;
+  config_in_force: ColumnType<string | null, string | null | undefined, string | null>;
+  config_error: ColumnType<string | null, string | null | undefined, string | null>;
 }
 
 export interface HostTable {

@@ -81,6 +81,7 @@ DROP_METRICS: drop.metrics
 DROP_TRACES: drop.traces
 EXCLUDE_NAMESPACES: logs.excludeNamespaces
 HEARTBEAT_INTERVAL: heartbeatInterval
+REMOTE_CONFIG_INTERVAL: remoteConfigInterval
 HOST_ACCESS: hostAccess
 HTTPS_PROXY: proxy.httpsProxy
 INSTALL_TOKEN: installToken

@@ -174,6 +174,13 @@ export const CHANGES: readonly Change[] = [
   { route: "PUT /alerting/rules/{id}", make: newRule, body: rule, foreign: 404, owner: 200 },
   { route: "DELETE /alerting/silences/{id}", make: newSilence, foreign: 404, owner: 204 },
   { route: "DELETE /api/accounts/{id}", make: newUser, foreign: 403 },
+  {
+    route: "PUT /api/clusters/{id}/config",
+    make: enrolled(CLUSTERS),
+    body: () => ({ config: { log_level: "warn" } }),
+    foreign: 404,
+    owner: 200,
+  },
   { route: "DELETE /api/clusters/{id}", make: enrolled(CLUSTERS), foreign: 404, owner: 204 },
   { route: "DELETE /api/dashboards/{id}", make: newDashboard, foreign: 404, owner: 204 },
   { route: "PUT /api/dashboards/{id}", make: newDashboard, body: dashboard, foreign: 404, owner: 200 },

@@ -17,6 +17,7 @@ export interface Party extends Tenant {
   /** Stored log records, and as many spans of `traceId`. */
   readonly records: number;
   readonly host: { readonly id: string; readonly key: string };
+  readonly cluster: { readonly id: string; readonly key: string };
   readonly channelId: string;
   readonly ruleId: string;
   readonly silenceId: string;
@@ -52,7 +53,7 @@ async function makeParty(served: Served, operator: string, { word, digit, record
   const traceId = digit.repeat(32);
   const admin = new Admin(served, tenant.token);
   await new Admin(served, operator).send("PUT", `/api/orgs/${tenant.orgId}/limits`, { bytes_per_second: limit });
-  const { host, ids } = await makeAgents(admin, word);
+  const { host, cluster, ids } = await makeAgents(admin, word);
   const password = randomUUID();
   const { user_id } = await admin.made("/api/users", { email: `viewer@${word}.example`, password, role: "viewer" });
   const session = await call("POST", `${served.apiUrl}/api/auth/session`, { body: { email: `viewer@${word}.example`, password } });
@@ -84,6 +85,7 @@ async function makeParty(served: Served, operator: string, { word, digit, record
     traceId,
     records,
     host,
+    cluster,
     cookie,
     markers: [...markers, ...Object.values(alerting), ...Object.values(saved)],
   };
@@ -91,7 +93,12 @@ async function makeParty(served: Served, operator: string, { word, digit, record
   return party;
 }
 
-/** A cluster with a node, and a host with a configuration, each of which has sent a heartbeat. */
+/** A number of seconds of each party. */
+export function intervalOf(word: string): string {
+  return `${Buffer.from(word).reduce((sum, byte) => sum * 31 + byte, 7) % 86_400}s`;
+}
+
+/** A cluster with a node, and a host, with a configuration, each of which has sent a heartbeat. */
 async function makeAgents(admin: Admin, word: string) {
   const register = async (path: string, body: object) => {
     const { token } = await admin.made("/api/install-tokens", {});
@@ -108,7 +115,9 @@ async function makeAgents(admin: Admin, word: string) {
   ] as const)
     await admin.send("POST", path, beat, sign(key, "POST", path, Date.now() / 1000));
   await admin.send("PUT", `/api/v1/agents/${host.agent_id}/config`, { log_paths: [`/var/log/${word}/*.log`] });
-  return { host: { id: host.agent_id, key: host.api_key }, ids: [cluster.cluster_id, host.agent_id] };
+  await admin.send("PUT", `/api/clusters/${cluster.cluster_id}/config`, { config: { intervals: { metrics: intervalOf(word) } } });
+  const agents = { host: { id: host.agent_id, key: host.api_key }, cluster: { id: cluster.cluster_id, key: cluster.api_key } };
+  return { ...agents, ids: [cluster.cluster_id, host.agent_id] };
 }
 
 async function makeSaved(admin: Admin, word: string) {

@@ -2,7 +2,7 @@
 import { sign } from "../../../common/protocol/signature.ts";
 import { type Answer, call } from "../../fixtures/processes.ts";
 import { follow, followSocket } from "./follow.ts";
-import { type Party, type Served, SHARED_SERVICE, SHARED_TRACE } from "./parties.ts";
+import { intervalOf, type Party, type Served, SHARED_SERVICE, SHARED_TRACE } from "./parties.ts";
 
 export interface IsolatedRoute {
   /** As in docs/openapi.json. */
@@ -77,6 +77,16 @@ const ENROLMENT: readonly IsolatedRoute[] = [
   shown("/api/ingest-tokens"),
   shown("/api/keys"),
   shown("/api/v1/agents"),
+  {
+    path: "/api/clusters/{id}/config",
+    shows: {
+      number: (json) => (json as { config: { intervals: { metrics: string } } }).config.intervals.metrics,
+      is: ({ word }) => intervalOf(word),
+    },
+    of: ({ cluster }) => `/api/clusters/${cluster.id}/config`,
+    send: ({ apiUrl }, { cluster }, path) =>
+      call("GET", `${apiUrl}${path}`, { headers: sign(cluster.key, "GET", path, Date.now() / 1000) }),
+  },
   shown("/api/v1/agents/{id}/config", {
     of: ({ host }) => `/api/v1/agents/${host.id}/config`,
     send: ({ apiUrl }, { host }, path) => call("GET", `${apiUrl}${path}`, { headers: sign(host.key, "GET", path, Date.now() / 1000) }),

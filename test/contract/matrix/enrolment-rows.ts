@@ -75,6 +75,33 @@ export const ENROLMENT_ROWS: Row[] = [
       },
     ],
   },
+  {
+    method: "GET",
+    path: "/api/clusters/{id}/config",
+    auth: "signed",
+    kinds: ["cluster"],
+    cases: () => [
+      { name: "its own", send: () => signedGet(`/api/clusters/${cluster.id}/config`, cluster.key), status: 200 },
+      { name: "another's", send: () => signedGet(`/api/clusters/${randomUUID()}/config`, cluster.key), status: 404, error: "not_found" },
+    ],
+  },
+  {
+    method: "PUT",
+    path: "/api/clusters/{id}/config",
+    auth: "admin",
+    cases: () => [
+      ...missing("PUT", "/api/clusters/{id}/config", { config: {} }),
+      { name: "written", send: () => putClusterConfig(red.token, { config: { log_level: "warn" }, percent: 10 }), status: 200 },
+      {
+        name: "with log paths",
+        send: () => putClusterConfig(red.token, { config: { log_paths: ["/etc/shadow"] } }),
+        status: 400,
+        error: "invalid_field",
+      },
+      { name: "for no node", send: () => putClusterConfig(red.token, { config: {}, percent: 0 }), status: 400, error: "invalid_field" },
+      { name: "by another tenant", send: () => putClusterConfig(blue.token, { config: {} }), status: 404, error: "not_found" },
+    ],
+  },
   { method: "GET", path: "/api/install-tokens", auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
   {
     method: "POST",
@@ -229,4 +256,8 @@ function enrolmentCases(body: () => object): Case[] {
       error: "idempotency_key_reused",
     },
   ];
+}
+
+function putClusterConfig(bearer: string, body: object): Promise<Answer> {
+  return call("PUT", `${backend.apiUrl}/api/clusters/${cluster.id}/config`, { bearer, body });
 }

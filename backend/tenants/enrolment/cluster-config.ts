@@ -1,0 +1,123 @@
+// Remote configuration of a cluster's agents: an administrator writes it for a share of the nodes, and raises the share; the agent of each node
+// reads it. Invariants: the id of another cluster is 404; a node outside of the share gets the configuration before; a node that is in the
+// share stays in it when the share grows.
+import { createHash } from "node:crypto";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { Kysely } from "kysely";
+import type { ClusterConfig, ClusterConfigRequest, ClusterConfigResponse } from "../../../common/protocol/enrolment.ts";
+import { audit } from "../../auth/audit-log.ts";
+import { callerOf, signerOf } from "../../auth/request-identity.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { addRoute } from "../../http/route.ts";
+import { ID_PARAMS, notFound, objectSchema, readId } from "../../http/schemas.ts";
+import { HOST_CONFIG_SCHEMA, matchesEtag } from "./host-config.ts";
+import type { EnrolmentDeps, EnrolmentTables } from "./table.ts";
+
+const { log_paths: _, ...properties } = HOST_CONFIG_SCHEMA.properties;
+export const CLUSTER_CONFIG_SCHEMA = { ...HOST_CONFIG_SCHEMA, properties } as const;
+
+const percent = { type: "integer", minimum: 1, maximum: 100, description: "share of the nodes that use it; 100 if it is absent" } as const;
+const version = { type: "string" } as const;
+
+const schemas = {
+  read: {
+    summary: "Remote configuration of the cluster that signs, for one of its nodes",
+    description: "Answers 304 when If-None-Match names the version for this node.",
+    tag: "enrolment",
+    params: ID_PARAMS,
+    query: { type: "object", additionalProperties: false, properties: { node: { type: "string", maxLength: 253 } } },
+    response: { 200: objectSchema({ version, config: CLUSTER_CONFIG_SCHEMA }), 304: { type: "null" } },
+  },
+  write: {
+    summary: "Replace a cluster's remote configuration, or raise the share of nodes that use it; agents apply it at their next poll",
+    tag: "enrolment",
+    params: ID_PARAMS,
+    body: { type: "object", additionalProperties: false, required: ["config"], properties: { config: CLUSTER_CONFIG_SCHEMA, percent } },
+    response: { 200: objectSchema({ version, percent, config: CLUSTER_CONFIG_SCHEMA }) },
+  },
+} as const;
+
+export function registerClusterConfig(app: FastifyInstance, { db, guards }: EnrolmentDeps): void {
+  addRoute(app, guards, {
+    method: "GET",
+    path: "/api/clusters/:id/config",
+    access: { keys: ["cluster"] },
+    ...schemas.read,
+    handler: async (request: FastifyRequest<{ Querystring: { node?: string } }>, reply) => {
+      const id = readId(request, "cluster");
+      const { hostId, orgId } = signerOf(request);
+      if (id !== hostId) throw notFound("cluster");
+      const row = await findConfig(tenantDatabase(db, orgId), orgId, id);
+      if (!row) throw notFound("cluster");
+      const isIn = isInShare(`${id}/${request.query.node ?? ""}`, row.config_percent);
+      const answer: ClusterConfigResponse = isIn
+        ? { version: String(row.config_version), config: row.config }
+        : { version: String(row.previous_version), config: row.previous_config };
+      void reply.header("etag", `"${answer.version}"`).header("cache-control", "no-cache");
+      if (matchesEtag(request.headers["if-none-match"], answer.version)) return await reply.code(304).send();
+      return await reply.send(answer);
+    },
+  });
+
+  addRoute(app, guards, {
+    method: "PUT",
+    path: "/api/clusters/:id/config",
+    access: "admin",
+    ...schemas.write,
+    handler: async (request: FastifyRequest<{ Body: ClusterConfigRequest }>) => {
+      const id = readId(request, "cluster");
+      const { orgId } = callerOf(request);
+      const { config, percent = 100 } = request.body;
+      const written = await tenantDatabase(db, orgId)
+        .transaction()
+        .execute(async (trx) => await writeConfig(trx, orgId, id, config, percent));
+      audit(request, "cluster.config", { cluster_id: id, version: written, percent });
+      return { version: String(written), percent, config };
+    },
+  });
+}
+
+async function findConfig(db: Kysely<EnrolmentTables>, orgId: string, id: string) {
+  return await db
+    .selectFrom("clusters")
+    .select(["config", "config_version", "config_percent", "previous_config", "previous_version"])
+    .where("id", "=", id)
+    .where("org_id", "=", orgId)
+    .executeTakeFirst();
+}
+
+/** The same configuration keeps its version. One that was not yet on all nodes never becomes the configuration before. */
+async function writeConfig(
+  trx: Kysely<EnrolmentTables>,
+  orgId: string,
+  id: string,
+  config: ClusterConfig,
+  percent: number,
+): Promise<number> {
+  await trx.selectFrom("clusters").select("id").where("id", "=", id).where("org_id", "=", orgId).forUpdate().execute();
+  const row = await findConfig(trx, orgId, id);
+  if (!row) throw notFound("cluster");
+  const isSame = canonical(row.config) === canonical(config);
+  const wasOnAll = row.config_percent === 100;
+  const newest = Math.max(row.config_version, row.previous_version);
+  const change = isSame
+    ? { config_percent: percent }
+    : {
+        config: JSON.stringify(config),
+        config_version: newest + 1,
+        config_percent: percent,
+        ...(wasOnAll && { previous_config: JSON.stringify(row.config), previous_version: row.config_version }),
+      };
+  await trx.updateTable("clusters").set(change).where("id", "=", id).where("org_id", "=", orgId).execute();
+  return isSame ? row.config_version : newest + 1;
+}
+
+/** Databases return the fields of JSON in their own order. */
+function canonical({ intervals = {}, signals, log_level: logLevel }: ClusterConfig): string {
+  return JSON.stringify([intervals.metrics ?? null, intervals.heartbeat ?? null, signals ?? null, logLevel ?? null]);
+}
+
+/** By a hash of its name, so that a node does not change sides when the share grows. */
+function isInShare(node: string, share: number): boolean {
+  return createHash("sha256").update(node).digest().readUInt32BE() % 100 < share;
+}
