@@ -51,6 +51,20 @@ program
     await start(roles as Role[]);
   });
 
+program
+  .command("prepare-clickhouse")
+  .description("create or update the tables on every shard of CLICKHOUSE_URL, before a shard is added")
+  .addHelpText(
+    "after",
+    "\nExample:\n  CLICKHOUSE_URL=http://old:8123/atherops,http://new:8123/atherops atherops-backend prepare-clickhouse",
+  )
+  .action(async () => {
+    const { settings, secrets } = readSettings();
+    if (secrets.clickhouseUrl === undefined) throw new SettingsError("CLICKHOUSE_URL: set it to the URLs of all shards");
+    const { prepareClickHouse } = await import("./stores.ts");
+    await prepareClickHouse(settings, secrets.clickhouseUrl);
+  });
+
 addBackupCommands(program);
 addMoveCommand(program);
 

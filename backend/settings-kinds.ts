@@ -42,6 +42,14 @@ export const urls: Kind<string> = {
       .join(","),
 };
 
+export const quorum: Kind<string> = {
+  type: "number or auto",
+  parse: (value, report) => {
+    if (!/^(auto|\d{1,2})$/.test(value)) report("must be auto, or how many replicas have an insert before it is answered");
+    return value;
+  },
+};
+
 /** Identity providers and clients compare issuers character by character, so the text is kept. */
 export const issuer: Kind<string> = url(undefined, (parsed, report) => {
   if (parsed.protocol === "http:" && !isLoopback(parsed.hostname)) report("must be https: over http anybody on the way can log in");

@@ -1,6 +1,6 @@
 // Every setting of the backend: one table of environment variables, from which the reader, the types, `--help` and the reference page are
 // made. X_FILE reads X from a file. To add one, add a row and run `npm run reference`.
-import { duration, file, flag, integer, listen, oneOf, path, proxyUrl, text } from "../common/settings-kinds.ts";
+import { duration, file, flag, integer, list, listen, oneOf, path, proxyUrl, text } from "../common/settings-kinds.ts";
 import { group, setting } from "../common/settings-table.ts";
 import {
   base64,
@@ -12,6 +12,7 @@ import {
   networks,
   proxies,
   publicUrl,
+  quorum,
   retention,
   smtpUrl,
   url,
@@ -70,14 +71,31 @@ export const SETTINGS_TABLE = {
       value: "distributed.connectionSecret",
       description: "PostgreSQL. Unset: SQLite in `DATA_DIR`.",
     }),
-    clickhouseUrl: setting("CLICKHOUSE_URL", url(), {
+    clickhouseUrl: setting("CLICKHOUSE_URL", urls, {
       isSecret: true,
       value: "distributed.connectionSecret",
-      description: "ClickHouse over HTTP. Unset: embedded.",
+      description:
+        "ClickHouse over HTTP; several shards separated by commas, in an order that never changes: add new ones at the end. Unset: embedded.",
     }),
     clickhouseCluster: setting("CLICKHOUSE_CLUSTER", text, {
       value: "distributed.clickhouseCluster",
-      description: "Name of the ClickHouse cluster: tables are created `ON CLUSTER` and replicated.",
+      description: "Name of the ClickHouse cluster: tables are created `ON CLUSTER` and replicated. Required with several shards.",
+    }),
+    clickhouseSpreadOrganisations: setting("CLICKHOUSE_SPREAD_ORGANISATIONS", list, {
+      default: "",
+      description: "Ids of organisations whose bodies go to all shards. Otherwise all bodies of one sender go to one shard.",
+    }),
+    clickhouseInsertQuorum: setting("CLICKHOUSE_INSERT_QUORUM", quorum, {
+      default: "auto",
+      description: "With `CLICKHOUSE_CLUSTER`: replicas that have the rows before a request is answered; `auto`: the majority, `0`: one.",
+    }),
+    clickhouseInsertConnections: setting("CLICKHOUSE_INSERT_CONNECTIONS", integer({ min: 1 }), {
+      default: "16",
+      description: "Concurrent inserts of one replica of the backend into an external ClickHouse, for each shard.",
+    }),
+    clickhouseQuerySlots: setting("CLICKHOUSE_QUERY_SLOTS", integer({ min: 1 }), {
+      default: "8",
+      description: "Concurrent queries of logs and spans of one replica of the backend with an external ClickHouse.",
     }),
     metricsWriteUrl: setting("METRICS_WRITE_URL", url(), {
       value: "distributed.metrics.writeUrl",

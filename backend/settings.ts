@@ -116,6 +116,8 @@ function checkTogether(reader: SettingsReader, settings: Settings, secrets: Secr
     (settings.metricsQueryUrl === undefined), "METRICS_WRITE_URL and METRICS_QUERY_URL go together");
   require(!settings.clickhouseCluster ||
     secrets.clickhouseUrl !== undefined, "CLICKHOUSE_CLUSTER needs CLICKHOUSE_URL: the embedded engine has no cluster");
+  require(Boolean(settings.clickhouseCluster) ||
+    !secrets.clickhouseUrl?.includes(","), "CLICKHOUSE_URL names several shards: set CLICKHOUSE_CLUSTER, the cluster that has them");
   require(settings.isPasswordLogin || settings.oidc !== undefined, "PASSWORD_LOGIN: false needs OIDC_ISSUER: no user could log in");
   require((secrets.smtpUrl === undefined) === (settings.smtpFrom === undefined), "SMTP_URL and SMTP_FROM go together");
   require(!settings.rulesListen || secrets.rulesPassword !== undefined, "RULES_PASSWORD is required with RULES_LISTEN");

@@ -9,7 +9,7 @@ import type { SnapshotSources } from "./operations/backup/snapshot-server.ts";
 import { openClickHouse } from "./engines/clickhouse/client.ts";
 import { requireEmbedded } from "./engines/clickhouse/embedded.ts";
 import { freezeTables } from "./engines/clickhouse/freeze.ts";
-import { applyMergeSync, migrate as migrateClickHouse } from "./engines/clickhouse/migrate.ts";
+import { prepare } from "./engines/clickhouse/prepare.ts";
 import { openDatabase, type Database } from "./engines/relational/database.ts";
 import { migrate as migrateDatabase } from "./engines/relational/migrate.ts";
 import { type EmbeddedVictoriaMetrics, startVictoriaMetrics } from "./engines/victoria-metrics/embedded.ts";
@@ -23,7 +23,7 @@ import { VictoriaMetricsStore } from "./storage/metrics/store.ts";
 import { type IntakeListener, startIntakeListener } from "./notification/intake/intake-listener.ts";
 import { BodyClaims } from "./replicas/body-claims.ts";
 import { type ReplicaSet, SharedReplicas, singleReplica } from "./replicas/replica-set.ts";
-import type { Log } from "./operations/log.ts";
+import { createLog, type Log } from "./operations/log.ts";
 import type { OwnMetrics } from "./operations/own-metrics.ts";
 import type { Role, Secrets, Settings } from "./settings.ts";
 import { type OpenTelemetry, type Telemetry, TelemetryAtFirstUse } from "./telemetry.ts";
@@ -194,6 +194,14 @@ function clickhouseFolder({ dataDir }: Settings): string {
   return join(dataDir, "clickhouse");
 }
 
+/** Creates the tables of all shards. The backend does so at each start; a shard that is added needs them before that. */
+export async function prepareClickHouse(settings: Settings, url: string): Promise<void> {
+  const log = createLog(settings.logLevel);
+  await using clickhouse = await openClickHouse({ url, cluster: settings.clickhouseCluster, dataDir: clickhouseFolder(settings), log });
+  await prepare(clickhouse, log);
+  log.info({ event: "clickhouse.prepared", shards: clickhouse.shards.length }, "tables of all shards are ready");
+}
+
 async function openTelemetryNow(opening: RetainingOpening, claims?: BodyClaims): Promise<Telemetry> {
   const { settings, secrets, log, stack, stopping, retention } = opening;
   const clickhouse = stack.use(
@@ -201,13 +209,16 @@ async function openTelemetryNow(opening: RetainingOpening, claims?: BodyClaims):
       url: secrets.clickhouseUrl,
       dataDir: clickhouseFolder(settings),
       cluster: settings.clickhouseCluster,
+      insertQuorum: settings.clickhouseInsertQuorum,
+      insertConnections: settings.clickhouseInsertConnections,
+      querySlots: settings.clickhouseQuerySlots,
+      spread: settings.clickhouseSpreadOrganisations,
       threads: settings.threadPoolSize,
       log,
       stopping,
     }),
   );
-  await migrateClickHouse(clickhouse, log);
-  await applyMergeSync(clickhouse, ["logs", "spans"], log);
+  await prepare(clickhouse, log);
   const logStore = stack.use(await ClickHouseLogStore.open(clickhouse, claims));
   const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse, (orgId) => retention.of(orgId).tracesDays, claims));
   return { clickhouse, logStore, spanStore };

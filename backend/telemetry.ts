@@ -1,7 +1,8 @@
 // The stores of logs and spans and their engine. If nothing was ever stored, the first request that needs the engine opens it. Invariants: it is
 // opened once; if that fails, requests fail as with any unavailable engine, and opening is retried after a pause; after disposal nothing is
 // opened.
-import type { ClickHouse } from "./engines/clickhouse/client.ts";
+import type { ClickHouse, Shard } from "./engines/clickhouse/client.ts";
+import { Sql } from "./engines/clickhouse/sql.ts";
 import { ApiError } from "./errors.ts";
 import type { LogStore } from "./storage/logs/store.ts";
 import type { SpanStore } from "./storage/traces/store.ts";
@@ -75,9 +76,18 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
   #clickhouse(): ClickHouse {
     const reads = (): ClickHouse["reads"] => this.#opened?.clickhouse.reads ?? NONE;
     const pending = (): ClickHouse["pending"] => this.#opened?.clickhouse.pending;
-    return {
+    const shard: Shard = {
       shared: false,
       cluster: undefined,
+      database: "default",
+      query: async (statement) => (await this.#get()).clickhouse.query(statement),
+      command: async (statement) => (await this.#get()).clickhouse.command(statement),
+    };
+    return {
+      ...shard,
+      shards: [shard],
+      shardOf: () => 0,
+      everyReplica: (table) => new Sql(table),
       get reads() {
         return reads();
       },
@@ -87,9 +97,7 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
       isFull: (orgId) => this.#opened?.clickhouse.isFull(orgId) ?? false,
       // An engine that is not loaded has nothing pending.
       settle: async () => await this.#opened?.clickhouse.settle(),
-      query: async (statement) => (await this.#get()).clickhouse.query(statement),
       read: async (...asked) => (await this.#get()).clickhouse.read(...asked),
-      command: async (statement) => (await this.#get()).clickhouse.command(statement),
       insert: async (insert) => (await this.#get()).clickhouse.insert(insert),
       // An engine that was never needed counts as available; one that failed to open does not, until it opens.
       ping: async () => {

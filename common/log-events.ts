@@ -59,8 +59,10 @@ const BACKEND_LOG_EVENTS = {
     "API keys and channel secrets are encrypted with the new MASTER_KEY.",
     "Remove MASTER_PREVIOUS_KEY once all replicas use the new key.",
   ],
+  "clickhouse.distributed_tables": ["Distributed tables were created, or replaced because their columns changed.", ""],
   "clickhouse.merge_sync_set": ["A table fsyncs its merged parts from now on.", ""],
   "clickhouse.opened": ["The log and trace store is open. The embedded engine opens at its first use.", ""],
+  "clickhouse.prepared": ["The command prepare-clickhouse has made the tables of all shards.", ""],
   "clickhouse.retention_set": ["The retention of a table was changed to the setting.", ""],
   "clickhouse.schema_migrated": ["A migration of the ClickHouse schema was applied.", ""],
   "database.connection_lost": [

@@ -12,17 +12,33 @@ import { openEmbedded } from "./embedded.ts";
 import type { Engine, Insert } from "./engine.ts";
 import { reportLeftRows } from "./left-rows.ts";
 import { PendingRows } from "./pending-rows.ts";
-import { openRemote } from "./remote.ts";
-import type { Sql } from "./sql.ts";
+import { databaseOf, openRemote, type RemoteOptions } from "./remote.ts";
+import { chooseShard, quoteName, type Sender } from "./shards.ts";
+import { Sql } from "./sql.ts";
 import { requireFiltered } from "./tenant-filter.ts";
 
-export interface ClickHouse extends AsyncDisposable {
+/** Statements of our own; of a cluster, on the tables of one shard. */
+export interface Shard {
   /** True when other processes may write to the same tables. */
   readonly shared: boolean;
   /** Set: tables are Replicated and DDL goes ON CLUSTER. */
   readonly cluster: string | undefined;
-  /** Rows of a SELECT of our own without FORMAT; 64-bit integers are strings. */
+  /** Where its tables are. */
+  readonly database: string;
+  /** Rows of a SELECT without FORMAT; 64-bit integers are strings. */
   query<Row>(statement: Sql): Promise<Row[]>;
+  /** DDL and the like. */
+  command(statement: Sql): Promise<void>;
+}
+
+/** `query` reads all shards, `command` goes to the first. */
+export interface ClickHouse extends Shard, AsyncDisposable {
+  /** At least one. */
+  readonly shards: readonly Shard[];
+  /** The index of the shard that stores what this sender sent. */
+  shardOf(sender: Sender): number;
+  /** For FROM: a table with the rows of every replica, so that what one of them has is found; rows may repeat. */
+  everyReplica(table: string): Sql;
   /**
    * A tenant's queries, one after another in one turn. Throws ApiError query_too_expensive, too_many_queries, storage_unavailable, and
    * the signal's reason once it aborts.
@@ -30,8 +46,6 @@ export interface ClickHouse extends AsyncDisposable {
   read<T>(orgId: string, options: ReadOptions, work: (ask: Ask) => Promise<T>): Promise<T>;
   /** Commits acknowledged rows. Throws storage_unavailable if the engine does not accept them. */
   settle(): Promise<void>;
-  /** DDL and the like. */
-  command(statement: Sql): Promise<void>;
   insert(insert: Insert): Promise<void>;
   /** Tenants' queries now. */
   readonly reads: { readonly running: number; readonly waiting: number };
@@ -55,12 +69,13 @@ export interface ReadOptions extends QueryOptions {
  */
 export type Ask = (statement: Sql, maxResultBytes?: number, blockRows?: number, groupLimit?: number) => Promise<Buffer>;
 
-export interface ClickHouseOptions {
-  /** `http(s)://user:password@host:port/database`; unset: embedded. */
+export interface ClickHouseOptions extends Omit<RemoteOptions, "urls"> {
+  /** `http(s)://user:password@host:port/database`, of several shards separated by commas; unset: embedded. */
   url?: string;
+  /** Organisations whose bodies are spread over all shards. */
+  spread?: readonly string[];
   /** The folder of the embedded engine, e.g. `DATA_DIR/clickhouse`. */
   dataDir: string;
-  cluster?: string;
   /** The size of libuv's thread pool (UV_THREADPOOL_SIZE), which bounds what the embedded engine does at once. */
   threads?: number;
   log: Log;
@@ -69,23 +84,39 @@ export interface ClickHouseOptions {
 }
 
 /** Opens the engine. A server that cannot be reached is not an error here: the first statement will say so. */
-export async function openClickHouse({ url, dataDir, cluster, threads, log, stopping }: ClickHouseOptions): Promise<ClickHouse> {
-  const engine = url === undefined ? await openEmbedded(dataDir, threads) : openRemote(url);
-  log.debug({ event: "clickhouse.opened", embedded: url === undefined, cluster }, "log and trace store opened");
+export async function openClickHouse(options: ClickHouseOptions): Promise<ClickHouse> {
+  const { url, dataDir, cluster, threads, spread, log, stopping } = options;
+  const urls = url?.split(",");
+  const engine = urls ? openRemote({ ...options, urls }) : await openEmbedded(dataDir, threads);
+  const { shardCount } = engine;
+  log.debug({ event: "clickhouse.opened", embedded: url === undefined, cluster, shards: shardCount }, "log and trace store opened");
   const perOrg = Math.max(1, Math.min(MAX_READS_PER_ORG, engine.reads - 1));
   const queue = new FairQueue({ running: engine.reads, perOrg, waitingPerOrg: MAX_WAITING_READS_PER_ORG });
   const closing = new AbortController();
   const journals = join(dataDir, "journal");
   const pending = url === undefined ? new PendingRows(journals, log) : undefined;
   if (!pending) await reportLeftRows(journals, log);
-  return {
+  const spreadOrgs = new Set(spread);
+  const database = urls ? databaseOf(urls[0] ?? "") : "default";
+  const shardAt = (shard?: number): Shard => ({
     shared: url !== undefined,
     cluster,
-    pending,
+    database,
     async query<Row>(statement: Sql) {
       await pending?.flushFor(statement.text);
-      return (await classified(engine.query(statement.text))) as Row[];
+      return (await classified(engine.query(statement.text, shard))) as Row[];
     },
+    command: (statement) => classified(engine.command(statement.text, shard)),
+  });
+  return {
+    ...shardAt(),
+    shards: Array.from({ length: shardCount }, (_, shard) => shardAt(shard)),
+    shardOf: (sender) => chooseShard(sender, shardCount, spreadOrgs),
+    everyReplica: (table) =>
+      new Sql(
+        cluster === undefined ? table : `clusterAllReplicas(${[cluster, database, table].map((name) => quoteName(name).text).join(", ")})`,
+      ),
+    pending,
     read: (orgId, options, work) =>
       runQueued({ queue, stopping }, orgId, options, () => {
         const signal = AbortSignal.any([closing.signal, ...signalOf(options)]);
@@ -98,7 +129,6 @@ export async function openClickHouse({ url, dataDir, cluster, threads, log, stop
     },
     reads: queue,
     isFull: (orgId) => queue.isFull(orgId),
-    command: (statement) => classified(engine.command(statement.text)),
     insert: (insert) => classified(engine.insert(insert)),
     async ping() {
       await classified(engine.ping());

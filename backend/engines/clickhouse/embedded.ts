@@ -94,6 +94,7 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, l
   const control = new Pool([connected()]);
   return {
     reads: connections.reads,
+    shardCount: 1,
     query: (statement) =>
       inserts.run(async (client) => (await client.query({ query: statement + QUERY_SETTINGS, format: "JSONEachRow" })).json()),
     read: (statement, limits, signal) =>

@@ -3,6 +3,8 @@ import type { NativeColumns, NativeRows } from "./native-block.ts";
 
 export interface Insert {
   readonly table: string;
+  /** The first one if unset. */
+  readonly shard?: number;
   readonly columns: NativeColumns;
   /** They become one block: per partition, all of them are stored or none. */
   readonly rows: readonly NativeRows[];
@@ -27,10 +29,14 @@ export interface ReadLimits {
 export interface Engine extends AsyncDisposable {
   /** Tenants' queries that can run at once. */
   readonly reads: number;
-  query(statement: string): Promise<unknown[]>;
+  /** 1, unless it is a cluster. */
+  readonly shardCount: number;
+  /** The rows of all shards, or of the tables of one. */
+  query(statement: string, shard?: number): Promise<unknown[]>;
   /** Lines of JSON. Settles only when the engine has let go of the query, also when `signal` aborts. */
   read(statement: string, limits: ReadLimits, signal: AbortSignal): Promise<Buffer>;
   ping(): Promise<void>;
-  command(statement: string): Promise<void>;
+  /** On the tables of one shard, the first one if unset. */
+  command(statement: string, shard?: number): Promise<void>;
   insert(insert: Insert): Promise<void>;
 }

@@ -1,5 +1,6 @@
 // ClickHouse's HTTP interface, as far as our client uses it, on the embedded engine: for tests of the url path where no server can be
-// had. Statements and inserts run on the real engine; faults of the wire are injected with `faults`.
+// had. Statements and inserts run on the real engine; faults of the wire are injected with `faults`, and what only a cluster has is
+// rewritten (cluster-front.fixture.ts).
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { rm, writeFile } from "node:fs/promises";
@@ -20,19 +21,29 @@ export interface HttpFront extends AsyncDisposable {
   readonly inserts: Record<string, string>[];
 }
 
+export interface FrontOptions {
+  readonly port?: number;
+  /** Arguments of the engine. */
+  readonly connectionArgs?: string[];
+  /** What the engine runs instead of a statement; each of them in order. */
+  readonly rewrite?: (statement: string, database: string) => string[];
+}
+
 const SESSIONS = 8;
 const NOT_SETTINGS = new Set(["query", "query_id", "database", "user", "password", "session_id", "default_format"]);
 
-export async function startHttpFront(dataDir: string): Promise<HttpFront> {
-  // A session runs one statement at a time.
-  const [session, ...others] = Array.from({ length: SESSIONS }, () => new Session(dataDir)) as [Session, ...Session[]];
+export async function startHttpFront(dataDir: string, options: FrontOptions = {}): Promise<HttpFront> {
+  const { port = 0, connectionArgs, rewrite = (statement) => [statement] } = options;
+  // A session runs one statement at a time. The first one starts the engine, by its arguments.
+  const session = new Session(dataDir, connectionArgs ? { connectionArgs } : {});
+  const others = Array.from({ length: SESSIONS - 1 }, () => new Session(dataDir));
   const idle = [...others];
   const faults: InsertFault[] = [];
   const inserts: Record<string, string>[] = [];
   const server = createServer((request, response) => {
-    answer({ dataDir, session, idle, faults, inserts }, request, response).catch((error: Error) => fail(response, error.message));
+    answer({ dataDir, session, idle, faults, inserts, rewrite }, request, response).catch((error: Error) => fail(response, error.message));
   });
-  server.listen(0, "127.0.0.1");
+  server.listen(port, "127.0.0.1");
   await once(server, "listening");
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/default`,
@@ -55,6 +66,7 @@ interface Front {
   idle: Session[];
   faults: InsertFault[];
   inserts: Record<string, string>[];
+  rewrite: NonNullable<FrontOptions["rewrite"]>;
 }
 
 async function answer(front: Front, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -62,11 +74,17 @@ async function answer(front: Front, request: IncomingMessage, response: ServerRe
   if (pathname === "/ping") return void response.end("Ok.\n");
   const body = await buffer(request);
   const statement = searchParams.get("query");
-  if (statement === null) {
-    const text = body.toString();
-    const own = /log_comment/.test(text) ? front.idle.pop() : undefined;
+  const database = searchParams.get("database") ?? "default";
+  if (statement === null || statement.startsWith("SELECT")) {
+    const text = statement ?? body.toString();
+    const own = /log_comment/.test(text) || database !== "default" || statement !== null ? front.idle.pop() : undefined;
+    const session = own ?? front.session;
     try {
-      const result = await (own ?? front.session).queryAsync(text, { format: searchParams.get("default_format") ?? "TabSeparated" });
+      if (own) await own.queryAsync(`USE ${database}`);
+      const texts = front.rewrite(text, database);
+      const format = searchParams.get("default_format") ?? "TabSeparated";
+      for (const earlier of texts.slice(0, -1)) await session.queryAsync(earlier);
+      const result = await session.queryAsync(texts.at(-1) ?? "SELECT 1", { format });
       return void response.end(result.bytes());
     } catch (error) {
       // A session keeps a failed statement until its next one.

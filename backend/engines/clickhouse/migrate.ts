@@ -4,7 +4,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { pause } from "../../../common/loop.ts";
 import type { Log } from "../../operations/log.ts";
-import type { ClickHouse } from "./client.ts";
+import type { Shard } from "./client.ts";
+import { onCluster } from "./shards.ts";
 import { sql, Sql } from "./sql.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
@@ -14,7 +15,7 @@ const LOCK_EXPIRY_S = 60;
 const LOCK_POLL_MS = 250;
 
 /** Applies what is missing, in order. Throws storage_unavailable when the engine cannot be reached. */
-export async function migrate(clickhouse: ClickHouse, log: Log, { lockExpiryS = LOCK_EXPIRY_S } = {}): Promise<void> {
+export async function migrate(clickhouse: Shard, log: Log, { lockExpiryS = LOCK_EXPIRY_S } = {}): Promise<void> {
   await clickhouse.command(
     filled(
       clickhouse,
@@ -42,7 +43,7 @@ const DELETES = /toDateTime\(time\) \+ toIntervalDay\(\d+\)(?=,|$)/;
  * Sets how long rows are kept, by their own time: table → days. Changes nothing, and costs nothing, when it is so already. An operator's
  * other parts of the TTL, such as TO VOLUME, are kept.
  */
-export async function applyRetention(clickhouse: ClickHouse, daysOf: Readonly<Record<string, number>>, log: Log): Promise<void> {
+export async function applyRetention(clickhouse: Shard, daysOf: Readonly<Record<string, number>>, log: Log): Promise<void> {
   for (const [table, days] of Object.entries(daysOf)) {
     const wanted = `toDateTime(time) + toIntervalDay(${days})`;
     const rows = await clickhouse.query<{ engine_full: string }>(
@@ -61,7 +62,7 @@ export async function applyRetention(clickhouse: ClickHouse, daysOf: Readonly<Re
 const MERGES_SYNCED = "min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
 
 /** Makes ClickHouse fsync merged parts. Does nothing if the tables are set already. */
-export async function applyMergeSync(clickhouse: ClickHouse, tables: readonly string[], log: Log): Promise<void> {
+export async function applyMergeSync(clickhouse: Shard, tables: readonly string[], log: Log): Promise<void> {
   for (const table of tables) {
     const rows = await clickhouse.query<{ engine_full: string }>(
       sql`SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = ${table}`,
@@ -72,14 +73,14 @@ export async function applyMergeSync(clickhouse: ClickHouse, tables: readonly st
   }
 }
 
-async function pending(clickhouse: ClickHouse): Promise<string[]> {
+async function pending(clickhouse: Shard): Promise<string[]> {
   const names = (await readdir(MIGRATIONS)).filter((name) => /^\d{3}-.*\.sql$/.test(name)).sort();
   const applied = await clickhouse.query<{ number: number }>(sql`SELECT DISTINCT number FROM schema_migrations`);
   const numbers = new Set(applied.map((row) => row.number));
   return names.filter((name) => !numbers.has(Number(name.slice(0, 3))));
 }
 
-async function apply(clickhouse: ClickHouse, name: string, log: Log): Promise<void> {
+async function apply(clickhouse: Shard, name: string, log: Log): Promise<void> {
   const text = (await readFile(new URL(name, MIGRATIONS), "utf8")).replace(/^--.*$/gm, "");
   for (const statement of text.split(/;\s*$/m)) if (statement.trim()) await clickhouse.command(filled(clickhouse, statement));
   await clickhouse.command(sql`INSERT INTO schema_migrations SELECT ${Number(name.slice(0, 3))}, ${name}, now64(3)`);
@@ -87,7 +88,7 @@ async function apply(clickhouse: ClickHouse, name: string, log: Log): Promise<vo
 }
 
 /** CREATE without IF NOT EXISTS succeeds for one only. Its comment is the time: the engine knows none of a table in memory. */
-async function takeLock(clickhouse: ClickHouse): Promise<boolean> {
+async function takeLock(clickhouse: Shard): Promise<boolean> {
   const [{ now = 0 } = {}] = await clickhouse.query<{ now?: number }>(sql`SELECT toUnixTimestamp(now()) AS now`);
   try {
     await clickhouse.command(
@@ -100,11 +101,11 @@ async function takeLock(clickhouse: ClickHouse): Promise<boolean> {
   }
 }
 
-async function dropLock(clickhouse: ClickHouse): Promise<void> {
+async function dropLock(clickhouse: Shard): Promise<void> {
   await clickhouse.command(filled(clickhouse, `DROP TABLE IF EXISTS schema_migration_lock {{on_cluster}}`));
 }
 
-async function breakExpiredLock(clickhouse: ClickHouse, expiryS: number): Promise<void> {
+async function breakExpiredLock(clickhouse: Shard, expiryS: number): Promise<void> {
   const expired = await clickhouse.query(
     sql`SELECT name FROM system.tables WHERE database = currentDatabase() AND name = 'schema_migration_lock'
         AND toUInt64OrZero(comment) < toUnixTimestamp(now()) - ${expiryS}`,
@@ -119,11 +120,11 @@ async function breakExpiredLock(clickhouse: ClickHouse, expiryS: number): Promis
 const NO_STATISTICS = "auto_statistics_types = '', ";
 
 /** The same migration serves the embedded engine, a server, and a replicated cluster. */
-function filled(clickhouse: ClickHouse, text: string): Sql {
+function filled(clickhouse: Shard, text: string): Sql {
   const { cluster } = clickhouse;
   return new Sql(
     text
-      .replaceAll("{{on_cluster}}", cluster === undefined ? "" : `ON CLUSTER \`${cluster.replaceAll(/[`\\]/g, "\\$&")}\``)
+      .replaceAll("{{on_cluster}}", onCluster(cluster).text)
       .replaceAll("{{replacing_engine}}", cluster === undefined ? "ReplacingMergeTree" : "ReplicatedReplacingMergeTree")
       .replaceAll("{{engine}}", cluster === undefined ? "MergeTree" : "ReplicatedMergeTree")
       .replaceAll("{{statistics}}", clickhouse.shared ? "" : NO_STATISTICS)
@@ -132,7 +133,7 @@ function filled(clickhouse: ClickHouse, text: string): Sql {
 }
 
 /** How many insert tokens a table remembers; the embedded engine has one writer, which remembers by itself (once-writer.ts). */
-function deduplicationWindow({ cluster, shared }: ClickHouse): string {
+function deduplicationWindow({ cluster, shared }: Shard): string {
   if (cluster !== undefined) return "replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = 1200";
   return `non_replicated_deduplication_window = ${shared ? 10_000 : 0}`;
 }

@@ -1,6 +1,6 @@
-// A ClickHouse server or cluster over HTTP. Invariant: an insert that failed half-way is reported as failed, never retried here: only the
-// caller knows whether the same rows may be sent again. Inserts, tenants' queries and pings have connections of their own, so that none
-// waits for another.
+// A ClickHouse server, or a cluster of several shards, over HTTP. Invariants: an insert that failed half-way is reported as failed, never
+// retried here: only the caller knows whether the same rows may be sent again. Inserts, tenants' queries and pings have connections of
+// their own, so that none waits for another.
 import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
@@ -9,52 +9,112 @@ import { untilAborted } from "./cancel.ts";
 import type { Engine, ReadLimits } from "./engine.ts";
 import { coalescePieces } from "../pieces.ts";
 import { columnNames, nativeBlock } from "./native-block.ts";
-import { insertSettings, killStatement, QUERY_SETTINGS, readSettings } from "./statement-settings.ts";
+import { distributedDatabase, withGlobalSubqueries } from "./shards.ts";
+import {
+  DDL_SETTINGS,
+  insertSettings,
+  KILL_SETTINGS,
+  killStatement,
+  QUERY_SETTINGS,
+  quorumSettings,
+  readSettings,
+} from "./statement-settings.ts";
 
 const REQUEST_TIMEOUT_MS = 60_000;
-const INSERT_CONNECTIONS = 16;
-/** Concurrent reads of one replica; a server runs 100 queries at once by default. */
-const READS = 8;
 const CONTROL_CONNECTIONS = 4;
 
-/** `url` may carry user, password and database. */
-export function openRemote(url: string): Engine {
-  const connect = (connections: number): ClickHouseClient =>
-    createClient({
-      url,
-      request_timeout: REQUEST_TIMEOUT_MS,
-      max_open_connections: connections,
-      compression: { request: false, response: false },
-      // Failures are thrown, and logged once at the edge.
-      log: { level: 127 },
-    });
-  const [inserts, reads, control] = [connect(INSERT_CONNECTIONS), connect(READS), connect(CONTROL_CONNECTIONS)];
+export interface RemoteOptions {
+  /** One for each shard, in an order that never changes; each may carry user, password and database. */
+  readonly urls: readonly string[];
+  readonly cluster?: string | undefined;
+  /** Replicas that have an insert before it is answered: a number, or `auto` for the majority. */
+  readonly insertQuorum?: string;
+  /** To each shard. */
+  readonly insertConnections?: number;
+  /** Concurrent queries of tenants. */
+  readonly querySlots?: number;
+}
+
+interface ShardClients {
+  readonly inserts: ClickHouseClient;
+  readonly control: ClickHouseClient;
+  /** These two read all shards. */
+  readonly reads: ClickHouseClient;
+  readonly queries: ClickHouseClient;
+}
+
+/** The database in a URL of ClickHouse. */
+export function databaseOf(url: string): string {
+  return decodeURIComponent(new URL(url).pathname.slice(1)) || "default";
+}
+
+export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnections = 16, querySlots = 8 }: RemoteOptions): Engine {
+  const [first = ""] = urls;
+  const shardDatabase = urls.length > 1 ? databaseOf(first) : undefined;
+  const shards = urls.map((url): ShardClients => {
+    const all = new URL(url);
+    if (shardDatabase !== undefined) all.pathname = `/${distributedDatabase(shardDatabase)}`;
+    const queries = connect(all.href, CONTROL_CONNECTIONS);
+    return {
+      inserts: connect(url, insertConnections),
+      control: connect(url, CONTROL_CONNECTIONS),
+      reads: connect(all.href, querySlots),
+      queries,
+    };
+  });
+  let turns = 0;
+  /** Servers take turns in merging the answers of the shards. */
+  const nextShard = (): ShardClients => shards[turns++ % shards.length] as ShardClients;
+  const clientsOf = (shard = 0): ShardClients => shards[shard] as ShardClients;
   return {
-    reads: READS,
-    query: async (statement) => (await inserts.query({ query: statement + QUERY_SETTINGS, format: "JSONEachRow" })).json(),
+    reads: querySlots,
+    shardCount: shards.length,
+    async query(statement, shard) {
+      const client = shard === undefined && shards.length > 1 ? nextShard().queries : clientsOf(shard).inserts;
+      return (await client.query({ query: statement + QUERY_SETTINGS, format: "JSONEachRow" })).json();
+    },
     read(statement, limits, signal) {
       const comment = randomUUID();
       const dropped = new AbortController();
+      const { reads, control } = nextShard();
       const kill = async (): Promise<void> => {
-        await control.command({ query: killStatement(comment) }).catch(() => undefined);
+        const query = killStatement(comment, cluster);
+        await control.command({ query, clickhouse_settings: cluster === undefined ? {} : KILL_SETTINGS }).catch(() => undefined);
         // Behind a balancer the kill may have reached another server; the one that runs the query notices that its client has left.
         dropped.abort();
       };
-      return untilAborted(signal, () => readRows(reads, statement + readSettings(comment, limits), limits, dropped.signal), kill);
+      const text =
+        (shardDatabase === undefined ? statement : withGlobalSubqueries(statement)) + readSettings(comment, { ...limits, shardDatabase });
+      return untilAborted(signal, () => readRows(reads, text, limits, dropped.signal), kill);
     },
-    ping: async () => void (await control.command({ query: "SELECT 1" })),
-    command: async (statement) => void (await inserts.command({ query: statement })),
+    ping: async () => void (await Promise.all(shards.map(({ control }) => control.command({ query: "SELECT 1" })))),
+    async command(statement, shard) {
+      await clientsOf(shard).inserts.command({ query: statement, clickhouse_settings: cluster === undefined ? {} : DDL_SETTINGS });
+    },
     async insert(insert) {
-      const { stream } = await inserts.exec({
+      const { stream } = await clientsOf(insert.shard).inserts.exec({
         query: `INSERT INTO ${insert.table} (${columnNames(insert.columns)}) FORMAT Native`,
         values: Readable.from(coalescePieces(nativeBlock(insert.columns, insert.rows)), { objectMode: false }),
-        clickhouse_settings: insertSettings(insert),
+        clickhouse_settings: { ...insertSettings(insert), ...(cluster !== undefined && quorumSettings(insertQuorum)) },
       });
       // The answer of an INSERT is empty; reading it to the end frees the socket.
       for await (const _chunk of stream);
     },
-    [Symbol.asyncDispose]: async () => void (await Promise.all([inserts, reads, control].map((client) => client.close()))),
+    async [Symbol.asyncDispose]() {
+      await Promise.all(shards.flatMap((clients) => Object.values(clients) as ClickHouseClient[]).map((client) => client.close()));
+    },
   };
+}
+
+function connect(url: string, connections: number): ClickHouseClient {
+  return createClient({
+    url,
+    request_timeout: REQUEST_TIMEOUT_MS,
+    max_open_connections: connections,
+    compression: { request: false, response: false },
+    // Failures are thrown, and logged once at the edge.
+    log: { level: 127 },
+  });
 }
 
 async function readRows(client: ClickHouseClient, query: string, { maxSeconds }: ReadLimits, dropped: AbortSignal): Promise<Buffer> {

@@ -2,24 +2,38 @@
 // statement means.
 import { MAX_READ_MEMORY_BYTES } from "../limits.ts";
 import type { Insert, ReadLimits } from "./engine.ts";
+import { onCluster } from "./shards.ts";
 import { Sql, sql } from "./sql.ts";
 import { tenantFilter } from "./tenant-filter.ts";
 
-/** A query of our own is bounded in time and memory; 64-bit integers arrive as strings, because a double would round them. */
+/**
+ * A query of our own is bounded in time and memory; 64-bit integers arrive as strings, because a double would round them. It goes on
+ * without a replica that is away.
+ */
 export const QUERY_SETTINGS =
-  "\nSETTINGS max_execution_time = 30, max_memory_usage = 2000000000, output_format_json_quote_64bit_integers = 1";
+  "\nSETTINGS skip_unavailable_shards = 1, max_execution_time = 30, max_memory_usage = 2000000000, output_format_json_quote_64bit_integers = 1";
 
 /**
  * A tenant's query: limited to the organisation's rows, bounded in time, memory and the bytes of its result, and found by its comment when it is to be cancelled. Its rows
  * are the JSON of the answer: times in RFC 3339, 64-bit integers in quotes. `threads`: where the engine shares the processor with us.
+ * `shardDatabase`: the statement reads Distributed tables over this database; it fails if a shard is away, and shards exchange subqueries.
  */
 export function readSettings(
   comment: string,
-  { orgId, maxSeconds, maxResultBytes, blockRows, groupLimit, threads }: ReadLimits & { threads?: number },
+  {
+    orgId,
+    maxSeconds,
+    maxResultBytes,
+    blockRows,
+    groupLimit,
+    threads,
+    shardDatabase,
+  }: ReadLimits & { threads?: number; shardDatabase?: string | undefined },
 ): string {
   const groups = groupLimit === undefined ? sql`` : sql`max_rows_to_group_by = ${groupLimit}, group_by_overflow_mode = 'break', `;
+  const shards = new Sql(shardDatabase === undefined ? "" : "distributed_product_mode = 'global', skip_unavailable_shards = 0, ");
   return sql`
-SETTINGS ${tenantFilter(orgId)}, ${optional("max_threads", threads)}${optional("max_block_size", blockRows)}${groups}max_execution_time = ${maxSeconds}, max_memory_usage = ${MAX_READ_MEMORY_BYTES},
+SETTINGS ${tenantFilter(orgId, shardDatabase)}, ${shards}${optional("max_threads", threads)}${optional("max_block_size", blockRows)}${groups}max_execution_time = ${maxSeconds}, max_memory_usage = ${MAX_READ_MEMORY_BYTES},
   max_result_bytes = ${maxResultBytes}, result_overflow_mode = 'throw', log_comment = ${comment}, date_time_output_format = 'iso',
   output_format_json_quote_64bit_integers = 1, output_format_json_escape_forward_slashes = 0
 FORMAT JSONEachRow`.text;
@@ -29,9 +43,9 @@ function optional(name: string, value: number | undefined): Sql {
   return new Sql(value === undefined ? "" : `${name} = ${value}, `);
 }
 
-/** The query that carries this comment, and no other. */
-export function killStatement(comment: string): string {
-  return sql`KILL QUERY WHERE Settings['log_comment'] = ${comment} ASYNC`.text;
+/** The query that carries this comment, and no other. `cluster`: on whichever server runs it. */
+export function killStatement(comment: string, cluster?: string): string {
+  return sql`KILL QUERY ${onCluster(cluster)} WHERE Settings['log_comment'] = ${comment} ASYNC`.text;
 }
 
 /**
@@ -49,3 +63,22 @@ export function insertSettings(insert: Insert): Record<string, string | number> 
     ...(insert.deduplicationToken !== undefined && { insert_deduplication_token: insert.deduplicationToken }),
   };
 }
+
+/**
+ * Of a cluster with replicas: an insert is answered when so many of them have it. Parallel, so that several backends insert at once; this
+ * excludes `select_sequential_consistency`, which is why the question whether a body is stored goes to every replica.
+ */
+export function quorumSettings(quorum: string): Record<string, string | number> {
+  return { insert_quorum: quorum, insert_quorum_parallel: 1, insert_quorum_timeout: 30_000 };
+}
+
+/** A replica that is away does not hold up a statement ON CLUSTER: it runs the statement when it is back. */
+export const DDL_SETTINGS: Record<string, string | number> = {
+  distributed_ddl_output_mode: "null_status_on_timeout_only_active",
+  distributed_ddl_task_timeout: 15,
+  // A failure is a status, not a line in the answer.
+  wait_end_of_query: 1,
+};
+
+/** Waits for no server. */
+export const KILL_SETTINGS: Record<string, string | number> = { ...DDL_SETTINGS, distributed_ddl_task_timeout: 0 };

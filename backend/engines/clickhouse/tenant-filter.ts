@@ -6,10 +6,14 @@ import { Sql, sql } from "./sql.ts";
 /** Every table with rows of organisations. `tenant-filter.engine.test.ts` compares the list with the schema. */
 export const TENANT_TABLES = ["logs", "spans", "span_operations", "span_minutes", "service_edges"] as const;
 
-/** The setting, for a SETTINGS clause. The primary index still prunes by it. */
-export function tenantFilter(orgId: string): Sql {
+/**
+ * The setting, for a SETTINGS clause. The primary index still prunes by it. `database`: where each shard has its own tables, if the
+ * statement reads Distributed tables; the shards apply the condition.
+ */
+export function tenantFilter(orgId: string, database?: string): Sql {
   const condition = sql`org_id = ${orgId}`.text;
-  const filters = TENANT_TABLES.map((table) => sql`${table}: ${condition}`.text);
+  const prefix = database === undefined ? "" : `${database}.`;
+  const filters = TENANT_TABLES.map((table) => sql`${prefix + table}: ${condition}`.text);
   return new Sql(`additional_table_filters = {${filters.join(", ")}}`);
 }
 

@@ -2,7 +2,7 @@
 // partition per day over all organisations, whose last rows leave with the TTL of the table; what has to leave earlier is deleted by
 // mutations, one partition at a time. Invariants: a pass may be repeated at any time and on any replica; a table never has two unfinished
 // deletions; a pass starts a limited number of them, because each rewrites the parts of a day.
-import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { ClickHouse, Shard } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { TENANT_TABLES } from "../../engines/clickhouse/tenant-filter.ts";
 
@@ -28,7 +28,7 @@ const SLACK_MS = 3 * 3_600_000;
 const MAX_PARTITIONS = 4;
 
 /** Starts the deletion of expired rows, oldest day first. Returns the days. Throws ApiError storage_unavailable. */
-export async function purgeExpired(clickhouse: ClickHouse, retention: TableRetention, nowMs: number): Promise<string[]> {
+export async function purgeExpired(clickhouse: Shard, retention: TableRetention, nowMs: number): Promise<string[]> {
   const { table } = retention;
   if (await isDeleting(clickhouse, table)) return [];
   const parts = await clickhouse.query<{ day: string }>(
@@ -76,19 +76,21 @@ function expiredRows({ defaultDays, organisations }: TableRetention, ageMs: numb
 export async function eraseOrganisation(clickhouse: ClickHouse, orgId: string): Promise<Record<string, number>> {
   await clickhouse.settle();
   const left: Record<string, number> = {};
-  for (const table of TENANT_TABLES) {
-    const [counted] = await clickhouse.query<{ rows: string }>(sql`SELECT count() AS rows FROM ${new Sql(table)} WHERE org_id = ${orgId}`);
-    const rows = Number(counted?.rows);
-    if (rows === 0) continue;
-    left[table] = rows;
-    if (await isDeleting(clickhouse, table)) continue;
-    await clickhouse.command(sql`ALTER TABLE ${new Sql(table)} DELETE WHERE org_id = ${orgId}`);
+  for (const shard of clickhouse.shards) {
+    for (const table of TENANT_TABLES) {
+      const [counted] = await shard.query<{ rows: string }>(sql`SELECT count() AS rows FROM ${new Sql(table)} WHERE org_id = ${orgId}`);
+      const rows = Number(counted?.rows);
+      if (rows === 0) continue;
+      left[table] = (left[table] ?? 0) + rows;
+      if (await isDeleting(shard, table)) continue;
+      await shard.command(sql`ALTER TABLE ${new Sql(table)} DELETE WHERE org_id = ${orgId}`);
+    }
   }
   return left;
 }
 
 /** Throws if a deletion fails, so that the failure is logged. */
-async function isDeleting(clickhouse: ClickHouse, table: string): Promise<boolean> {
+async function isDeleting(clickhouse: Shard, table: string): Promise<boolean> {
   const unfinished = await clickhouse.query<{ reason: string }>(
     sql`SELECT latest_fail_reason AS reason FROM system.mutations
       WHERE NOT is_done AND position(command, 'DELETE') > 0 AND database = currentDatabase() AND table = ${table}`,

@@ -1,7 +1,7 @@
 // Computes who calls whom in some minutes, from parents and links of spans, and stores it in `service_edges`. Invariant: a minute is always
 // computed as a whole under a version of its own, so computing it again, after a crash or on another replica, counts nothing twice; the
 // queries take a turn of the organisation's own and see its rows alone.
-import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { Ask, ClickHouse, Shard } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
 import { MINUTE_S, type MinuteRange, timeOf } from "./red.ts";
@@ -49,21 +49,23 @@ export async function storeEdges(ask: Ask, clickhouse: ClickHouse, orgId: string
     return sql`(${orgId}, ${minute_s}, ${client}, ${server}, ${connection}, ${calls}, ${failed}, ${new Sql(String(total_ns))},
       map(${new Sql(buckets.join(", "))}), ${version})`.text;
   };
-  await insert(clickhouse, edges.map(rowOf));
+  // All on one shard, so that a minute's versions replace each other.
+  const shard = clickhouse.shards[clickhouse.shardOf({ orgId })] ?? clickhouse;
+  await insert(shard, edges.map(rowOf));
   const minutes = Array.from({ length: (range.endS - range.startS) / MINUTE_S }, (_, index) => range.startS + index * MINUTE_S);
   const mark = { client: "", server: "", connection: "", calls: 0, failed: 0, total_ns: 0, histogram: {} };
   await insert(
-    clickhouse,
+    shard,
     minutes.map((minute_s) => rowOf({ ...mark, minute_s })),
   );
 }
 
-async function insert(clickhouse: ClickHouse, rows: readonly string[]): Promise<void> {
+async function insert(shard: Shard, rows: readonly string[]): Promise<void> {
   for (let from = 0; from < rows.length;) {
     let to = from;
     for (let size = 0; to < rows.length && (to === from || size + (rows[to]?.length ?? 0) < MAX_STATEMENT_CHARACTERS); to += 1)
       size += rows[to]?.length ?? 0;
-    await clickhouse.command(
+    await shard.command(
       sql`INSERT INTO service_edges (org_id, time, client, server, connection, calls, failed, duration_ns, buckets, version)
         SETTINGS async_insert = 0 VALUES ${new Sql(rows.slice(from, to).join(", "))}`,
     );

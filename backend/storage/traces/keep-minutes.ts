@@ -1,6 +1,6 @@
 // Copies minutes of RED figures from the spans' projection into `span_minutes`, where they outlive the spans. Invariant: a copy may be
 // repeated at any time, because the table keeps the copy with most calls; minutes are read from copies only after their last copy.
-import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { Shard } from "../../engines/clickhouse/client.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
 import { ENTRY, MINUTE, timeOf } from "./red.ts";
@@ -28,8 +28,9 @@ const MAX_ROWS_PER_MINUTE = 10_000;
  * Copies what is due, by organisation and hour: all whole hours older than 25 hours that have no copy yet, and the hour that is read from
  * its copy next, with spans that came late. Safe to run at any time, on several replicas. If a copy fails, the others are made first; it
  * is tried again before its spans expire. Throws the first failure, ApiError storage_unavailable.
+ * Each shard copies the minutes of its own spans.
  */
-export async function keepMinutes(clickhouse: ClickHouse, retentionDays: number, signal: AbortSignal, nowMs = Date.now()): Promise<number> {
+export async function keepMinutes(clickhouse: Shard, retentionDays: number, signal: AbortSignal, nowMs = Date.now()): Promise<number> {
   const untilS = Math.floor((nowMs / 1000 - FIRST_COPY_S) / HOUR_S) * HOUR_S;
   const lastCopyS = copiesUntilS(retentionDays, nowMs) - HOUR_S;
   const [copied] = await clickhouse.query<{ until: number }>(sql`SELECT toUnixTimestamp(max(time)) AS until FROM span_minutes

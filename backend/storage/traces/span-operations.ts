@@ -22,7 +22,8 @@ const DAY_S = 86_400;
 
 export class SpanOperations implements AsyncDisposable {
   readonly #clickhouse: ClickHouse;
-  readonly #commit: GroupCommit;
+  /** One for each shard. */
+  readonly #commits: readonly GroupCommit[];
   readonly #mostRemembered: number;
   /** Least lately used first. */
   readonly #orgs = new Map<string, OrgOperations>();
@@ -31,7 +32,7 @@ export class SpanOperations implements AsyncDisposable {
   constructor(clickhouse: ClickHouse, mostRemembered = MAX_REMEMBERED_OPERATIONS) {
     this.#clickhouse = clickhouse;
     this.#mostRemembered = mostRemembered;
-    this.#commit = new GroupCommit(clickhouse, "span_operations", COLUMNS);
+    this.#commits = clickhouse.shards.map((_, shard) => new GroupCommit(clickhouse, "span_operations", COLUMNS, shard));
   }
 
   /** Resolves when all of them are written that may be. Throws ApiError storage_unavailable. */
@@ -49,14 +50,14 @@ export class SpanOperations implements AsyncDisposable {
 
   /** Commits what is under way. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#commit[Symbol.asyncDispose]();
+    for (const commit of this.#commits) await commit[Symbol.asyncDispose]();
   }
 
   async #write(orgId: string, org: OrgOperations, days: readonly DayOperations[]): Promise<void> {
     for (const day of days) {
       const operations = org.unwritten(day);
       if (operations.length === 0) continue;
-      await this.#commit.add(orgId, rowsOf(orgId, day.day, operations));
+      await this.#commits[this.#clickhouse.shardOf({ orgId })]?.add(orgId, rowsOf(orgId, day.day, operations));
       this.#remember(orgId, org, operations, day.day);
     }
   }

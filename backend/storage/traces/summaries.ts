@@ -113,7 +113,8 @@ export class SpanSummaries implements AsyncDisposable {
     }
     if (nowMs - this.#keptAtMs >= KEEP_EVERY_MS) {
       this.#keptAtMs = nowMs;
-      await keepMinutes(clickhouse, retentionDays, signal, nowMs).catch((error: unknown) => failures.push(error));
+      for (const shard of clickhouse.shards)
+        await keepMinutes(shard, retentionDays, signal, nowMs).catch((error: unknown) => failures.push(error));
     }
     if (failures.length > 0) throw failures[0];
   }

@@ -31,8 +31,8 @@ export class GroupCommit implements AsyncDisposable {
   readonly #small: InsertQueue;
   readonly #large: InsertQueue;
 
-  constructor(clickhouse: ClickHouse, table: string, columns: NativeColumns) {
-    const insert = (rows: readonly NativeRows[]) => clickhouse.insert({ table, columns, rows });
+  constructor(clickhouse: ClickHouse, table: string, columns: NativeColumns, shard = 0) {
+    const insert = (rows: readonly NativeRows[]) => clickhouse.insert({ table, columns, rows, shard });
     this.#small = new InsertQueue(SMALL, insert);
     this.#large = new InsertQueue(LARGE, insert);
   }

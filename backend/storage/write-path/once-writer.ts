@@ -38,7 +38,8 @@ export class OnceWriter implements AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #table: string;
   readonly #columns: NativeColumns;
-  readonly #commit: GroupCommit;
+  /** One for each shard. */
+  readonly #commits: readonly GroupCommit[];
   readonly #onCommit: OnCommit;
   readonly #claims: OnceWriterOptions["claims"];
   readonly #columnsId: number;
@@ -61,10 +62,10 @@ export class OnceWriter implements AsyncDisposable {
     this.#onCommit = onCommit;
     this.#claims = claims;
     this.#columnsId = columnsIdOf(columns);
-    const commit = new GroupCommit(clickhouse, table, columns);
-    this.#commit = commit;
+    this.#commits = clickhouse.shards.map((_, shard) => new GroupCommit(clickhouse, table, columns, shard));
     const { pending } = clickhouse;
-    if (!pending) return;
+    const [commit] = this.#commits;
+    if (!pending || !commit) return;
     const journal = pending.openJournal(table, columns);
     const findStored = (entries: readonly JournalEntry[]) => findStoredEntries(clickhouse, { name: table, columns }, entries);
     const convert = (entry: JournalEntry) => convertEntry(journal.folder, columns, entry);
@@ -96,7 +97,7 @@ export class OnceWriter implements AsyncDisposable {
 
   /** Commits what is in progress. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await (this.#journaled ?? this.#commit)[Symbol.asyncDispose]();
+    for (const commit of this.#journaled ? [this.#journaled] : this.#commits) await commit[Symbol.asyncDispose]();
     await Promise.allSettled(this.#inProgress.values());
     if (this.#journaled) this.#clickhouse.pending?.delete(this.#journaled);
   }
@@ -152,21 +153,22 @@ export class OnceWriter implements AsyncDisposable {
 
   async #insert(batch: WriterBatch, section: WriterBatch["sections"][number], token: string): Promise<void> {
     if (!this.#clickhouse.shared || section.count < TOKEN_ROWS) return this.#add(batch, section);
-    await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: [section], deduplicationToken: token });
+    const shard = this.#clickhouse.shardOf(batch);
+    await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: [section], deduplicationToken: token, shard });
     this.#onCommit(batch.orgId);
   }
 
   async #add({ orgId, hostId, bodyHash }: WriterBatch, section: WriterBatch["sections"][number]): Promise<void> {
     if (this.#journaled)
       return this.#journaled.add({ orgId, hostId, bodyHash, day: section.day, columnsId: this.#columnsId, rows: section });
-    await this.#commit.add(orgId, section);
+    await this.#commits[this.#clickhouse.shardOf({ orgId, hostId, bodyHash })]?.add(orgId, section);
     this.#onCommit(orgId);
   }
 
   async #isStored(batch: WriterBatch, day: number): Promise<boolean> {
     const rows = await readStoredDays(
       this.#clickhouse,
-      this.#table,
+      this.#clickhouse.everyReplica(this.#table).text,
       sinceS(),
       sql`org_id = ${batch.orgId} AND host_id = ${batch.hostId} AND body_hash = ${BigInt(batch.bodyHash ?? 0)} AND toRelativeDayNum(time) = ${day}`,
     );

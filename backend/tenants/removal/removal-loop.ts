@@ -126,10 +126,13 @@ export class DataRemoval implements AsyncDisposable {
     const longest = (days: (of: Retention) => number): number => Math.max(...[retention.defaults, ...organisations.values()].map(days));
     const [logs, spans] = [longest(({ logsDays }) => logsDays), longest(({ tracesDays }) => tracesDays)];
     const summaries = Math.max(spans, MINUTES_DAYS);
-    await applyRetention(clickhouse, { logs, spans, span_operations: spans, span_minutes: summaries, service_edges: summaries }, log);
-    for (const expiring of tablesOf(retention.defaults, organisations)) {
-      const days = await purgeExpired(clickhouse, expiring, nowMs);
-      if (days.length > 0) log.info({ event: "removal.expired", table: expiring.table, days }, "expired rows of organisations are deleted");
+    for (const shard of clickhouse.shards) {
+      await applyRetention(shard, { logs, spans, span_operations: spans, span_minutes: summaries, service_edges: summaries }, log);
+      for (const expiring of tablesOf(retention.defaults, organisations)) {
+        const days = await purgeExpired(shard, expiring, nowMs);
+        if (days.length > 0)
+          log.info({ event: "removal.expired", table: expiring.table, days }, "expired rows of organisations are deleted");
+      }
     }
     this.#purgedAtMs = nowMs;
   }

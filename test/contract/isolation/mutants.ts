@@ -67,8 +67,8 @@ const CHANGES_BELOW: readonly Change[] = [
   },
   {
     file: "backend/engines/clickhouse/statement-settings.ts",
-    from: "${tenantFilter(orgId)}, ",
-    to: `\${${IS_BELOW_REMOVED} ? sql\`\` : sql\`\${tenantFilter(orgId)}, \`}`,
+    from: "${tenantFilter(orgId, shardDatabase)}, ",
+    to: `\${${IS_BELOW_REMOVED} ? sql\`\` : sql\`\${tenantFilter(orgId, shardDatabase)}, \`}`,
   },
   {
     file: "backend/storage/metrics/store.ts",

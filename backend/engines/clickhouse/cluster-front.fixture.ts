@@ -1,0 +1,60 @@
+// A ClickHouse cluster for tests, where no server can be had: real Distributed tables over two shards within one embedded engine. Both
+// shards have the same tables; a condition gives each shard one half of the rows. Replication and ON CLUSTER are removed from statements.
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { type ClickHouse, openClickHouse } from "./client.ts";
+import { startHttpFront } from "./http-front.fixture.ts";
+import { prepare } from "./prepare.ts";
+
+export const CLUSTER = "many";
+
+const SHARD = "<shard><replica><host>127.0.0.1</host><port>9000</port></replica></shard>";
+const CONFIG = `<clickhouse><tcp_port>9000</tcp_port><remote_servers><${CLUSTER}>${SHARD}${SHARD}</${CLUSTER}></remote_servers></clickhouse>`;
+
+/** A statement for an engine that has no Keeper. */
+export function withoutKeeper(statement: string): string {
+  return statement
+    .replaceAll(`ON CLUSTER \`${CLUSTER}\``, "")
+    .replaceAll(/Replicated((?:Replacing)?MergeTree)/g, "$1")
+    .replaceAll(
+      "replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = 1200",
+      "non_replicated_deduplication_window = 10000",
+    );
+}
+
+/** Odd and even minutes are on different shards. */
+function halved(statement: string): string {
+  return statement.replaceAll(/'default\.(\w+)': 'org_id = ((?:[^'\\]|\\.)*?)'(?=[,}])/g, (_, table: string, orgId: string) => {
+    return `'default.${table}': 'org_id = ${orgId} AND intDiv(toUnixTimestamp(time), 60) % 2 = shardNum() - 1'`;
+  });
+}
+
+function onShards(statement: string): string[] {
+  return [halved(withoutKeeper(statement))];
+}
+
+export interface TwoShards extends AsyncDisposable {
+  /** Reads Distributed tables. */
+  readonly cluster: ClickHouse;
+  /** The same rows, as one server. */
+  readonly server: ClickHouse;
+}
+
+export async function openTwoShards(): Promise<TwoShards> {
+  const log = pino({ level: "silent" });
+  await using stack = new AsyncDisposableStack();
+  const dataDir = await mkdtemp(join(tmpdir(), "atherops-shards-"));
+  stack.defer(() => rm(dataDir, { recursive: true, force: true }));
+  const config = join(dataDir, "config.xml");
+  await writeFile(config, CONFIG);
+  const front = stack.use(
+    await startHttpFront(join(dataDir, "engine"), { connectionArgs: [`--config-file=${config}`], rewrite: onShards }),
+  );
+  const server = stack.use(await openClickHouse({ url: front.url, dataDir, log }));
+  const cluster = stack.use(await openClickHouse({ url: `${front.url},${front.url}`, cluster: CLUSTER, dataDir, log }));
+  await prepare(cluster, log);
+  const opened = stack.move();
+  return { cluster, server, [Symbol.asyncDispose]: () => opened.disposeAsync() };
+}

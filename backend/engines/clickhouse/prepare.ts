@@ -1,0 +1,55 @@
+// Makes a ClickHouse ready for this version of the backend: tables on every shard and, over several shards, Distributed tables in a second
+// database, which queries read. Invariant: a Distributed table has the columns of its local table, so a statement means the same on one
+// server and on a cluster. Decision: docs/adr/0041-clickhouse-shards.md.
+import { StartError } from "../../errors.ts";
+import type { Log } from "../../operations/log.ts";
+import type { ClickHouse, Shard } from "./client.ts";
+import { applyMergeSync, migrate } from "./migrate.ts";
+import { distributedDatabase, onCluster, quoteName } from "./shards.ts";
+import { Sql, sql } from "./sql.ts";
+import { TENANT_TABLES } from "./tenant-filter.ts";
+
+/** The oldest long-term release with every setting and index that the statements name. */
+const OLDEST_VERSION = [25, 8] as const;
+
+/** Throws StartError if a server is too old, and storage_unavailable if one does not answer. */
+export async function prepare(clickhouse: ClickHouse, log: Log): Promise<void> {
+  for (const shard of clickhouse.shards) {
+    if (shard.shared) await requireVersion(shard);
+    await migrate(shard, log);
+    await applyMergeSync(shard, ["logs", "spans"], log);
+  }
+  if (clickhouse.shards.length === 1) return;
+  for (const shard of clickhouse.shards) await createDistributedTables(shard, log);
+}
+
+async function requireVersion(shard: Shard): Promise<void> {
+  const [{ version = "" } = {}] = await shard.query<{ version?: string }>(sql`SELECT version() AS version`);
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  const [oldestMajor, oldestMinor] = OLDEST_VERSION;
+  if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) return;
+  throw new StartError(
+    `CLICKHOUSE_URL: the server is ClickHouse ${version}; this version of the backend needs ${OLDEST_VERSION.join(".")} or newer`,
+  );
+}
+
+/** Those that are missing, or whose local table has other columns since a migration. */
+async function createDistributedTables(shard: Shard, log: Log): Promise<void> {
+  const [database, all] = [quoteName(shard.database), quoteName(distributedDatabase(shard.database))];
+  const cluster = onCluster(shard.cluster);
+  const outdated = await shard.query<{ table: (typeof TENANT_TABLES)[number] }>(
+    sql`SELECT DISTINCT table FROM (SELECT table FROM system.columns
+        WHERE database IN (${shard.database}, ${distributedDatabase(shard.database)}) AND table IN (${TENANT_TABLES})
+        GROUP BY table, name, type HAVING count() = 1) ORDER BY table`,
+  );
+  if (outdated.length === 0) return;
+  await shard.command(sql`CREATE DATABASE IF NOT EXISTS ${all} ${cluster}`);
+  for (const { table } of outdated) {
+    const local = sql`${database}.${new Sql(table)}`;
+    await shard.command(
+      sql`CREATE OR REPLACE TABLE ${all}.${new Sql(table)} ${cluster} AS ${local}
+        ENGINE = Distributed(${shard.cluster ?? ""}, ${shard.database}, ${table})`,
+    );
+  }
+  log.info({ event: "clickhouse.distributed_tables", tables: outdated.map(({ table }) => table) }, "Distributed tables created");
+}

@@ -1,0 +1,77 @@
+// Queries over two shards, with real Distributed tables: they answer what one server answers, and the shards themselves leave out the rows
+// of other organisations.
+import { pino } from "pino";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Shard } from "./client.ts";
+import { openTwoShards, type TwoShards } from "./cluster-front.fixture.ts";
+import { prepare } from "./prepare.ts";
+import { sql, Sql } from "./sql.ts";
+import { fillTenants, ORGS, UNCONDITIONAL } from "./tenant-filter.fixture.ts";
+import { TENANT_TABLES, tenantFilter } from "./tenant-filter.ts";
+
+const ROWS = 5000;
+let shards: TwoShards;
+
+beforeAll(async () => {
+  shards = await openTwoShards();
+  await fillTenants(shards.server, ROWS);
+});
+afterAll(() => shards?.[Symbol.asyncDispose]());
+
+const rowsOf = async (way: "cluster" | "server", org: string, statement: Sql): Promise<unknown[]> =>
+  (await shards[way].read(org, {}, (ask) => ask(statement)))
+    .toString()
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as unknown);
+
+describe("without any condition of the statement", () => {
+  it.each(UNCONDITIONAL.map(({ text }) => text))("%s", async (text) => {
+    for (const org of [...ORGS, ...ORGS]) {
+      const [found] = (await rowsOf("cluster", org, new Sql(`SELECT groupUniqArray(toString(org)) AS orgs FROM (${text})`))) as {
+        orgs: string[];
+      }[];
+      expect(found?.orgs.filter((value) => value !== "1" && value !== "")).toEqual([org]);
+    }
+  });
+
+  it("each shard applies the condition to its own table, before anything leaves it", async () => {
+    for (const table of TENANT_TABLES) {
+      const read = sql`SELECT org_id, count() FROM default_distributed.${new Sql(table)} GROUP BY org_id`;
+      const plan = await shards.server.query<{ explain: string }>(sql`EXPLAIN ${read} SETTINGS ${tenantFilter("red", "default")}`);
+      const lines = plan.map(({ explain }) => explain);
+      expect(
+        lines.filter((line) => line.includes(`ReadFromMergeTree (default.${table})`)),
+        table,
+      ).toHaveLength(2);
+      expect(
+        lines.filter((line) => /filter column:.*org_id = 'red'/.test(line)),
+        table,
+      ).toHaveLength(2);
+    }
+  });
+
+  it("counts are exact: each row is read on one shard", async () => {
+    for (const org of ORGS) expect(await rowsOf("cluster", org, sql`SELECT toUInt32(count()) AS n FROM logs`)).toEqual([{ n: ROWS }]);
+    const minutes = sql`SELECT toStartOfMinute(time) AS minute, toUInt32(count()) AS n FROM logs GROUP BY minute ORDER BY minute`;
+    expect(await rowsOf("cluster", "red", minutes)).toEqual(await rowsOf("server", "red", minutes));
+  });
+
+  it("rows of a subquery of IN come from all shards", async () => {
+    const found = sql`SELECT toUInt32(count()) AS n FROM spans WHERE id NOT IN (SELECT id FROM logs WHERE id % 3 = 0) AND id IN (SELECT id FROM spans)`;
+    expect(await rowsOf("cluster", "red", found)).toEqual(await rowsOf("server", "red", found));
+  });
+});
+
+it("a server that is too old is refused by name", async () => {
+  const old: Shard = {
+    shared: true,
+    cluster: undefined,
+    database: "default",
+    query: async () => [{ version: "23.3.1.1" }] as never,
+    command: async () => {},
+  };
+  await expect(prepare({ ...shards.server, shards: [old] }, pino({ level: "silent" }))).rejects.toThrow(
+    "CLICKHOUSE_URL: the server is ClickHouse 23.3.1.1; this version of the backend needs 25.8 or newer",
+  );
+});

@@ -1,0 +1,151 @@
+// Logs on a cluster of several shards, each an embedded engine in a process of its own behind HTTP: where bodies are stored, that each is
+// stored once, what is answered while a shard is away, and how one more shard is added (docs/guides/clickhouse-shards.md).
+import { randomUUID } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openStores, rowsOf, type Stores } from "../../../test/conformance/telemetry-stores.ts";
+import { freePorts, temporaryFolder, TestProcess } from "../../../test/fixtures/processes.ts";
+import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/client.ts";
+import { CLUSTER } from "../../engines/clickhouse/cluster-front.fixture.ts";
+import { prepare } from "../../engines/clickhouse/prepare.ts";
+import { sql } from "../../engines/clickhouse/sql.ts";
+import { logRecord, logsBody, nanosecondsOf, signingKey } from "../../ingest/otlp/otlp-body.fixture.ts";
+import { eraseOrganisation } from "../removal/removal.ts";
+
+const SENDERS = Array.from({ length: 24 }, (_, index) => `host-${index}`);
+const RECORDS = 3;
+const now = new Date();
+const log = pino({ level: "silent" });
+const [orgId, spreadOrgId] = [randomUUID(), randomUUID()];
+
+let stack: AsyncDisposableStack;
+let folder: string;
+let ports: number[];
+let servers: TestProcess[];
+let clickhouse: ClickHouse;
+let stores: Stores;
+let opened: AsyncDisposableStack;
+
+const urlOf = (port: number | undefined): string => `http://127.0.0.1:${port}/default`;
+/** As `remote_servers` on every server. */
+const listShards = (count: number): void => writeFileSync(join(folder, "shards"), ports.slice(0, count).join(","));
+
+async function startShard(index: number): Promise<void> {
+  const args = ["test/fixtures/shard-server.ts", join(folder, `shard-${index}`), String(ports[index]), join(folder, "shards")];
+  const server = new TestProcess(args, {}, join(folder, `shard-${index}.log`));
+  servers[index] = server;
+  await server.ready(`http://127.0.0.1:${ports[index]}/ping`);
+}
+
+/** As a replica of the backend starts. */
+async function openBackend(shardCount: number): Promise<void> {
+  await opened?.disposeAsync();
+  opened = new AsyncDisposableStack();
+  const url = ports.slice(0, shardCount).map(urlOf).join(",");
+  clickhouse = opened.use(await openClickHouse({ url, cluster: CLUSTER, spread: [spreadOrgId], dataDir: folder, log }));
+  await prepare(clickhouse, log);
+  stores = opened.use(await openStores(clickhouse));
+}
+
+beforeAll(async () => {
+  stack = new AsyncDisposableStack();
+  folder = stack.use(temporaryFolder()).path;
+  ports = await freePorts(3);
+  servers = [];
+  stack.defer(async () => void (await Promise.all(servers.map((server) => server.end()))));
+  listShards(2);
+  await Promise.all([startShard(0), startShard(1)]);
+  await openBackend(2);
+});
+afterAll(async () => {
+  await opened?.disposeAsync();
+  await stack?.disposeAsync();
+});
+
+function send(hostId: string, body = "a", org = orgId): Promise<unknown> {
+  const records = Array.from({ length: RECORDS }, (_, index) =>
+    logRecord(nanosecondsOf(now) + BigInt(index), `${hostId} ${body} ${index}`),
+  );
+  return stores.ingestLogs(signingKey(org, hostId), logsBody(records), { receivedAt: now });
+}
+
+const everything = { range: { start: undefined, end: undefined }, limit: 500, after: undefined, labels: [] };
+const read = async (org = orgId): Promise<{ host_id: string }[]> => rowsOf(await stores.logs.query(org, everything));
+/** Rows of each shard's own table. */
+const storedAt = (org = orgId): Promise<number[]> =>
+  Promise.all(
+    clickhouse.shards.map(async (shard) => {
+      const [row] = await shard.query<{ n: string }>(sql`SELECT count() AS n FROM logs WHERE org_id = ${org}`);
+      return Number(row?.n);
+    }),
+  );
+const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
+/** Senders whose bodies a shard stores. */
+const sendersOf = (shard: number): string[] => SENDERS.filter((hostId) => clickhouse.shardOf({ orgId, hostId }) === shard);
+
+describe("two shards", () => {
+  it("store every sender on one of them, and a query reads both", async () => {
+    await Promise.all(SENDERS.map((hostId) => send(hostId)));
+    expect(await storedAt()).toEqual([0, 1].map((shard) => sendersOf(shard).length * RECORDS));
+    expect(Math.min(...(await storedAt()))).toBeGreaterThan(0);
+    expect(new Set((await read()).map(({ host_id }) => host_id))).toEqual(new Set(SENDERS));
+    expect(await read()).toHaveLength(SENDERS.length * RECORDS);
+  });
+
+  it("store a repeated body once, also after the backend has started again", async () => {
+    await Promise.all(SENDERS.map((hostId) => send(hostId)));
+    await openBackend(2);
+    await Promise.all(SENDERS.map((hostId) => send(hostId)));
+    expect(sum(await storedAt())).toBe(SENDERS.length * RECORDS);
+  });
+
+  it("share the bodies of a spread organisation's only sender", async () => {
+    for (let body = 0; body < 12; body += 1) await send("one", String(body), spreadOrgId);
+    await send("one", "0", spreadOrgId);
+    const counts = await storedAt(spreadOrgId);
+    expect(sum(counts)).toBe(12 * RECORDS);
+    expect(Math.min(...counts)).toBeGreaterThan(0);
+  });
+
+  it("answer an error and never half of the rows while one is away; its senders send again", async () => {
+    const [[near = ""], [away = ""]] = [sendersOf(0), sendersOf(1)];
+    await servers[1]?.end("SIGKILL");
+    await expect(read()).rejects.toMatchObject({ code: "storage_unavailable" });
+    await expect(send(away, "b")).rejects.toMatchObject({ code: "storage_unavailable" });
+    await expect(clickhouse.ping()).rejects.toMatchObject({ code: "storage_unavailable" });
+    await send(near, "b");
+    await startShard(1);
+    await send(away, "b");
+    await send(near, "b");
+    expect(await read()).toHaveLength((SENDERS.length + 2) * RECORDS);
+  });
+});
+
+describe("a third shard", () => {
+  it("is added while nothing is lost or stored twice, and takes over senders", async () => {
+    const before = sum(await storedAt());
+    await startShard(2);
+    // Its tables exist before the servers list it; replicas that know two shards go on.
+    const wider = await openClickHouse({ url: ports.map(urlOf).join(","), cluster: CLUSTER, dataDir: folder, log });
+    await prepare(wider, log);
+    await wider[Symbol.asyncDispose]();
+    expect(await read()).toHaveLength(before);
+    listShards(3);
+    expect(await read()).toHaveLength(before);
+    await openBackend(3);
+    await Promise.all(SENDERS.map((hostId) => send(hostId)));
+    expect(await storedAt()).toEqual([expect.any(Number), expect.any(Number), 0]);
+    await Promise.all(SENDERS.map((hostId) => send(hostId, "c")));
+    expect((await storedAt())[2]).toBe(sendersOf(2).length * RECORDS);
+    expect(sendersOf(2).length).toBeGreaterThan(0);
+    expect(await read()).toHaveLength(before + SENDERS.length * RECORDS);
+  });
+
+  it("and the others have no row of an organisation that is erased", async () => {
+    await expect.poll(() => eraseOrganisation(clickhouse, orgId), { timeout: 60_000 }).toEqual({});
+    expect(await storedAt()).toEqual([0, 0, 0]);
+    expect(sum(await storedAt(spreadOrgId))).toBe(12 * RECORDS);
+  });
+});
