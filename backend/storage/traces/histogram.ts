@@ -1,7 +1,7 @@
-// Histograms of durations, as the projection `minutes` stores them (migrations/008-span-summaries.sql): how a span finds its bucket, and
-// how SQL reads a quantile from merged buckets. Invariant: merging adds counts only, so a quantile of any range is the one that all of
+// Histograms of durations, as the projections `minutes` (migrations/008-span-summaries.sql) and `services` (017-service-minutes.sql) store
+// them: how a span finds its bucket, and how SQL reads a quantile from merged buckets. Invariant: merging adds counts only, so a quantile of any range is the one that all of
 // its spans would give, at most the width of a bucket (19 %) off.
-import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 
 /** Bucket n ends at 2^(n/4) ms. */
 export const BUCKETS_PER_DOUBLING = 4;
@@ -35,3 +35,48 @@ export function quantileMs(quantile: number): Sql {
   const part = sql`(${rank} - (ends[${at}] - counts[${at}])) / counts[${at}]`;
   return sql`if(empty(ends), NULL, exp2((keys[${at}] - 1 + ${part}) / ${BUCKETS_PER_DOUBLING}))`;
 }
+
+/** The projection `services` packs eight buckets into a number of 256 bits, from the lowest: 32 bits hold the calls of an hour. */
+export const MAX_PACKED_S = 3600;
+const PACKED = 8;
+const LOWEST = bucketOf(0);
+const POSITION = sql`${DURATION_BUCKET} + ${-LOWEST}`;
+const NONE = sql`CAST([], 'Array(UInt256)')`;
+
+/** Exactly the expression of the projection: an Array(UInt256) of packed buckets. */
+export function packedBuckets(condition: Sql): Sql {
+  return sql`sumForEach(if(${condition}, arrayPushBack(arrayResize(${NONE}, intDiv(${POSITION}, 8)),
+    bitShiftLeft(toUInt256(1), toUInt8((${POSITION}) % 8 * 32))), ${NONE}))`;
+}
+
+/** A number with `word` in every `bits` of its 256. */
+function repeated(word: bigint, bits: number): Sql {
+  const words = Array.from({ length: 256 / bits }, (_, index) => word << BigInt(index * bits));
+  return sql`toUInt256(${String(words.reduce((sum, part) => sum + part))})`;
+}
+
+/**
+ * The column `ms`, and those that it is computed from, of `calls` and an array `packed`; -1 without calls. The same as `quantileMs`, for
+ * many rows: a product with ones sums up the buckets of a number, so that only one number of each row is unpacked.
+ */
+export function packedQuantileMs(quantile: number): Sql {
+  const ones = repeated(1n, 32);
+  return sql`arrayMap(number -> toUInt32(bitShiftRight(number * ${ones}, 224)), packed) AS sums, arrayCumSum(sums) AS ends,
+    greatest(1, calls * ${Math.round(quantile * 1000)} / 1000) AS rank, arrayFirstIndex(end -> end >= rank, ends) AS number_at,
+    reinterpret(reinterpretAsFixedString(packed[number_at] * ${ones}), 'Array(UInt32)') AS ends_within, rank - (ends[number_at] - sums[number_at]) AS rank_within,
+    arrayFirstIndex(end -> end >= rank_within, ends_within) AS at, ends_within[at - 1] AS below, (rank_within - below) / (ends_within[at] - below) AS part,
+    ifNotFinite(exp2(((toInt32(number_at) - 1) * ${PACKED} + at - 2 + ${LOWEST} + part) / ${BUCKETS_PER_DOUBLING}), -1.) AS ms`;
+}
+
+/** The columns `evens` and `odds`: every second bucket of `packed`, in 64 bits each, so that sums of any range fit. */
+export function unpackedHalves(aggregate: (halves: Sql) => Sql): Sql {
+  const mask = repeated(0xffffffffn, 64);
+  return sql`${aggregate(sql`arrayMap(number -> bitAnd(number, ${mask}), packed)`)} AS evens,
+    ${aggregate(sql`arrayMap(number -> bitAnd(bitShiftRight(number, 32), ${mask}), packed)`)} AS odds`;
+}
+
+const wordsOf = (half: string): Sql => sql`reinterpret(reinterpretAsFixedString(${new Sql(half)}), 'Array(UInt64)')`;
+/** The column `buckets` of `evens` and `odds`: a Map, as `minutes` has it. */
+export const BUCKETS_OF_HALVES = sql`arrayFlatten(arrayMap((even, odd) -> arrayFlatten(arrayMap((one, next) -> [one, next],
+  ${wordsOf("even")}, ${wordsOf("odd")})), evens, odds)) AS packed_counts,
+  mapFromArrays(arrayMap(at -> toInt16(at - 1 + ${LOWEST}), arrayEnumerate(packed_counts)), packed_counts) AS buckets`;

@@ -8,7 +8,7 @@ import { applyRetention } from "../../engines/clickhouse/migrate.ts";
 import { signingKey, span, stringAttribute, tracesBody } from "../../ingest/otlp/otlp-body.fixture.ts";
 import { bucketOf, DURATION_BUCKETS, upperBoundMs } from "./histogram.ts";
 import { keepMinutes, copiesUntilS, minutesOfHour } from "./keep-minutes.ts";
-import { conditionsOf, minuteGroups } from "./red.ts";
+import { conditionsOf, minuteGroups, servicePoints } from "./red.ts";
 import { expectExactSpanSummaries } from "./summaries.fixture.ts";
 import type { OperationRow, RedFigures, RedPoint, ServiceRow } from "./services.ts";
 
@@ -124,7 +124,8 @@ describe("figures of services", () => {
     const all = Array.from({ length: 3000 }, randomSpan);
     for (const [turn, service] of ["s0", "s1", "s2", "s0", "s1", "s2"].entries()) {
       // The second half is stored as an earlier version would have: without the projection.
-      if (turn === 3) await app.clickhouse.command(sql`ALTER TABLE spans CLEAR PROJECTION minutes SETTINGS mutations_sync = 2`);
+      for (const projection of turn === 3 ? ["minutes", "services"] : [])
+        await app.clickhouse.command(sql`ALTER TABLE spans CLEAR PROJECTION ${new Sql(projection)} SETTINGS mutations_sync = 2`);
       const spans = all.filter((made) => made.service === service);
       const body = () => bodyOf(turn < 3 ? spans.slice(0, 400) : spans.slice(400), service);
       await Promise.all([send(org, body()), send(org, body())]);
@@ -142,6 +143,13 @@ describe("figures of services", () => {
       expect(row.series.calls).toEqual(points.map((point) => ofPoint(point).length));
       expect(row.series.errors).toEqual(points.map((point) => ofPoint(point).filter(({ isError }) => isError).length));
       expect(row.series.p95_ms).toHaveLength(7);
+      for (const point of points) {
+        const sorted = ofPoint(point)
+          .map(({ durationNs }) => durationNs)
+          .toSorted((one, other) => one - other);
+        const exact = sorted[Math.max(1, Math.ceil(sorted.length * 0.95)) - 1];
+        expect(isInBucketOf(exact, row.series.p95_ms[point] ?? null)).toBe(true);
+      }
     }
 
     for (const [kind, isOfKind] of [
@@ -167,6 +175,12 @@ describe("figures of services", () => {
         1200,
       );
 
+    for (const [index, point] of (await get<RedPoint>(org, "/query/services/s2/timeseries", { ...range, points: "4" })).entries())
+      expectFigures(
+        point,
+        all.filter((made) => made.service === "s2" && isEntry(made) && Math.floor((made.timeMs - startMs) / (5 * MINUTE_MS)) === index),
+        300,
+      );
     const points = await get<RedPoint>(org, "/query/services/s2/timeseries", { ...range, points: "20", kind: "client", operation: "op 1" });
     expect(points.map(({ start }) => Date.parse(start))).toEqual(Array.from({ length: 20 }, (_, n) => startMs + n * MINUTE_MS));
     for (const point of points)
@@ -193,6 +207,10 @@ describe("figures of services", () => {
     });
     const lines = await app.clickhouse.query<{ explain: string }>(sql`EXPLAIN projections = 1 ${question}`);
     expect(lines.map(({ explain }) => explain).join("\n")).toMatch(/ReadFromMergeTree \(minutes\)/);
+    const entries = { startS: startMs / 1000, endS: startMs / 1000 + 1200, points: 4, kind: "entry" } as const;
+    const points = servicePoints(org.orgId, entries, 0, (point) => sql`service, ${point}`, sql`service, point`);
+    const plan = await app.clickhouse.query<{ explain: string }>(sql`EXPLAIN projections = 1 ${points ?? sql``}`);
+    expect(plan.map(({ explain }) => explain).join("\n")).toMatch(/ReadFromMergeTree \(services\)/);
   });
 
   it("of a minute outlive its spans, and count each span once where copies and spans meet", async () => {
@@ -294,7 +312,8 @@ it("summaries of spans are exact after merges and after retention has removed a 
         "s0",
       ),
     );
-  await app.clickhouse.command(sql`ALTER TABLE spans MATERIALIZE PROJECTION minutes SETTINGS mutations_sync = 2`);
+  for (const projection of ["minutes", "services"])
+    await app.clickhouse.command(sql`ALTER TABLE spans MATERIALIZE PROJECTION ${new Sql(projection)} SETTINGS mutations_sync = 2`);
   await app.clickhouse.command(sql`OPTIMIZE TABLE spans FINAL`);
   const all = await expectExactSpanSummaries(app.clickhouse);
   await applyRetention(app.clickhouse, { spans: 10 }, pino({ level: "silent" }));

@@ -1,9 +1,9 @@
-// Rates, errors and durations (RED) of services and operations by minute, from the projection `minutes` of the spans and, where these are
-// older than their retention, from its copies in `span_minutes`. Invariant: ranges are whole minutes, and a minute is read from one of both
+// Rates, errors and durations (RED) of services and operations by minute, from the projections `minutes` and `services` of the spans and,
+// where these are older than their retention, from copies of `minutes` in `span_minutes`. Invariant: ranges are whole minutes, and a minute is read from one of both
 // alone, so every span counts once.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { nanoseconds } from "../page.ts";
-import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
+import { DURATION_BUCKETS, DURATION_SUM, MAX_PACKED_S, packedBuckets } from "./histogram.ts";
 
 export const MINUTE_S = 60;
 /** Named once: the engine recognises the projection by exactly these expressions. */
@@ -70,6 +70,27 @@ export function minuteGroups(orgId: string, { keys, groupBy, conditions, startS,
       GROUP BY ${groupBy}, status_code`);
   }
   return parts.reduce((union, part) => sql`${union} UNION ALL ${part}`);
+}
+
+/** Exactly the expressions of the projection `services`. */
+export const SERVICE_FIGURES = sql`countIf(${ENTRY}) AS calls, countIf((${ENTRY}) AND (status_code = 'ERROR')) AS errors,
+  ${packedBuckets(ENTRY)} AS packed`;
+
+/** A SELECT of `keys`, calls, errors and packed: of entry spans by service, from `services`. Undefined if only `minutes` can answer. */
+export function servicePoints(
+  orgId: string,
+  filter: RedFilter,
+  copiesUntilS: number,
+  keys: (point: Sql) => Sql,
+  groupBy: Sql,
+): Sql | undefined {
+  const { startS, endS, kind, operation, service } = filter;
+  const widthS = pointWidthS(filter);
+  if (kind !== "entry" || operation !== undefined || startS < copiesUntilS || widthS > MAX_PACKED_S) return undefined;
+  const point = sql`toUInt32(intDiv(toUnixTimestamp(${MINUTE}) - ${startS}, ${widthS})) AS point`;
+  const range = [sql`${MINUTE} >= ${timeOf(startS)}`, sql`${MINUTE} < ${timeOf(endS)}`];
+  const conditions = [sql`org_id = ${orgId}`, ...range, ...(service === undefined ? [] : [sql`service = ${service}`])];
+  return sql`SELECT ${keys(point)}, ${SERVICE_FIGURES} FROM spans WHERE ${and(conditions)} GROUP BY ${groupBy}`;
 }
 
 /** What is asked of spans, as conditions on their names and kinds. */

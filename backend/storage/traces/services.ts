@@ -3,8 +3,8 @@
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
-import { histogramColumns, quantileMs } from "./histogram.ts";
-import { conditionsOf, minuteGroups, pointWidthS, type RedFilter } from "./red.ts";
+import { BUCKETS_OF_HALVES, histogramColumns, packedQuantileMs, quantileMs, unpackedHalves } from "./histogram.ts";
+import { conditionsOf, minuteGroups, pointWidthS, type RedFilter, servicePoints } from "./red.ts";
 
 /** Rate, errors and duration of a group of spans. */
 export interface RedFigures {
@@ -64,13 +64,20 @@ export async function listServices(ask: Ask, orgId: string, filter: RedFilter, c
     groupBy: sql`service, point`,
     conditions: conditionsOf(filter),
   });
-  const points = sql`SELECT service, point, calls, errors, buckets, ${histogramColumns(sql`buckets`)}, ${quantileMs(0.95)} AS p95 FROM
-    (SELECT service, point, ${MERGED} FROM (${groups}) GROUP BY service, point)`;
+  const packed = servicePoints(orgId, filter, copiesUntilS, (point) => sql`service, ${point}`, sql`service, point`);
+  const points = packed
+    ? sql`SELECT service, point, calls, errors, packed, ${packedQuantileMs(0.95)} FROM (${packed})`
+    : sql`SELECT service, point, calls, errors, buckets, ${histogramColumns(sql`buckets`)}, ifNull(${quantileMs(0.95)}, -1) AS ms FROM
+      (SELECT service, point, ${MERGED} FROM (${groups}) GROUP BY service, point)`;
+  const merged = packed ? unpackedHalves((halves) => sql`sumForEach(${halves})`) : sql`sumMap(buckets) AS buckets`;
   // Arrays of all points: a lookup of each point in a map would copy the map for each.
   const values = (value: Sql, none: number) => sql`groupArrayInsertAt(${none}., ${pointCount})(toFloat64(${value}), point)`;
-  const services = sql`SELECT service, sum(calls) AS calls, sum(errors) AS errors, sumMap(buckets) AS buckets,
-    ${values(sql`points.calls`, 0)} AS all_calls, ${values(sql`points.errors`, 0)} AS all_errors, ${values(sql`ifNull(p95, -1)`, -1)} AS all_p95
+  const figured = sql`SELECT service, sum(calls) AS calls, sum(errors) AS errors, ${merged},
+    ${values(sql`points.calls`, 0)} AS all_calls, ${values(sql`points.errors`, 0)} AS all_errors, ${values(sql`ms`, -1)} AS all_p95
     FROM (${points}) AS points GROUP BY service`;
+  const services = packed
+    ? sql`SELECT service, calls, errors, all_calls, all_errors, all_p95, ${BUCKETS_OF_HALVES} FROM (${figured})`
+    : figured;
   // A service without calls has no points.
   const orAll = (array: Sql, none: number) => sql`if(empty(${array}), arrayWithConstant(${pointCount}, ${none}.), ${array})`;
   const series = sql`CAST((${orAll(sql`all_calls`, 0)}, ${orAll(sql`all_errors`, 0)}, arrayMap(ms -> if(ms < 0, NULL, ms), ${orAll(sql`all_p95`, -1)})),
@@ -120,12 +127,16 @@ export async function readSeries(ask: Ask, orgId: string, filter: RedFilter, cop
   });
   const startOf = sql`(${startS} + point * ${widthS})`;
   const endOf = sql`least(${endS}, ${startS} + (point + 1) * ${widthS})`;
+  const packed = servicePoints(orgId, filter, copiesUntilS, (point) => point, sql`point`);
+  const merged = packed
+    ? sql`SELECT point, calls, errors, ${unpackedHalves((halves) => halves)}, ${BUCKETS_OF_HALVES} FROM (${packed})`
+    : sql`SELECT point, ${MERGED} FROM (${groups}) GROUP BY point`;
   return arrayOfLines(
     await ask(
       sql`SELECT toDateTime(${startOf}, 'UTC') AS start, toDateTime(${endOf}, 'UTC') AS end, ${FIGURE_NAMES} FROM
         (SELECT point, ${figures(sql`(${endOf} - ${startOf})`)} FROM
           (SELECT toUInt32(number) AS point FROM numbers(${Math.ceil((endS - startS) / widthS)})) AS all_points
-          LEFT JOIN (SELECT point, ${MERGED} FROM (${groups}) GROUP BY point) AS merged USING (point)) ORDER BY point`,
+          LEFT JOIN (${merged}) AS merged USING (point)) ORDER BY point`,
       MAX_ANSWER_BYTES,
     ),
   );
