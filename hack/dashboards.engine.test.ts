@@ -44,7 +44,7 @@ test.each(ASKED)("$where asks for metrics that arrive", ({ expr }) => {
 });
 
 test.each(ASKED)("$where is not refused by the backend", ({ expr }) => {
-  const asked = expr.replaceAll(/\$\w+/g, "x");
+  const asked = expr.replaceAll(/\$\{?\w+\}?/g, "x");
   expect(whyNotAsked(asked)).toBeUndefined();
   // As a chart of an hour asks.
   expect(() => refuseCostly(asked, { points: 240, stepMs: 15_000 })).not.toThrow();
@@ -53,7 +53,7 @@ test.each(ASKED)("$where is not refused by the backend", ({ expr }) => {
 test("the engine takes every expression", async () => {
   using folder = temporaryFolder();
   const file = join(folder.path, "rules.yaml");
-  const rules = ASKED.map(({ expr }, i) => ({ record: `asked:${i}`, expr: expr.replaceAll(/\$\w+/g, "x") }));
+  const rules = ASKED.map(({ expr }, i) => ({ record: `asked:${i}`, expr: expr.replaceAll(/\$\{?\w+\}?/g, "x") }));
   writeFileSync(file, stringify({ groups: [{ name: "asked", rules }] }));
   const run = await execa(await toolPath("vmalert"), ["-dryRun", `-rule=${file}`], { all: true, reject: false });
   expect(run.exitCode, run.all).toBe(0);

@@ -33,7 +33,9 @@ export function entityOf(name: string | undefined, query: URLSearchParams): Enti
   const kind = ENTITY_KINDS.find((known) => known === query.get("kind"));
   if (!kind || name === undefined) return undefined;
   const read = (parameter: string): string | undefined => query.get(parameter) ?? undefined;
-  return { kind, name, cluster: read("cluster"), namespace: read("namespace"), workload: read("workload"), hostId: read("host") };
+  // It becomes a part of names of labels.
+  const workload = WORKLOAD_KINDS.find((known) => known === query.get("workload"));
+  return { kind, name, cluster: read("cluster"), namespace: read("namespace"), workload, hostId: read("host") };
 }
 
 /** OpenTelemetry attributes of an entity, `k8s.pod.name` and the like. A host has none that its agent sets. */
@@ -79,14 +81,14 @@ export function metricSelector(entity: Entity): string {
 
 /** The dashboard with its main metrics, and the values of that dashboard's variables. */
 export function dashboardOf(entity: Entity): { readonly id: string; readonly chosen: Chosen } {
-  const { kind, name, cluster = "", namespace = "", hostId = "" } = entity;
+  const { kind, name, cluster = "", namespace = "", workload, hostId = "" } = entity;
   switch (kind) {
     case "cluster":
       return { id: "agents", chosen: { cluster: name } };
     case "host":
       return { id: "host", chosen: { host: hostId } };
     default:
-      return { id: kind, chosen: { cluster, namespace, [kind]: name } };
+      return { id: kind, chosen: { cluster, namespace, kind: workload ?? "deployment", [kind]: name } };
   }
 }
 
