@@ -209,7 +209,8 @@ test("an expression over a time is a line of its shape for each series, or an ar
 });
 
 test("a value now is shown of whatever kind it is", async () => {
-  data = { resultType: "scalar", result: [1, "2"] };
+  // The engine's answer, of which the backend makes a scalar.
+  data = { resultType: "vector", result: [{ metric: {}, value: [1, "2"] }] };
   expect((await atherops("metrics scalar(x)")).out).toBe("NAME  VALUE  LABELS\n-     2      {}\n");
   data = {
     resultType: "matrix",

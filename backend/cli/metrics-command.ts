@@ -1,6 +1,7 @@
 // `atherops metrics`: the values of a PromQL expression, now or over a time. Invariant: whatever kind of value the engine answers is shown.
 import { Option, type Command } from "commander";
 import { durationWithin } from "../../common/duration.ts";
+import { explainSyntax } from "../client/promql-syntax.ts";
 import { WrongUsage } from "./cli-error.ts";
 import { columnsOf, type Console } from "./output.ts";
 import { rowLimit, sinceStart } from "./query-rows.ts";
@@ -48,8 +49,14 @@ export function addMetricsCommand(program: Command, console: Console): void {
     .addHelpText("after", EXAMPLES)
     .action(async (query: string, options: MetricsOptions) => {
       const range = rangeOf(options);
-      if (range) await overTime(console, query, range, options);
-      else await now(console, query);
+      try {
+        if (range) await overTime(console, query, range, options);
+        else await now(console, query);
+      } catch (error) {
+        if (!(error instanceof WrongUsage)) throw error;
+        const explained = explainSyntax(query, error.message);
+        throw explained === error.message ? error : new WrongUsage(`<expression>: ${explained}`, { cause: error });
+      }
     });
 }
 

@@ -77,6 +77,13 @@ function isOfTheSystem(error: unknown): error is Error {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === "string";
 }
 
+/** Those of the program alone: commands of `traces` declare the options of `traces` themselves. */
+function visibleGlobalOptions(command: Command): Option[] {
+  const { parent } = command;
+  if (!parent) return [];
+  return parent.parent ? visibleGlobalOptions(parent) : [...parent.options];
+}
+
 function buildProgram(world: World): Command {
   const program = new Command("atherops")
     .description("Administers an AtherOps backend over its HTTP API, and reads metrics, logs and traces.")
@@ -88,7 +95,7 @@ function buildProgram(world: World): Command {
     .option("--allow-plain-http", "send the session over http to another machine")
     .addHelpText("after", EXAMPLES)
     .showHelpAfterError("(add --help for the list)")
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({ showGlobalOptions: true, visibleGlobalOptions })
     .configureOutput({ writeOut: (text) => world.stdout.write(text), writeErr: (text) => world.stderr.write(text) })
     .exitOverride();
   const console = consoleOf(world, () => program.opts<GlobalOptions>());

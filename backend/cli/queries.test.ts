@@ -42,6 +42,8 @@ beforeAll(async () => {
       return rows.slice(Number(cursor), end);
     });
   queries.get<{ Querystring: { query: string } }>("/query/prometheus/api/v1/query", async (request, reply) => {
+    if (request.query.query === "sum(")
+      return await reply.code(400).send({ status: "error", errorType: "bad_data", error: "unexpected token" });
     if (request.query.query === "(") return await reply.code(422).send({ status: "error", errorType: "422", error: "missing )" });
     return {
       status: "success",
@@ -139,6 +141,8 @@ test("an expression's value now is a table, or an array", async () => {
   ]);
   expect((await atherops("metrics none", { url: queryUrl })).out).toBe("none\n");
   expect(await atherops("metrics (", { url: queryUrl })).toMatchObject({ code: 1, err: "atherops: missing ) [422]\n" });
+  const wrong = await atherops("metrics sum(", { url: queryUrl });
+  expect(wrong.err).toBe("atherops: <expression>: a ) is missing at the end, for the ( at column 4\n");
 });
 
 test("a live tail prints late rows and equal rows, each as often as it is stored, and ends quietly", async () => {
@@ -286,6 +290,9 @@ test("traces are searched by what is given", async () => {
   expect((await atherops("traces search --min-ms 1 --bogus", { url: queryUrl })).code).toBe(2);
   stored = [];
   expect((await atherops("traces search", { url: queryUrl })).err).toBe("nothing in this range; --since 24h looks further back\n");
+  const help = (await atherops("traces search --help", { url: queryUrl })).out;
+  expect(help.split("Global Options:")[1]).toContain("--profile");
+  expect(help.split("Global Options:")[1]).not.toContain("--follow");
   // The command above it still lists spans.
   await atherops("traces --service x", { url: queryUrl });
   expect(asked.at(-1)).toMatch(/^\/query\/traces\?service=x&/);

@@ -3,9 +3,14 @@
 
 export type Row = Record<string, unknown>;
 
+/** Columns in which people look for how long ago a time was. */
+const AGES: ReadonlySet<string> = new Set(["last_heartbeat", "key_created_at", "last_used_at"]);
+/** Times of resources. Those of telemetry have nanoseconds, and keep them. */
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
 /** Header and rows, columns as wide as their widest cell; the last column is not padded. */
 export function table(rows: readonly Row[], columns: readonly string[]): string {
-  const cells = rows.map((row) => columns.map((column) => cell(row[column])));
+  const cells = rows.map((row) => columns.map((column) => timeCell(column, row[column]) ?? cell(row[column])));
   const heads = columns.map(headOf);
   const widths = heads.map((head, index) => Math.max(head.length, ...cells.map((row) => row[index]?.length ?? 0)));
   const line = (row: readonly string[]) =>
@@ -14,6 +19,19 @@ export function table(rows: readonly Row[], columns: readonly string[]): string 
       .join("  ")
       .trimEnd();
   return [line(heads), ...cells.map(line)].join("\n");
+}
+
+function timeCell(column: string, value: unknown): string | undefined {
+  if (typeof value !== "string" || !TIME.test(value)) return undefined;
+  return AGES.has(column) ? agoText(Date.now() - Date.parse(value)) : `${value.slice(0, 19)}Z`;
+}
+
+/** `3 min ago`. */
+export function agoText(ageMs: number): string {
+  const s = Math.max(0, Math.round(ageMs / 1000));
+  if (s < 90) return `${s} s ago`;
+  if (s < 5400) return `${Math.round(s / 60)} min ago`;
+  return s < 172_800 ? `${Math.round(s / 3600)} h ago` : `${Math.round(s / 86_400)} d ago`;
 }
 
 /** `duration_ms` and `DurationMs` are the same to people. */

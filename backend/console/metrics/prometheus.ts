@@ -1,13 +1,22 @@
 // The Prometheus HTTP API of the backend, as far as the console asks it.
 import type { Range } from "../state/time.ts";
-import type { Series } from "./chart.tsx";
+import { explainSyntax } from "../../client/promql-syntax.ts";
 import { ApiFailure, call } from "../state/api.ts";
 
 export const PROMETHEUS = "/query/prometheus/api/v1";
 const POINTS = 240;
 const LEAST_STEP_S = 5;
+const NO_LABELS = "{}";
 
 export type Labels = Readonly<Record<string, string>>;
+
+export interface Series {
+  readonly name: string;
+  /** What distinguishes it from the other series of a chart. */
+  readonly short: string;
+  /** Unix seconds → value. */
+  readonly points: readonly (readonly [number, number])[];
+}
 
 /** With its labels, for legends. */
 export interface LabelledSeries extends Series {
@@ -49,10 +58,12 @@ export async function queryRange(query: string, range: Range, signal: AbortSigna
   ];
   const { data } = await askEngine<Matrix>(query, "query_range", asked, signal);
   const apart = differingNames(data.result.map(({ metric }) => metric));
+  // Series without labels are known by their expression.
+  const named = (name: string): string => (name === NO_LABELS ? query : name);
   return data.result.map(({ metric, values }, at) => ({
-    name: seriesName(metric),
+    name: named(seriesName(metric)),
     labels: metric,
-    short: apart[at] ?? "",
+    short: named(apart[at] ?? ""),
     points: values.map(([at, value]) => [at, Number(value)] as const),
   }));
 }
@@ -92,35 +103,4 @@ export function seriesName(metric: Labels): string {
   const { __name__: name = "", org_id: _org, ...labels } = metric;
   const inside = Object.entries(labels).map(([label, value]) => `${label}=${JSON.stringify(value)}`);
   return inside.length > 0 || !name ? `${name}{${inside.join(", ")}}` : name;
-}
-
-const CLOSING: Readonly<Record<string, string>> = { "(": ")", "[": "]", "{": "}" };
-
-/** The engine's message for an expression that it cannot parse, or what is missing if brackets or quotes do not match. */
-export function explainSyntax(query: string, message: string): string {
-  const open: { char: string; column: number }[] = [];
-  for (let at = 0; at < query.length; at++) {
-    const char = query[at] ?? "";
-    if (`"'\``.includes(char)) {
-      const end = closingQuote(query, at);
-      if (end === undefined) return `the ${char} at column ${at + 1} is not closed`;
-      at = end;
-    } else if (char in CLOSING) open.push({ char, column: at + 1 });
-    else if (")]}".includes(char)) {
-      const last = open.pop();
-      if (!last) return `the ${char} at column ${at + 1} closes nothing`;
-      if (CLOSING[last.char] !== char) return `the ${last.char} at column ${last.column} is closed by the ${char} at column ${at + 1}`;
-    }
-  }
-  const last = open.at(-1);
-  if (last) return `a ${CLOSING[last.char]} is missing at the end, for the ${last.char} at column ${last.column}`;
-  return message.replace(/unexpected token ""/, "the expression ends too early");
-}
-
-function closingQuote(query: string, start: number): number | undefined {
-  for (let at = start + 1; at < query.length; at++) {
-    if (query[at] === "\\" && query[start] !== "`") at++;
-    else if (query[at] === query[start]) return at;
-  }
-  return undefined;
 }
