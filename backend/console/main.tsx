@@ -60,38 +60,33 @@ function Console() {
   );
 }
 
+/** By the first part of their addresses. */
+const SCREENS = new Map(
+  Object.entries({
+    overview: Overview,
+    services: Services,
+    fleet: Fleet,
+    entity: EntityScreen,
+    dashboards: Dashboards,
+    add: AddCluster,
+    logs: Logs,
+    traces: Traces,
+    metrics: Metrics,
+    alerts: Alerts,
+    settings: Administration,
+  }),
+);
+
 function Screen() {
   const { screen, id } = route.value;
-  switch (screen) {
-    case "overview":
-      return <Overview />;
-    case "services":
-      return <Services />;
-    case "fleet":
-      return <Fleet />;
-    case "entity":
-      return <EntityScreen />;
-    case "dashboards":
-      return <Dashboards />;
-    case "add":
-      return <AddCluster />;
-    case "logs":
-      return <Logs />;
-    case "traces":
-      return id ? <Trace id={id} key={id} /> : <Traces />;
-    case "metrics":
-      return <Metrics />;
-    case "alerts":
-      return <Alerts />;
-    case "settings":
-      return <Administration />;
-    default:
-      return (
-        <p class="empty">
-          There is no such screen. <a href={address("overview")}>To the overview</a>
-        </p>
-      );
-  }
+  if (screen === "traces" && id) return <Trace id={id} key={id} />;
+  const Shown = SCREENS.get(screen);
+  if (Shown) return <Shown key={screen} />;
+  return (
+    <p class="empty">
+      There is no such screen. <a href={address("overview")}>To the overview</a>
+    </p>
+  );
 }
 
 const before = sessionStorage.getItem("atherops.at");
@@ -106,6 +101,8 @@ effect(() => {
 });
 effect(() => void (document.title = pageTitle(route.value)));
 if (route.peek().screen !== "login") void findSession();
+// While the session is asked for. A failure is shown when the screen is drawn.
+SCREENS.get(route.peek().screen)?.preload();
 const app = document.querySelector("#app") as HTMLElement;
 app.textContent = "";
 render(<Console />, app);

@@ -101,7 +101,7 @@ test("an expression that is wrong clears the chart of the one before, and says w
   await using opened = await openLoggedIn({}, /status of 40[01]/);
   const { page, complaints } = opened;
   await page.goto(`/#/metrics?q=${encodeURIComponent("vector(1)")}`);
-  await page.getByRole("cell", { name: "{}" }).waitFor();
+  await page.getByRole("cell", { name: "vector(1)" }).waitFor();
   await page.goto(`/#/metrics?q=${encodeURIComponent("sum(nope")}`);
   await page.getByRole("alert").getByText("a ) is missing at the end, for the ( at column 4").waitFor();
   expect(await page.locator(".chart, table").count()).toBe(0);
@@ -118,6 +118,7 @@ test("silent nodes are counted and named as silent, and old keys are counted", a
     agent_version: "0.1.0",
     last_heartbeat: new Date(Date.now() - (online ? 5000 : 900_000)).toISOString(),
     collector: { state: "running", restarts: 0 },
+    config: { in_force: null, error: null },
   });
   const cluster = {
     cluster_id: uid,
@@ -292,6 +293,68 @@ test("a service has its charts and operations, which lead to traces and logs", a
   expect(await page.getByRole("combobox", { name: "Query" }).inputValue()).toBe("source:web");
   expect(complaints).toEqual([]);
 });
+
+/** Spans become series once a minute. */
+const SERIES_MS = 180_000;
+
+/** The expressions of the metrics screen, as their editors show them. */
+const expressions = async (page: Page): Promise<string[]> => await page.locator(".cm-content").allTextContents();
+
+test(
+  "a chart is built from fields, has a second query with its own letter, and leads from an exemplar to its trace",
+  { timeout: 600_000 },
+  async () => {
+    const metric = "traces_spanmetrics_latency";
+    const names = async (): Promise<string[]> =>
+      (await call("GET", `${backend.apiUrl}/query/prometheus/api/v1/label/__name__/values`, { bearer: token })).json.data;
+    await eventually("spans have become series", async () => (await names()).includes(`${metric}_bucket`), SERIES_MS);
+    await using opened = await openLoggedIn();
+    const { page, complaints } = opened;
+    await page.goto("/#/metrics?from=3h&refresh=5s");
+    await page.getByLabel("metric", { exact: true }).fill(metric);
+    await page.getByLabel("metric", { exact: true }).press("Enter");
+    const builder = page.getByRole("group", { name: "Builder" });
+    await builder.getByText("histogram", { exact: true }).waitFor();
+    await builder.getByLabel("filter by").selectOption("service");
+    await builder.getByLabel("value of service").fill("web");
+    await builder.getByLabel("value of service").press("Enter");
+    await builder.getByRole("button", { name: "Remove the filter of service" }).waitFor();
+    await builder.getByRole("combobox", { name: "by", exact: true }).selectOption("span_name");
+    const built = `histogram_quantile(0.95, sum by (le, span_name) (rate(${metric}_bucket{service="web"}[5m])))`;
+    await eventually("the expression has all of it", async () => (await expressions(page))[0] === built);
+    await page.getByRole("button", { name: "Add query" }).click();
+    await page.locator(".cm-content").nth(1).fill("sum(traces_spanmetrics_calls_total) > 0");
+    await page.keyboard.press("Enter");
+    await page.getByRole("cell", { name: "B: sum(traces_spanmetrics_calls_total) > 0" }).waitFor({ timeout: SERIES_MS });
+    expect(await page.getByRole("link", { name: "alert on this" }).count()).toBe(2);
+    // Closes the list of completions, which is the editor's own.
+    await page.keyboard.press("Escape");
+    expect(await violations(page)).toEqual([]);
+    // Without refreshes, which draw the chart again.
+    await page.goto(page.url().replace("&refresh=5s", ""));
+    await page.getByText(/exemplars?: slow requests in this chart/).click();
+    await page
+      .getByRole("link", { name: /^web .*400 ms/ })
+      .first()
+      .waitFor();
+    const place = await page.evaluate<{ x: number; y: number }>(FIND_DIAMOND);
+    await page.mouse.click(place.x, place.y);
+    await page.getByRole("heading", { name: /GET \/cart|<b>POST<\/b> \/pay/ }).waitFor();
+    expect(complaints).toEqual([]);
+  },
+);
+
+/** Finds where the pointer becomes a hand: on the diamond of an exemplar. */
+const FIND_DIAMOND = `(() => {
+  const plot = document.querySelector(".u-over");
+  const { left, top, right, bottom } = plot.getBoundingClientRect();
+  for (let x = left; x < right; x += 4)
+    for (let y = top; y < bottom; y += 4) {
+      plot.dispatchEvent(new MouseEvent("mousemove", { clientX: x, clientY: y, bubbles: true }));
+      if (plot.style.cursor === "pointer") return { x, y };
+    }
+  throw new Error("no diamond is in the chart");
+})()`;
 
 test("traces are ordered by the engine, and attributes are compared; what is no comparison is refused with an example", async () => {
   await using opened = await openLoggedIn({}, /status of 40[01]/);

@@ -4,8 +4,9 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { levelClass } from "../logs/histogram.tsx";
 import { questionOf, type LogRow } from "../logs/rows.ts";
-import { Chart, type Series } from "../metrics/chart.tsx";
-import { type LabelledSeries, queryInstant, queryRange, seriesName } from "../metrics/prometheus.ts";
+import { Chart } from "../metrics/chart.tsx";
+import { readExemplars } from "../metrics/exemplars.tsx";
+import { type LabelledSeries, queryInstant, queryRange, type Series, seriesName } from "../metrics/prometheus.ts";
 import { formatValue, type Unit, unitOfQuery } from "../metrics/unit.ts";
 import { Status, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
@@ -107,10 +108,14 @@ function unitOfPanel({ unit, source, queries }: Panel): Unit | undefined {
 function Lines({ panel, queries, question }: QuestionProps) {
   const found = useLoaded(question, async (signal) => {
     const range = currentRange();
-    const parts = await Promise.all(queries.map(async (query) => await readSeries(panel, query, range, signal)));
-    return { range, series: parts.flat() };
+    const ofMetrics = panel.source === "metrics" ? queries.map(({ query }) => query) : [];
+    const [exemplars, ...parts] = await Promise.all([
+      readExemplars(ofMetrics, range, signal),
+      ...queries.map(async (query) => await readSeries(panel, query, range, signal)),
+    ]);
+    return { range, exemplars, series: parts.flat() };
   });
-  const { range, series = [] } = found.value.value ?? {};
+  const { range, exemplars, series = [] } = found.value.value ?? {};
   return (
     <Status of={found} empty={series.length === 0 && "No data in this range."}>
       {range && series.length > 0 && (
@@ -121,6 +126,7 @@ function Lines({ panel, queries, question }: QuestionProps) {
             toS={range.toMs / 1000}
             heightPx={HEIGHT_PX}
             unit={unitOfPanel(panel)}
+            exemplars={exemplars}
           />
           {series.length > MOST_SERIES && (
             <p class="quiet">

@@ -1,16 +1,12 @@
-// A chart of series over time (uPlot). Dragging over it shows that time range alone; a click on a name of the legend shows that series alone.
+// A chart of series over time (uPlot). Dragging over it shows that time range alone; a click on a name of the legend shows that series alone; a
+// click on a diamond opens the trace of an exemplar.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { clock, day, moment, showRange, utc } from "../state/time.ts";
+import { go } from "../state/route.ts";
+import { type Exemplar, exemplarAddress, exemplarText } from "./exemplars.tsx";
+import type { Series } from "./prometheus.ts";
 import { formatValue, type Unit } from "./unit.ts";
-
-export interface Series {
-  readonly name: string;
-  /** What distinguishes it from the other series of a chart. */
-  readonly short: string;
-  /** Unix seconds → value. */
-  readonly points: readonly (readonly [number, number])[];
-}
 
 const COLOURS = 8;
 const HEIGHT_PX = 320;
@@ -20,6 +16,8 @@ const LEGEND_LENGTH = 100;
 /** Minimum width of the value axis, which is as wide as its longest label. */
 const AXIS_PX = 70;
 const CHARACTER_PX = 7;
+/** Half the width of an exemplar's diamond, and how far from its middle a click may be. */
+const [DIAMOND_PX, NEAR_PX] = [4, 9];
 /** Steps between labels of bytes, so that these are round in KiB, MiB and GiB. */
 const BINARY_STEPS = Array.from({ length: 60 }, (_, at) => 2 ** at);
 
@@ -30,26 +28,32 @@ export interface ChartProps {
   readonly threshold?: number | undefined;
   readonly heightPx?: number;
   readonly unit?: Unit | undefined;
+  readonly exemplars?: readonly Exemplar[] | undefined;
+  /** What a value of the chart is in seconds, for its exemplars. */
+  readonly perSecond?: number;
 }
 
-export function Chart({ series, fromS, toS, threshold, heightPx = HEIGHT_PX, unit }: ChartProps) {
+export function Chart({ heightPx = HEIGHT_PX, ...shown }: ChartProps) {
+  const { series, fromS, toS, threshold, unit, exemplars } = shown;
   const place = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const element = place.current;
     if (!element) return undefined;
-    const plot = new uPlot({ ...options(element, { series, fromS, toS, threshold, unit }), height: heightPx }, dataOf(series), element);
+    const plot = new uPlot({ ...options(element, shown), height: heightPx }, dataOf(series), element);
     const watcher = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: heightPx }));
     watcher.observe(element);
     return () => {
       watcher.disconnect();
       plot.destroy();
     };
-  }, [series, fromS, toS, utc.value, threshold, unit]);
+  }, [series, fromS, toS, utc.value, threshold, unit, exemplars]);
   return <div class="chart" ref={place} role="img" aria-label={`${series.length} series over time; the table below has their values`} />;
 }
 
-function options(element: HTMLElement, { series, fromS, toS, threshold, unit }: ChartProps): uPlot.Options {
+function options(element: HTMLElement, { series, fromS, toS, threshold, unit, exemplars = [], perSecond = 1 }: ChartProps): uPlot.Options {
   const colour = colourOf(element);
+  const marks = exemplars.map((exemplar) => ({ exemplar, value: exemplar.seconds * perSecond }));
+  const highest = marks.reduce((most, { value }) => Math.max(most, value), 0);
   const axis = { stroke: colour("--text"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } };
   return {
     width: element.clientWidth,
@@ -57,7 +61,12 @@ function options(element: HTMLElement, { series, fromS, toS, threshold, unit }: 
     // Many series have no room for a legend each; the table below the chart names all.
     legend: { show: series.length <= COLOURS, isolate: true },
     tzDate: (ts) => (utc.peek() ? uPlot.tzDate(new Date(ts * 1000), "Etc/UTC") : new Date(ts * 1000)),
-    scales: { x: { min: fromS, max: toS } },
+    scales: {
+      x: { min: fromS, max: toS },
+      ...(marks.length > 0 && {
+        y: { range: (_plot, min, max) => uPlot.rangeNum(Math.min(min ?? 0, 0), Math.max(max ?? 0, highest), 0.1, true) },
+      }),
+    },
     cursor: { drag: { setScale: false, x: true, y: false } },
     axes: [
       { ...axis, space: LABEL_PX, values: (_plot, splits) => splits.map(timeOf(fromS, toS)) },
@@ -88,7 +97,13 @@ function options(element: HTMLElement, { series, fromS, toS, threshold, unit }: 
           if (width > 3) showRange(plot.posToVal(left, "x") * 1000, plot.posToVal(left + width, "x") * 1000);
         },
       ],
-      draw: threshold === undefined ? [] : [(plot) => drawLine(plot, threshold, colour("--error"))],
+      draw: [
+        (plot) => {
+          if (threshold !== undefined) drawLine(plot, threshold, colour("--error"));
+          for (const mark of marks) drawDiamond(plot, mark, colour("--text"));
+        },
+      ],
+      ready: marks.length > 0 ? [(plot) => openOnClick(plot, marks)] : [],
     },
   };
 }
@@ -101,8 +116,11 @@ export function colourClass(at: number): string {
 /** Whether an earlier series has the same values; of many series the chart is not read line by line. */
 function isRepeated(series: readonly Series[], at: number): boolean {
   if (series.length > COLOURS) return false;
-  const values = (points: Series["points"] = []): string => points.map(([, value]) => value).join();
-  return series.slice(0, at).some(({ points }) => values(points) === values(series[at]?.points));
+  return series.slice(0, at).some(({ points }) => valuesOf(points) === valuesOf(series[at]?.points));
+}
+
+function valuesOf(points: Series["points"] = []): string {
+  return points.map(([, value]) => value).join();
 }
 
 /** A custom property as a canvas takes it: of this scheme, in numbers. */
@@ -131,6 +149,41 @@ function drawLine(plot: uPlot, value: number, colour: string): void {
   ctx.lineTo(bbox.left + bbox.width, y);
   ctx.stroke();
   ctx.restore();
+}
+
+interface Mark {
+  readonly exemplar: Exemplar;
+  readonly value: number;
+}
+
+function drawDiamond(plot: uPlot, { exemplar, value }: Mark, colour: string): void {
+  const { ctx } = plot;
+  const [x, y, size] = [plot.valToPos(exemplar.atS, "x", true), plot.valToPos(value, "y", true), DIAMOND_PX * devicePixelRatio];
+  ctx.save();
+  ctx.fillStyle = colour;
+  ctx.translate(x, y);
+  ctx.rotate(Math.PI / 4);
+  ctx.fillRect(-size / 2, -size / 2, size, size);
+  ctx.restore();
+}
+
+function openOnClick(plot: uPlot, marks: readonly Mark[]): void {
+  const nearest = ({ offsetX, offsetY }: MouseEvent): Exemplar | undefined => {
+    const distances = marks.map(({ exemplar, value }) => ({
+      exemplar,
+      px: Math.hypot(plot.valToPos(exemplar.atS, "x") - offsetX, plot.valToPos(value, "y") - offsetY),
+    }));
+    return distances.filter(({ px }) => px <= NEAR_PX).toSorted((a, b) => a.px - b.px)[0]?.exemplar;
+  };
+  plot.over.addEventListener("mousemove", (event) => {
+    const found = nearest(event);
+    plot.over.style.cursor = found ? "pointer" : "";
+    plot.over.title = found ? exemplarText(found) : "";
+  });
+  plot.over.addEventListener("click", (event) => {
+    const found = nearest(event);
+    if (found) go(exemplarAddress(found));
+  });
 }
 
 /** All on one axis of time; where a series has no point, it has a gap. */

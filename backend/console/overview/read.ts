@@ -1,6 +1,5 @@
-// What the overview shows, from requests that other screens make too. Invariant: if one request fails, the whole read fails, so a figure of
-// zero was really counted.
-import { allMembers, type Member } from "../fleet/members.ts";
+// What the cards of the overview show, each from requests that other screens make too. Invariant: a card whose request failed shows no figure,
+// so a figure of zero was really counted.
 import { channelsNow } from "../notification/resources.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { call } from "../state/api.ts";
@@ -11,36 +10,41 @@ export interface Alert {
   readonly activeAt: string;
 }
 
-export type Volume = ApiResponses["GET /api/usage"][number];
-
-export interface Overviewed {
+export interface Alerting {
   readonly alerts: readonly Alert[];
   /** Enabled ones. */
   readonly channels: number;
   readonly rules: number;
-  readonly members: readonly Member[];
+  readonly atMs: number;
+}
+
+export type Volume = ApiResponses["GET /api/usage"][number];
+
+export interface Stored {
   /** Volume of today. */
   readonly volume: readonly Volume[];
   /** Signals received in the last 7 days. */
   readonly signals: ReadonlySet<string>;
-  readonly atMs: number;
 }
 
-export async function readOverview(signal: AbortSignal): Promise<Overviewed> {
-  const [alerts, channels, rules, members, usage] = await Promise.all([
+export async function readAlerting(signal: AbortSignal): Promise<Alerting> {
+  const [alerts, channels, rules] = await Promise.all([
     call<{ data: { alerts: Alert[] } }>("/query/prometheus/api/v1/alerts", { signal }),
     channelsNow(signal),
     call<unknown[]>("/alerting/rules", { signal }),
-    allMembers(signal),
-    call<Volume[]>("/api/usage", { query: [["days", "7"]], signal }),
   ]);
   return {
     alerts: alerts.data.alerts,
     channels: channels.filter(({ enabled }) => enabled).length,
     rules: rules.length,
-    members,
+    atMs: Date.now(),
+  };
+}
+
+export async function readStored(signal: AbortSignal): Promise<Stored> {
+  const usage = await call<Volume[]>("/api/usage", { query: [["days", "7"]], signal });
+  return {
     volume: usage.filter(({ day }) => day === new Date().toISOString().slice(0, 10)),
     signals: new Set(usage.map(({ signal: name }) => name)),
-    atMs: Date.now(),
   };
 }

@@ -4,62 +4,75 @@ import type { ComponentChildren } from "preact";
 import { Status, Table } from "../parts/common.tsx";
 import { bytesText, counted, visible } from "../parts/text.ts";
 import { useRefresh } from "../parts/time-picker.tsx";
-import { isOld, isSilent } from "../fleet/members.ts";
+import { allMembers, isOld, isSilent, type Member } from "../fleet/members.ts";
 import { ThisMachine } from "../fleet/this-machine.tsx";
 import { servicesBetween, worstFirst } from "../services/service.ts";
 import { ServiceTable } from "../services/table.tsx";
-import { useLoaded } from "../state/loaded.ts";
+import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { mayWrite } from "../state/session.ts";
 import { ago } from "../state/time.ts";
-import { type Overviewed, readOverview } from "./read.ts";
+import { type Alerting, readAlerting, readStored, type Stored } from "./read.ts";
 
 const EVERY_MS = 30_000;
 const HOUR_MS = 3_600_000;
 const SHOWN = 10;
 
 export function Overview() {
-  const found = useLoaded("overview", readOverview, { everyMs: EVERY_MS });
-  useRefresh(found.reload);
-  const shown = found.value.value;
+  const alerting = useLoaded("alerting", readAlerting, { everyMs: EVERY_MS });
+  const members = useLoaded("agents", async (signal) => ({ all: await allMembers(signal), atMs: Date.now() }), { everyMs: EVERY_MS });
+  const stored = useLoaded("stored", readStored, { everyMs: EVERY_MS });
+  const reload = (): void => {
+    for (const part of [alerting, members, stored]) part.reload();
+  };
+  useRefresh(reload);
   return (
     <section class="screen overview" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Overview</h1>
       </div>
-      <ThisMachine onReady={found.reload} />
-      <Status of={found}>
-        {shown && (
-          <>
-            <SetUp shown={shown} />
-            <div class="cards">
-              <Firing shown={shown} />
-              <Agents shown={shown} />
-              <Volume shown={shown} />
-            </div>
-          </>
-        )}
-      </Status>
+      <ThisMachine onReady={reload} />
+      <SetUp alerting={alerting.value.value} members={members.value.value?.all} signals={stored.value.value?.signals} />
+      <div class="cards">
+        <Card title="Alerts" href={address("alerts", { view: "firing" })} of={alerting}>
+          {(shown) => <Firing {...shown} />}
+        </Card>
+        <Card title="Agents" href={address("fleet")} of={members}>
+          {({ all, atMs }) => <Agents members={all} atMs={atMs} />}
+        </Card>
+        <Card title="Stored today" href={address("settings", { part: "usage" })} of={stored}>
+          {({ volume }) => <StoredToday volume={volume} />}
+        </Card>
+      </div>
       <WorstServices />
     </section>
   );
 }
 
-function Card({ title, href, children }: { title: string; href: string; children: ComponentChildren }) {
+interface CardProps<T> {
+  readonly title: string;
+  readonly href: string;
+  readonly of: Loaded<T>;
+  readonly children: (value: T) => ComponentChildren;
+}
+
+/** A card is drawn before its data arrives, and does not wait for that of the others. */
+function Card<T extends object>({ title, href, of, children }: CardProps<T>) {
+  const shown = of.value.value;
   return (
     <article class="card">
       <h2>
         <a href={href}>{title}</a>
       </h2>
-      {children}
+      <Status of={of}>{shown && children(shown)}</Status>
     </article>
   );
 }
 
-function Firing({ shown: { alerts, channels, atMs } }: { shown: Overviewed }) {
+function Firing({ alerts, channels, atMs }: Alerting) {
   const firing = alerts.filter(({ state }) => state === "firing");
   return (
-    <Card title="Alerts" href={address("alerts", { view: "firing" })}>
+    <>
       <p>
         <a class={`figure ${firing.length > 0 ? "level is-error" : ""}`} href={address("alerts", { view: "firing" })}>
           {counted(firing.length, "firing alert")}
@@ -83,16 +96,16 @@ function Firing({ shown: { alerts, channels, atMs } }: { shown: Overviewed }) {
           No one is notified: <a href={address("alerts", { view: "channels", channel: "new" })}>add a channel</a>.
         </p>
       )}
-    </Card>
+    </>
   );
 }
 
-function Agents({ shown: { members, atMs } }: { shown: Overviewed }) {
+function Agents({ members, atMs }: { members: readonly Member[]; atMs: number }) {
   const silent = members.filter(isSilent);
   const old = members.filter((member) => isOld(member.keyCreatedAt, atMs));
   const broken = members.filter(({ online, collector }) => online && collector && collector.state !== "running");
   return (
-    <Card title="Agents" href={address("fleet")}>
+    <>
       <p>
         <a class={`figure ${silent.length > 0 ? "level is-error" : ""}`} href={address("fleet")}>
           {silent.length} silent
@@ -121,15 +134,15 @@ function Agents({ shown: { members, atMs } }: { shown: Overviewed }) {
           <a href={address("fleet")}>{counted(old.length, "old key")}</a>, older than 60 days
         </p>
       )}
-    </Card>
+    </>
   );
 }
 
 const SCREEN_OF_SIGNAL: Readonly<Record<string, string>> = { logs: "logs", traces: "traces", metrics: "metrics" };
 
-function Volume({ shown: { volume } }: { shown: Overviewed }) {
+function StoredToday({ volume }: Pick<Stored, "volume">) {
   return (
-    <Card title="Stored today" href={address("settings", { part: "usage" })}>
+    <>
       {volume.length === 0 && <p class="quiet">Nothing yet.</p>}
       {volume.length > 0 && (
         <Table title="Stored today by signal" heads={["signal", "records", "data"]}>
@@ -144,12 +157,20 @@ function Volume({ shown: { volume } }: { shown: Overviewed }) {
           ))}
         </Table>
       )}
-    </Card>
+    </>
   );
 }
 
+interface SetUpProps {
+  readonly alerting: Alerting | undefined;
+  readonly members: readonly Member[] | undefined;
+  readonly signals: ReadonlySet<string> | undefined;
+}
+
 /** What is missing, each with the step that adds it. Nothing if all of it is there. */
-function SetUp({ shown: { members, signals, rules, channels } }: { shown: Overviewed }) {
+function SetUp({ alerting, members, signals }: SetUpProps) {
+  if (!alerting || !members || !signals) return null;
+  const { rules, channels } = alerting;
   const steps: [boolean, string, string, string][] = [
     [members.length > 0, "Agents", "Add a cluster or host", address("add")],
     [signals.has("logs"), "Logs", "Agents send them; or send them directly with a key", address("settings", { part: "credentials" })],
@@ -181,7 +202,7 @@ function WorstServices() {
       const nowMs = Date.now();
       const [now, before] = await Promise.all([
         servicesBetween(nowMs - HOUR_MS, nowMs, signal),
-        servicesBetween(nowMs - 2 * HOUR_MS, nowMs - HOUR_MS, signal),
+        servicesBetween(nowMs - 2 * HOUR_MS, nowMs - HOUR_MS, signal, 1),
       ]);
       return worstFirst(now, before);
     },

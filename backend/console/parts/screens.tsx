@@ -16,20 +16,19 @@ function reloadOnce(): boolean {
   return true;
 }
 
+/** A component whose file is loaded when it is first drawn, or before that by `preload`. */
+export type Lazy<P> = FunctionComponent<P> & { preload(): void };
+
 /** The component that `load` resolves to. */
-export function lazy<P extends object>(load: Loader<P>): FunctionComponent<P> {
+export function lazy<P extends object>(load: Loader<P>): Lazy<P> {
   let loaded: FunctionComponent<P> | undefined;
-  return function Lazy(props: P) {
+  const read = async (): Promise<void> => void (loaded = await load());
+  function LazyComponent(props: P) {
     const [, setLoaded] = useState(loaded !== undefined);
     const [error, setError] = useState<Error | undefined>(undefined);
     useEffect(() => {
-      if (loaded) return;
-      load().then(
-        (component) => {
-          loaded = component;
-          setLoaded(true);
-          return undefined;
-        },
+      read().then(
+        () => setLoaded(true),
         (failure: Error) => {
           if (!reloadOnce()) setError(failure);
         },
@@ -40,7 +39,8 @@ export function lazy<P extends object>(load: Loader<P>): FunctionComponent<P> {
       return <Loaded {...props} />;
     }
     return error ? <Failure error={error} /> : <p class="quiet loading">Loading …</p>;
-  };
+  }
+  return Object.assign(LazyComponent, { preload: () => void read().catch(() => undefined) });
 }
 
 interface BoundaryProps {

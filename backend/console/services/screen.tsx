@@ -11,6 +11,7 @@ import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { type AddressRange, currentRange, rangeQuery, span } from "../state/time.ts";
 import { written } from "../logs/query-line.ts";
+import { type Exemplar, ExemplarList, readExemplars } from "../metrics/exemplars.tsx";
 import { type Operation, type Point, rateText, servicesBetween, shareText, worstFirst } from "./service.ts";
 import { ServiceTable } from "./table.tsx";
 import { RunsOn } from "./runs-on.tsx";
@@ -59,7 +60,7 @@ function Views({ isMap }: { isMap: boolean }) {
 function AllServices({ asked, range }: { asked: string; range: AddressRange }) {
   const found = useLoaded(asked, async (signal) => {
     const { fromMs, toMs } = currentRange();
-    const [now, before] = await Promise.all([servicesBetween(fromMs, toMs, signal), servicesBetween(2 * fromMs - toMs, fromMs, signal)]);
+    const [now, before] = await Promise.all([servicesBetween(fromMs, toMs, signal), servicesBetween(2 * fromMs - toMs, fromMs, signal, 1)]);
     return worstFirst(now, before);
   });
   const services = found.value.value ?? [];
@@ -119,7 +120,7 @@ async function comparedPoints(service: string, chosen: string, points: readonly 
 function Compared({ service, asked }: { service: string; asked: string }) {
   const found = useLoaded(asked, async (signal) => {
     const { fromMs, toMs } = currentRange();
-    return await servicesBetween(fromMs, toMs, signal);
+    return await servicesBetween(fromMs, toMs, signal, 1);
   });
   const others = (found.value.value ?? []).map((row) => row.service).filter((name) => name !== service);
   const chosen = route.value.query.get("with") ?? "";
@@ -144,17 +145,24 @@ function Compared({ service, asked }: { service: string; asked: string }) {
   );
 }
 
+/** What has exemplars of the calls that the charts show. */
+function latencyQuery(service: string): string {
+  const kinds = "SPAN_KIND_SERVER|SPAN_KIND_CONSUMER";
+  return `histogram_quantile(0.95, traces_spanmetrics_latency_bucket{service=${JSON.stringify(service)},span_kind=~"${kinds}"})`;
+}
+
 function OneService({ service, asked, range }: { service: string; asked: string; range: AddressRange }) {
   const path = `/query/services/${encodeURIComponent(service)}`;
   const chosen = route.value.query.get("with") ?? "";
   const found = useLoaded(`${service} ${asked} ${chosen}`, async (signal) => {
     const range = currentRange();
-    const [points, operations] = await Promise.all([
+    const [points, operations, exemplars] = await Promise.all([
       pointsOf(service, range, signal),
       call<Operation[]>(`${path}/operations`, { query: rangeQuery(range), signal }),
+      readExemplars([latencyQuery(service)], range, signal),
     ]);
     const compared = chosen ? { name: visible(chosen), points: await comparedPoints(service, chosen, points, signal) } : undefined;
-    return { points, compared, operations, fromS: range.fromMs / 1000, toS: range.toMs / 1000 };
+    return { points, compared, operations, exemplars, fromS: range.fromMs / 1000, toS: range.toMs / 1000 };
   });
   const shown = found.value.value;
   const isEmpty = shown?.points.every(({ calls }) => calls === 0) && shown.operations.length === 0;
@@ -177,8 +185,10 @@ function OneService({ service, asked, range }: { service: string; asked: string;
                 ["p95", ({ p95_ms: ms }) => ms],
                 ["p99", ({ p99_ms: ms }) => ms],
               ]}
+              exemplars={shown.exemplars}
             />
           </div>
+          <ExemplarList exemplars={shown.exemplars} />
           <Operations service={service} operations={shown.operations} range={range} />
           <ServiceMap asked={asked} range={range} service={service} />
         </>
@@ -196,9 +206,10 @@ interface FigureProps {
     readonly toS: number;
   };
   readonly lines: readonly (readonly [name: string, of: (point: Point) => number | null])[];
+  readonly exemplars?: readonly Exemplar[];
 }
 
-function Figure({ title, shown: { points, compared, fromS, toS }, lines }: FigureProps) {
+function Figure({ title, shown: { points, compared, fromS, toS }, lines, exemplars }: FigureProps) {
   const seriesOf = (from: readonly Point[], suffix = "") =>
     lines.map(([name, of]) => ({
       name: `${name}${suffix}`,
@@ -209,7 +220,7 @@ function Figure({ title, shown: { points, compared, fromS, toS }, lines }: Figur
   return (
     <figure>
       <figcaption>{title}</figcaption>
-      <Chart series={series} fromS={fromS} toS={toS} heightPx={180} />
+      <Chart series={series} fromS={fromS} toS={toS} heightPx={180} exemplars={exemplars} perSecond={1000} />
     </figure>
   );
 }

@@ -1,0 +1,216 @@
+// The builder: fields for metric, filters, change and combination, next to the expression that they write.
+import type { ApiResponses } from "../../client/api.ts";
+import { useSignal } from "@preact/signals";
+import { Problem } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { currentRange } from "../state/time.ts";
+import { type Built, CHANGES, COMBINATIONS, type Filter, firstQuery, OPERATORS, readQuery, writtenQuery } from "./builder.ts";
+import { Choice, MOST_CHOICES, Select } from "./choices.tsx";
+import { PROMETHEUS } from "./prometheus.ts";
+
+type Metadata = NonNullable<ApiResponses["GET /query/prometheus/api/v1/metadata"]["data"]>;
+
+type Described = Metadata[string][number];
+
+const BUCKETS = /_bucket$/;
+
+export interface BuilderProps {
+  readonly query: string;
+  readonly onBuilt: (query: string) => void;
+}
+
+export function Builder({ query, onBuilt }: BuilderProps) {
+  const metadata = useLoaded("metadata", async (signal) => (await call<{ data: Metadata }>(`${PROMETHEUS}/metadata`, { signal })).data);
+  const built = query === "" ? firstQuery("", undefined) : readQuery(query);
+  const labels = useLoaded(
+    built?.metric && `labels ${built.metric}`,
+    async (signal) => await labelChoices("labels", built?.metric, signal),
+  );
+  if (!built)
+    return (
+      <p class="quiet">
+        The builder has no fields for this expression.{" "}
+        <button type="button" class="small" onClick={() => onBuilt("")}>
+          Start a new one
+        </button>
+      </p>
+    );
+  const described = describedBy(metadata.value.value ?? {}, built.metric);
+  const change = (part: Partial<Built>): void => onBuilt(writtenQuery({ ...built, ...part }));
+  const free = (labels.value.value ?? []).filter((label) => label !== "__name__" && label !== "org_id");
+  return (
+    <fieldset class="builder">
+      <legend class="unseen">Builder</legend>
+      <Choice
+        label="metric"
+        value={built.metric}
+        choices={Object.keys(metadata.value.value ?? {})}
+        // How a metric is shown first depends on its type.
+        isDisabled={metadata.value.value === undefined && metadata.error.value === undefined}
+        onChoice={(name) => onBuilt(name && writtenQuery(firstQuery(name, metadata.value.value?.[name]?.[0]?.type)))}
+      />
+      {built.metric !== "" && <Parts built={built} labels={free} onChange={change} />}
+      {described && <p class="quiet">{descriptionText(described, built)}</p>}
+      <Problem words={metadata.error.value ?? labels.error.value} retry={metadata.reload} />
+    </fieldset>
+  );
+}
+
+interface PartsProps {
+  readonly built: Built;
+  readonly labels: readonly string[];
+  readonly onChange: (part: Partial<Built>) => void;
+}
+
+/** What is asked of the metric. */
+function Parts({ built, labels, onChange }: PartsProps) {
+  const { change, window, combination, by, metric } = built;
+  return (
+    <>
+      <Filters built={built} labels={labels} onFilters={(filters) => onChange({ filters })} />
+      <Select label="values" choices={CHANGES} value={change} names={CHANGE_NAMES} onChoice={(chosen) => onChange({ change: chosen })} />
+      {change !== "" && (
+        <label>
+          over
+          <input
+            type="text"
+            size={4}
+            value={window}
+            pattern="\d+[smhdw]"
+            onChange={({ currentTarget: field }) => field.checkValidity() && onChange({ window: field.value })}
+          />
+        </label>
+      )}
+      <Select
+        label="combined"
+        choices={COMBINATIONS.filter((name) => BUCKETS.test(metric) || !name.startsWith("p"))}
+        value={combination}
+        names={{ "": "not" }}
+        onChoice={(chosen) => onChange({ combination: chosen, ...(chosen === "" && { by: [] }) })}
+      />
+      {combination !== "" && <Grouping by={by} labels={labels} onBy={(chosen) => onChange({ by: chosen })} />}
+    </>
+  );
+}
+
+const CHANGE_NAMES = { "": "as they are", rate: "rate per second" };
+
+/** Series of a histogram are described under its own name. */
+function describedBy(metadata: Metadata, metric: string): Described | undefined {
+  return (metadata[metric] ?? metadata[metric.replace(/_(bucket|sum|count)$/, "")])?.[0];
+}
+
+function descriptionText({ type, unit, help }: Described, { change }: Built): string {
+  const words = [type === "unknown" ? "" : type, unit && `in ${unit}`, help].filter(Boolean).join(", ");
+  return type === "counter" && change === "" ? `${words}: it only grows; its rate shows how fast` : words;
+}
+
+/** Names of labels, or values of one, of the series of a metric in the range that is shown. */
+async function labelChoices(path: string, metric: string | undefined, signal: AbortSignal): Promise<string[]> {
+  const { fromMs, toMs } = currentRange();
+  const query: [string, string][] = [
+    ["match[]", metric ?? ""],
+    ["start", String(fromMs / 1000)],
+    ["end", String(toMs / 1000)],
+    ["limit", String(MOST_CHOICES)],
+  ];
+  return (await call<{ data: string[] }>(`${PROMETHEUS}/${path}`, { query, signal })).data;
+}
+
+function Filters({ built: { metric, filters }, labels, onFilters }: FiltersProps) {
+  const added = useSignal("");
+  const replace = (at: number, ...filter: Filter[]): void => onFilters(filters.toSpliced(at, 1, ...filter));
+  return (
+    <>
+      {filters.map((filter, at) => (
+        <FilterFields
+          key={`${at} ${filter.label}`}
+          metric={metric}
+          filter={filter}
+          onFilter={(changed) => replace(at, changed)}
+          onRemove={() => replace(at)}
+        />
+      ))}
+      {added.value !== "" && (
+        <FilterFields
+          key={`new ${added.value}`}
+          metric={metric}
+          filter={{ label: added.value, operator: "=", value: "" }}
+          onFilter={(filter) => {
+            if (filter.value === "") return;
+            added.value = "";
+            onFilters([...filters, filter]);
+          }}
+          onRemove={() => (added.value = "")}
+        />
+      )}
+      <Select label="filter by" choices={["", ...labels]} value="" names={{ "": "add …" }} onChoice={(label) => (added.value = label)} />
+    </>
+  );
+}
+
+interface FiltersProps {
+  readonly built: Built;
+  readonly labels: readonly string[];
+  readonly onFilters: (filters: readonly Filter[]) => void;
+}
+
+interface FilterProps {
+  readonly metric: string;
+  readonly filter: Filter;
+  readonly onFilter: (filter: Filter) => void;
+  readonly onRemove: () => void;
+}
+
+function FilterFields({ metric, filter, onFilter, onRemove }: FilterProps) {
+  const values = useLoaded(
+    `values ${metric} ${filter.label}`,
+    async (signal) => await labelChoices(`label/${encodeURIComponent(filter.label)}/values`, metric, signal),
+  );
+  return (
+    <span class="filter">
+      <span class="quiet">{visible(filter.label)}</span>
+      <select
+        aria-label={`operator of ${filter.label}`}
+        value={filter.operator}
+        onChange={(event) => onFilter({ ...filter, operator: event.currentTarget.value as Filter["operator"] })}
+      >
+        {OPERATORS.map((operator) => (
+          <option key={operator}>{operator}</option>
+        ))}
+      </select>
+      <Choice
+        label={`value of ${filter.label}`}
+        isUnseen
+        value={filter.value}
+        choices={values.value.value ?? []}
+        onChoice={(value) => onFilter({ ...filter, value })}
+      />
+      <button type="button" class="plain" aria-label={`Remove the filter of ${filter.label}`} onClick={onRemove}>
+        ✕
+      </button>
+    </span>
+  );
+}
+
+function Grouping({ by, labels, onBy }: { by: readonly string[]; labels: readonly string[]; onBy: (by: readonly string[]) => void }) {
+  const free = labels.filter((label) => label !== "le" && !by.includes(label));
+  return (
+    <>
+      {by.map((label) => (
+        <button
+          type="button"
+          class="small"
+          key={label}
+          aria-label={`Do not group by ${label}`}
+          onClick={() => onBy(by.filter((other) => other !== label))}
+        >
+          {visible(label)} ✕
+        </button>
+      ))}
+      <Select label="by" choices={["", ...free]} value="" names={{ "": "add …" }} onChoice={(label) => onBy([...by, label])} />
+    </>
+  );
+}

@@ -1,0 +1,31 @@
+// Values of series at one moment, as a table.
+import { Problem, Status, Table } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import type { Loaded } from "../state/loaded.ts";
+import { address } from "../state/route.ts";
+import { type Instant, seriesName } from "./prometheus.ts";
+
+export const MOST_ROWS = 1000;
+
+export function Instants({ found, nothing }: { found: Loaded<Instant[]>; nothing: string }) {
+  const rows = found.value.value ?? [];
+  return (
+    <Status of={found} empty={rows.length === 0 && nothing}>
+      {rows.length > 0 && (
+        <Table title="Series and their values" heads={["series", "value"]}>
+          {rows.slice(0, MOST_ROWS).map(({ labels, value }, at) => (
+            <tr key={at}>
+              <td>
+                <a href={address("metrics", { q: seriesName(labels) })}>
+                  <bdi>{visible(seriesName(labels))}</bdi>
+                </a>
+              </td>
+              <td class="number">{value}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {rows.length > MOST_ROWS && <Problem words={`The first ${MOST_ROWS} of ${rows.length} rows are shown.`} />}
+    </Status>
+  );
+}

@@ -1,0 +1,52 @@
+// The expressions of a chart, each with its builder and its way to an alert rule.
+import { useSignal } from "@preact/signals";
+import { address } from "../state/route.ts";
+import { Builder } from "./builder-fields.tsx";
+import { PromqlField } from "./promql-field.tsx";
+
+/** Names of the queries of a chart, of which it has at most so many. */
+export const LETTERS = "ABCDEFGH";
+
+export interface QueriesProps {
+  readonly queries: readonly string[];
+  readonly hasBuilder: boolean;
+  /** All of them, without empty ones. */
+  readonly onQueries: (queries: readonly string[]) => void;
+  readonly onBuilt: (queries: readonly string[]) => void;
+}
+
+export function Queries({ queries, hasBuilder, onQueries, onBuilt }: QueriesProps) {
+  const isAdding = useSignal(false);
+  const shown = queries.length === 0 || isAdding.value ? [...queries, ""] : queries;
+  const changed = (at: number, text: string): string[] => {
+    isAdding.value = false;
+    return shown.toSpliced(at, 1, text.trim()).filter(Boolean);
+  };
+  return (
+    <div class="queries">
+      {shown.map((query, at) => {
+        const name = shown.length > 1 ? ` ${LETTERS[at]}` : "";
+        return (
+          <div key={at} role="group" aria-label={`Query${name}`}>
+            <div class="bar">
+              {name && <strong>{LETTERS[at]}</strong>}
+              <PromqlField label={`PromQL${name}`} value={query} onEnter={(text) => onQueries(changed(at, text))} />
+              {query !== "" && <a href={address("alerts", { rule: "new", expr: query })}>alert on this</a>}
+              {name && (
+                <button type="button" class="plain" aria-label={`Remove query${name}`} onClick={() => onQueries(changed(at, ""))}>
+                  ✕
+                </button>
+              )}
+            </div>
+            {(hasBuilder || queries.length === 0) && <Builder query={query} onBuilt={(text) => onBuilt(changed(at, text))} />}
+          </div>
+        );
+      })}
+      {queries.length > 0 && !isAdding.value && queries.length < LETTERS.length && (
+        <button type="button" class="small" onClick={() => (isAdding.value = true)}>
+          Add query
+        </button>
+      )}
+    </div>
+  );
+}
