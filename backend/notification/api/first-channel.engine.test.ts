@@ -107,5 +107,6 @@ describeOnEachStore((store) => {
     await fire("second");
     await eventually("it is notified again", async () => hosts().includes("second"));
     await eventually("it is notified of the alert that fired before there was a channel", async () => hosts().includes("before"));
+    expect(new Set(hosts())).toEqual(new Set(["before", "first", "second"]));
   });
 });
