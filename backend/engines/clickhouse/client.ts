@@ -166,6 +166,8 @@ function signalOf({ signal }: QueryOptions): AbortSignal[] {
   return signal ? [signal] : [];
 }
 
+const PAGE = /\sLIMIT \d+\s*$/;
+
 /** One turn's queries, which share its time. The engine adds the organisation's condition to each. */
 function asker(engine: Engine, orgId: string, signal: AbortSignal): Ask {
   const end = performance.now() + MAX_READ_S * 1000;
@@ -173,7 +175,11 @@ function asker(engine: Engine, orgId: string, signal: AbortSignal): Ask {
     requireFiltered(orgId, statement);
     const maxSeconds = Math.max(1, Math.ceil((end - performance.now()) / 1000));
     try {
-      return await engine.read(statement.text, { orgId, maxSeconds, maxResultBytes, blockRows, groupLimit }, signal);
+      return await engine.read(
+        statement.text,
+        { orgId, maxSeconds, maxResultBytes, blockRows, groupLimit, isPage: PAGE.test(statement.text) },
+        signal,
+      );
     } catch (error) {
       signal.throwIfAborted();
       throw readFailure(error);

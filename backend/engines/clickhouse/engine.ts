@@ -23,6 +23,8 @@ export interface ReadLimits {
   readonly blockRows?: number | undefined;
   /** GROUP BY stops with more groups. */
   readonly groupLimit?: number | undefined;
+  /** The statement ends with ORDER BY and LIMIT. */
+  readonly isPage?: boolean;
 }
 
 /** What an engine can do. */

@@ -14,6 +14,13 @@ export const QUERY_SETTINGS =
   "\nSETTINGS skip_unavailable_shards = 1, max_execution_time = 30, max_memory_usage = 2000000000, output_format_json_quote_64bit_integers = 1";
 
 /**
+ * Tables are sorted by time, so a filter by the times that were found so far costs a page more than it saves: without it a word that never
+ * occurs takes a fifth less CPU, a rare substring two fifths less. The engine would use its cache of conditions instead, which is not
+ * shown to be exact with filters of organisations and costs each page of new records an entry.
+ */
+const PAGE_SETTINGS = sql`use_top_k_dynamic_filtering = 0, use_query_condition_cache = 0, `;
+
+/**
  * A tenant's query: limited to the organisation's rows, bounded in time, memory and the bytes of its result, and found by its comment when it is to be cancelled. Its rows
  * are the JSON of the answer: times in RFC 3339, 64-bit integers in quotes. `threads`: where the engine shares the processor with us.
  * `shardDatabase`: the statement reads Distributed tables over this database; it fails if a shard is away, and shards exchange subqueries.
@@ -26,6 +33,7 @@ export function readSettings(
     maxResultBytes,
     blockRows,
     groupLimit,
+    isPage = false,
     threads,
     shardDatabase,
   }: ReadLimits & { threads?: number; shardDatabase?: string | undefined },
@@ -33,7 +41,7 @@ export function readSettings(
   const groups = groupLimit === undefined ? sql`` : sql`max_rows_to_group_by = ${groupLimit}, group_by_overflow_mode = 'break', `;
   const shards = new Sql(shardDatabase === undefined ? "" : "distributed_product_mode = 'global', skip_unavailable_shards = 0, ");
   return sql`
-SETTINGS ${tenantFilter(orgId, shardDatabase)}, ${shards}${optional("max_threads", threads)}${optional("max_block_size", blockRows)}${groups}max_execution_time = ${maxSeconds}, max_memory_usage = ${MAX_READ_MEMORY_BYTES},
+SETTINGS ${tenantFilter(orgId, shardDatabase)}, ${shards}${optional("max_threads", threads)}${optional("max_block_size", blockRows)}${groups}${isPage ? PAGE_SETTINGS : sql``}max_execution_time = ${maxSeconds}, max_memory_usage = ${MAX_READ_MEMORY_BYTES},
   max_result_bytes = ${maxResultBytes}, result_overflow_mode = 'throw', log_comment = ${comment}, date_time_output_format = 'iso',
   output_format_json_quote_64bit_integers = 1, output_format_json_escape_forward_slashes = 0
 FORMAT JSONEachRow`.text;
