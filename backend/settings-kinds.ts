@@ -1,6 +1,7 @@
 // The kinds of settings that only the backend has: addresses of engines, networks, mail, single sign-on, retention, keys.
 // Each reports what to write instead of a wrong value.
 import { durationMs } from "../common/duration.ts";
+import { hostUrls } from "../common/host-urls.ts";
 import { isLoopback, isNetwork } from "../common/ip-networks.ts";
 import { checkedList, reportUnencoded, splitList } from "../common/settings-kinds.ts";
 import type { Kind, Report } from "../common/settings-table.ts";
@@ -46,6 +47,15 @@ export const quorum: Kind<string> = {
   type: "number or auto",
   parse: (value, report) => {
     if (!/^(auto|\d{1,2})$/.test(value)) report("must be auto, or how many replicas have an insert before it is answered");
+    return value;
+  },
+};
+
+/** `postgres://user@one:5432,other:5432/database`: the host that accepts writes is used. */
+export const postgresUrl: Kind<string> = {
+  type: "URL",
+  parse: (value, report) => {
+    for (const one of hostUrls(value)) url(["postgres", "postgresql"]).parse(one, report);
     return value;
   },
 };

@@ -10,6 +10,7 @@ import {
   groupGrants,
   issuer,
   networks,
+  postgresUrl,
   proxies,
   publicUrl,
   quorum,
@@ -66,10 +67,10 @@ export const SETTINGS_TABLE = {
   }),
   ...group("Engines", {
     dataDir: setting("DATA_DIR", path, { default: "./data", value: "persistence", description: "All data of the embedded engines." }),
-    databaseUrl: setting("DATABASE_URL", url(["postgres", "postgresql"]), {
+    databaseUrl: setting("DATABASE_URL", postgresUrl, {
       isSecret: true,
       value: "distributed.connectionSecret",
-      description: "PostgreSQL. Unset: SQLite in `DATA_DIR`.",
+      description: "PostgreSQL; several hosts of a primary and its standbys separated by commas. Unset: SQLite in `DATA_DIR`.",
     }),
     clickhouseUrl: setting("CLICKHOUSE_URL", urls, {
       isSecret: true,
@@ -96,6 +97,18 @@ export const SETTINGS_TABLE = {
     clickhouseQuerySlots: setting("CLICKHOUSE_QUERY_SLOTS", integer({ min: 1 }), {
       default: "8",
       description: "Concurrent queries of logs and spans of one replica of the backend with an external ClickHouse.",
+    }),
+    clickhouseStoragePolicy: setting("CLICKHOUSE_STORAGE_POLICY", text, {
+      description: "Storage policy of logs and spans, of an external ClickHouse. Requires `CLICKHOUSE_COLD_AFTER_DAYS`. Unset: unchanged.",
+    }),
+    clickhouseColdAfterDays: setting("CLICKHOUSE_COLD_AFTER_DAYS", integer({ min: 1 }), {
+      unit: "days",
+      description: "Older logs and spans move to `CLICKHOUSE_COLD_VOLUME`, such as object storage.",
+    }),
+    clickhouseColdVolume: setting("CLICKHOUSE_COLD_VOLUME", text, { default: "cold", description: "A volume of the storage policy." }),
+    metricsQuerySlots: setting("METRICS_QUERY_SLOTS", integer({ min: 1 }), {
+      default: "3",
+      description: "Concurrent queries of metrics of one replica of the backend; more for a VictoriaMetrics cluster.",
     }),
     metricsWriteUrl: setting("METRICS_WRITE_URL", url(), {
       value: "distributed.metrics.writeUrl",

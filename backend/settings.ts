@@ -57,7 +57,8 @@ function readTable(reader: SettingsReader) {
 function readPlain(reader: SettingsReader) {
   const { tlsCertFile, tlsKeyFile, backupEveryMs, backupFolder, backupKeep, oidcIssuer, ...values } = readTable(reader);
   const { oidcClientId, oidcScopes, oidcGroupsClaim, oidcGroups, oidcAllowUnverifiedEmail, ...rest } = values;
-  const { ingestMemoryMib, metricsJournalFsync, victoriaMetricsPath, vmalertPath, ...plain } = rest;
+  const { ingestMemoryMib, metricsJournalFsync, victoriaMetricsPath, vmalertPath, ...others } = rest;
+  const { clickhouseStoragePolicy, clickhouseColdAfterDays, clickhouseColdVolume, ...plain } = others;
   if ((tlsCertFile === undefined) !== (tlsKeyFile === undefined)) reader.problem("TLS_CERT_FILE and TLS_KEY_FILE go together");
   return {
     ...plain,
@@ -69,7 +70,18 @@ function readPlain(reader: SettingsReader) {
     isMetricsJournalSynced: metricsJournalFsync === "always",
     backups: readBackups(reader, { backupEveryMs, backupFolder, backupKeep, dataDir: plain.dataDir }),
     ingestMemoryBytes: ingestMemoryMib * 1024 * 1024,
+    clickhouseTier: readTier(reader, { clickhouseStoragePolicy, clickhouseColdAfterDays, clickhouseColdVolume }),
   };
+}
+
+type TierValues = Pick<PlainValues, "clickhouseStoragePolicy" | "clickhouseColdAfterDays" | "clickhouseColdVolume">;
+
+function readTier(reader: SettingsReader, values: TierValues) {
+  const { clickhouseStoragePolicy: policy, clickhouseColdAfterDays: afterDays, clickhouseColdVolume: volume } = values;
+  if (policy !== undefined && afterDays !== undefined) return { policy, afterDays, volume };
+  if (policy !== undefined || afterDays !== undefined)
+    reader.problem("CLICKHOUSE_STORAGE_POLICY and CLICKHOUSE_COLD_AFTER_DAYS go together");
+  return undefined;
 }
 
 function programPaths(reader: SettingsReader, name: string, path: string | undefined): readonly string[] {
@@ -116,6 +128,8 @@ function checkTogether(reader: SettingsReader, settings: Settings, secrets: Secr
     (settings.metricsQueryUrl === undefined), "METRICS_WRITE_URL and METRICS_QUERY_URL go together");
   require(!settings.clickhouseCluster ||
     secrets.clickhouseUrl !== undefined, "CLICKHOUSE_CLUSTER needs CLICKHOUSE_URL: the embedded engine has no cluster");
+  require(!settings.clickhouseTier ||
+    secrets.clickhouseUrl !== undefined, "CLICKHOUSE_STORAGE_POLICY needs CLICKHOUSE_URL: the embedded engine has one disk");
   require(Boolean(settings.clickhouseCluster) ||
     !secrets.clickhouseUrl?.includes(","), "CLICKHOUSE_URL names several shards: set CLICKHOUSE_CLUSTER, the cluster that has them");
   require(settings.isPasswordLogin || settings.oidc !== undefined, "PASSWORD_LOGIN: false needs OIDC_ISSUER: no user could log in");

@@ -136,7 +136,9 @@ async function openMetrics(opening: RetainingOpening): Promise<OpenedMetrics> {
     const outsideJournal = roles.includes("api")
       ? stack.use(new OutsideJournal({ dataDir, port: api.port, writeUrl, isSynced, log }))
       : undefined;
-    const outside = stack.use(new VictoriaMetricsStore({ writeUrl, queryUrl, outsideJournal, stopping, oldestMsOf }));
+    const outside = stack.use(
+      new VictoriaMetricsStore({ writeUrl, queryUrl, outsideJournal, stopping, oldestMsOf, querySlots: settings.metricsQuerySlots }),
+    );
     return { metrics: outside, evaluator: undefined, intakeListener: undefined };
   }
   const engine = await startVictoriaMetrics({
@@ -151,7 +153,9 @@ async function openMetrics(opening: RetainingOpening): Promise<OpenedMetrics> {
   stack.use(engine);
   // One organisation's queries leave a core to all others, where there are several.
   const queriesPerOrg = Math.max(1, Math.min(2, availableParallelism() - 1));
-  const metrics = stack.use(new VictoriaMetricsStore({ ...engine, queriesPerOrg, stopping, oldestMsOf }));
+  const metrics = stack.use(
+    new VictoriaMetricsStore({ ...engine, queriesPerOrg, stopping, oldestMsOf, querySlots: settings.metricsQuerySlots }),
+  );
   const isOurs = roles.includes("alerting") && !settings.evaluatorQueryUrl;
   const intakeListener = isOurs ? stack.use(await startIntakeListener()) : undefined;
   const evaluator = intakeListener && stack.use(await openEvaluator(opening, engine, intakeListener.url));
@@ -198,7 +202,7 @@ function clickhouseFolder({ dataDir }: Settings): string {
 export async function prepareClickHouse(settings: Settings, url: string): Promise<void> {
   const log = createLog(settings.logLevel);
   await using clickhouse = await openClickHouse({ url, cluster: settings.clickhouseCluster, dataDir: clickhouseFolder(settings), log });
-  await prepare(clickhouse, log);
+  await prepare(clickhouse, log, settings.clickhouseTier);
   log.info({ event: "clickhouse.prepared", shards: clickhouse.shards.length }, "tables of all shards are ready");
 }
 
@@ -218,7 +222,7 @@ async function openTelemetryNow(opening: RetainingOpening, claims?: BodyClaims):
       stopping,
     }),
   );
-  await prepare(clickhouse, log);
+  await prepare(clickhouse, log, settings.clickhouseTier);
   const logStore = stack.use(await ClickHouseLogStore.open(clickhouse, claims));
   const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse, (orgId) => retention.of(orgId).tracesDays, claims));
   return { clickhouse, logStore, spanStore };

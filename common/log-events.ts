@@ -64,6 +64,7 @@ const BACKEND_LOG_EVENTS = {
   "clickhouse.opened": ["The log and trace store is open. The embedded engine opens at its first use.", ""],
   "clickhouse.prepared": ["The command prepare-clickhouse has made the tables of all shards.", ""],
   "clickhouse.retention_set": ["The retention of a table was changed to the setting.", ""],
+  "clickhouse.tier_set": ["Older parts of a table move to another volume from now on.", ""],
   "clickhouse.schema_migrated": ["A migration of the ClickHouse schema was applied.", ""],
   "database.connection_lost": [
     "A connection to PostgreSQL was lost. The next statement reconnects.",

@@ -107,6 +107,7 @@ describe("what cannot be run here is a statement", () => {
     const statements = await clusterStatements();
     expect(statements.filter((one) => one.includes("ON CLUSTER `many`")).length).toBeGreaterThan(4);
     expect(statements.filter((one) => one.includes("ENGINE = ReplicatedMergeTree")).length).toBeGreaterThan(2);
+    expect(statements).toContain("ALTER TABLE logs ON CLUSTER `many` MODIFY SETTING storage_policy = 'tiered'");
     expect(statements.filter((one) => one.includes("ENGINE = Distributed('many', 'default', 'logs')"))).toHaveLength(2);
     const answers = await clickhouse(
       folder.path,
@@ -136,7 +137,7 @@ async function clusterStatements(): Promise<string[]> {
     },
   };
   const cluster = stub<ClickHouse>({ ...shard, shards: [shard, shard] });
-  await prepare(cluster, log);
+  await prepare(cluster, log, { policy: "tiered", volume: "cold", afterDays: 7 });
   await applyRetention(cluster, { logs: 30, spans: 30, span_operations: 30 }, log);
   return [...statements, killStatement("comment", "many")];
 }

@@ -46,15 +46,10 @@ const DELETES = /toDateTime\(time\) \+ toIntervalDay\(\d+\)(?=,|$)/;
 export async function applyRetention(clickhouse: Shard, daysOf: Readonly<Record<string, number>>, log: Log): Promise<void> {
   for (const [table, days] of Object.entries(daysOf)) {
     const wanted = `toDateTime(time) + toIntervalDay(${days})`;
-    const rows = await clickhouse.query<{ engine_full: string }>(
-      sql`SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = ${table}`,
-    );
-    const [, current = ""] = / TTL (.*) SETTINGS /.exec(rows[0]?.engine_full ?? "") ?? [];
+    const current = ttlOf(await definitionOf(clickhouse, table));
     const ttl = DELETES.test(current) ? current.replace(DELETES, wanted) : [wanted, current].filter(Boolean).join(", ");
     if (ttl === current) continue;
-    await clickhouse.command(
-      filled(clickhouse, `ALTER TABLE ${table} {{on_cluster}} MODIFY TTL ${ttl} SETTINGS materialize_ttl_after_modify = 0`),
-    );
+    await modify(clickhouse, table, `TTL ${ttl} SETTINGS materialize_ttl_after_modify = 0`);
     log.info({ event: "clickhouse.retention_set", table, days }, "retention set");
   }
 }
@@ -64,13 +59,26 @@ const MERGES_SYNCED = "min_rows_to_fsync_after_merge = 1, min_compressed_bytes_t
 /** Makes ClickHouse fsync merged parts. Does nothing if the tables are set already. */
 export async function applyMergeSync(clickhouse: Shard, tables: readonly string[], log: Log): Promise<void> {
   for (const table of tables) {
-    const rows = await clickhouse.query<{ engine_full: string }>(
-      sql`SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = ${table}`,
-    );
-    if (rows[0]?.engine_full.includes(MERGES_SYNCED)) continue;
-    await clickhouse.command(filled(clickhouse, `ALTER TABLE ${table} {{on_cluster}} MODIFY SETTING ${MERGES_SYNCED}`));
+    if ((await definitionOf(clickhouse, table)).includes(MERGES_SYNCED)) continue;
+    await modify(clickhouse, table, `SETTING ${MERGES_SYNCED}`);
     log.info({ event: "clickhouse.merge_sync_set", table }, "merges are fsynced from now on");
   }
+}
+
+/** Engine, keys, TTL and settings of a table, as the engine writes them. */
+export async function definitionOf(clickhouse: Shard, table: string): Promise<string> {
+  const rows = await clickhouse.query<{ engine_full: string }>(
+    sql`SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = ${table}`,
+  );
+  return rows[0]?.engine_full ?? "";
+}
+
+export function ttlOf(definition: string): string {
+  return / TTL (.*) SETTINGS /.exec(definition)?.[1] ?? "";
+}
+
+export async function modify(clickhouse: Shard, table: string, change: string): Promise<void> {
+  await clickhouse.command(filled(clickhouse, `ALTER TABLE ${table} {{on_cluster}} MODIFY ${change}`));
 }
 
 async function pending(clickhouse: Shard): Promise<string[]> {

@@ -7,17 +7,19 @@ import type { ClickHouse, Shard } from "./client.ts";
 import { applyMergeSync, migrate } from "./migrate.ts";
 import { distributedDatabase, onCluster, quoteName } from "./shards.ts";
 import { Sql, sql } from "./sql.ts";
+import { applyTier, type Tier } from "./tiers.ts";
 import { TENANT_TABLES } from "./tenant-filter.ts";
 
 /** The oldest long-term release with every setting and index that the statements name. */
 const OLDEST_VERSION = [25, 8] as const;
 
 /** Throws StartError if a server is too old, and storage_unavailable if one does not answer. */
-export async function prepare(clickhouse: ClickHouse, log: Log): Promise<void> {
+export async function prepare(clickhouse: ClickHouse, log: Log, tier?: Tier): Promise<void> {
   for (const shard of clickhouse.shards) {
     if (shard.shared) await requireVersion(shard);
     await migrate(shard, log);
     await applyMergeSync(shard, ["logs", "spans"], log);
+    if (tier) await applyTier(shard, tier, log);
   }
   if (clickhouse.shards.length === 1) return;
   for (const shard of clickhouse.shards) await createDistributedTables(shard, log);

@@ -1,9 +1,11 @@
-// A pool of connections to an external PostgreSQL, for Kysely. Invariant: it connects and reconnects with each statement; a broken connection,
-// in use or idle, never ends the process.
+// A pool of connections to an external PostgreSQL, for Kysely. Invariants: it connects and reconnects with each statement; a broken connection,
+// in use or idle, never ends the process; of several hosts, the one that accepts writes is used.
 import { PostgresDialect } from "kysely";
-import { Pool } from "pg";
+import { Pool, type PoolClient } from "pg";
+import { hostUrls } from "../../../common/host-urls.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../../operations/log.ts";
+import { primaryOf } from "./hosts.ts";
 
 export interface PoolOptions {
   log: Log;
@@ -19,8 +21,15 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 30_000;
 
 /** `url` may hold a password: never logged. */
-export function postgresDialect(url: string, { log, poolSize = 10, applicationName = APPLICATION_NAME }: PoolOptions): PostgresDialect {
+export function postgresDialect(url: string, options: PoolOptions): PostgresDialect {
+  const urls = hostUrls(url);
+  const pools = urls.map((hostUrl) => openPool(hostUrl, options, urls.length > 1));
+  return new PostgresDialect({ pool: primaryOf(pools) });
+}
+
+function openPool(url: string, { log, poolSize = 10, applicationName = APPLICATION_NAME }: PoolOptions, mustBePrimary: boolean): Pool {
   const pool = new Pool({
+    ...(mustBePrimary && { verify: refuseReadOnly }),
     connectionString: url,
     max: poolSize,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -43,5 +52,14 @@ export function postgresDialect(url: string, { log, poolSize = 10, applicationNa
     outage.recovered();
     client.on("error", lost);
   });
-  return new PostgresDialect({ pool });
+  return pool;
+}
+
+/** A standby, or a primary that was demoted, counts as unreachable. */
+function refuseReadOnly(client: PoolClient, done: (error?: Error) => void): void {
+  client.query<{ transaction_read_only: string }>("SHOW transaction_read_only", (error: Error | undefined, result) => {
+    if (error) return done(error);
+    const isReadOnly = result.rows[0]?.transaction_read_only === "on";
+    done(isReadOnly ? Object.assign(new Error("this PostgreSQL accepts no writes"), { code: "08006" }) : undefined);
+  });
 }

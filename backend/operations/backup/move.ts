@@ -2,6 +2,7 @@
 // back and compared, or none, wherever the move is interrupted; messages contain the host and database of the URL, and nothing else of it.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { hostUrls } from "../../../common/host-urls.ts";
 import { sql, type Transaction } from "kysely";
 import {
   type AnyTables,
@@ -94,7 +95,7 @@ export async function moveFromPostgres(move: Move): Promise<Moved> {
 
 /** The database and its host, without user and password. */
 export function placeOf(databaseUrl: string): string {
-  const { host = "", pathname = "" } = URL.parse(databaseUrl) ?? {};
+  const { host = "", pathname = "" } = URL.parse(hostUrls(databaseUrl)[0] ?? "") ?? {};
   return `the database ${pathname.slice(1) || "of the user's name"} at ${host || "a local socket"}`;
 }
 

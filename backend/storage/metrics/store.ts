@@ -49,6 +49,8 @@ export interface VictoriaMetricsStoreOptions {
   readonly outsideJournal?: OutsideJournal | undefined;
   /** Queries of one organisation that run at once. */
   readonly queriesPerOrg?: number;
+  /** Concurrent queries of all organisations. */
+  readonly querySlots?: number;
   /** Aborts when the process is asked to stop: waiting queries are rejected, and the stop does not wait for running ones. */
   readonly stopping?: AbortSignal;
   /** Queries of an organisation do not begin earlier; undefined: no limit. */
@@ -81,7 +83,8 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     queryUrl,
     journal,
     outsideJournal,
-    queriesPerOrg = MAX_METRIC_QUERIES_PER_ORG,
+    querySlots = MAX_METRIC_QUERIES,
+    queriesPerOrg = Math.max(MAX_METRIC_QUERIES_PER_ORG, Math.floor(querySlots / 2)),
     stopping,
     answerMs = ANSWER_MS,
     oldestMsOf = () => undefined,
@@ -92,7 +95,11 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     this.#query = new Upstream(queryUrl, QUERY_TIMEOUT_MS);
     // vmselect deletes below another path; a single node has one base for both.
     this.#delete = new Upstream(queryUrl.replace("/select/", "/delete/"), QUERY_TIMEOUT_MS);
-    this.#queue = new FairQueue({ running: MAX_METRIC_QUERIES, perOrg: queriesPerOrg, waitingPerOrg: MAX_WAITING_METRIC_QUERIES_PER_ORG });
+    this.#queue = new FairQueue({
+      running: querySlots,
+      perOrg: Math.min(querySlots, queriesPerOrg),
+      waitingPerOrg: MAX_WAITING_METRIC_QUERIES_PER_ORG,
+    });
     this.#stopping = stopping;
     this.#answerMs = answerMs;
     this.#oldestMsOf = oldestMsOf;

@@ -1,0 +1,27 @@
+// Several PostgreSQL hosts, a primary and its standbys. Invariant: a statement goes to a host that accepts writes; when the
+// primary changes, the next statement finds it, without a restart.
+import type { PostgresPool } from "kysely";
+
+/** The pool of the host that was the primary last; while it does not answer or is read-only, the others are tried. */
+export function primaryOf(pools: readonly PostgresPool[]): PostgresPool {
+  const [only] = pools;
+  if (only && pools.length === 1) return only;
+  let primary = 0;
+  return {
+    get options() {
+      return (pools[primary] as PostgresPool).options;
+    },
+    async connect() {
+      for (let attempt = 1; ; attempt += 1) {
+        const tried = primary;
+        try {
+          return await (pools[tried] as PostgresPool).connect();
+        } catch (error) {
+          if (primary === tried) primary = (tried + 1) % pools.length;
+          if (attempt === pools.length) throw error;
+        }
+      }
+    },
+    end: async () => void (await Promise.all(pools.map((pool) => pool.end()))),
+  };
+}
