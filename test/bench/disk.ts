@@ -3,6 +3,7 @@
 // scrapes every 30 s, and what of it is resident (with --series 100000 --scrapes 4; few series say nothing of memory). Records are those of
 // otlp-load.ts, each body with random ids of its own. Of the series a third are counters, a third gauges that wander, a third never
 // change. The load of the machine does not matter to what is measured here.
+// `--costs [--records 500000] [--rounds 3]`: instead, CPU and bytes of a row with each index, projection and column removed in turn.
 import { globSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -18,12 +19,15 @@ import { report, residentMb } from "../fixtures/measure.ts";
 import { startTestEngine } from "../fixtures/metrics-engine.ts";
 import { LOAD_SIGNALS, LoadBody, type LoadSignal } from "../fixtures/otlp-load.ts";
 import { temporaryFolder } from "../fixtures/processes.ts";
+import { costs } from "./disk/costs.ts";
 
 const { values } = parseArgs({
   options: {
     records: { type: "string", default: "500000" },
     series: { type: "string", default: "600" },
     scrapes: { type: "string", default: "1440" },
+    costs: { type: "boolean", default: false },
+    rounds: { type: "string", default: "3" },
   },
 });
 const [records, series, scrapes] = [values.records, values.series, values.scrapes].map(Number) as [number, number, number];
@@ -37,7 +41,15 @@ const TABLES = {
 } as const;
 
 using folder = temporaryFolder();
-report("disk", values, { ...(await otlp()), ...(await metrics()) });
+if (values.costs) console.log(await costsOfParts());
+else report("disk", values, { ...(await otlp()), ...(await metrics()) });
+
+async function costsOfParts(): Promise<string> {
+  const log = createLog("silent");
+  await using clickhouse = await openClickHouse({ dataDir: folder.path, log });
+  await migrate(clickhouse, log);
+  return await costs(clickhouse, records, Number(values.rounds));
+}
 
 async function otlp() {
   mkdirSync(join(folder.path, "engine"));
