@@ -2,20 +2,12 @@
 // table of charts/cluster-agent/README.md: in every combination of the values that its rows name.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { KubeAdmin } from "../fixtures/kube-admin.ts";
-import { AGENT_CHART, KubeApiServer } from "../fixtures/kube-apiserver.ts";
-import { temporaryFolder } from "../fixtures/processes.ts";
+import { AGENT_CHART, apiServerOfFile } from "../fixtures/kube-apiserver.ts";
 
 const WITHIN = () => AbortSignal.timeout(10_000);
-const folder = temporaryFolder();
-let kube: KubeApiServer;
-
-beforeAll(async () => void (kube = await KubeApiServer.start(folder.path)));
-afterAll(async () => {
-  await kube[Symbol.asyncDispose]();
-  folder[Symbol.dispose]();
-});
+const apiServer = apiServerOfFile();
 
 interface Row {
   /** `get pods`, `get secrets cluster-agent-credentials`. */
@@ -76,7 +68,7 @@ interface Rule {
 
 /** Without what every account may: ask about itself. */
 async function granted(namespace: string): Promise<string[]> {
-  await using agent = new KubeAdmin(await kube.agentAccess(namespace));
+  await using agent = new KubeAdmin(await apiServer.kube.agentAccess(namespace));
   const review = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectRulesReview", spec: { namespace } };
   const path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
   const { status } = await agent.post<{ status: { resourceRules: Rule[] } }>(path, review, WITHIN());
@@ -100,7 +92,7 @@ test("in every combination of values the agent may do what the README says, and 
     await Promise.all(
       some.map(async (on, at) => {
         const namespace = `combination-${first + at}`;
-        await kube.installChart(namespace, ["signals.traces=true", ...VALUES.map((value) => `${value}=${on.has(value)}`)]);
+        await apiServer.kube.installChart(namespace, ["signals.traces=true", ...VALUES.map((value) => `${value}=${on.has(value)}`)]);
         expect(await granted(namespace), `with ${[...on].join(", ")}`).toEqual(documented(on));
       }),
     );
@@ -109,8 +101,8 @@ test("in every combination of values the agent may do what the README says, and 
 
 test("with rbac.extraRules, those too", async () => {
   const rule = ["apiGroups={storage.k8s.io}", "resources={storageclasses}", "verbs={list}"];
-  await kube.installChart("plain");
-  await kube.installChart(
+  await apiServer.kube.installChart("plain");
+  await apiServer.kube.installChart(
     "more",
     rule.map((part) => `rbac.extraRules[0].${part}`),
   );

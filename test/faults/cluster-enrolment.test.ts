@@ -1,40 +1,26 @@
 // Enrolment of N agents with one install token against a real kube-apiserver, with the permissions of the chart and no others: the
 // races and crashes in which a token can be burnt or two keys minted.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { Step } from "../../agent/identity/leader-session.ts";
 import { REGISTER_CLUSTER_PATH } from "../../common/protocol/enrolment.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
 import { EnrolmentBackend } from "../fixtures/enrolment-backend.ts";
 import { CROWD_TIMING } from "../fixtures/identity-agents.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
-import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
+import { apiServerOfFile } from "../fixtures/kube-apiserver.ts";
 import { halt } from "../fixtures/process-state.ts";
-import { eventually, temporaryFolder } from "../fixtures/processes.ts";
+import { eventually } from "../fixtures/processes.ts";
 
-const folder = temporaryFolder();
-let kube: KubeApiServer;
-
-beforeAll(async () => {
-  kube = await KubeApiServer.start(folder.path);
-});
-
-afterAll(async () => {
-  await kube[Symbol.asyncDispose]();
-  folder[Symbol.dispose]();
-});
-
-function registrations(backend: EnrolmentBackend): number[] {
-  return backend.calls.filter(({ path }) => path === REGISTER_CLUSTER_PATH).map(({ status }) => status);
-}
+const apiServer = apiServerOfFile();
 
 describe("the first start", () => {
   it("of twenty agents at once with one install token registers once, and all sign with the same key within seconds", async () => {
     await using backend = await EnrolmentBackend.start();
-    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     const installToken = backend.newInstallToken();
     const agents = Array.from({ length: 20 }, (_, index) => cluster.agent(`agent-${index}`, { installToken, timing: CROWD_TIMING }));
     const hashes = await Promise.all(agents.map((agent) => agent.signing(undefined, 60_000)));
-    expect(registrations(backend)).toEqual([201]);
+    expect(backend.registrations).toEqual([201]);
     expect(new Set(hashes)).toEqual(new Set([keyHash(backend.keys[0]!.apiKey)]));
     expect(backend.keys).toHaveLength(1);
     expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
@@ -44,7 +30,7 @@ describe("the first start", () => {
     "is finished by the next agent when the first is killed right after %s",
     async (killAfter) => {
       await using backend = await EnrolmentBackend.start();
-      await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+      await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
       const installToken = backend.newInstallToken();
       const first = cluster.agent("first", { installToken, killAfter });
       expect(await first.ended()).toBe("SIGKILL");
@@ -53,14 +39,14 @@ describe("the first start", () => {
       expect(backend.keys.map(({ apiKey }) => keyHash(apiKey))).toEqual([hash]);
       const again = cluster.agent("first", { installToken });
       expect(await again.signing()).toBe(hash);
-      expect(registrations(backend).filter((status) => status !== 201)).toEqual([]);
+      expect(backend.registrations.filter((status) => status !== 201)).toEqual([]);
       expect(await cluster.secret()).toMatchObject({ credential: { apiKey: backend.keys[0]!.apiKey }, pendingEnrolments: {} });
     },
   );
 
   it("loses no token when the answer of register is lost", async () => {
     await using backend = await EnrolmentBackend.start();
-    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     backend.loseAnswerOf = REGISTER_CLUSTER_PATH;
     const agent = cluster.agent("only", { installToken: backend.newInstallToken() });
     const hash = await agent.signing();
@@ -69,7 +55,7 @@ describe("the first start", () => {
 
   it("is not disturbed by an agent that was paused past its term and wakes up between the answer and its storing", async () => {
     await using backend = await EnrolmentBackend.start();
-    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     const installToken = backend.newInstallToken();
     const paused = cluster.agent("paused", { installToken, waitAfter: "registered" });
     await eventually("it has the answer", async () => paused.steps.includes("registered"));

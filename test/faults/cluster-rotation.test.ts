@@ -2,29 +2,19 @@
 // steps, lost answers, an API server that is away, a watch that died without a word.
 import { dirname } from "node:path";
 import { execa } from "execa";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { Step } from "../../agent/identity/leader-session.ts";
 import { ROTATE_KEY_PATH } from "../../common/protocol/enrolment.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
 import { EnrolmentBackend } from "../fixtures/enrolment-backend.ts";
 import type { IdentityAgent } from "../fixtures/identity-agents.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
-import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
+import { apiServerOfFile } from "../fixtures/kube-apiserver.ts";
 import { Relay } from "../fixtures/relay.ts";
-import { call, eventually, ROOT, temporaryFolder } from "../fixtures/processes.ts";
+import { call, eventually, ROOT } from "../fixtures/processes.ts";
 
 const DAY_MS = 86_400_000;
-const folder = temporaryFolder();
-let kube: KubeApiServer;
-
-beforeAll(async () => {
-  kube = await KubeApiServer.start(folder.path);
-});
-
-afterAll(async () => {
-  await kube[Symbol.asyncDispose]();
-  folder[Symbol.dispose]();
-});
+const apiServer = apiServerOfFile();
 
 /** Enrols, so that what follows starts from a cluster with one key; answers its hash and the used token. */
 async function enrolled(cluster: IdentityCluster, backend: EnrolmentBackend): Promise<{ first: string; installToken: string }> {
@@ -39,7 +29,7 @@ function newestHash(backend: EnrolmentBackend): string {
 
 /** The command `rotate`, as `kubectl exec` runs it in a pod; answers what it prints. */
 async function rotateCommand(cluster: IdentityCluster): Promise<string> {
-  const { hostname, port } = new URL(kube.url);
+  const { hostname, port } = new URL(apiServer.kube.url);
   const { stdout } = await execa(process.execPath, ["agent/bin/atherops-k8s-otel-agent.ts", "rotate"], {
     cwd: ROOT,
     env: {
@@ -81,7 +71,7 @@ describe("a rotation", () => {
     "is finished by the next agent when the holder is killed right after %s, with one live key and one in overlap",
     async (killAfter) => {
       await using backend = await EnrolmentBackend.start();
-      await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+      await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
       const { first } = await enrolled(cluster, backend);
       backend.aheadMs = 31 * DAY_MS;
       const holder = cluster.agent("holder", { killAfter });
@@ -97,7 +87,7 @@ describe("a rotation", () => {
 
   it("locks no agent out when its answer was lost and the overlap has passed before the next agent came", async () => {
     await using backend = await EnrolmentBackend.start();
-    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     const { first } = await enrolled(cluster, backend);
     backend.aheadMs = 31 * DAY_MS;
     const holder = cluster.agent("holder", { killAfter: "rotated" });
@@ -111,7 +101,7 @@ describe("a rotation", () => {
 
   it("is done once when its answer is lost on the way", async () => {
     await using backend = await EnrolmentBackend.start();
-    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     const { first } = await enrolled(cluster, backend);
     backend.loseAnswerOf = ROTATE_KEY_PATH;
     const agents = ["a", "b"].map((name) => cluster.agent(name));
@@ -123,7 +113,7 @@ describe("a rotation", () => {
 
   it("by age or on demand reaches five agents without one refused request", async () => {
     await using backend = await EnrolmentBackend.start();
-    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     const { first } = await enrolled(cluster, backend);
     const agents = ["a", "b", "c", "d", "e"].map((name) => cluster.agent(name, { heartbeatEveryMs: 20 }));
     await allSignWith(agents, () => true);
@@ -140,7 +130,7 @@ describe("a rotation", () => {
 
   it("that is asked for again within 5 minutes is refused at once in a sentence, and one that is marked all the same waits", async () => {
     await using backend = await EnrolmentBackend.start();
-    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     await enrolled(cluster, backend);
     const agents = ["a", "b", "c"].map((name) => cluster.agent(name));
     await allSignWith(agents, () => true);
@@ -160,7 +150,7 @@ describe("a rotation", () => {
 
   it("that the backend finds too early is asked for once among all agents, and the command says so", async () => {
     await using backend = await EnrolmentBackend.start();
-    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     await enrolled(cluster, backend);
     const agents = ["a", "b", "c", "d", "e"].map((name) => cluster.agent(name));
     await allSignWith(agents, () => true);
@@ -178,7 +168,7 @@ describe("a rotation", () => {
 
   it("that fails keeps no agent from signing, and is made once the backend is well", async () => {
     await using backend = await EnrolmentBackend.start();
-    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     await enrolled(cluster, backend);
     const agents = ["a", "b", "c", "d", "e"].map((name) => cluster.agent(name));
     await allSignWith(agents, () => true);
@@ -193,7 +183,7 @@ describe("a rotation", () => {
 
   it("by age is learnt from telemetry as well as from heartbeats", async () => {
     await using backend = await EnrolmentBackend.start();
-    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     const { first } = await enrolled(cluster, backend);
     const agent = cluster.agent("a", { proxy: true, heartbeatEveryMs: 3_600_000 });
     await agent.signing();
@@ -209,7 +199,7 @@ describe("a rotation", () => {
 
   it("never happens by age when KEY_ROTATION_DAYS is 0", async () => {
     await using backend = await EnrolmentBackend.start();
-    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     await enrolled(cluster, backend);
     backend.aheadMs = 1000 * DAY_MS;
     const agent = cluster.agent("a", { keyRotationDays: 0 });
@@ -223,21 +213,21 @@ describe("a rotation", () => {
 describe("while a rotation is under way", () => {
   it("an API server that is away keeps no agent from signing, and the rotation is finished when it is back", async () => {
     await using backend = await EnrolmentBackend.start();
-    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+    await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     const { first } = await enrolled(cluster, backend);
     const agents = ["a", "b", "c"].map((name) => cluster.agent(name));
     await allSignWith(agents, () => true);
     backend.hold(ROTATE_KEY_PATH);
     await cluster.requestRotation();
     await backend.held();
-    await kube.stopServer();
+    await apiServer.kube.stopServer();
     backend.release();
     await eventually("the answer is here, and cannot be stored", async () => backend.keys.length === 2);
     const beats = () => agents.map((agent) => agent.events.filter(({ event }) => event === "heartbeat").length);
     const before = beats();
     await eventually("all go on signing", async () => beats().every((count, index) => count > before[index]! + 5));
     expect(agents.map((agent) => agent.signsWith)).toEqual([first, first, first]);
-    await kube.startServer();
+    await apiServer.kube.startServer();
     expect(await allSignWith(agents, (hash) => hash !== first)).toEqual(new Set([newestHash(backend)]));
     expect(backend.keys).toHaveLength(2);
     expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
@@ -245,8 +235,8 @@ describe("while a rotation is under way", () => {
 
   it("an agent whose connections have all died without a word signs with the new key, and watches anew", async () => {
     await using backend = await EnrolmentBackend.start();
-    await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
-    await using relay = await Relay.start(Number(new URL(kube.url).port));
+    await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
+    await using relay = await Relay.start(Number(new URL(apiServer.kube.url).port));
     const { first } = await enrolled(cluster, backend);
     const server = `https://127.0.0.1:${relay.port}`;
     const deaf = cluster.agent("deaf", { kubernetes: { ...cluster.access, server }, keyRotationDays: 0 });

@@ -2,66 +2,51 @@
 // permission taken away, an upgrade of the chart. Against a real kube-apiserver and the real chart.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { REGISTER_CLUSTER_PATH } from "../../common/protocol/enrolment.ts";
+import { expect, it } from "vitest";
 import { keyHash } from "../../common/protocol/signature.ts";
 import { EnrolmentBackend } from "../fixtures/enrolment-backend.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
-import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
-import { eventually, temporaryFolder } from "../fixtures/processes.ts";
+import { apiServerOfFile } from "../fixtures/kube-apiserver.ts";
+import { eventually } from "../fixtures/processes.ts";
 
-const folder = temporaryFolder();
-let kube: KubeApiServer;
-
-beforeAll(async () => {
-  kube = await KubeApiServer.start(folder.path);
-});
-
-afterAll(async () => {
-  await kube[Symbol.asyncDispose]();
-  folder[Symbol.dispose]();
-});
-
-function registrations(backend: EnrolmentBackend): number[] {
-  return backend.calls.filter(({ path }) => path === REGISTER_CLUSTER_PATH).map(({ status }) => status);
-}
+const apiServer = apiServerOfFile();
 
 it("a Secret that is deleted and made anew gets the key back from the agents that know it, and no token is used", async () => {
   await using backend = await EnrolmentBackend.start();
-  await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+  await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
   const installToken = backend.newInstallToken();
   const agents = ["a", "b"].map((name) => cluster.agent(name, { installToken }));
   const [hash] = await Promise.all(agents.map((agent) => agent.signing()));
   await cluster.deleteSecret();
   await eventually("it says what to do", async () => agents[0]!.log.includes("helm upgrade"));
-  await kube.installChart(cluster.namespace);
+  await apiServer.kube.installChart(cluster.namespace);
   await eventually("the key is back", async () => keyHash((await cluster.secret()).credential?.apiKey ?? "") === hash);
-  expect(registrations(backend)).toEqual([201]);
+  expect(backend.registrations).toEqual([201]);
   expect(agents.map((agent) => agent.signsWith)).toEqual([hash, hash]);
   expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
 });
 
 it("a revoked key is replaced by an unused install token, and by nothing else", async () => {
   await using backend = await EnrolmentBackend.start();
-  await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+  await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
   const installToken = backend.newInstallToken();
   const old = cluster.agent("old", { installToken });
   const first = await old.signing();
   backend.revokeAll();
   await eventually("it says what to do", async () => old.log.includes("there is no unused install token"));
-  expect(registrations(backend)).toEqual([201]);
+  expect(backend.registrations).toEqual([201]);
   const renewed = cluster.agent("renewed", { installToken: backend.newInstallToken() });
   const second = await renewed.signing();
   expect(second).not.toBe(first);
   expect(await old.signing((hash) => hash === second)).toBe(second);
-  expect(registrations(backend)).toEqual([201, 201]);
+  expect(backend.registrations).toEqual([201, 201]);
   expect(new Set(backend.keys.map(({ clusterId }) => clusterId)).size).toBe(1);
 });
 
 it("a new install token in the mounted file is taken up by agents that run, where the key is revoked", async () => {
   await using backend = await EnrolmentBackend.start();
-  await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
-  const installTokenFile = join(folder.path, "install-token");
+  await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
+  const installTokenFile = join(apiServer.folder, "install-token");
   writeFileSync(installTokenFile, backend.newInstallToken());
   const agents = ["a", "b"].map((name) => cluster.agent(name, { installTokenFile }));
   const [first] = await Promise.all(agents.map((agent) => agent.signing()));
@@ -70,66 +55,66 @@ it("a new install token in the mounted file is taken up by agents that run, wher
   writeFileSync(installTokenFile, backend.newInstallToken());
   const after = await Promise.all(agents.map((agent) => agent.signing((hash) => hash !== first)));
   expect(new Set(after)).toEqual(new Set([keyHash(backend.keys[1]!.apiKey)]));
-  expect(registrations(backend)).toEqual([201, 201]);
+  expect(backend.registrations).toEqual([201, 201]);
 });
 
 it("an agent that starts while the API server is away signs as soon as it is back, and registers nothing", async () => {
   await using backend = await EnrolmentBackend.start();
-  await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+  await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
   const installToken = backend.newInstallToken();
   await using enroller = cluster.agent("enroller", { installToken });
   const hash = await enroller.signing();
-  await kube.stopServer();
+  await apiServer.kube.stopServer();
   const late = cluster.agent("late", { installToken });
   await eventually("it says what is wrong", async () => late.log.includes("ECONNREFUSED"));
-  await kube.startServer();
+  await apiServer.kube.startServer();
   expect(await late.signing()).toBe(hash);
   await eventually("it says that all is well", async () => late.log.includes("the cluster's identity has recovered"));
-  expect(registrations(backend)).toEqual([201]);
+  expect(backend.registrations).toEqual([201]);
 });
 
 it("a refused install token is said so and asked about once, and a good one enrols", async () => {
   await using backend = await EnrolmentBackend.start();
-  await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+  await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
   const wrong = cluster.agent("wrong", { installToken: "it_unknown" });
   await eventually("it says what to do", async () => wrong.log.includes("the backend refuses the install token"));
   const right = cluster.agent("right", { installToken: backend.newInstallToken() });
   const hash = await right.signing();
   expect(await wrong.signing()).toBe(hash);
-  expect(registrations(backend)).toEqual([401, 201]);
+  expect(backend.registrations).toEqual([401, 201]);
   expect(wrong.log + right.log).not.toContain("it_unknown");
 });
 
 it("a permission that is missing is named with the rule that grants it, and its return is noticed", async () => {
   await using backend = await EnrolmentBackend.start();
-  await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+  await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
   const role = `/apis/rbac.authorization.k8s.io/v1/namespaces/${cluster.namespace}/roles/cluster-agent`;
   const rules = [
     { apiGroups: [""], resources: ["secrets"], resourceNames: ["cluster-agent-credentials"], verbs: ["get", "patch", "watch"] },
   ];
-  const granted = await kube.admin.get<{ rules: object[] }>(role, AbortSignal.timeout(5_000));
-  await kube.admin.mergePatch(role, { rules }, AbortSignal.timeout(5_000));
+  const granted = await apiServer.kube.admin.get<{ rules: object[] }>(role, AbortSignal.timeout(5_000));
+  await apiServer.kube.admin.mergePatch(role, { rules }, AbortSignal.timeout(5_000));
   const agent = cluster.agent("a", { installToken: backend.newInstallToken() });
   const named = (resource: string, group: string, name: string, verb: string) =>
     `Role in namespace ${cluster.namespace}: {apiGroups: [\\"${group}\\"], resources: [\\"${resource}\\"], resourceNames: [\\"${name}\\"], verbs: [\\"${verb}\\"]}`;
   await eventually("it names the rules", async () => agent.log.includes(named("leases", "coordination.k8s.io", "cluster-agent", "update")));
   expect(agent.log).toContain(named("secrets", "", "cluster-agent-credentials", "update"));
   expect(agent.log).not.toContain(named("secrets", "", "cluster-agent-credentials", "get"));
-  await kube.admin.mergePatch(role, { rules: granted.rules }, AbortSignal.timeout(5_000));
+  await apiServer.kube.admin.mergePatch(role, { rules: granted.rules }, AbortSignal.timeout(5_000));
   await agent.signing();
 });
 
 it("an upgrade of the chart neither conflicts with what the agent wrote nor touches it", async () => {
   await using backend = await EnrolmentBackend.start();
-  await using cluster = await IdentityCluster.start(kube, folder.path, backend.url);
+  await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
   const agent = cluster.agent("a", { installToken: backend.newInstallToken() });
   await agent.signing();
   expect(agent.log).not.toContain("lacks permissions");
   await eventually("the Lease is given back", async () => agent.steps.includes("lease-released"));
   const lease = `/apis/coordination.k8s.io/v1/namespaces/${cluster.namespace}/leases/cluster-agent`;
-  const before = { secret: (await cluster.secret()).object.data, lease: await kube.admin.get(lease, AbortSignal.timeout(5_000)) };
-  expect(await kube.installChart(cluster.namespace, ["podLabels.upgraded=yes"])).toContain("has been upgraded");
-  const after = { secret: (await cluster.secret()).object.data, lease: await kube.admin.get(lease, AbortSignal.timeout(5_000)) };
+  const before = { secret: (await cluster.secret()).object.data, lease: await apiServer.kube.admin.get(lease, AbortSignal.timeout(5_000)) };
+  expect(await apiServer.kube.installChart(cluster.namespace, ["podLabels.upgraded=yes"])).toContain("has been upgraded");
+  const after = { secret: (await cluster.secret()).object.data, lease: await apiServer.kube.admin.get(lease, AbortSignal.timeout(5_000)) };
   expect(after.secret).toEqual(before.secret);
   expect(Object.keys(after.secret ?? {})).toEqual(["api-key", "cluster-id", "key-created-at", "used-install-token-sha256"]);
   expect(after.lease).toMatchObject({ spec: (before.lease as { spec: object }).spec });

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import {
   accountsApp,
   type AccountsApp,
+  brief,
   type Clock,
   directKey,
   makeOrg,
@@ -27,10 +28,6 @@ interface Entry {
   address: string | null;
   request_id: string;
   subject: Record<string, unknown>;
-}
-
-function brief(answer: Answer): [number, string | undefined] {
-  return [answer.statusCode, answer.body ? answer.json().error : undefined];
 }
 
 describeOnEachStore((store) => {

@@ -2,7 +2,7 @@
 // share the database and the clock.
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { accountsApp, makeOrg, type AccountsApp, type Clock, type Org } from "../../../test/fixtures/accounts-app.ts";
+import { accountsApp, type AccountsApp, brief, type Clock, makeOrg, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { insertBrowserSession } from "./browser-session.ts";
 import type { AccountTables } from "./table.ts";
@@ -18,10 +18,6 @@ interface Asking {
 }
 
 type Answer = Awaited<ReturnType<AccountsApp["call"]>>;
-
-function brief(answer: Answer): [number, string | undefined] {
-  return [answer.statusCode, answer.body ? answer.json().error : undefined];
-}
 
 describeOnEachStore((store) => {
   let backend: AccountsApp;

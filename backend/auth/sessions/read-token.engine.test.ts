@@ -5,7 +5,7 @@ import { Writable } from "node:stream";
 import { decodeJwt, decodeProtectedHeader, type JWTPayload, SignJWT } from "jose";
 import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { accountsApp, directKey, makeOrg, type AccountsApp, type Clock, type Org } from "../../../test/fixtures/accounts-app.ts";
+import { accountsApp, type AccountsApp, brief, type Clock, directKey, makeOrg, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { addServiceRoutes } from "../../alerting/mount.ts";
 import { createRuleRoutes } from "../../alerting/routes.ts";
@@ -29,10 +29,6 @@ interface Made {
 }
 
 const basic = (password: string, user = "anybody") => `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
-
-function brief(answer: { statusCode: number; body: string }): [number, string | undefined] {
-  return [answer.statusCode, answer.body ? JSON.parse(answer.body).error : undefined];
-}
 
 /** A JWT with the claims of `like` and these. */
 async function forge(like: string, claims: JWTPayload, { secret = JWT_SECRET, alg = "HS256" } = {}): Promise<string> {

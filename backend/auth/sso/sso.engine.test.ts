@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { Writable } from "node:stream";
 import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { accountsApp, makeOrg, OPERATOR, type AccountsApp, type Clock, type Org } from "../../../test/fixtures/accounts-app.ts";
+import { accountsApp, type AccountsApp, brief, type Clock, makeOrg, OPERATOR, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { CLIENT_SECRET, IdentityProvider } from "../../../test/fixtures/identity-provider.ts";
 
@@ -13,10 +13,6 @@ const CALLBACK = `http://${HOST}/api/auth/oidc/callback`;
 const HOUR_MS = 3_600_000;
 
 type Answer = Awaited<ReturnType<AccountsApp["call"]>>;
-
-function brief(answer: Answer): [number, string | undefined] {
-  return [answer.statusCode, answer.body ? answer.json().error : undefined];
-}
 
 /** The cookies that an answer leaves in a browser, by name. */
 function cookiesOf(answer: Answer): Record<string, string> {

@@ -6,14 +6,10 @@ import { promisify } from "node:util";
 import { SignJWT, decodeJwt, decodeProtectedHeader } from "jose";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { accountsApp, directKey, makeOrg, OPERATOR, type AccountsApp, type Org } from "../../../test/fixtures/accounts-app.ts";
+import { accountsApp, type AccountsApp, brief, directKey, makeOrg, OPERATOR, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 
 const JWT_SECRET = Buffer.from("s".repeat(48));
-
-function brief(answer: { statusCode: number; body: string }): [number, string | undefined] {
-  return [answer.statusCode, answer.body ? JSON.parse(answer.body).error : undefined];
-}
 
 describeOnEachStore((store) => {
   let backend: AccountsApp;

@@ -7,6 +7,7 @@ import {
   accountsApp,
   type AccountsApp,
   type AccountsAppOptions,
+  brief,
   type Clock,
   directKey,
   makeOrg,
@@ -23,12 +24,6 @@ import { stub } from "../../../test/fixtures/stub.ts";
 import { registerUsageRoutes } from "./routes.ts";
 
 const DAY_MS = 86_400_000;
-
-type Answer = Awaited<ReturnType<AccountsApp["call"]>>;
-
-function brief(answer: Answer): [number, string | undefined] {
-  return [answer.statusCode, answer.body ? answer.json().error : undefined];
-}
 
 describeOnEachStore((store) => {
   let backend: AccountsApp;
