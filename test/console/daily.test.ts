@@ -332,7 +332,7 @@ test(
     expect(await violations(page)).toEqual([]);
     // Without refreshes, which draw the chart again.
     await page.goto(page.url().replace("&refresh=5s", ""));
-    await page.getByText(/exemplars?: slow requests in this chart/).click();
+    await page.getByText(/exemplars?: requests in this chart/).click();
     await page
       .getByRole("link", { name: /^web .*400 ms/ })
       .first()

@@ -25,7 +25,7 @@ export function Builder({ query, onBuilt }: BuilderProps) {
   const metadata = useLoaded("metadata", async (signal) => (await call<{ data: Metadata }>(`${PROMETHEUS}/metadata`, { signal })).data);
   const built = query === "" ? firstQuery("", undefined) : readQuery(query);
   const labels = useLoaded(
-    built?.metric && `labels ${built.metric}`,
+    built?.metric ? `labels ${built.metric}` : undefined,
     async (signal) => await labelChoices("labels", built?.metric, signal),
   );
   if (!built)

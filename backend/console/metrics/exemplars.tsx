@@ -54,7 +54,7 @@ export function ExemplarList({ exemplars }: { exemplars: readonly Exemplar[] }) 
   if (exemplars.length === 0) return null;
   return (
     <details>
-      <summary>{counted(exemplars.length, "exemplar")}: slow requests in this chart</summary>
+      <summary>{counted(exemplars.length, "exemplar")}: requests in this chart, slowest first</summary>
       <ul class="plain-list">
         {exemplars.slice(0, LISTED).map((exemplar) => (
           <li key={`${exemplar.traceId} ${exemplar.atS} ${exemplar.name}`}>
