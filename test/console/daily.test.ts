@@ -322,7 +322,7 @@ test(
     await builder.getByRole("combobox", { name: "by", exact: true }).selectOption("span_name");
     const built = `histogram_quantile(0.95, sum by (le, span_name) (rate(${metric}_bucket{service="web"}[5m])))`;
     await eventually("the expression has all of it", async () => (await expressions(page))[0] === built);
-    await page.getByRole("button", { name: "Add query" }).click();
+    await page.getByRole("button", { name: "Another query" }).click();
     await page.locator(".cm-content").nth(1).fill("sum(traces_spanmetrics_calls_total) > 0");
     await page.keyboard.press("Enter");
     await page.getByRole("cell", { name: "B: sum(traces_spanmetrics_calls_total) > 0" }).waitFor({ timeout: SERIES_MS });

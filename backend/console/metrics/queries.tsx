@@ -44,7 +44,7 @@ export function Queries({ queries, hasBuilder, onQueries, onBuilt }: QueriesProp
       })}
       {queries.length > 0 && !isAdding.value && queries.length < LETTERS.length && (
         <button type="button" class="small" onClick={() => (isAdding.value = true)}>
-          Add query
+          Another query
         </button>
       )}
     </div>
