@@ -149,6 +149,30 @@ it("and figures of services are written as counters with the names that Grafana 
   expect(lines).toContain('traces_service_graph_request_server_seconds_sum{client="web",server="shop"} 0.003');
 });
 
+it("a counter that appears later begins with a zero at the pass before, so that `rate` counts its first calls", async () => {
+  const noonMs = Math.floor((now.getTime() - 43_200_000) / 86_400_000) * 86_400_000 + 43_200_000;
+  let atMs = noonMs;
+  await using made = summaries(now, { nowMs: () => atMs });
+  const org = await app.org();
+  /** Failed calls, four minutes before the next pass, and what that pass writes of failed calls. */
+  const pass = async (afterMs: number, ...names: string[]) => {
+    atMs += afterMs;
+    for (const name of names) await call(org, "shop", SERVER, { name, ...FAILED }, nowNs - nanosecondsOf(new Date(atMs)) + 4n * MINUTE_NS);
+    made.written.length = 0;
+    await made.pass();
+    const own = made.written.filter(({ orgId }) => orgId === org.orgId);
+    return own.flatMap((write) =>
+      [...write.text.matchAll(/^traces_spanmetrics_calls_total\{.*span_name="(.+?)".*\} (\d+)$/gm)].map(
+        ([, span, value]) => `${span} ${value} at ${(write.atMs - noonMs) / 60_000}`,
+      ),
+    );
+  };
+  // A process that has just started does not know what the one before it wrote.
+  expect(await pass(0, "GET /")).toEqual(["GET / 1 at 0"]);
+  expect(await pass(60_000, "POST", "PUT")).toEqual(["POST 0 at 0", "PUT 0 at 0", "GET / 1 at 1", "POST 1 at 1", "PUT 1 at 1"]);
+  expect(await pass(60_000, "POST")).toEqual(["POST 2 at 2", "GET / 1 at 2", "PUT 1 at 2"]);
+});
+
 it("an organisation whose queries take too long does not stop the updates of another", async () => {
   const [one, other] = [await app.org(), await app.org()];
   const [slow, fast] = [one, other].toSorted((a, b) => (a.orgId < b.orgId ? -1 : 1)) as [TracesOrg, TracesOrg];

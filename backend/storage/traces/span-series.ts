@@ -14,11 +14,16 @@ const LIMIT_EXPONENTS = Array.from({ length: 14 }, (_, index) => index + 1);
 export const BUCKET_LIMITS: readonly string[] = [...LIMIT_EXPONENTS.map((exponent) => `${2 ** exponent / 1000}`), "+Inf"];
 export const LATENCY = "traces_spanmetrics_latency";
 /** Groups of an organisation that become series; those with most calls. */
-const MOST_GROUPS = 1000;
+export const MOST_GROUPS = 1000;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
 /** Lines of exposition text of one group; all of them are written, or none. */
 export type SeriesGroup = string;
+
+/** The counters of a group when it had no calls. */
+export function atZero(group: SeriesGroup): SeriesGroup {
+  return group.replaceAll(/(?<=\} )[^ \n]+$/gm, "0");
+}
 
 interface Histogram {
   readonly calls: number;

@@ -1,6 +1,7 @@
 // Keeps what is derived from spans up to date, in the background: edges between services, series for Prometheus' API, and copies of minutes
 // that outlive their spans. Invariants: an organisation's work takes at most a tenth of the time, in turns of its own queries, so that one
 // with many spans delays no other's queries; a pass spends at most 40 seconds on it; each piece may be done twice or by another replica, and still counts once.
+import { hash } from "node:crypto";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
@@ -12,7 +13,7 @@ import type { MetricsStore } from "../metrics/store.ts";
 import { changedMinutes, storeEdges } from "./edges.ts";
 import { keepMinutes } from "./keep-minutes.ts";
 import { MINUTE_S, type MinuteRange } from "./red.ts";
-import { edgeSeries, spanSeries } from "./span-series.ts";
+import { atZero, edgeSeries, MOST_GROUPS, type SeriesGroup, spanSeries } from "./span-series.ts";
 
 export interface SummariesOptions {
   readonly clickhouse: ClickHouse;
@@ -28,6 +29,13 @@ export interface SummariesOptions {
   readonly deadlineMs?: number;
   /** Aborts when the process stops: queries are refused from then on, which is no failure. */
   readonly stopping?: AbortSignal;
+}
+
+/** What a pass has written. */
+interface WrittenGroups {
+  readonly day: number;
+  readonly atMs: number;
+  readonly names: ReadonlySet<string>;
 }
 
 const EVERY_MS = 60_000;
@@ -63,6 +71,10 @@ export class SpanSummaries implements AsyncDisposable {
   /** Minutes with new spans whose edges are not stored yet, by organisation, in seconds. */
   readonly #changed = new Map<string, ReadonlySet<number>>();
   readonly #restsUntilMs = new Map<string, number>();
+  /** By organisation. */
+  readonly #written = new Map<string, WrittenGroups>();
+  #passMs: number | undefined;
+  #lastPassMs: number | undefined;
   /** The day whose last counters are written, by organisation. */
   readonly #closedDays = new Map<string, number>();
   #keptAtMs = Number.NEGATIVE_INFINITY;
@@ -96,8 +108,9 @@ export class SpanSummaries implements AsyncDisposable {
   /** Updates every organisation that has new spans, those that have waited longest first. One that fails delays no other; throws the first failure after the last. */
   async pass(signal: AbortSignal): Promise<void> {
     const { clickhouse, retentionDays, isUnused } = this.#options;
-    if (isUnused()) return;
     const nowMs = this.#nowMs();
+    [this.#lastPassMs, this.#passMs] = [this.#passMs, nowMs];
+    if (isUnused()) return;
     const active = await clickhouse.query<{ org_id: string }>(
       sql`SELECT DISTINCT org_id FROM spans WHERE received_at >= toDateTime(${Math.floor(nowMs / 1000) - ACTIVE_S})`,
     );
@@ -120,7 +133,7 @@ export class SpanSummaries implements AsyncDisposable {
   }
 
   #forget(active: ReadonlySet<string>): void {
-    for (const map of [this.#since, this.#changed, this.#restsUntilMs, this.#closedDays])
+    for (const map of [this.#since, this.#changed, this.#restsUntilMs, this.#closedDays, this.#written])
       for (const orgId of map.keys()) if (!active.has(orgId)) map.delete(orgId);
   }
 
@@ -148,7 +161,23 @@ export class SpanSummaries implements AsyncDisposable {
       await this.#write(orgId, await read({ startS: dayBegan, endS: today * DAY_S }), today * DAY_S * 1000 - 1);
       this.#closedDays.set(orgId, today - 1);
     }
-    await this.#write(orgId, await read({ startS: today * DAY_S, endS: (today + 1) * DAY_S }), nowMs);
+    const groups = await read({ startS: today * DAY_S, endS: (today + 1) * DAY_S });
+    const before = this.#written.get(orgId) ?? (await this.#writtenBefore(today, read));
+    const earlier: ReadonlySet<string> = before?.day === today && before.names.size < MOST_GROUPS ? before.names : new Set();
+    // A counter that appears with its first calls would hide them from `rate`: at the last pass of the day it was zero.
+    const added = groups.filter((group) => !earlier.has(nameOf(group)));
+    if (before && earlier === before.names) await this.#write(orgId, added.map(atZero), before.atMs);
+    await this.#write(orgId, groups, nowMs);
+    this.#written.set(orgId, { day: today, atMs: nowMs, names: new Set([...earlier, ...groups.map(nameOf)]) });
+  }
+
+  /** For an organisation that had no new spans at the last pass; unknown in the first pass of a process or day. */
+  async #writtenBefore(today: number, read: (range: MinuteRange) => Promise<SeriesGroup[]>): Promise<WrittenGroups | undefined> {
+    const atMs = this.#lastPassMs;
+    if (atMs === undefined || Math.floor(atMs / 1000 / DAY_S) !== today) return undefined;
+    const endS = Math.floor(atMs / 1000 / MINUTE_S) * MINUTE_S - ACTIVE_S;
+    const groups = endS > today * DAY_S ? await read({ startS: today * DAY_S, endS }) : [];
+    return { day: today, atMs, names: new Set(groups.map(nameOf)) };
   }
 
   /** Stored ranges are not computed again if the deadline passes: the next pass continues with the others. */
@@ -198,6 +227,12 @@ function rangesOf(minutes: readonly number[]): MinuteRange[] {
     else ranges.push({ startS: last && minuteS - MINUTE_S < last.endS ? last.endS : minuteS - MINUTE_S, endS: minuteS + MINUTE_S });
   }
   return ranges;
+}
+
+/** A hash of the first counter's name and labels, because a label may be long. */
+function nameOf(group: SeriesGroup): string {
+  const line = group.slice(0, group.indexOf("\n"));
+  return hash("sha1", line.slice(0, line.lastIndexOf(" ")), "base64");
 }
 
 /** Safe: series above the limit are left out; the native API has their figures. Throws any other failure. */
