@@ -90,8 +90,9 @@ async function startServices(token: string): Promise<string> {
     const errors = openSync(join(folder.path, `${name}.errors`), "a");
     const env = { ...environment, OTEL_SERVICE_NAME: name, PORT: String(port) };
     const child = spawn(program, args, { cwd: installed, env, stdio: ["ignore", openSync(logFile(name), "a"), errors] });
+    // The instrumentation of Node.js takes SIGTERM as the end of its own work alone.
     stack.defer(async () => {
-      child.kill();
+      child.kill("SIGKILL");
       if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
     });
     await eventually(`${name} listens`, () => isListening(Number(port)), WITHIN_MS);
