@@ -99,9 +99,30 @@ test("a changed namespace resolves its pods again, and changes the configuration
   expect(policies.ofNamespaces()).toEqual([{ namespace: "shop", multilineStart: undefined, readsFields: false }]);
 });
 
-test.each(["", "a*", "^", "\\b", "(?:a|\\B)?", "$|a", "[a]*$", "(?i)x?", "(a{1000}){1000}", "a".repeat(257), "a\nb", "(a)\\1"])(
-  "the redaction %j is refused",
-  (pattern) => expect(() => redactPattern(pattern)).toThrow(/matches empty text|longer|not a regular expression/),
+test.each([
+  "",
+  "a*",
+  "^",
+  "\\b",
+  "(?:a|\\B)?",
+  "$|a",
+  "[a]*$",
+  "(?i)x?",
+  "(?:a*|b)+",
+  "(?:x|(?:a{0,3}?b??)){2}",
+  "[)]*",
+  "(a{1000}){1000}",
+  "a".repeat(257),
+  "a\nb",
+  "(a)\\1",
+])("the redaction %j is refused", (pattern) =>
+  expect(() => redactPattern(pattern)).toThrow(/matches empty text|longer|not a regular expression/),
+);
+
+// V8 would need minutes to match the last one.
+test.each(["[*]", "\\*", "(?:a|b+)c*", "(?:a*|b*){3}x", "[^\\]a]|b", "a{10}", "(?:a*|b*|c*|d*){20}x"])(
+  "the redaction %j is not empty",
+  (pattern) => expect(redactPattern(pattern)).toBe(pattern),
 );
 
 test.each(["a+", "^card=\\d+$", "[$^*]", "\\$", "(?i)password=\\S+", "\\b\\d{4}\\b"])("the redaction %j is taken", (pattern) =>

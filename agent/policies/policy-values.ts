@@ -2,6 +2,7 @@
 // Expressions are of RE2, which is linear.
 import { MAX_POLICY_EXPANDED_CHARACTERS, MAX_POLICY_REGEX_CHARACTERS } from "../limits.ts";
 import { expandedCharacters, isAccepted } from "../monitors/relabeling.ts";
+import { canMatchEmptyText } from "./empty-match.ts";
 
 /** An annotation is ignored; the message says why. */
 export class PolicyError extends Error {
@@ -36,21 +37,8 @@ export function multilinePattern(text: string): string {
 /** An expression that is replaced must match something, or each character of a line would become five. */
 export function redactPattern(text: string): string {
   const pattern = bounded(text);
-  // An assertion matches no character: without all of them, an expression that could match nothing matches the empty text.
-  if (new RegExp(`^(?:${withoutAssertions(pattern)})$`, "u").test("")) throw new PolicyError("matches empty text");
+  if (canMatchEmptyText(pattern)) throw new PolicyError("matches empty text");
   return pattern;
-}
-
-function withoutAssertions(pattern: string): string {
-  let text = "";
-  let isInClass = false;
-  for (let i = 0; i < pattern.length; i++) {
-    const token = pattern[i] === "\\" ? pattern.slice(i, ++i + 1) : pattern.charAt(i);
-    if (token === "[") isInClass = true;
-    if (token === "]") isInClass = false;
-    text += !isInClass && ["\\b", "\\B", "^", "$"].includes(token) ? "(?:)" : token;
-  }
-  return text.replace(/^\(\?i\)/, "");
 }
 
 function bounded(text: string): string {
