@@ -84,11 +84,21 @@ it("stops a job whose client has left, and answers the next one of the organisat
   expect(killed).toEqual(["client_gone"]);
 });
 
+it("gives an organisation the process that it had last, and another's only if there is no room for a new one", async () => {
+  open();
+  const [red, blue] = [await run("red", "pid"), await run("blue", "pid")];
+  expect(red).not.toBe(blue);
+  expect([await run("blue", "pid"), await run("red", "pid"), await run("blue", "pid")]).toEqual([blue, red, blue]);
+  expect(await run("green", "pid")).toBe(red);
+  await run("green", "exit").catch(() => undefined);
+  expect(await run("blue", "pid")).toBe(blue);
+  expect(sandbox.processes).toBe(1);
+});
+
 it("starts no process before the first job, keeps it warm, and ends an idle one", async () => {
   open({ limits: { idleMs: 200 } });
   expect(sandbox.processes).toBe(0);
   await run("red", "answer");
-  await run("blue", "answer");
   expect(sandbox.processes).toBe(1);
   await expect.poll(() => sandbox.processes, { timeout: 5000 }).toBe(0);
   expect(killed).toEqual([]);

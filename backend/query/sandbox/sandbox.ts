@@ -21,6 +21,12 @@ export interface SandboxOptions {
   readonly limits?: Partial<SandboxLimits>;
 }
 
+interface Idle {
+  /** Whose job it had last. */
+  readonly orgId: string;
+  readonly end: NodeJS.Timeout;
+}
+
 /** Evaluates a job of an organisation. Throws ApiError, and the signal's reason once it aborts. */
 export interface JobRunner {
   run(orgId: string, job: object, options?: QueryOptions): Promise<Buffer>;
@@ -31,8 +37,8 @@ export class Sandbox implements JobRunner, AsyncDisposable {
   readonly #limits: SandboxLimits;
   readonly #queue: FairQueue;
   readonly #all = new Set<SandboxProcess>();
-  /** Each with the timer that ends it. */
-  readonly #idle = new Map<SandboxProcess, NodeJS.Timeout>();
+  /** In the order in which they came to rest. */
+  readonly #idle = new Map<SandboxProcess, Idle>();
   readonly #closing = new AbortController();
 
   constructor(options: SandboxOptions) {
@@ -75,7 +81,7 @@ export class Sandbox implements JobRunner, AsyncDisposable {
     job: object,
     { signal, resolve, reject }: { signal: AbortSignal } & Pick<PromiseWithResolvers<Buffer>, "resolve" | "reject">,
   ): Promise<void> {
-    const sandboxProcess = this.#wake() ?? this.#start();
+    const sandboxProcess = this.#wake(orgId) ?? this.#start();
     sandboxProcess.onKilled = (reason) => this.#report(orgId, reason);
     const reads = new ReadSession(this.#options.clickhouse, orgId, signal);
     const leave = (): void => reject(signal.reason);
@@ -87,7 +93,7 @@ export class Sandbox implements JobRunner, AsyncDisposable {
     } finally {
       signal.removeEventListener("abort", leave);
       await reads.end();
-      await this.#rest(sandboxProcess);
+      await this.#rest(sandboxProcess, orgId);
     }
   }
 
@@ -106,20 +112,27 @@ export class Sandbox implements JobRunner, AsyncDisposable {
   async #forgetWhenEnded(sandboxProcess: SandboxProcess): Promise<void> {
     await sandboxProcess.exited;
     this.#all.delete(sandboxProcess);
-    clearTimeout(this.#idle.get(sandboxProcess));
-    this.#idle.delete(sandboxProcess);
+    this.#takeFromIdle(sandboxProcess);
   }
 
-  /** The one that rested last, so that others can end. */
-  #wake(): SandboxProcess | undefined {
-    const [sandboxProcess, timer] = [...this.#idle].at(-1) ?? [];
-    if (!sandboxProcess) return undefined;
-    clearTimeout(timer);
-    this.#idle.delete(sandboxProcess);
+  /**
+   * The organisation's own last process: one whose jobs wear processes out waits for new ones itself, and takes no other's. Another one only
+   * if there is no room for a new one.
+   */
+  #wake(orgId: string): SandboxProcess | undefined {
+    const idle = [...this.#idle];
+    const isFull = this.#all.size >= this.#limits.processes;
+    const [sandboxProcess] = idle.find(([, last]) => last.orgId === orgId) ?? (isFull ? idle[0] : undefined) ?? [];
+    if (sandboxProcess) this.#takeFromIdle(sandboxProcess);
     return sandboxProcess;
   }
 
-  async #rest(sandboxProcess: SandboxProcess): Promise<void> {
+  #takeFromIdle(sandboxProcess: SandboxProcess): void {
+    clearTimeout(this.#idle.get(sandboxProcess)?.end);
+    this.#idle.delete(sandboxProcess);
+  }
+
+  async #rest(sandboxProcess: SandboxProcess, orgId: string): Promise<void> {
     if (!sandboxProcess.isReusable) {
       sandboxProcess.kill(new Error("replaced"));
       await sandboxProcess.exited;
@@ -129,7 +142,7 @@ export class Sandbox implements JobRunner, AsyncDisposable {
       this.#idle.delete(sandboxProcess);
       sandboxProcess.kill(new Error("idle"));
     };
-    this.#idle.set(sandboxProcess, setTimeout(end, this.#limits.idleMs).unref());
+    this.#idle.set(sandboxProcess, { orgId, end: setTimeout(end, this.#limits.idleMs).unref() });
   }
 }
 
