@@ -3,6 +3,3 @@
 
 /** Throws in the host, which ends the kernel's call. The host then parses the same document in TypeScript. `reason`: see `bytes.ts`. */
 export declare function giveUp(reason: i32): void;
-
-/** Whether the `length` bytes at `at` are valid UTF-8. Called only for text that is not ASCII. */
-export declare function isUtf8(at: usize, length: u32): bool;

@@ -123,7 +123,6 @@ export class Kernel {
       },
       number: (at: number, length: number) => this.#writeNumber(at, length),
       double: (value: number, to: number) => this.#bytes.write(String(value), to, "latin1"),
-      isUtf8: (at: number, length: number) => isUtf8(this.#bytes.subarray(at, at + length)),
     };
     this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory }, host });
     this.#memory = memory;

@@ -1,5 +1,6 @@
 // The kernel against check-write.ts: whatever it accepts, that passes on as it came, with the same hashes; whatever it gives up on is decided
 // there. KERNEL_DOCUMENTS=300000 runs as many requests; KERNEL_SEED=n begins elsewhere.
+import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { beforeAll, expect, it } from "vitest";
 import { ApiError } from "../../errors.ts";
@@ -74,6 +75,33 @@ it("random requests, whole and damaged, are passed on alike or left to the other
   expect(taken.whole / REQUESTS).toBeGreaterThan(0.3);
   expect(taken.damaged / REQUESTS).toBeGreaterThan(0.1);
   expect(kernel.traps).toBe(0);
+});
+
+it("text is accepted exactly when it is UTF-8", () => {
+  const edges = [0x00, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff];
+  const wrong: string[] = [];
+  for (const before of ["", "x".repeat(18)]) {
+    const request = encodeWrite([
+      {
+        labels: [
+          ["__name__", "up"],
+          ["job", `${before}ABCDz`],
+        ],
+        samples: [[1, NOW]],
+      },
+    ]);
+    const at = request.indexOf("ABCD");
+    for (let lead = 0x7f; lead <= 0xff; lead += 1) {
+      for (const second of edges) {
+        for (const third of edges) {
+          request.set([lead, second, third, 0x80], at);
+          const text = request.subarray(at, at + 5);
+          if ((acceptedOf(compressSnappy(request)) !== undefined) !== isUtf8(text)) wrong.push(text.toString("hex"));
+        }
+      }
+    }
+  }
+  expect(wrong).toEqual([]);
 });
 
 it.each([

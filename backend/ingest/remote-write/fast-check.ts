@@ -1,7 +1,6 @@
 // The fast way to check a remote write 1.0 request: a WebAssembly kernel (backend/ingest/remote-write/kernel) decompresses it and checks and hashes
 // its series, and gives up on whatever check-write.ts would not pass on as it came. Invariants: it accepts nothing that check-write.ts refuses,
 // drops or renames, and makes the same hashes; its memory is bounded. There is one kernel per thread, for one body at a time.
-import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { GaveUp, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../../common/web-assembly.ts";
@@ -54,7 +53,6 @@ export class WriteKernel {
       giveUp: () => {
         throw GaveUp.instance;
       },
-      isUtf8: (at: number, length: number) => isUtf8(this.#memory.bytes().subarray(at, at + length)),
     };
     this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: this.#memory.memory }, host });
   }
