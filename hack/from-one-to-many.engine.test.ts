@@ -6,7 +6,6 @@ import { describe, expect, test } from "vitest";
 import type { ClickHouse } from "../backend/engines/clickhouse/client.ts";
 import { applyRetention } from "../backend/engines/clickhouse/migrate.ts";
 import { prepare } from "../backend/engines/clickhouse/prepare.ts";
-import { killStatement } from "../backend/engines/clickhouse/statement-settings.ts";
 import { startVictoriaMetrics } from "../backend/engines/victoria-metrics/embedded.ts";
 import { createLog } from "../backend/operations/log.ts";
 import { startTestEngine } from "../test/fixtures/metrics-engine.ts";
@@ -139,7 +138,7 @@ async function clusterStatements(): Promise<string[]> {
   const cluster = stub<ClickHouse>({ ...shard, shards: [shard, shard] });
   await prepare(cluster, log, { policy: "tiered", volume: "cold", afterDays: 7 });
   await applyRetention(cluster, { logs: 30, spans: 30, span_operations: 30 }, log);
-  return [...statements, killStatement("comment", "many")];
+  return statements;
 }
 
 test("samples of the embedded engine are exported and imported, with their organisation", async () => {

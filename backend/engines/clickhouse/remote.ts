@@ -10,15 +10,7 @@ import type { Engine, ReadLimits } from "./engine.ts";
 import { coalescePieces } from "../pieces.ts";
 import { columnNames, nativeBlock } from "./native-block.ts";
 import { distributedDatabase, withGlobalSubqueries } from "./shards.ts";
-import {
-  DDL_SETTINGS,
-  insertSettings,
-  KILL_SETTINGS,
-  killStatement,
-  QUERY_SETTINGS,
-  quorumSettings,
-  readSettings,
-} from "./statement-settings.ts";
+import { DDL_SETTINGS, insertSettings, killStatement, QUERY_SETTINGS, quorumSettings, readSettings } from "./statement-settings.ts";
 
 const REQUEST_TIMEOUT_MS = 60_000;
 const CONTROL_CONNECTIONS = 4;
@@ -78,8 +70,8 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
       const dropped = new AbortController();
       const { reads, control } = nextShard();
       const kill = async (): Promise<void> => {
-        const query = killStatement(comment, cluster);
-        await control.command({ query, clickhouse_settings: cluster === undefined ? {} : KILL_SETTINGS }).catch(() => undefined);
+        // Not ON CLUSTER: each would be a task of Keeper, and clients may leave many queries a second.
+        await control.command({ query: killStatement(comment) }).catch(() => undefined);
         // Behind a balancer the kill may have reached another server; the one that runs the query notices that its client has left.
         dropped.abort();
       };

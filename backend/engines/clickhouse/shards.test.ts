@@ -1,7 +1,6 @@
 // Which shard stores what, and how statements for several shards are written.
 import { describe, expect, test } from "vitest";
 import { chooseShard, withGlobalSubqueries } from "./shards.ts";
-import { killStatement } from "./statement-settings.ts";
 
 const none = new Set<string>();
 const senders = Array.from({ length: 3000 }, (_, index) => ({
@@ -40,8 +39,4 @@ test("subqueries of IN are global, but not what a literal contains", () => {
   expect(withGlobalSubqueries(statement)).toBe(
     String.raw`SELECT 1 WHERE a GLOBAL IN (SELECT b) AND c GLOBAL NOT IN (SELECT d) AND m = ' IN (SELECT ' AND n = 'it\'s IN (SELECT x' AND k IN (1)`,
   );
-});
-
-test("a query of a cluster is killed on whichever server runs it", () => {
-  expect(killStatement("c", "many")).toBe("KILL QUERY ON CLUSTER `many` WHERE Settings['log_comment'] = 'c' ASYNC");
 });

@@ -2,7 +2,6 @@
 // statement means.
 import { MAX_READ_MEMORY_BYTES } from "../limits.ts";
 import type { Insert, ReadLimits } from "./engine.ts";
-import { onCluster } from "./shards.ts";
 import { Sql, sql } from "./sql.ts";
 import { tenantFilter } from "./tenant-filter.ts";
 
@@ -51,9 +50,9 @@ function optional(name: string, value: number | undefined): Sql {
   return new Sql(value === undefined ? "" : `${name} = ${value}, `);
 }
 
-/** The query that carries this comment, and no other. `cluster`: on whichever server runs it. */
-export function killStatement(comment: string, cluster?: string): string {
-  return sql`KILL QUERY ${onCluster(cluster)} WHERE Settings['log_comment'] = ${comment} ASYNC`.text;
+/** The query that carries this comment, and no other. */
+export function killStatement(comment: string): string {
+  return sql`KILL QUERY WHERE Settings['log_comment'] = ${comment} ASYNC`.text;
 }
 
 /**
@@ -87,6 +86,3 @@ export const DDL_SETTINGS: Record<string, string | number> = {
   // A failure is a status, not a line in the answer.
   wait_end_of_query: 1,
 };
-
-/** Waits for no server. */
-export const KILL_SETTINGS: Record<string, string | number> = { ...DDL_SETTINGS, distributed_ddl_task_timeout: 0 };
