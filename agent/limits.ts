@@ -86,6 +86,10 @@ export const MAX_MONITOR_CHARACTERS = 1024 * 1024;
 /** Endpoints of the monitors of one namespace, each for each Service, that are looked at. */
 export const MAX_MONITOR_TARGETS = 10_000;
 
+// monitors/pod-targets.ts
+/** JSON of the targets of one pod, each of which repeats the labels of the pod; ports beyond it are not scraped. */
+export const MAX_POD_TARGETS_CHARACTERS = 256 * 1024;
+
 // monitors/object-watch.ts
 /** Bytes of one page of a list of monitors or Services; larger ones are read again in smaller pages. */
 export const MAX_MONITOR_PAGE_BYTES = 4 * 1024 * 1024;

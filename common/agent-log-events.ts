@@ -136,6 +136,10 @@ export const AGENT_LOG_EVENTS = {
   "log_files.special": ["LOG_PATHS match something other than a regular file; it is not read.", "Narrow LOG_PATHS."],
   "log_files.unreadable": ["Log files cannot be opened.", "Run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS."],
   "monitors.known": ["ServiceMonitors and PodMonitors are watched again.", ""],
+  "monitors.pod_truncated": [
+    "A pod has so many labels and ports that its targets take more than 256 KiB; the last ports are not scraped.",
+    "Give the pod fewer labels or ports.",
+  ],
   "monitors.refused": [
     "A ServiceMonitor or PodMonitor, or one of its endpoints, is not scraped.",
     'Check the reason; `atherops.io/scrape: "false"` as a label of the monitor ends the message.',

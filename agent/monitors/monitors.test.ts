@@ -2,6 +2,7 @@ import { pino } from "pino";
 import { expect, test } from "vitest";
 import type { ObjectJson, ObjectListJson, WatchEvent } from "../kubernetes/api.ts";
 import { KubernetesError, TooLargeError } from "../kubernetes/transport.ts";
+import { MAX_POD_TARGETS_CHARACTERS } from "../limits.ts";
 import { slimPod } from "../pods/node-pods.ts";
 import { serviceMonitor, SHOP } from "./monitors.fixture.ts";
 import { Monitors } from "./monitors.ts";
@@ -131,4 +132,30 @@ test("pages that are too large are read in smaller ones, and a namespace with ma
   await expect.poll(() => monitors.status().dropped).toBe(2);
   expect(limits).toEqual([256, 64, 16, 4, 1, 1, 1, 1, 1]);
   await expect.poll(() => [...monitors.jobs().keys()]).toEqual(["ServiceMonitor shop/web/0/shop/web"]);
+});
+
+test("a pod with many labels and ports is scraped up to a limit, which is logged once", async () => {
+  const api = new Api();
+  api.lists[SERVICE_MONITORS] = [object(serviceMonitor({ port: "metrics" }))];
+  api.lists[SERVICES] = [object(SHOP)];
+  const many = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`label-${i}`, "x".repeat(60)]));
+  const ports = Array.from({ length: 300 }, (_, i) => ({ name: "http-metrics", containerPort: i + 1 }));
+  const pod = (namespace: string, labels: Record<string, string>): string =>
+    JSON.stringify({
+      metadata: { name: "a", namespace, uid: "a", labels },
+      spec: { containers: [{ name: "a", ports }] },
+      status: { podIP: "10.0.0.1" },
+    });
+  const pods = { pods: [pod("shop", { ...many, app: "web", tier: "a.b" }), pod("other", many)], version: "1" };
+  const lines: string[] = [];
+  const log = pino({ level: "warn" }, { write: (line: string) => void lines.push(line) });
+  await using monitors = new Monitors({ api, pods, intervalMs: 30_000, acrossNamespaces: [], log });
+  await expect.poll(() => monitors.jobs().size).toBe(1);
+  for (const version of ["1", "2"]) {
+    pods.version = version;
+    const answer = monitors.answer("/jobs/ServiceMonitor%20shop%2Fweb%2F0%2Fshop%2Fweb/targets") ?? "";
+    expect(answer.length).toBeLessThanOrEqual(MAX_POD_TARGETS_CHARACTERS + 100);
+    expect((JSON.parse(answer) as unknown[]).length).toBeGreaterThan(3);
+  }
+  expect(lines).toEqual([expect.stringContaining('"event":"monitors.pod_truncated","pod":"shop/a"')]);
 });

@@ -8,7 +8,7 @@ import type { Log } from "../log.ts";
 import type { NodePods } from "../pods/node-pods.ts";
 import type { Monitor, Service } from "./monitor-objects.ts";
 import { ObjectWatch, type ObjectsApi } from "./object-watch.ts";
-import { podTargets, type PodTargets } from "./pod-targets.ts";
+import { PodTargets } from "./pod-targets.ts";
 import { type ScrapeJob, scrapeJobs } from "./scrape-jobs.ts";
 import { selectsPod } from "./selectors.ts";
 
@@ -40,6 +40,8 @@ export class Monitors implements AsyncDisposable {
   #version = 0;
   #podsVersion: string | undefined;
   #pods: readonly PodTargets[] = [];
+  /** Pods whose missing targets have been logged. */
+  #truncated = new Set<string>();
   #refused: ReadonlyMap<string, string> = new Map();
   #isKnown = false;
   #collectorStarts = true;
@@ -106,11 +108,21 @@ export class Monitors implements AsyncDisposable {
     if (!selector) return "[]";
     const { pods } = this.#options;
     if (pods.version !== this.#podsVersion) {
-      this.#pods = [...pods.pods].map((pod) => podTargets(pod)).filter((pod) => pod !== undefined);
+      this.#pods = [...pods.pods].map((pod) => new PodTargets(pod));
+      this.#truncated = this.#truncated.intersection(new Set(this.#pods.map(({ path }) => path)));
       this.#podsVersion = pods.version;
     }
-    const selected = this.#pods.filter((pod) => pod.groups !== "" && selectsPod(selector, pod));
-    return `[${selected.map(({ groups }) => groups).join()}]`;
+    const selected = this.#pods.filter((pod) => selectsPod(selector, pod));
+    const groups = selected.flatMap((pod) => pod.groups);
+    for (const pod of selected) if (pod.isTruncated) this.#reportTruncated(pod.path);
+    return `[${groups.join()}]`;
+  }
+
+  /** Once for each pod. */
+  #reportTruncated(pod: string): void {
+    if (this.#truncated.has(pod)) return;
+    this.#truncated.add(pod);
+    this.#options.log.warn({ event: "monitors.pod_truncated", pod }, "the labels and ports of a pod are too large, not all are scraped");
   }
 
   #report(refused: ReadonlyMap<string, string>): void {

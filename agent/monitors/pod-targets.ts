@@ -1,13 +1,9 @@
 // The pods of this node as targets of scrape jobs, with the labels that Prometheus' own discovery of pods gives them: one target for each
-// port that a container declares, or one for a container without ports. Reads pods as pods/node-pods.ts keeps them.
+// port that a container declares, or one for a container without ports. Reads pods as pods/node-pods.ts keeps them. Each target repeats all
+// labels of its pod, so targets are built only for pods that a job selects, and up to a limit.
+import { MAX_POD_TARGETS_CHARACTERS } from "../limits.ts";
+import { path } from "./monitor-objects.ts";
 import { labelName } from "./relabeling.ts";
-
-export interface PodTargets {
-  readonly namespace: string;
-  readonly labels: Readonly<Record<string, string>>;
-  /** JSON of Prometheus' HTTP discovery: groups of one target, with commas between them. */
-  readonly groups: string;
-}
 
 interface Port {
   readonly name?: string;
@@ -38,35 +34,74 @@ interface SlimPod {
   };
 }
 
-/** `pod`: JSON. Undefined for a pod without an address. */
-export function podTargets(pod: string): PodTargets | undefined {
-  const { metadata, spec, status } = JSON.parse(pod) as SlimPod;
-  const { podIP } = status;
-  if (!podIP) return undefined;
-  const labels = labelsOfPod(metadata, spec, status);
+export class PodTargets {
+  readonly namespace: string;
+  readonly path: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly #pod: string;
+  #groups: string[] | undefined;
+  #isTruncated = false;
+
+  /** `pod`: JSON. */
+  constructor(pod: string) {
+    const { metadata } = JSON.parse(pod) as SlimPod;
+    this.namespace = metadata.namespace;
+    this.path = path(metadata);
+    this.labels = metadata.labels ?? {};
+    this.#pod = pod;
+  }
+
+  /** JSON of Prometheus' HTTP discovery: groups of one target. None for a pod without an address. */
+  get groups(): readonly string[] {
+    return (this.#groups ??= this.#build());
+  }
+
+  /** True if `groups` lacks targets beyond the limit. */
+  get isTruncated(): boolean {
+    return this.#isTruncated;
+  }
+
+  #build(): string[] {
+    const pod = JSON.parse(this.#pod) as SlimPod;
+    const labelsOfAll = JSON.stringify(labelsOfPod(pod)).slice(0, -1);
+    const groups: string[] = [];
+    let characters = 0;
+    for (const { address, labels } of targetsOf(pod)) {
+      const group = `{"targets":[${JSON.stringify(address)}],"labels":${labelsOfAll},${JSON.stringify(meta(labels)).slice(1)}}`;
+      characters += group.length;
+      this.#isTruncated = characters > MAX_POD_TARGETS_CHARACTERS;
+      if (this.#isTruncated) break;
+      groups.push(group);
+    }
+    return groups;
+  }
+}
+
+/** One for each port, with the labels of its container and port. */
+function* targetsOf({ spec, status: { podIP } }: SlimPod): Generator<{ address: string; labels: Readonly<Record<string, string>> }> {
+  if (!podIP) return;
   const containers = [
     ...(spec.containers ?? []).map((container) => ({ container, isInit: false })),
     ...(spec.initContainers ?? []).map((container) => ({ container, isInit: true })),
   ];
-  const groups = containers.flatMap(({ container: { name, ports = [] }, isInit }) => {
-    const ofContainer = { ...labels, ...meta({ container_name: name, container_init: String(isInit) }) };
-    if (ports.length === 0) return [{ targets: [podIP], labels: ofContainer }];
-    return ports.map(({ name: port = "", containerPort, protocol = "TCP" }) => ({
-      targets: [podIP.includes(":") ? `[${podIP}]:${containerPort}` : `${podIP}:${containerPort}`],
-      labels: {
-        ...ofContainer,
-        ...meta({ container_port_name: port, container_port_number: String(containerPort), container_port_protocol: protocol }),
-      },
-    }));
-  });
-  return {
-    namespace: metadata.namespace,
-    labels: metadata.labels ?? {},
-    groups: groups.map((group) => JSON.stringify(group)).join(),
-  };
+  for (const { container, isInit } of containers) {
+    const { name: container_name, ports = [] } = container;
+    const ofContainer = { container_name, container_init: String(isInit) };
+    if (ports.length === 0) yield { address: podIP, labels: ofContainer };
+    for (const { name = "", containerPort, protocol = "TCP" } of ports)
+      yield {
+        address: podIP.includes(":") ? `[${podIP}]:${containerPort}` : `${podIP}:${containerPort}`,
+        labels: {
+          ...ofContainer,
+          container_port_name: name,
+          container_port_number: String(containerPort),
+          container_port_protocol: protocol,
+        },
+      };
+  }
 }
 
-function labelsOfPod(metadata: SlimPod["metadata"], spec: SlimPod["spec"], status: SlimPod["status"]): Record<string, string> {
+function labelsOfPod({ metadata, spec, status }: SlimPod): Record<string, string> {
   const controller = metadata.ownerReferences?.find((owner) => owner.controller);
   return {
     __meta_kubernetes_namespace: metadata.namespace,
