@@ -211,4 +211,7 @@ test.each([
   String.raw`[a\b]`,
   "a{10000000000}",
   "a{1,10000000000}",
+  "(?i)[\u0100-\u{10fffe}]",
 ])("the expression %s is refused", (regex) => expect(isAccepted(regex)).toBe(false));
+
+test.each(["[\u0100-\u{10fffe}]", "(?i)get|[!-~]"])("the expression %s is accepted", (regex) => expect(isAccepted(regex)).toBe(true));
