@@ -104,6 +104,10 @@ export const MAX_POLICY_REGEX_CHARACTERS = 256;
 /** Characters of it with its repetitions written out. */
 export const MAX_POLICY_EXPANDED_CHARACTERS = 2048;
 
+// policies/log-policies.ts
+/** Namespaces whose annotations change the configuration of the collector; the first by name. */
+export const MAX_POLICY_NAMESPACES = 100;
+
 // collector/config/fragments/pod-log-policies.ts
 /** A line of a pod with redaction by annotation is cut to this size, because each character could become four. */
 export const MAX_REDACTED_LINE_BYTES = 65_536;

@@ -76,6 +76,11 @@ describe("settings of the agent", () => {
     expect(message).toContain(expected);
   });
 
+  test("refuse log policies without the relay, which is what validates annotations", () => {
+    expect(problemsOf("cluster", { ...CLUSTER, LOG_POLICIES: "true" })).toBe("accepted");
+    expect(problemsOf("cluster", { ...CLUSTER, LOG_POLICIES: "true", POD_RELAY: "false" })).toMatch(/LOG_POLICIES.*POD_RELAY=true/);
+  });
+
   test("name the values of the chart that set them, where the agent runs by a chart", () => {
     const env = { VALUE_NAMES: '{"BACKEND_URL":"backendUrl","ALLOW_PLAIN_HTTP":"allowPlainHttp","INSTALL_TOKEN":"installToken"}' };
     const message = problemsOf("cluster", { ...CLUSTER, BACKEND_URL: "http://b.example", INSTALL_TOKEN_FILE: "/", OTELCOL_PATH: "" });

@@ -69,6 +69,10 @@ function readHost(reader: SettingsReader) {
 
 function readCluster(reader: SettingsReader) {
   const { kubernetesServiceHost, kubernetesServicePort, valueNames: _, nodeIp, ...cluster } = reader.readPlain(CLUSTER);
+  if (cluster.logPolicies && !cluster.podRelay)
+    reader.problem(
+      "LOG_POLICIES: without POD_RELAY no annotation would redact or turn off logs: set POD_RELAY=true, or LOG_POLICIES=false",
+    );
   const host = kubernetesServiceHost.includes(":") ? `[${kubernetesServiceHost}]` : kubernetesServiceHost;
   return { ...cluster, nodeIp: nodeIp ?? cluster.nodeName, kubernetesServer: `https://${host}:${kubernetesServicePort}` };
 }

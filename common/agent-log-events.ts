@@ -158,7 +158,7 @@ export const AGENT_LOG_EVENTS = {
   "permissions.missing": ["The service account lacks permissions.", "Grant the permissions that `missing` lists."],
   "pods.known": ["The Kubernetes API answers; logs of pods are read.", ""],
   "pods.kubeconfig_failed": [
-    "The kubeconfig for the collector cannot be written, so the collector queries the API server itself.",
+    "The kubeconfig for the collector cannot be written, so the collector queries the API server itself. With LOG_POLICIES the agent ends instead.",
     "Check the disk of STATE_DIR.",
   ],
   "pods.logs_unreadable": [

@@ -40,7 +40,7 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
   if (!cluster) return undefined;
   const api = started.use(await kubernetesOf(cluster));
   const asked = knownPods(api, cluster.nodeName);
-  const hasPolicies = cluster.logPolicies && cluster.podRelay && settings.signals.includes("logs");
+  const hasPolicies = cluster.logPolicies && settings.signals.includes("logs");
   const hasMonitors = cluster.prometheusOperator && settings.signals.includes("metrics");
   if (!cluster.podRelay && !hasMonitors) return { known: asked, asksAgent: false, env: {} };
   const [{ NodePods }, { PodRelay }] = await Promise.all([import("../pods/node-pods.ts"), import("../pods/relay.ts")]);
@@ -56,6 +56,7 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
   try {
     writeFileSync(file, relay.kubeconfig, { mode: 0o600 });
   } catch (error) {
+    if (policies) throw new Error(`log policies need the kubeconfig: ${(error as Error).message}`, { cause: error });
     // Safe: the collector gets the same pods from the API server, with more watches.
     log.warn(
       { event: "pods.kubeconfig_failed", err: (error as Error).message },

@@ -81,10 +81,11 @@ test("an invalid annotation is ignored and reported, and what is in force is lis
       "shop/web-1 atherops.io/logs-redact": "is not a regular expression of RE2 that is supported here",
       "shop atherops.io/logs-fields": 'must be "true" or "false"',
     },
+    dropped: 0,
   });
 });
 
-test("a changed namespace resolves its pods again, and changes the configuration at most once a minute", async () => {
+test("a changed namespace resolves its pods again, and changes the configuration at most every five minutes", async () => {
   let nowMs = 0;
   const { policies, api } = await known({ shop: { "atherops.io/logs-multiline-start": "^a" } }, () => nowMs);
   await using _ = policies;
@@ -93,10 +94,29 @@ test("a changed namespace resolves its pods again, and changes the configuration
   api.annotate("shop", { "atherops.io/logs-fields": "false", "atherops.io/logs": "false" });
   await changed;
   expect(policies.resolve(pod({}))).toContain('"atherops.io/logs":"false"');
-  nowMs = 59_999;
+  nowMs = 299_999;
   expect(policies.ofNamespaces()).toMatchObject([{ multilineStart: "^a" }]);
-  nowMs = 60_000;
+  nowMs = 300_000;
   expect(policies.ofNamespaces()).toEqual([{ namespace: "shop", multilineStart: undefined, readsFields: false }]);
+});
+
+test("long annotations of namespaces take no memory from others, and namespaces that do not fit are counted", async () => {
+  const junk = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`junk-${i}`, { "atherops.io/logs-redact": "x".repeat(250_000) }]));
+  const { policies } = await known(junk);
+  await using _ = policies;
+  expect(policies.status([]).dropped).toBe(0);
+  const many = Object.fromEntries(Array.from({ length: 9000 }, (_, i) => [`n${i}`, { "atherops.io/logs-redact": "x".repeat(250) }]));
+  const others = await known(many);
+  await using __ = others.policies;
+  expect(others.policies.status([]).dropped).toBeGreaterThan(0);
+});
+
+test("at most 100 namespaces change the configuration, and the others are listed", async () => {
+  const names = Array.from({ length: 101 }, (_, i) => `n${i + 100}`);
+  const { policies } = await known(Object.fromEntries(names.map((name) => [name, { "atherops.io/logs-fields": "false" }])));
+  await using _ = policies;
+  expect(policies.ofNamespaces().map(({ namespace }) => namespace)).toEqual(names.slice(0, 100));
+  expect(policies.status([]).refused).toEqual({ "n200 atherops.io/logs-fields": "is beyond the limit of 100 namespaces" });
 });
 
 test.each([

@@ -7,6 +7,7 @@ import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-att
 import type { NamespaceLogs } from "../collector/config/fragments/pod-logs.ts";
 import { POD_POLICY_ANNOTATIONS, REDACT_ANNOTATION, SAMPLE_ANNOTATION } from "../collector/config/fragments/pod-log-policies.ts";
 import type { ObjectJson } from "../kubernetes/api.ts";
+import { MAX_POLICY_NAMESPACES, MAX_POLICY_REGEX_CHARACTERS } from "../limits.ts";
 import type { Log } from "../log.ts";
 import { ObjectWatch, type ObjectsApi } from "../monitors/object-watch.ts";
 import { multilinePattern, PolicyError, readFlag, readPercent, redactPattern, sampleBelow } from "./policy-values.ts";
@@ -21,6 +22,8 @@ export interface LogPolicyStatus {
   readonly effective: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** `shop/web-1 atherops.io/logs-redact` → why it is ignored. */
   readonly refused: Readonly<Record<string, string>>;
+  /** Namespaces that are not known, because the annotations of all take too much memory. */
+  readonly dropped: number;
 }
 
 export interface LogPoliciesOptions {
@@ -40,7 +43,7 @@ interface Namespace {
   readonly annotations: Annotations;
 }
 
-const CHANGE_EVERY_MS = 60_000;
+const CHANGE_EVERY_MS = 5 * 60_000;
 const MAX_SHOWN = 100;
 
 export class LogPolicies implements AsyncDisposable {
@@ -91,15 +94,10 @@ export class LogPolicies implements AsyncDisposable {
     return JSON.stringify({ ...object, metadata: { ...object.metadata, annotations } });
   }
 
-  /** For the configuration of the collector, which restarts for a change: at most once a minute. */
+  /** For the configuration of the collector, which restarts for a change: at most every five minutes. */
   ofNamespaces(): readonly NamespaceLogs[] {
     if (this.#nowMs() - this.#ofNamespacesMs < CHANGE_EVERY_MS) return this.#ofNamespaces;
-    const found = [...this.#namespaces].map(([namespace, annotations]) => {
-      const reader = new Reader(namespace, annotations);
-      return { namespace, multilineStart: reader.read(MULTILINE, multilinePattern), readsFields: reader.read(FIELDS, readFlag) };
-    });
-    const used = found.filter(({ multilineStart, readsFields }) => multilineStart !== undefined || readsFields !== undefined);
-    const sorted = used.toSorted((a, b) => (a.namespace < b.namespace ? -1 : 1));
+    const sorted = this.#configured().slice(0, MAX_POLICY_NAMESPACES);
     if (JSON.stringify(sorted) === JSON.stringify(this.#ofNamespaces)) return this.#ofNamespaces;
     this.#ofNamespacesMs = this.#nowMs();
     this.#ofNamespaces = sorted;
@@ -115,17 +113,29 @@ export class LogPolicies implements AsyncDisposable {
       if (Object.keys(policy).length > 0) effective.push([name, policy]);
       for (const [annotation, why] of problems) refused.set(annotation, why);
     }
-    for (const [namespace, annotations] of this.#namespaces) {
-      const reader = new Reader(namespace, annotations);
-      const policy = { multilineStart: reader.read(MULTILINE, multilinePattern), fields: reader.read(FIELDS, readFlag) };
-      if (Object.values(policy).some((value) => value !== undefined)) effective.push([`namespace ${namespace}`, policy]);
-      for (const [annotation, why] of reader.problems) refused.set(annotation, why);
+    for (const [i, { namespace, multilineStart, readsFields: fields }] of this.#configured().entries()) {
+      if (i < MAX_POLICY_NAMESPACES) effective.push([`namespace ${namespace}`, { multilineStart, fields }]);
+      else
+        refused.set(
+          `${namespace} ${multilineStart === undefined ? FIELDS : MULTILINE}`,
+          `is beyond the limit of ${MAX_POLICY_NAMESPACES} namespaces`,
+        );
     }
-    return { effective: shown(effective), refused: shown(refused) };
+    for (const [namespace, annotations] of this.#namespaces)
+      for (const [annotation, why] of configuredBy(namespace, annotations).problems) refused.set(annotation, why);
+    return { effective: shown(effective), refused: shown(refused), dropped: this.#watch.dropped };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#watch[Symbol.asyncDispose]();
+  }
+
+  /** What the collector's configuration contains, in the order of names. */
+  #configured(): NamespaceLogs[] {
+    return [...this.#namespaces]
+      .map(([namespace, annotations]) => configuredBy(namespace, annotations).logs)
+      .filter(({ multilineStart, readsFields }) => multilineStart !== undefined || readsFields !== undefined)
+      .toSorted((a, b) => (a.namespace < b.namespace ? -1 : 1));
   }
 
   #effective({ metadata }: SlimPod) {
@@ -142,6 +152,12 @@ export class LogPolicies implements AsyncDisposable {
     };
     return { name, policy, problems: [...pod.problems, ...namespace.problems] };
   }
+}
+
+function configuredBy(namespace: string, annotations: Annotations): { logs: NamespaceLogs; problems: Reader["problems"] } {
+  const reader = new Reader(namespace, annotations);
+  const logs = { namespace, multilineStart: reader.read(MULTILINE, multilinePattern), readsFields: reader.read(FIELDS, readFlag) };
+  return { logs, problems: reader.problems };
 }
 
 function shown<T>(entries: Iterable<[string, T]>): Record<string, T> {
@@ -174,6 +190,13 @@ class Reader {
 
 function slimNamespace({ metadata }: ObjectJson): Namespace {
   const wanted: readonly string[] = [...POD_POLICY_ANNOTATIONS, MULTILINE, FIELDS];
-  const annotations = Object.entries(metadata.annotations ?? {}).filter(([name]) => wanted.includes(name));
+  const annotations = Object.entries(metadata.annotations ?? {}).flatMap(([name, value]) =>
+    wanted.includes(name) ? [[name, clipped(value)] as const] : [],
+  );
   return { name: metadata.name, annotations: Object.fromEntries(annotations) };
+}
+
+/** Long enough to be refused as too long. A copy, because a slice would keep the whole value in memory. */
+function clipped(value: string): string {
+  return Buffer.from(value.slice(0, MAX_POLICY_REGEX_CHARACTERS + 1)).toString();
 }

@@ -98,6 +98,7 @@ test.each([
   ["cluster-agent", "--set kubelet.ca.secret=ca", "kubelet.ca: configMap and secret are both set", ""],
   ["cluster-agent", "--set kubelet.tls=skip", "kubelet.ca: kubelet.tls is skip", ""],
   ["cluster-agent", "--set hostAccess=none", "logs.dockerContainers: hostAccess is none", ""],
+  ["cluster-agent", "--set podRelay.enabled=false", "logs.policies: podRelay.enabled is false", ""],
   ["cluster-agent", "--set hostAccess=some", "/hostAccess", ""],
   ["cluster-agent", "--set extraEnv.HOST_ACCESS=none", "extraEnv.HOST_ACCESS: set the value hostAccess instead", ""],
   ["cluster-agent", "--set collector.extraConfig.exporters.otlp.endpoint=x", "adds the exporter otlp", "allowOtherExporters=true"],

@@ -37,7 +37,9 @@ export function configFromSettings(
   const input = settings.cluster
     ? clusterInput(settings, settings.cluster, { waitForPods: knowsPods, asksAgent }, { adjustment, namespaceLogs })
     : hostInput(settings, adjustment, openLogFiles);
-  const { collectorConfigFile: file, allowOtherExporters } = settings;
+  const { cluster, collectorConfigFile: file, allowOtherExporters } = settings;
+  if (cluster?.logPolicies && !asksAgent)
+    throw new CollectorConfigError("COLLECTOR_CONFIG_FILE changes how pods are looked up, so LOG_POLICIES would redact nothing: set one");
   const overlay = file === undefined ? undefined : { text: overlayText(file), allowOtherExporters };
   return renderCollectorConfig(collectorConfig(input), overlay, knowsPods ? [] : [PODS_RECEIVER]);
 }

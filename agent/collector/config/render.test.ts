@@ -77,6 +77,11 @@ describe("the rendered configuration", () => {
     expect(job.kubernetes_sd_configs[0].kubeconfig_file).toBe(asks === "kubeConfig" ? "${env:KUBECONFIG}" : undefined);
   });
 
+  test("is refused with log policies if the operator changes how pods are looked up, because nothing would be redacted", () => {
+    const overlay = "processors: {k8s_attributes: {passthrough: true}}";
+    expect(() => render(folder, "cluster", { ...CLUSTER, LOG_POLICIES: "true" }, overlay)).toThrow(/LOG_POLICIES would redact nothing/);
+  });
+
   test("sends every pipeline to the signing proxy and nowhere else", () => {
     for (const [, identity, env] of CASES) {
       const config = parse(render(folder, identity, env)) as { exporters: Record<string, { endpoint: string }> };

@@ -164,7 +164,13 @@ async function fromStatus(health: Settings["health"]): Promise<Finding[]> {
       detail: `${annotation} ${why}`,
       advice: "it is ignored; correct the annotation",
     })),
+    ...(policies?.dropped ? [droppedNamespaces(name, policies.dropped)] : []),
   ];
+}
+
+function droppedNamespaces(name: string, dropped: number): Finding {
+  const detail = `the annotations of ${dropped} namespaces are not known, because those of all namespaces are too large together`;
+  return { name, status: "warn", detail, advice: "remove annotations atherops.io/logs… from namespaces" };
 }
 
 function stateOfOthers(state: StateStatus | undefined): Finding[] {

@@ -121,6 +121,7 @@ WORKLOAD_NAMES: workloadNames.enabled
 {{- with .Values.kubelet.ca }}{{ if and .configMap .secret }}{{ fail "kubelet.ca: configMap and secret are both set: set one" }}{{ end -}}
 {{- if and (or .configMap .secret) (eq $.Values.kubelet.tls "skip") }}{{ fail "kubelet.ca: kubelet.tls is skip, so no authority is asked: set one" }}{{ end }}{{ end -}}
 {{- if and (eq (include "agent.hostAccess" .) "none") .Values.logs.dockerContainers }}{{ fail "logs.dockerContainers: hostAccess is none, so no files are read: set one" }}{{ end -}}
+{{- if and (include "agent.policies" .) (not (dig "enabled" true (.Values.podRelay | default dict))) }}{{ fail "logs.policies: podRelay.enabled is false, so no annotation would redact: set one" }}{{ end -}}
 {{- if and .Values.proxy.existingSecret .Values.proxy.httpsProxy }}{{ fail "proxy: existingSecret and httpsProxy are both set: set one" }}{{ end -}}
 {{- with .Values.proxy.httpsProxy }}{{ if not (regexMatch "^https?://[^/]" .) }}{{ fail "proxy.httpsProxy: must be a URL that begins with http:// or https://" }}{{ end }}{{ end -}}
 {{- with .Values.logs.multilineStart }}{{ include "logs.multilineStart must be a regular expression (RE2)" . }}{{ end -}}
