@@ -36,6 +36,8 @@ export const POLICIES: Component = {
       conditions: [`${REDACT} != nil and IsString(log.body)`],
       statements: [
         `set(log.body, Substring(log.body, 0, ${MAX_REDACTED_LINE_BYTES})) where Len(log.body) > ${MAX_REDACTED_LINE_BYTES}`,
+        // The backend would refuse a batch with a part of a character, which is matched as U+FFFD.
+        `${String.raw`replace_pattern(log.body, "\\x{FFFD}{1,3}$", "")`} where Len(log.body) == ${MAX_REDACTED_LINE_BYTES}`,
         `replace_pattern(log.body, ${REDACT}, "****")`,
       ],
     },
