@@ -21,7 +21,7 @@ async function registry(): Promise<string> {
   const server = spawn(crane, ["registry", "serve", "--address", address], { stdio: "ignore" });
   onTestFinished(() => void server.kill());
   const answers = async (): Promise<boolean> => (await fetch(`http://${address}/v2/`).catch(() => undefined))?.ok ?? false;
-  await eventually("the registry answers", answers, 20_000);
+  await eventually("the registry answers", answers, 50_000);
   return `${address}/telemetry`;
 }
 
@@ -71,7 +71,7 @@ test("charts and images can be installed from the registry afterwards", async ()
   }
   const { stdout: image } = await execa(crane, ["config", `${target}/atherops-agent:1.2.3`, "--insecure"]);
   expect(JSON.parse(image)).toMatchObject({ architecture: "amd64" });
-}, 60_000);
+}, 120_000);
 
 test("a file that is not as the release wrote it publishes nothing", async () => {
   const [folder, target] = [await dist(), await registry()];
@@ -82,7 +82,7 @@ test("a file that is not as the release wrote it publishes nothing", async () =>
   expect(run.stderr).toBe(`hack/publish: ${join(folder, chart)} is missing or changed: run hack/release again`);
   const { stdout } = await execa(crane, ["catalog", target.split("/")[0] ?? "", "--insecure"]);
   expect(stdout).toBe("");
-}, 60_000);
+}, 120_000);
 
 test("a missing registry and a missing release are one sentence", async () => {
   const folder = temporaryFolder();

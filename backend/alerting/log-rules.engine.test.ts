@@ -206,7 +206,10 @@ describeOnEachStore((store) => {
     noRecordsOf(red.orgId);
     await becomes(red.bearer, id, "inactive", [id]);
     expect(await status(red.bearer, id)).not.toHaveProperty("error");
-    const periods = (await service.call("GET", `/rules/${id}/history`, red.bearer)).json();
+    const periods = await eventually("the history has it", async () => {
+      const found = (await service.call("GET", `/rules/${id}/history`, red.bearer)).json();
+      return found.length > 0 && found;
+    });
     expect(periods).toEqual([expect.objectContaining({ state: "firing", labels: expect.objectContaining({ source: HOSTILE }) })]);
   });
 

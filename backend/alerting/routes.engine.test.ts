@@ -212,10 +212,10 @@ describe("when something is away", () => {
         const answer = await other.call("POST", "/rules", bearer, body({ name: "after" }));
         expect(answer.statusCode).toBe(201);
         return answer.json().id as string;
-      }, 20_000);
+      }, 60_000);
       await vi.waitFor(async () => {
         expect((await other.call("GET", `/rules/${made}/status`, bearer)).json()).toMatchObject({ last_eval: expect.any(String) });
-      }, 20_000);
+      }, 60_000);
     },
   );
 

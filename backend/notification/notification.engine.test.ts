@@ -94,7 +94,9 @@ describeOnEachStore((store) => {
   const fires = (org: NotifiedOrg, name: string): object => postedAlert(org, name, nowMs, nowMs + 4 * MINUTE_MS);
   const ends = (org: NotifiedOrg, name: string): object => postedAlert(org, name, nowMs - MINUTE_MS, nowMs - 1);
   const messages = async (count: number): Promise<Message[]> => {
-    await eventually(`${count} messages`, async () => sent.length >= count);
+    const delivered = () => database.tables<Tables>().selectFrom("deliveries").select("id").where("status", "=", "delivered").execute();
+    // A delivery is noted after the message was sent.
+    await eventually(`${count} messages`, async () => sent.length >= count && (await delivered()).length >= count);
     return sent;
   };
   /** Moves the clock forward; pollers notice it. */

@@ -1,6 +1,6 @@
 // Decides which replica stores a body of logs or spans, when replicas share PostgreSQL and ClickHouse: a sender that repeats a request may
 // reach another replica. Invariants: a body has one claim at a time; another replica's claim is taken over only when its owner is gone, or
-// is older than every insert; without an answer of the database within PATIENCE_MS bodies are stored without a claim, because ingest goes
+// is older than every insert; without an answer of the database within `patienceMs` bodies are stored without a claim, because ingest goes
 // on while the database is away. Decision: docs/adr/0039-shared-limits-and-claims.md.
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -28,6 +28,7 @@ export interface BodyClaimsOptions {
   readonly db: Kysely<unknown>;
   readonly replicaId: string;
   readonly log: Log;
+  readonly patienceMs?: number;
 }
 
 export class BodyClaims implements AsyncDisposable {
@@ -70,7 +71,8 @@ export class BodyClaims implements AsyncDisposable {
       return "ours";
     }
     const over = new AbortController();
-    const late = sleep(PATIENCE_MS, "late" as const, { signal: over.signal }).catch(() => "late" as const);
+    const { patienceMs = PATIENCE_MS } = this.#options;
+    const late = sleep(patienceMs, "late" as const, { signal: over.signal }).catch(() => "late" as const);
     try {
       const first = await Promise.race([claiming, late]);
       if (first !== "late") return first;

@@ -34,7 +34,7 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
       ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`.execute(db);
 
   test("of many that claim the same bodies at once, one gets each", async () => {
-    const replicas = Array.from({ length: 4 }, () => new BodyClaims({ db, replicaId: randomUUID(), log }));
+    const replicas = Array.from({ length: 4 }, () => new BodyClaims({ db, replicaId: randomUUID(), log, patienceMs: 50_000 }));
     const bodies = Array.from({ length: 300 }, (_, index) => `at once ${index}`);
     const claims = await Promise.all(replicas.map((claiming) => Promise.all(bodies.map((body) => claiming.claim(body)))));
     for (const index of bodies.keys()) expect(claims.map((of) => of[index]).filter((claim) => claim === "ours")).toHaveLength(1);

@@ -86,7 +86,9 @@ const view = (name: string, more = ""): string => `#/alerts?view=${name}${more}`
 
 /** Presses Tab until this has the keys. */
 async function tabTo(page: Page, name: string | RegExp, role: "button" | "link" | "textbox" = "button"): Promise<void> {
-  const wanted = page.getByRole(role, { name, exact: true }).and(page.locator(":focus"));
+  const shown = page.getByRole(role, { name, exact: true });
+  await shown.first().waitFor();
+  const wanted = shown.and(page.locator(":focus"));
   for (let tabs = 0; tabs < 60 && (await wanted.count()) === 0; tabs++) await page.keyboard.press("Tab");
   expect(await wanted.count()).toBe(1);
 }

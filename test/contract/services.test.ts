@@ -93,10 +93,14 @@ test("rates, errors and latency are those of the traces, also after a kill", asy
 });
 
 test("the map shows the services, the database and the queue's consumer", async () => {
-  const graph = await eventually("the map", async () => {
-    const found = await get("/query/services/graph");
-    return found.edges.length === 3 && found;
-  });
+  const graph = await eventually(
+    "the map",
+    async () => {
+      const found = await get("/query/services/graph");
+      return found.edges.length === 3 && found.edges.some(({ server }: { server: string }) => server === "mailer") && found;
+    },
+    WITHIN_MS,
+  );
   const edges = graph.edges.map(({ client, server, connection, calls, failed }: Record<string, unknown>) => [
     client,
     server,
@@ -115,10 +119,14 @@ test("the map shows the services, the database and the queue's consumer", async 
 });
 
 test("the series of the map have the same counts", async () => {
-  const total = await eventually("the series", async () => {
-    const found = await instant("sum by (client, server) (last_over_time(traces_service_graph_request_total[10m]))");
-    return found.length === 3 && found;
-  });
+  const total = await eventually(
+    "the series",
+    async () => {
+      const found = await instant("sum by (client, server) (last_over_time(traces_service_graph_request_total[10m]))");
+      return found.length === 3 && found;
+    },
+    WITHIN_MS,
+  );
   expect(total.map(({ metric, value }: { metric: object; value: [number, string] }) => ({ ...metric, value: value[1] }))).toContainEqual({
     client: "web",
     server: "shop",
@@ -179,8 +187,10 @@ const byName = (rows: readonly Row[], ...labels: string[]): Record<string, numbe
 test("Grafana draws its service graph and the table next to it, also of new operations", async () => {
   // A process knows which counters are new from its second pass on.
   const written = "timestamp(traces_service_graph_request_total)";
-  await eventually("a pass since the restart", async () =>
-    (await instant(written)).some(({ value }: Row) => Number(value[1]) > restartedS),
+  await eventually(
+    "a pass since the restart",
+    async () => (await instant(written)).some(({ value }: Row) => Number(value[1]) > restartedS),
+    WITHIN_MS,
   );
   await visitShop("GET /pay", "POST /payments");
   const GRAPH = "traces_service_graph_request";

@@ -60,7 +60,10 @@ test("where the node that collects for the cluster is lost, another goes on with
 
   // A collector says that it runs a moment before it watches.
   const since = said.slice(said.findIndex((name) => arrivals(sink, name) > 0));
-  const missed = since.filter((name) => arrivals(sink, name) === 0);
+  const missing = () => since.filter((name) => arrivals(sink, name) === 0);
+  // What never arrives is reported below.
+  await eventually("all of it arrives", () => missing().length === 0).catch(() => undefined);
+  const missed = missing();
   const doubled = since.filter((name) => arrivals(sink, name) > 1);
   const readTwice = sink.repeatedBodies;
   console.log("the node that collects is lost:", { takenAfterMs, stateAfterMs, said: since.length, missed, doubled, readTwice });

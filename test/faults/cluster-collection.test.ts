@@ -191,6 +191,7 @@ test("one agent collects state and events; where it loses the API server it stop
   expect(() => process.kill(pid, 0)).toThrow("ESRCH");
   await untilRunning(second);
   const later = await sayUntilSeen("with-the-second");
+  await eventually("what happened in between arrives", () => arrivals("in-between") > 0);
   // What no agent saw happen is read by the second one, and what both have read is the same bytes, which are stored once.
   expect([arrivals("before"), arrivals(seen), arrivals("in-between"), arrivals(later)]).toEqual([0, 1, 1, 1]);
 });

@@ -16,6 +16,8 @@ import { stub } from "../../../test/fixtures/stub.ts";
 
 const MIB = 1024 * 1024;
 const AWAY = new ApiError("storage_unavailable", "away");
+/** Rows are committed 400 ms after the first of them, so what adds several meanwhile does not wait for a disk. */
+const NO_DISK_WAIT = { sync: () => Promise.resolve() };
 const REFUSED = new ApiError("unstorable", "no");
 
 /** Rows whose only byte that counts is their number. */
@@ -83,7 +85,7 @@ async function kept(folder: string): Promise<(number | undefined)[]> {
 }
 
 it("answers once the rows are in the journal, and commits what came within a moment together", async () => {
-  await using store = opened();
+  await using store = opened({ calls: NO_DISK_WAIT });
   for (const number of [1, 2, 3]) await store.commit.add(entry(number));
   expect([store.inserts, store.commits]).toEqual([[], []]);
   expect(await kept(store.folder)).toEqual([1, 2, 3]);
@@ -93,7 +95,7 @@ it("answers once the rows are in the journal, and commits what came within a mom
 });
 
 it("commits at once what an organisation reads, also while others wait, and does not wait if nothing is pending", async () => {
-  await using store = opened();
+  await using store = opened({ calls: NO_DISK_WAIT });
   await store.commit.add(entry(1));
   await store.commit.add(entry(2, "other"));
   await store.commit.flush("third");
@@ -103,7 +105,7 @@ it("commits at once what an organisation reads, also while others wait, and does
 });
 
 it("waits for the commit of what is large, of what is above the bound, and takes along what is answered", async () => {
-  await using store = opened({ maxPendingBytes: 110 });
+  await using store = opened({ calls: NO_DISK_WAIT, maxPendingBytes: 110 });
   await store.commit.add(entry(1));
   await store.commit.add(entry(2));
   expect(store.table).toEqual([]);

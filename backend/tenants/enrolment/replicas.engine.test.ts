@@ -119,7 +119,7 @@ describe.skipIf(!postgresBinaries)(`two replicas${postgresBinaries ? "" : `: ${N
     const login = await two.call("POST", "/api/auth/login", { body: { email: org.email, password: org.password } });
     expect([login.statusCode, login.json().message]).toEqual([502, "the account database cannot be reached or has no room: try again"]);
     await server.resume();
-    await expect.poll(() => ingest(two, api_key), { timeout: 10_000 }).toBe(204);
+    await expect.poll(() => ingest(two, api_key)).toBe(204);
     await two.login(org.email, org.password);
   });
 });
