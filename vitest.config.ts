@@ -22,8 +22,9 @@ const ALONE = [
 ];
 
 const workers = availableParallelism();
-const settings = { testTimeout: 60_000, hookTimeout: 120_000, pool: "forks" } as const;
-const limits = { testTimeout: 300_000, hookTimeout: 300_000, pool: "forks" } as const;
+const common = { pool: "forks", expect: { poll: { timeout: 30_000 } } } as const;
+const settings = { testTimeout: 60_000, hookTimeout: 120_000, ...common } as const;
+const limits = { testTimeout: 300_000, hookTimeout: 300_000, ...common } as const;
 
 export default defineConfig({
   test: {

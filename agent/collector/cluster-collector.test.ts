@@ -38,13 +38,13 @@ test("an agent that leads again goes on where another came to meanwhile, and nev
   const lease = new Lease(api, { namespace: "n", name: "l", identity: "a", timing: TIMING, log });
   api.lease = { metadata: { resourceVersion: "1", annotations: { [PLACE]: "100" } } };
   await using collector = new ClusterCollector({ lease, name: "a", supervisor, config: "", events, log });
-  await expect.poll(() => starts, { timeout: 10_000 }).toEqual(["100"]);
+  await expect.poll(() => starts).toEqual(["100"]);
   expect(collector.status().leads).toBe(true);
 
   // Another took it, came further, and gave it back.
   const resourceVersion = String(Number(api.lease.metadata?.resourceVersion) + 1);
   api.lease = { metadata: { resourceVersion, annotations: { [PLACE]: "200" } }, spec: { holderIdentity: "b" } };
-  await expect.poll(() => collector.status().leads, { timeout: 10_000 }).toBe(false);
+  await expect.poll(() => collector.status().leads).toBe(false);
   written.length = 0;
   api.lease = { ...api.lease, spec: {} };
   await expect.poll(() => starts, { timeout: 20_000 }).toEqual(["100", "200"]);
@@ -57,7 +57,7 @@ test("an agent that cannot start its collector gives the Lease back, for another
     stub<Supervisor>({ start: () => Promise.reject(new Error("no disk")), [Symbol.asyncDispose]: () => Promise.resolve() });
   const lease = new Lease(api, { namespace: "n", name: "l", identity: "a", timing: TIMING, log });
   await using collector = new ClusterCollector({ lease, name: "a", supervisor, config: "", log });
-  await expect.poll(() => api.writes >= 2 && api.lease.spec?.holderIdentity === undefined, { timeout: 10_000 }).toBe(true);
+  await expect.poll(() => api.writes >= 2 && api.lease.spec?.holderIdentity === undefined).toBe(true);
   expect(collector.status().leads).toBe(false);
 });
 
@@ -72,11 +72,11 @@ test("an agent without a stand-by collects again within seconds once the API ser
   const timing = { ...TIMING, renewDeadlineMs: 200 };
   const lease = new Lease(api, { namespace: "n", name: "l", identity: "a", timing, log });
   await using collector = new ClusterCollector({ lease, name: "a", supervisor, config: "", log });
-  await expect.poll(() => collector.status().leads, { timeout: 10_000 }).toBe(true);
+  await expect.poll(() => collector.status().leads).toBe(true);
   api.refusal = new Error("away");
-  await expect.poll(() => collector.status().leads, { timeout: 10_000 }).toBe(false);
+  await expect.poll(() => collector.status().leads).toBe(false);
   const { reads } = api;
-  await expect.poll(() => api.reads, { timeout: 10_000 }).toBeGreaterThan(reads);
+  await expect.poll(() => api.reads).toBeGreaterThan(reads);
   api.refusal = undefined;
   await expect.poll(() => collector.status().leads, { timeout: 20_000 }).toBe(true);
 });

@@ -134,20 +134,20 @@ test("a rotation that is too early is asked for once among five agents, waits, a
   secretIs({ ...EMPTY, credential: KEY, rotateRequested: true });
   const askedAt = Date.now();
   await start(["a", "b", "c", "d", "e"]);
-  await vi.waitFor(() => expect(secret().noRotationBefore).toBeDefined());
+  await expect.poll(() => secret().noRotationBefore).toBeDefined();
   expect(agents.map((agent) => [agent.status().signs, agent.status().problem])).toEqual(agents.map(() => [true, undefined]));
   expect(rotations).toBe(1);
   await vi.waitFor(() => expect(secret().rotateRequested).toBe(false), { timeout: 20_000 });
   expect(Date.now() - askedAt).toBeGreaterThanOrEqual(2_000);
   expect(rotations).toBe(2);
-  await vi.waitFor(() => expect(new Set(agents.map((agent) => agent.current()?.apiKey))).toEqual(new Set([secret().credential?.apiKey])));
+  await expect.poll(() => new Set(agents.map((agent) => agent.current()?.apiKey))).toEqual(new Set([secret().credential?.apiKey]));
 });
 
 test("a rotation that fails is a problem that is reported, and telemetry is signed all the same", async () => {
   backend.rotate = () => refused("internal", 500);
   secretIs({ ...EMPTY, credential: KEY, rotateRequested: true });
   await start(["a", "b"]);
-  await vi.waitFor(() => expect(agents.some((agent) => agent.status().problem?.code === "failing")).toBe(true));
+  await expect.poll(() => agents.some((agent) => agent.status().problem?.code === "failing")).toBe(true);
   expect(agents.map((agent) => agent.status().signs)).toEqual([true, true]);
   backend.rotate = () => undefined;
   await vi.waitFor(() => expect(secret().rotateRequested).toBe(false), { timeout: 20_000 });
@@ -158,7 +158,7 @@ test("a cluster that another installation has is said so, and had once the other
   backend.register = () => refused("cluster_in_use", 409);
   secretIs(EMPTY);
   const [agent] = await start(["a"], "it_1");
-  await vi.waitFor(() => expect(agent?.status()).toMatchObject({ signs: false, problem: { code: "other_installation" } }));
+  await expect.poll(() => agent?.status()).toMatchObject({ signs: false, problem: { code: "other_installation" } });
   await vi.waitFor(() => expect(registrations.length).toBeGreaterThan(2), { timeout: 20_000 });
   backend.register = () => undefined;
   await vi.waitFor(() => expect(agent?.status()).toMatchObject({ id: "c", signs: true, problem: undefined }), { timeout: 20_000 });
@@ -174,7 +174,7 @@ test("an agent whose connections have all died without a word takes the new key,
   await using deaf = new KubernetesApi({ server: `http://127.0.0.1:${relay.port}`, ...files }, { timeoutMs: 1_100 });
   secretIs({ ...EMPTY, credential: KEY });
   const [agent] = await start(["deaf"], undefined, deaf);
-  await vi.waitFor(() => expect(watches).toHaveLength(1));
+  await expect.poll(() => watches).toHaveLength(1);
   relay.freeze();
   secretIs({ ...EMPTY, credential: { ...KEY, apiKey: "ak_2" } });
   await vi.waitFor(() => expect(agent?.current()?.apiKey).toBe("ak_2"), { timeout: 20_000 });

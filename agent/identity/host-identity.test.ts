@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { canMount, SmallDisk } from "../collector/supervision/small-disk.fixture.ts";
 import { CredentialsFile } from "../credentials/file.ts";
 import { BackendError } from "../upstream/backend-api.ts";
@@ -56,7 +56,7 @@ function start(installToken: string | undefined, log = pino({ level: "silent" })
 }
 
 async function enrolled(of: HostIdentity): Promise<string> {
-  await vi.waitFor(() => expect(of.current()).toBeDefined());
+  await expect.poll(() => of.current()).toBeDefined();
   return of.current()?.apiKey ?? "";
 }
 
@@ -72,7 +72,7 @@ describe("the host's identity", () => {
   test("has its Idempotency-Key in the file before the call, and makes the very same call after a crash", async () => {
     answers = Array.from({ length: 1000 }, () => UNREACHABLE);
     const first = start("one");
-    await vi.waitFor(() => expect(calls.length).toBeGreaterThan(0));
+    await expect.poll(() => calls.length).toBeGreaterThan(0);
     expect(readFileSync(path, "utf8")).toContain(calls[0]?.key);
     expect(readFileSync(path, "utf8")).not.toContain('"one"');
     await first[Symbol.asyncDispose]();
@@ -83,11 +83,11 @@ describe("the host's identity", () => {
 
   test("says what to do without a token, and with one that is refused, and does not insist", async () => {
     const without = start(undefined);
-    await vi.waitFor(() => expect(without.status().problem?.message).toContain("atherops tokens create"));
+    await expect.poll(() => without.status().problem?.message).toContain("atherops tokens create");
     await identity?.[Symbol.asyncDispose]();
     answers = [new BackendError("invalid_install_token", "used", { status: 401 })];
     const of = start("spent");
-    await vi.waitFor(() => expect(of.status().problem?.code).toBe("install_token_refused"));
+    await expect.poll(() => of.status().problem?.code).toBe("install_token_refused");
     await of.refresh("test");
     await of[Symbol.asyncDispose]();
     expect(calls).toHaveLength(1);
@@ -97,21 +97,19 @@ describe("the host's identity", () => {
     await enrolled(start("one"));
     refusedKeys.add("ak_one");
     await identity?.refresh("answer 401");
-    await vi.waitFor(() => expect(identity?.status().problem?.code).toBe("key_refused"));
+    await expect.poll(() => identity?.status().problem?.code).toBe("key_refused");
     expect(calls).toHaveLength(1);
     await identity?.[Symbol.asyncDispose]();
     const again = start("two");
     await again.refresh("answer 401");
-    await vi.waitFor(() => expect(again.current()?.apiKey).toBe("ak_two"));
+    await expect.poll(() => again.current()?.apiKey).toBe("ak_two");
   });
 
   test("a clone with a new machine id drops its registration of the original and registers anew, with the same unused token", async () => {
     const silent = pino({ level: "silent" });
     answers = Array.from({ length: 1000 }, () => new BackendError("host_in_use", "the host h is alive: …", { status: 409 }));
     const clone = start("one", silent, "original's");
-    await vi.waitFor(() =>
-      expect(clone.status().problem).toMatchObject({ code: "host_in_use", message: expect.stringContaining("h is alive") }),
-    );
+    await expect.poll(() => clone.status().problem).toMatchObject({ code: "host_in_use", message: expect.stringContaining("h is alive") });
     await clone[Symbol.asyncDispose]();
     answers = [];
     expect(await enrolled(start("one", silent, "its own"))).toBe("ak_one");
@@ -126,12 +124,12 @@ describe("the host's identity", () => {
     for (const token of [undefined, "one"]) {
       const warned = start(token, silent, "its own");
       expect(warned.current()?.apiKey).toBe("ak_one");
-      await vi.waitFor(() => expect(warned.status()).toMatchObject({ signs: true, problem: { code: "machine_id_changed" } }));
+      await expect.poll(() => warned.status()).toMatchObject({ signs: true, problem: { code: "machine_id_changed" } });
       await warned[Symbol.asyncDispose]();
     }
     answers = [new BackendError("invalid_install_token", "expired", { status: 401 })];
     const refused = start("expired", silent, "its own");
-    await vi.waitFor(() => expect(refused.status().problem?.code).toBe("machine_id_changed"));
+    await expect.poll(() => refused.status().problem?.code).toBe("machine_id_changed");
     expect(refused.current()?.apiKey).toBe("ak_one");
     await refused[Symbol.asyncDispose]();
     const renewed = start("two", silent, "its own");
@@ -158,7 +156,7 @@ describe("the host's identity", () => {
   test("keeps its token when the file cannot be written", async () => {
     path = "/sys/no-such-folder/credentials.json";
     const of = start("one");
-    await vi.waitFor(() => expect(of.status().problem?.message).toContain("credentials.json"));
+    await expect.poll(() => of.status().problem?.message).toContain("credentials.json");
     expect(calls).toEqual([]);
   });
 

@@ -86,10 +86,13 @@ it.each<[string, () => Promise<unknown>]>([
   await Promise.all(Array.from({ length: 5 }, () => api.readNamespace("x", NEVER)));
   const kept = ports.slice(0, 5);
   expect(new Set(kept).size).toBe(5);
-  await vi.waitFor(async () => {
-    await api.readNamespace("x", NEVER);
-    expect(kept).toContain(ports.at(-1));
-  });
+  await vi.waitFor(
+    async () => {
+      await api.readNamespace("x", NEVER);
+      expect(kept).toContain(ports.at(-1));
+    },
+    { timeout: 20_000 },
+  );
   frozen = [...new Set(ports)];
   await expect(call()).rejects.toThrow(/timeout/i);
   expect(await api.readNamespace("x", NEVER)).toEqual({});

@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import { connect } from "node:net";
 import { PassThrough } from "node:stream";
 import { gunzipSync, gzipSync, zstdCompressSync, zstdDecompressSync } from "node:zlib";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { HeldBody, MemoryBudget, Reservation } from "./body.ts";
 import { accept, closeAll, credentialSource, METRICS, open, post, sendRaw, startBackend, startWith } from "./proxy.fixture.ts";
 import { stub } from "../../test/fixtures/stub.ts";
@@ -30,7 +30,7 @@ describe("bodies", () => {
     let answers = "";
     socket.on("data", (chunk: Buffer) => (answers += chunk.toString()));
     socket.write(`${head}\r\n${" ".repeat(400_000)}`);
-    await vi.waitFor(() => expect(answers).toMatch(/ 503 /));
+    await expect.poll(() => answers).toMatch(/ 503 /);
     socket.write(" ".repeat(600_000));
     answers = "";
     socket.write(`${head}Connection: close\r\n\r\n${" ".repeat(1_000_000)}`);
@@ -52,7 +52,7 @@ describe("bodies", () => {
     const proxy = await startWith(backend.url);
     const socket = connect(proxy.port, "127.0.0.1");
     socket.write(`POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: 1000000\r\n\r\n${" ".repeat(200_000)}`);
-    await vi.waitFor(() => expect(socket.bytesWritten).toBeGreaterThan(200_000));
+    await expect.poll(() => socket.bytesWritten).toBeGreaterThan(200_000);
     socket.destroy();
     expect(await post(proxy, "/v1/logs", "{}")).toMatchObject({ status: 200 });
     expect(backend.received.map(({ body }) => body.toString())).toEqual(["{}"]);
@@ -130,7 +130,7 @@ describe("bodies", () => {
     const proxy = await startWith(backend.url, { maxHeldBytes: 250_000 });
     const body = Buffer.alloc(100_000, 32);
     const held = [post(proxy, "/v1/logs", body), post(proxy, "/v1/traces", body)];
-    await vi.waitFor(() => expect(answers).toHaveLength(2));
+    await expect.poll(() => answers).toHaveLength(2);
     expect(await post(proxy, "/v1/logs", body)).toMatchObject({ status: 503, headers: { "retry-after": "1" } });
     for (const answer of answers) answer();
     expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200]);

@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { type AddressInfo, connect } from "node:net";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { ERROR_CODES } from "../../backend/errors.ts";
 import type { CredentialSource } from "../credentials/store.ts";
 import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
@@ -122,7 +122,7 @@ describe("answers of the backend", () => {
     const credentials = credentialSource("ak_first", "ak_second");
     const proxy = await startWith(backend.url, { credentials });
     const posts = [post(proxy, "/v1/logs"), post(proxy, "/v1/traces")];
-    await vi.waitFor(() => expect(answers).toHaveLength(2));
+    await expect.poll(() => answers).toHaveLength(2);
     answers[0]?.();
     await Promise.race(posts);
     answers[1]?.();
@@ -257,7 +257,7 @@ describe("a large body", () => {
     const socket = connect(proxy.port, "127.0.0.1");
     socket.write(`POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n`);
     socket.write(body.subarray(0, 1 << 20));
-    await vi.waitFor(() => expect(credentials.refreshes).toHaveLength(1));
+    await expect.poll(() => credentials.refreshes).toHaveLength(1);
     socket.write(body.subarray(1 << 20));
     let answer = "";
     socket.on("data", (chunk: Buffer) => (answer += chunk.toString()));

@@ -239,7 +239,7 @@ describe("its end", () => {
     };
     const proxy = await startProxy({ ...parts, listen: { host: "127.0.0.1", port: 0 }, compression: "none" });
     const underWay = post(proxy, "/v1/logs");
-    await vi.waitFor(() => expect(answers).toHaveLength(1));
+    await expect.poll(() => answers).toHaveLength(1);
     const ended = proxy[Symbol.asyncDispose]();
     for (const answer of answers) answer();
     expect(await underWay).toMatchObject({ status: 200 });
@@ -254,7 +254,7 @@ describe("its end", () => {
     const proxy = await startWith(backend.url);
     const caller = new Agent();
     const sent = httpRequest(`http://127.0.0.1:${proxy.port}/v1/logs`, { method: "POST", body: "{}", dispatcher: caller });
-    await vi.waitFor(() => expect(backend.received).toHaveLength(1));
+    await expect.poll(() => backend.received).toHaveLength(1);
     const failed = sent.catch((error: unknown) => error);
     await caller.destroy();
     expect(await failed).toBeInstanceOf(Error);

@@ -1,5 +1,5 @@
 import type { AddressInfo } from "node:net";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { VmalertClient } from "../engines/vmalert/client.ts";
 import { createLog } from "../operations/log.ts";
 import type { Guards } from "../auth/request-identity.ts";
@@ -42,7 +42,7 @@ test("an organisation that asks for hundreds of rules to be tried has few under 
       ),
   );
   const quiet = check.check("quiet", BODY);
-  await vi.waitFor(() => expect(dryRun.asked.map(({ orgId }) => orgId)).toEqual(["loud", "loud", "loud", "loud", "quiet"]));
+  await expect.poll(() => dryRun.asked.map(({ orgId }) => orgId)).toEqual(["loud", "loud", "loud", "loud", "quiet"]);
   client.abort(new Error("left"));
   for (const { answer } of dryRun.asked) answer();
   expect(await quiet).toEqual({ rule: { ...BODY, forMs: 0 }, matching: 1 });
@@ -96,10 +96,10 @@ test("a client that disconnects ends the check of its rule", async () => {
     () => "answered",
     () => "gone",
   );
-  await vi.waitFor(() => expect(dryRun.asked).toHaveLength(1));
+  await expect.poll(() => dryRun.asked).toHaveLength(1);
   expect(seen[0]?.aborted).toBe(false);
   client.abort();
-  await vi.waitFor(() => expect(seen[0]?.aborted).toBe(true));
+  await expect.poll(() => seen[0]?.aborted).toBe(true);
   dryRun.asked[0]?.answer();
   expect(await outcome).toBe("gone");
   await app.close();

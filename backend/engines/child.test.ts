@@ -25,7 +25,7 @@ const PROGRAM = `
     answer.writeHead(status).end(JSON.stringify(body));
   }).listen(port, "127.0.0.1", () => console.log("listening"));
 `;
-const TIMING: Partial<ChildTiming> = { graceMs: 300, firstBackoffMs: 20, readyTimeoutMs: 10_000 };
+const TIMING: Partial<ChildTiming> = { graceMs: 300, firstBackoffMs: 20, readyTimeoutMs: 40_000 };
 
 async function optionsIn(folder: string, manner = "", more: Partial<ChildOptions> = {}): Promise<ChildOptions & { port: number }> {
   const [port = 0] = await freePorts(1);
@@ -69,7 +69,7 @@ test("a crashed child comes back by itself and is counted; a stopped one does no
   const child = await superviseChild(await optionsIn(folder.path, "", { onRestart, log }));
   const first = child.pid ?? 0;
   process.kill(first, "SIGKILL");
-  await vi.waitFor(() => expect(onRestart).toHaveBeenCalledTimes(1), { timeout: 10_000 });
+  await vi.waitFor(() => expect(onRestart).toHaveBeenCalledTimes(1), { timeout: 40_000 });
   expect(child.running).toBe(true);
   expect(child.pid).not.toBe(first);
   const second = child.pid;
@@ -163,10 +163,10 @@ test("a child that came back while its note could not be written is not started 
   await using child = await superviseChild(options);
   mkdirSync(`${options.pidFile}.new`);
   process.kill(child.pid ?? 0, "SIGKILL");
-  await vi.waitFor(() => expect(child.restarts).toBeGreaterThan(1), { timeout: 10_000 });
+  await vi.waitFor(() => expect(child.restarts).toBeGreaterThan(1), { timeout: 40_000 });
   await expect(fetch(options.readyUrl)).rejects.toThrow("fetch failed");
   rmdirSync(`${options.pidFile}.new`);
-  await vi.waitFor(() => expect(child.running).toBe(true), { timeout: 10_000 });
+  await vi.waitFor(() => expect(child.running).toBe(true), { timeout: 40_000 });
 });
 
 test("a process that only has the recorded id is left alone", async () => {

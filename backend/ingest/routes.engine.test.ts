@@ -189,9 +189,9 @@ test("after a refusal whose body was short, the connection is kept for the next 
   await using routes = await openRoutes();
   const { socket, answer } = await rawRequest(routes.port, "Content-Length: 5");
   socket.write("hello");
-  await vi.waitFor(() => expect(answer()).toContain("missing_header"));
+  await expect.poll(() => answer()).toContain("missing_header");
   socket.write("POST /ingest HTTP/1.1\r\nHost: x\r\nx-org: acme\r\nContent-Length: 5\r\n\r\nhello");
-  await vi.waitFor(() => expect(answer()).toContain("HTTP/1.1 204"));
+  await expect.poll(() => answer()).toContain("HTTP/1.1 204");
   socket.destroy();
 });
 
@@ -204,7 +204,7 @@ test("a body that keeps its pace may take longer than anything else is waited fo
     // A slow sender: 40 pieces in a second, longer than the timeout of the head.
     await sleep(25);
   }
-  await vi.waitFor(() => expect(answer()).toContain("HTTP/1.1 204"));
+  await expect.poll(() => answer()).toContain("HTTP/1.1 204");
   expect(routes.app.server.requestTimeout).toBe(0);
   socket.destroy();
 });
@@ -224,9 +224,9 @@ test("a sender that goes away in the middle leaves nothing behind", async () => 
   await using routes = await openRoutes();
   const { socket } = await rawRequest(routes.port, "x-org: acme\r\nContent-Length: 1000");
   socket.write("x".repeat(500));
-  await vi.waitFor(async () => expect(await routes.metric("atherops_ingest_requests_in_flight")).toBe("1"));
+  await expect.poll(() => routes.metric("atherops_ingest_requests_in_flight")).toBe("1");
   socket.destroy();
-  await vi.waitFor(async () => expect(await routes.metric("atherops_ingest_requests_in_flight")).toBe("0"));
+  await expect.poll(() => routes.metric("atherops_ingest_requests_in_flight")).toBe("0");
   expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
   expect(routes.taken).toEqual([]);
 });
@@ -243,13 +243,13 @@ test("bodies held at once stay within the budget, compressed ones by their real 
   using _ = { [Symbol.dispose]: release };
   const body = Buffer.alloc(2 * MIB, "x");
   const held = [routes.post(body), routes.post(body, { "x-org": "other" })];
-  await vi.waitFor(() => expect(storing).toBe(2));
+  await expect.poll(() => storing).toBe(2);
   expect(await routes.metric("atherops_ingest_held_bytes")).toBe(String(4 * MIB));
   expect(await routes.post(Buffer.alloc(5 * MIB))).toMatchObject({ status: 503, code: "unavailable", retryAfter: "1" });
   expect(await routes.post(gzipSync(Buffer.alloc(20 * MIB)), { "content-encoding": "gzip" })).toMatchObject({ status: 503 });
   expect(await routes.metric("atherops_ingest_held_bytes")).toBe(String(4 * MIB));
   held.push(routes.post(body));
-  await vi.waitFor(() => expect(storing).toBe(3));
+  await expect.poll(() => storing).toBe(3);
   release();
   expect((await Promise.all(held)).map(({ status }) => status)).toEqual([204, 204, 204]);
   expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");

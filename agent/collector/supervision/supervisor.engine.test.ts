@@ -134,7 +134,7 @@ describe("the supervisor", () => {
     await of.start(() => config());
     const first = await running(of);
     process.kill(first, "SIGKILL");
-    await vi.waitFor(() => expect(of.status().restarts).toBe(1));
+    await expect.poll(() => of.status().restarts).toBe(1);
     expect(await running(of)).not.toBe(first);
     expect(of.status().lastError).toContain("SIGKILL");
   });
@@ -291,7 +291,7 @@ describe("the supervisor", () => {
     // No shell: one that is ended while it begins its child leaves it behind, or none.
     const orphan = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "--", "--config", configFile], GROUP);
     await Promise.all([orphan, ...others].map((child) => once(child, "spawn")));
-    await vi.waitUntil(() => !canMount || existsSync(join(folder, "is-elsewhere")));
+    await vi.waitUntil(() => !canMount || existsSync(join(folder, "is-elsewhere")), { timeout: 20_000 });
     const ended = once(orphan, "exit");
     const of = make();
     await of.start(() => config());
@@ -379,7 +379,7 @@ describe("the supervisor", () => {
     await isLooking;
     const isNew = `${config()}# new\n`;
     const applied = of.apply(isNew);
-    await vi.waitFor(() => expect(readFileSync(join(folder, "collector", "config.yaml"), "utf8")).toBe(isNew));
+    await expect.poll(() => readFileSync(join(folder, "collector", "config.yaml"), "utf8")).toBe(isNew);
     goOn(new Error("EACCES: no more reading"));
     await applied;
     expect(of.status()).toMatchObject({ state: "running", configError: null });
@@ -419,7 +419,7 @@ describe("the supervisor", () => {
       rmSync(join(folder, "collector", "last-good.yaml"));
       disk.fill();
       process.kill(first, "SIGKILL");
-      await vi.waitFor(() => expect(of.status().restarts).toBe(1));
+      await expect.poll(() => of.status().restarts).toBe(1);
       const second = await running(of);
       expect(lines.find(({ msg }) => msg === "cannot note the configuration that runs; the collector runs without")).toMatchObject({
         level: 40,
@@ -484,7 +484,7 @@ describe("the supervisor", () => {
       log,
     });
     await supervisor.start(() => config());
-    await vi.waitFor(() => expect(supervisor?.status().pid).not.toBeNull());
+    await expect.poll(() => supervisor?.status().pid).not.toBeNull();
     const pid = supervisor.status().pid ?? 0;
     await supervisor[Symbol.asyncDispose]();
     expect(isAlive(pid)).toBe(false);

@@ -49,7 +49,7 @@ test("an engine killed under load comes back on the same port, and nothing that 
       const found = await stored(store);
       expect(acknowledged.filter((n) => !found.has(n))).toEqual([]);
     },
-    { timeout: 10_000, interval: 200 },
+    { timeout: 30_000, interval: 200 },
   );
 });
 

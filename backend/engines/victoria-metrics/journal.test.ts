@@ -1,6 +1,6 @@
 import { readdirSync, truncateSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { type Segment, LogFullError } from "../append-log/append-log.ts";
 import { WriteJournal } from "./journal.ts";
@@ -44,7 +44,7 @@ test("writes are removed fifteen seconds after their segment was closed or repla
   expect(await replayed(journal)).toHaveLength(4);
   now = 60_000;
   await append(journal, "much later");
-  await vi.waitFor(() => expect(segmentNames(folder.path)).toHaveLength(1));
+  await expect.poll(() => segmentNames(folder.path)).toHaveLength(1);
 });
 
 test("a segment that a crash cut off ends with its last whole write, is reported, and the others are replayed", async () => {
@@ -87,7 +87,7 @@ test("writes that an engine does not accept stay pending, however long that take
   await journal.replay(refuse);
   now += 20_000;
   await append(journal, "later");
-  await vi.waitFor(() => expect(segmentNames(folder.path)).not.toContain("0000000000.journal"));
+  await expect.poll(() => segmentNames(folder.path)).not.toContain("0000000000.journal");
 });
 
 test("a segment is replayed again if the engine crashes during its replay", async () => {
@@ -123,7 +123,7 @@ test("writes that wait for the disk while the engine crashes are replayed", asyn
   const sync = () => ((syncs += 1), syncs === 1 ? synced.promise : Promise.resolve());
   const journal = new WriteJournal(folder.path, { calls: { sync } });
   const writing = append(journal, "being synced");
-  await vi.waitFor(() => expect(syncs).toBe(1));
+  await expect.poll(() => syncs).toBe(1);
   const waiting = append(journal, "waiting");
   journal.engineCrashed();
   const after = append(journal, "after the crash");

@@ -100,7 +100,7 @@ it("starts no process before the first job, keeps it warm, and ends an idle one"
   expect(sandbox.processes).toBe(0);
   await run("red", "answer");
   expect(sandbox.processes).toBe(1);
-  await expect.poll(() => sandbox.processes, { timeout: 5000 }).toBe(0);
+  await expect.poll(() => sandbox.processes).toBe(0);
   expect(killed).toEqual([]);
 });
 
