@@ -1,6 +1,6 @@
-// What the routes of logs and traces do alike: read what a schema cannot, ask in the caller's name, answer a page. Invariant: a client that
+// What the routes of queries do alike: read what a schema cannot and forms, ask in the caller's name, answer a page. Invariant: a client that
 // has left is no failure, and its query does not go on without it.
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { goneSignal } from "../http/client.ts";
 import { readerOf } from "../auth/request-identity.ts";
@@ -8,6 +8,7 @@ import type { QueryOptions } from "../admission/query-queue.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import type { Found } from "../storage/page.ts";
 import { nextLink, type Page } from "../storage/page.ts";
+import { MAX_FORM_BYTES } from "./limits.ts";
 
 /** ResponseBudget with the page that `ask` finds, and a Link to the next one. */
 export async function answerPage(
@@ -57,4 +58,20 @@ export function readPrefixed(parameters: object, prefix: string): [key: string, 
   return Object.entries(parameters)
     .filter(([name]) => name.startsWith(prefix))
     .flatMap(([name, values]) => [values as string | string[]].flat().map((value): [string, string] => [name.slice(prefix.length), value]));
+}
+
+/** What a route needs that takes a form: any other body is refused, and none is an empty form. */
+export const FORM = { consumes: ["application/x-www-form-urlencoded"], bodyIsOptional: true };
+
+/** The routes of `scope` get URLSearchParams as their body. Throws ApiError body_too_large. */
+export function addFormParser(scope: FastifyInstance): void {
+  scope.addContentTypeParser(
+    "application/x-www-form-urlencoded",
+    async (request: FastifyRequest) => new URLSearchParams((await scope.smallBodies.read(request, MAX_FORM_BYTES)).toString("utf8")),
+  );
+}
+
+/** The fields of the form that a request has as its body. */
+export function formFields(request: FastifyRequest): URLSearchParams {
+  return request.body instanceof URLSearchParams ? request.body : new URLSearchParams();
 }

@@ -1,5 +1,6 @@
 // Attacks on each route alike: what it reads is made as large, as deep and as strange as a request may be.
 import { randomUUID } from "node:crypto";
+import { ENDPOINTS as LOKI_ENDPOINTS } from "../../backend/query/loki/endpoints.ts";
 import type { Attack, Attacker, Call } from "./attack.ts";
 
 /** Nearly the header limit of the server. */
@@ -133,7 +134,8 @@ export const WRITES = [
   "POST /query/prometheus/api/v1/labels",
   "POST /query/prometheus/api/v1/query_exemplars",
   "POST /query/prometheus/api/v1/series",
-] as const;
+  ...[...LOKI_ENDPOINTS.keys()].map((path) => `POST /query/loki/loki/api/v1/${path.replace(":name", "{name}")}`),
+];
 
 const filled = (path: string): string => path.replaceAll(/\{\w+\}/g, () => randomUUID());
 

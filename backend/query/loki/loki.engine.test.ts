@@ -67,6 +67,20 @@ describe("Grafana's Loki data source", () => {
     expect(data).toEqual({ resultType: "vector", result: [{ metric: {}, value: [4_000_000_000, "2"] }], stats: {} });
   });
 
+  it("answers a form as it answers the same parameters in the address", async () => {
+    for (const [path, parameters] of [
+      ["query_range", { query: 'sum by (level) (count_over_time({service_name="shop"}[1m]))', ...RANGE, step: "60" }],
+      ["series", { "match[]": '{service_name=~".+"}', ...RANGE }],
+      ["label/service_name/values", RANGE],
+    ] as const) {
+      const { data } = (await red.post(path, parameters)).json();
+      expect(data).toEqual(await ask(red, path, parameters));
+      expect(data).not.toEqual((await blue.post(path, parameters)).json().data);
+    }
+    const twice = await red.post("query_range?query=%7Ba%3D%22b%22%7D", { query: "{a=`c`}" });
+    expect(twice.json()).toMatchObject({ message: "query: is given more than once" });
+  });
+
   it("lists labels, their values and series, its own to each", async () => {
     expect(await ask(red, "labels", RANGE)).toEqual(["host_id", "k8s_namespace_name", "k8s_pod_name", "level", "node", "service_name"]);
     expect(await ask(blue, "labels", RANGE)).toEqual(["cloud_region", "host_id", "level", "node", "service_name"]);

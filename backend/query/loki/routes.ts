@@ -6,14 +6,14 @@ import type { WebSocket } from "ws";
 import { type Guards, readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { goneSignal } from "../../http/client.ts";
-import { addRoute, type RouteDeclaration } from "../../http/route.ts";
+import { addRoute, addRoutes, type Route, type RouteDeclaration } from "../../http/route.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { acceptWebSocket, isUpgrade } from "../../http/websocket.ts";
 import type { LogStore, LogTail } from "../../storage/logs/store.ts";
 import { TailCounts } from "../../storage/logs/tail-counts.ts";
 import type { Arrived } from "../../storage/logs/tail.ts";
 import { TAIL_TIMES, type TailForm, tailStream, type TailTimes } from "../native/log-tail-stream.ts";
-import { answerJson } from "../page-route.ts";
+import { addFormParser, answerJson, FORM, formFields } from "../page-route.ts";
 import type { JobRunner } from "../sandbox/sandbox.ts";
 import { ENDPOINTS, QUERY, text } from "./endpoints.ts";
 import { type EndpointJob, readTailFilter, type TailFilterJob, type TailMessageJob } from "./jobs.ts";
@@ -39,32 +39,36 @@ const ANSWER = { description: "as Loki answers", type: "object", additionalPrope
 
 /** Declares a route of Loki's API. The handler validates its parameters. */
 function declareRoute(
+  method: "GET" | "POST",
   path: string,
   summary: string,
   parameters: Record<string, object>,
   response: Record<number, object> = { 200: ANSWER },
 ): RouteDeclaration {
+  const query = { type: "object", properties: parameters };
   return {
-    method: "GET",
+    method,
     path: `${BASE}/${path}`,
     access: "reader",
     tag: "loki",
     summary: `Loki's HTTP API: ${summary}`,
-    documented: { query: { type: "object", properties: parameters }, response },
+    ...(method === "POST" && FORM),
+    documented: { query, ...(method === "POST" && { body: query }), response },
   };
 }
 
 export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptions): void {
   const { sandbox, answers, guards, bounds, now = () => new Date() } = options;
+  const routes: Route[] = [];
   for (const [path, { summary, parameters }] of ENDPOINTS) {
     const single = Object.keys(parameters).filter((name) => name !== "match[]");
     const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-      const parameters = request.query as RequestParameters;
+      const parameters = parametersOf(request, [...single, "match[]", "match"]);
       checkRepeated(parameters, single);
       const job: EndpointJob = {
         kind: "endpoint",
         path,
-        parameters: { ...parameters },
+        parameters,
         name: (request.params as { name?: string }).name,
         categorize: wantsCategories(request),
         nowNs: BigInt(now().getTime()) * 1_000_000n,
@@ -72,9 +76,24 @@ export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptio
       };
       return answerJson(request, reply, { answers, ask: async (orgId, asked) => [await sandbox.run(orgId, job, asked)] });
     };
-    addRoute(app, guards, { ...declareRoute(path, summary, parameters), handler });
+    for (const method of ["GET", "POST"] as const) routes.push({ ...declareRoute(method, path, summary, parameters), handler });
   }
+  void app.register(async (scope) => {
+    addFormParser(scope);
+    addRoutes(scope, guards, routes);
+  });
   registerTail(app, options);
+}
+
+/** What the query string and a form say. A name that is in both, or twice in one, has a list of values. */
+function parametersOf(request: FastifyRequest, names: readonly string[]): RequestParameters {
+  const given = request.query as RequestParameters;
+  const form = formFields(request);
+  const entries = names.map((name) => {
+    const values = [given[name] ?? [], form.getAll(name)].flat();
+    return [name, values.length > 1 ? values : values[0]] as const;
+  });
+  return Object.fromEntries(entries);
 }
 
 function wantsCategories(request: FastifyRequest): boolean {
@@ -129,7 +148,7 @@ export function registerTail(app: FastifyInstance, options: LokiRouteOptions): v
       times: { ...TAIL_TIMES, ...tails },
     });
   };
-  addRoute(app, guards, { ...declareRoute("tail", "records as they arrive, by WebSocket", PARAMETERS, { 200: MESSAGE }), handler });
+  addRoute(app, guards, { ...declareRoute("GET", "tail", "records as they arrive, by WebSocket", PARAMETERS, { 200: MESSAGE }), handler });
 }
 
 /** Other queries of the organisation, or a process that has just ended, may hold up a tail for a while. */

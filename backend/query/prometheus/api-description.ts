@@ -2,6 +2,7 @@
 // the engine validates the parameters, so that the caller gets the engine's messages.
 import type { RouteDeclaration } from "../../http/route.ts";
 import type { QueryEndpoint } from "../../storage/metrics/store.ts";
+import { FORM } from "../page-route.ts";
 
 const text = (description: string) => ({ type: "string", description });
 const TIME = "RFC 3339 or Unix seconds";
@@ -37,7 +38,6 @@ const ANSWER = {
 };
 
 const BASE = "/query/prometheus/api/v1";
-const FORM = { consumes: ["application/x-www-form-urlencoded"], bodyIsOptional: true };
 
 /** Declares an endpoint that always returns `data`, and accepts any parameters. */
 export function declareConstant(path: string, summary: string, data: object): RouteDeclaration {

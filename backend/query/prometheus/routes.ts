@@ -7,7 +7,8 @@ import type { ResponseBudget } from "../../http/response-budget.ts";
 import { addRoutes } from "../../http/route.ts";
 import { goneSignal } from "../../http/client.ts";
 import { type Guards, readerOf } from "../../auth/request-identity.ts";
-import { MAX_FORM_BYTES, MAX_LABEL_LENGTH, MAX_QUERY_TIMEOUT_MS } from "../limits.ts";
+import { addFormParser, formFields } from "../page-route.ts";
+import { MAX_LABEL_LENGTH, MAX_QUERY_TIMEOUT_MS } from "../limits.ts";
 import { declareEndpoint } from "./api-description.ts";
 import { answerPrometheusError, readEngineError } from "./prometheus-errors.ts";
 import { createConstantRoutes } from "./constant-routes.ts";
@@ -29,10 +30,7 @@ const FORWARDED = new Set(["query", "start", "end", "step", "time", "match[]", "
 /** Adds GET and POST of query, query_range, series, labels, GET of label/<name>/values, metadata, query_exemplars and the constant answers; each needs a session or a read token. */
 export function registerMetricsRoutes(app: FastifyInstance, { store, spans, answers, guards }: MetricsRoutesOptions): void {
   void app.register(async (scope) => {
-    scope.addContentTypeParser(
-      "application/x-www-form-urlencoded",
-      async (request: FastifyRequest) => new URLSearchParams((await app.smallBodies.read(request, MAX_FORM_BYTES)).toString("utf8")),
-    );
+    addFormParser(scope);
     scope.setErrorHandler(answerPrometheusError);
     const routes = [...createConstantRoutes(), createMetadataRoute({ store, answers }), ...createExemplarsRoutes({ spans, answers })];
     for (const endpoint of ["query", "query_range", "series", "labels"] as const) {
@@ -81,10 +79,10 @@ function typed(endpoint: QueryEndpoint, params: URLSearchParams, pieces: readonl
 /** What is forwarded of the query string and of a form body: the listed names, and a timeout of at most 30 s. */
 function forwardedParams(request: FastifyRequest): URLSearchParams {
   const given = new URLSearchParams(request.url.split("?")[1] ?? "");
-  const form = request.body instanceof URLSearchParams ? request.body : [];
+  const form = formFields(request);
   const kept = new URLSearchParams();
   for (const [name, value] of [...form, ...given]) if (FORWARDED.has(name)) kept.append(name, value);
-  const timeout = (request.body instanceof URLSearchParams ? request.body.get("timeout") : null) ?? given.get("timeout");
+  const timeout = form.get("timeout") ?? given.get("timeout");
   kept.set("timeout", `${timeout === null ? MAX_QUERY_TIMEOUT_MS : timeoutMs(timeout)}ms`);
   return kept;
 }

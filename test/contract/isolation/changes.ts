@@ -1,6 +1,7 @@
 // Every route of docs/openapi.json that changes something, and how an administrator tries it on a resource of another organisation.
 // Each attempt has a new resource, and its owner then sends the same request: so what was refused is a request that works.
 import { randomUUID } from "node:crypto";
+import { ENDPOINTS as LOKI_ENDPOINTS } from "../../../backend/query/loki/endpoints.ts";
 import { sign } from "../../../common/protocol/signature.ts";
 import { type Answer, call } from "../../fixtures/processes.ts";
 import type { Party, Served } from "./parties.ts";
@@ -254,4 +255,5 @@ export const WITHOUT_RESOURCE: readonly string[] = [
   "POST /query/prometheus/api/v1/query_exemplars",
   "POST /query/prometheus/api/v1/query_range",
   "POST /query/prometheus/api/v1/series",
+  ...[...LOKI_ENDPOINTS.keys()].map((path) => `POST /query/loki/loki/api/v1/${path.replace(":name", "{name}")}`),
 ];

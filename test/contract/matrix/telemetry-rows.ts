@@ -24,6 +24,13 @@ export const spansBody = (service = "matrix"): object => ({
   ],
 });
 
+const FORM = { "content-type": "application/x-www-form-urlencoded" };
+const formCase = (query: string, path?: string): Case => ({
+  name: "a form",
+  send: (url) => call("POST", path === undefined ? url : `${backend.apiUrl}${path}`, { bearer: red.token, body: query, headers: FORM }),
+  status: 200,
+});
+
 /** A body to a signed path by a key of red. */
 const signedCase = (
   name: string,
@@ -193,10 +200,11 @@ export const TELEMETRY_ROWS: Row[] = [
     ["detected_fields", "query=%7Bservice_name%3D~%22.%2B%22%7D"],
     ["detected_field/{name}/values", "query=%7Bservice_name%3D~%22.%2B%22%7D"],
     ["patterns", "query=%7Bservice_name%3D~%22.%2B%22%7D"],
-  ].map(([endpoint = "", query = ""]): Row => {
+  ].flatMap(([endpoint = "", query = ""]): Row[] => {
     const path = `/query/loki/loki/api/v1/${endpoint}`;
     const own = path.replace("{name}", "service_name");
-    return {
+    const post: Row = { method: "POST", path, auth: "reader", cases: () => [formCase(query, own)] };
+    const get: Row = {
       method: "GET",
       path,
       auth: "reader",
@@ -214,6 +222,7 @@ export const TELEMETRY_ROWS: Row[] = [
         ),
       ],
     };
+    return [get, post];
   }),
   {
     method: "GET",
@@ -311,17 +320,7 @@ export const TELEMETRY_ROWS: Row[] = [
       method,
       path: `/query/prometheus/api/v1/${endpoint}`,
       auth: "reader",
-      cases: () =>
-        method === "GET"
-          ? prometheus(endpoint, query)
-          : [
-              {
-                name: "a form",
-                send: (url) =>
-                  call("POST", url, { bearer: red.token, body: query, headers: { "content-type": "application/x-www-form-urlencoded" } }),
-                status: 200,
-              },
-            ],
+      cases: () => (method === "GET" ? prometheus(endpoint, query) : [formCase(query)]),
     })),
   ),
   ...[...["buildinfo", "config", "flags", "runtimeinfo"].map((name) => `GET status/${name}`), "GET targets", "GET targets/metadata"].map(
