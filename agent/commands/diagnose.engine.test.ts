@@ -150,4 +150,11 @@ describe("diagnose", () => {
     expect(await check(unready.port)).toMatch(/^fail: not enrolled yet/);
     expect(await check(1)).toMatch(/^warn: no agent/);
   });
+
+  test("running agent: warns of annotations that are ignored, and of namespaces whose annotations are not known", async () => {
+    const logPolicies = { effective: {}, refused: { "shop atherops.io/logs-fields": "is beyond the limit" }, dropped: 3 };
+    using agent = await answering(200, {}, JSON.stringify({ ready: true, reasons: [], failing: [], logPolicies }));
+    const found = texts(await checkAgent({ health: { host: "127.0.0.1", port: agent.port }, cluster: undefined }));
+    expect(found).toMatch(/\nwarn: shop .*beyond the limit[^]*\nwarn: the annotations of 3 namespaces are not known/);
+  });
 });
