@@ -1,6 +1,6 @@
-// Which scrape jobs fit into the configuration of the collector. Monitors have many authors, so namespaces share it: the jobs of a namespace
-// come in the order of what they cost together, and a namespace with many or large monitors leaves room for the others. Invariant: the work
-// for one namespace is limited before its jobs are built.
+// Chooses the scrape jobs that fit into the limits of all jobs together. Monitors have many authors, so namespaces share the limits: a job is
+// admitted in the order of the cost of its namespace up to it, so a namespace with many or large monitors leaves room for the others.
+// Invariant: the work for one namespace is limited before its jobs are built.
 import { MAX_MONITOR_CHARACTERS, MAX_MONITOR_JOBS, MAX_MONITOR_TARGETS } from "../limits.ts";
 import { MonitorError } from "./relabeling.ts";
 

@@ -81,7 +81,7 @@ export class ObjectWatch<T> implements AsyncDisposable {
         this.#countChange();
       }
     } catch (error) {
-      // What the server does not know any more is listed again; so is a kind whose definition is gone.
+      // The server no longer has this version, or the kind's definition is gone: list again.
       if (error instanceof KubernetesError && [404, 410].includes(error.status)) this.#watchFrom = undefined;
       throw error;
     }

@@ -1,6 +1,6 @@
 // Relabelings of monitors, validated and translated to Prometheus' relabel_config. Invariants: whatever the author of a monitor writes, the
-// collector accepts the result, because one invalid expression would refuse the whole configuration; no relabeling changes the address of a
-// target, so that a monitor never makes the agent send requests elsewhere than to the pods that it selects.
+// collector accepts the result, because it refuses all jobs for one invalid expression; no relabeling changes the address of a target, so
+// that a monitor never makes the agent send requests elsewhere than to the pods that it selects.
 
 /** A monitor or one of its endpoints is not scraped; the message names the field. */
 export class MonitorError extends Error {

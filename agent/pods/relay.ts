@@ -1,6 +1,7 @@
 // The node's pods for the collector, as the Kubernetes API gives them: the two calls that its informers make, list and watch, answered on
-// loopback out of what the agent knows; and, for the same caller, the scrape jobs of monitors and their targets. Invariants: no call reaches the API server; a caller gets no pods without this run's
-// password; a caller waits until the pods are known, and never gets an empty list meanwhile; one that does not read is cut off.
+// loopback out of what the agent knows; and, for the same caller, the scrape jobs of monitors and their targets. Invariants: no call reaches
+// the API server; a caller gets no pods without this run's password; a caller waits until the pods are known, and never gets an empty list
+// meanwhile; one that does not read is cut off.
 //
 // Each of the collector's components that needs pods opens a watch of its own (k8sattributesprocessor v0.149: one for each pipeline). A
 // caller that was away begins anew, which costs it nothing here: no history of changes is kept.

@@ -1,7 +1,7 @@
-// What annotations of pods and namespaces say about logs, as it is in force on this node. A pod's annotation, or its template's, which is the
-// workload's, counts before its namespace's, and that before the settings; redactions add up. Invariants: a pod's author changes nothing for
-// other pods, because what an annotation of a pod says travels with its records; only namespaces, which their users may not annotate, change
-// the configuration of the collector; an invalid annotation is ignored and reported.
+// Resolves the log policies that annotations of pods and namespaces set on this node. A pod's annotation (a workload sets it in its pod
+// template) overrides its namespace's, which overrides the settings; redactions add up. Invariants: a pod's author changes nothing for other
+// pods, because the values of a pod's annotations travel with its records; only annotations of namespaces change the configuration of the
+// collector, because users of a namespace have no permission to set them; an invalid annotation is ignored and reported.
 import { Outage } from "../../common/outage.ts";
 import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-attributes.ts";
 import type { NamespaceLogs } from "../collector/config/fragments/pod-logs.ts";
@@ -10,7 +10,7 @@ import type { ObjectJson } from "../kubernetes/api.ts";
 import { MAX_POLICY_NAMESPACES, MAX_POLICY_REGEX_CHARACTERS } from "../limits.ts";
 import type { Log } from "../log.ts";
 import { ObjectWatch, type ObjectsApi } from "../monitors/object-watch.ts";
-import { multilinePattern, PolicyError, readFlag, readPercent, redactPattern, sampleBelow } from "./policy-values.ts";
+import { AnnotationReader, multilinePattern, readFlag, readPercent, redactPattern, sampleBelow } from "./policy-values.ts";
 
 const [, REDACT, SAMPLE] = POD_POLICY_ANNOTATIONS;
 /** On namespaces only. */
@@ -18,7 +18,7 @@ const MULTILINE = "atherops.io/logs-multiline-start";
 const FIELDS = "atherops.io/logs-fields";
 
 export interface LogPolicyStatus {
-  /** `shop/web-1` → what is in force, of what differs from the settings. */
+  /** `shop/web-1` → the policies in force that differ from the settings. */
   readonly effective: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** `shop/web-1 atherops.io/logs-redact` → why it is ignored. */
   readonly refused: Readonly<Record<string, string>>;
@@ -75,12 +75,12 @@ export class LogPolicies implements AsyncDisposable {
     });
   }
 
-  /** Resolves once the namespaces are known; before, a pod's logs could be sent against the will of its namespace. */
+  /** Resolves once the namespaces are known; before, logs could be sent that a namespace's policy drops or redacts. */
   get known(): Promise<void> {
     return this.#watch.known;
   }
 
-  /** A pod as pods/node-pods.ts keeps it, with the annotations that are in force instead of its own. */
+  /** A pod as pods/node-pods.ts keeps it, with the policies in force instead of its own annotations. */
   resolve(pod: string): string {
     const object = JSON.parse(pod) as SlimPod;
     const { [REDACT]: _, [SAMPLE]: __, ...others } = object.metadata.annotations ?? {};
@@ -140,8 +140,8 @@ export class LogPolicies implements AsyncDisposable {
 
   #effective({ metadata }: SlimPod) {
     const name = `${metadata.namespace}/${metadata.name}`;
-    const pod = new Reader(name, metadata.annotations ?? {});
-    const namespace = new Reader(metadata.namespace, this.#namespaces.get(metadata.namespace) ?? {});
+    const pod = new AnnotationReader(name, metadata.annotations ?? {});
+    const namespace = new AnnotationReader(metadata.namespace, this.#namespaces.get(metadata.namespace) ?? {});
     const logs = pod.read(OPT_OUT_ANNOTATION, readFlag) ?? namespace.read(OPT_OUT_ANNOTATION, readFlag);
     const samplePercent = pod.read(SAMPLE, readPercent) ?? namespace.read(SAMPLE, readPercent);
     const patterns = [namespace, pod].flatMap((reader) => reader.read(REDACT, redactPattern) ?? []);
@@ -154,38 +154,14 @@ export class LogPolicies implements AsyncDisposable {
   }
 }
 
-function configuredBy(namespace: string, annotations: Annotations): { logs: NamespaceLogs; problems: Reader["problems"] } {
-  const reader = new Reader(namespace, annotations);
+function configuredBy(namespace: string, annotations: Annotations): { logs: NamespaceLogs; problems: AnnotationReader["problems"] } {
+  const reader = new AnnotationReader(namespace, annotations);
   const logs = { namespace, multilineStart: reader.read(MULTILINE, multilinePattern), readsFields: reader.read(FIELDS, readFlag) };
   return { logs, problems: reader.problems };
 }
 
 function shown<T>(entries: Iterable<[string, T]>): Record<string, T> {
   return Object.fromEntries([...entries].slice(0, MAX_SHOWN));
-}
-
-/** Reads annotations of one object, and remembers which of them are invalid. */
-class Reader {
-  readonly problems: [string, string][] = [];
-  readonly #name: string;
-  readonly #annotations: Annotations;
-
-  constructor(name: string, annotations: Annotations) {
-    this.#name = name;
-    this.#annotations = annotations;
-  }
-
-  read<T>(annotation: string, parse: (text: string) => T): T | undefined {
-    const text = this.#annotations[annotation];
-    if (text === undefined) return undefined;
-    try {
-      return parse(text);
-    } catch (error) {
-      if (!(error instanceof PolicyError)) throw error;
-      this.problems.push([`${this.#name} ${annotation}`, error.message]);
-      return undefined;
-    }
-  }
 }
 
 function slimNamespace({ metadata }: ObjectJson): Namespace {

@@ -1,12 +1,36 @@
-// Values of log policies in annotations: parsed, and bounded so that no author of a pod takes more of the collector than its own lines cost.
-// Expressions are of RE2, which is linear.
+// Reads and validates the values of log policies in annotations, bounded so that an author of a pod takes no more of the collector than its
+// own lines cost. Expressions are RE2, which takes linear time.
 import { MAX_POLICY_EXPANDED_CHARACTERS, MAX_POLICY_REGEX_CHARACTERS } from "../limits.ts";
 import { expandedCharacters, isAccepted } from "../monitors/relabeling.ts";
 import { canMatchEmptyText } from "./empty-match.ts";
 
 /** An annotation is ignored; the message says why. */
-export class PolicyError extends Error {
+class PolicyError extends Error {
   override readonly name = "PolicyError";
+}
+
+/** Reads annotations of one object, and collects the problems of those that are invalid. */
+export class AnnotationReader {
+  readonly problems: [string, string][] = [];
+  readonly #name: string;
+  readonly #annotations: Readonly<Record<string, string>>;
+
+  constructor(name: string, annotations: Readonly<Record<string, string>>) {
+    this.#name = name;
+    this.#annotations = annotations;
+  }
+
+  read<T>(annotation: string, parse: (text: string) => T): T | undefined {
+    const text = this.#annotations[annotation];
+    if (text === undefined) return undefined;
+    try {
+      return parse(text);
+    } catch (error) {
+      if (!(error instanceof PolicyError)) throw error;
+      this.problems.push([`${this.#name} ${annotation}`, error.message]);
+      return undefined;
+    }
+  }
 }
 
 export function readFlag(text: string): boolean {

@@ -1,5 +1,6 @@
-// What operators set for organisations, in memory. Invariant: `of` needs no statement and no wait. One statement reads all values every few
-// seconds while they are used, so a change is in force everywhere within 5 s. While the database is unreachable, the last known values apply.
+// Caches the values that operators set for single organisations (ingest limits, retention) instead of the defaults. Invariant: `of` needs no
+// statement and no wait. One statement reads all values every 3 s while they are used, so a change is in force everywhere within 5 s. While
+// the database is unreachable, the last known values apply.
 const REFRESH_MS = 3_000;
 
 export interface OverrideCacheOptions<T> {

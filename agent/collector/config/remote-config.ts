@@ -1,6 +1,6 @@
-// Remote configuration of a host or a node of a cluster: polled, validated here whatever the server checked, applied, remembered, reported. Invariants: only
-// intervals, log paths, signals and log level can change; what is refused leaves the old one in force and is named in the heartbeat;
-// the one in force survives a restart while the backend is away.
+// Polls the remote configuration of a host, or of a node of a cluster; validates it whatever the server checked, applies it, stores it and
+// reports it. Invariants: only intervals, log paths, signals and log level can change; a refused configuration leaves the one before in
+// force, and the heartbeat names the reason; the one in force survives a restart while the backend is unavailable.
 import { readFileSync } from "node:fs";
 import { type LogPathRules, whyRefused } from "../files/log-paths.ts";
 import { MAX_REMOTE_PATHS } from "../../limits.ts";

@@ -56,6 +56,7 @@ export async function checkCollector(settings: Settings): Promise<Finding[]> {
     const file = join(folder, "config.yaml");
     writeFileSync(file, configFromSettings({ ...settings, stateDir: folder }), { mode: 0o600 });
     await validateCollectorConfig(program, file, {
+      // Validation needs a URL and sends no request.
       env: { ...collectorVariables(settings), [ALLOCATOR_VARIABLE]: "http://127.0.0.1:1" },
       memoryMib: settings.collectorMemoryMib,
     });
@@ -146,7 +147,7 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
   }
 }
 
-/** What another identity has left on this node, and what annotations change, as the running agent has found it. */
+/** What another identity has left on this node, and what annotations change, as the running agent reports them. */
 async function fromStatus(health: Settings["health"]): Promise<Finding[]> {
   const answer = await fetch(`${healthUrl(health)}/status`, { signal: AbortSignal.timeout(3000) });
   const { state, logPolicies: policies } = (await answer.json()) as { state?: StateStatus; logPolicies?: LogPolicyStatus };

@@ -10,7 +10,8 @@ import { addRoute } from "../../http/route.ts";
 import { COLLECTOR_SCHEMA, isOnline } from "./heartbeats.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../../http/list-page.ts";
-import { currentKeyTimes, registerRemoval } from "./key-holder.ts";
+import { registerRemoval } from "./administer-removal.ts";
+import { currentKeyTimes } from "./key-holder.ts";
 import type { EnrolmentDeps } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 

@@ -99,17 +99,16 @@ async function writeConfig(
   if (!row) throw notFound("cluster");
   const isSame = canonical(row.config) === canonical(config);
   const wasOnAll = row.config_percent === 100;
-  const newest = Math.max(row.config_version, row.previous_version);
   const change = isSame
     ? { config_percent: percent }
     : {
         config: JSON.stringify(config),
-        config_version: newest + 1,
+        config_version: row.config_version + 1,
         config_percent: percent,
         ...(wasOnAll && { previous_config: JSON.stringify(row.config), previous_version: row.config_version }),
       };
   await trx.updateTable("clusters").set(change).where("id", "=", id).where("org_id", "=", orgId).execute();
-  return isSame ? row.config_version : newest + 1;
+  return isSame ? row.config_version : row.config_version + 1;
 }
 
 /** Databases return the fields of JSON in their own order. */

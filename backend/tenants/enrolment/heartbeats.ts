@@ -11,8 +11,7 @@ import { addRoute } from "../../http/route.ts";
 import type { ApiError } from "../../errors.ts";
 import { MAX_HEARTBEAT_BYTES, MAX_HEARTBEAT_INTERVAL_S, MAX_HEARTBEAT_TEXT_LENGTH, MAX_INSTALLATION_LENGTH, MAX_NODES } from "../limits.ts";
 import { HeartbeatBatcher } from "./heartbeat-batcher.ts";
-import type { EnrolmentDeps } from "./table.ts";
-import type { CollectorReport, EnrolmentTables } from "./table.ts";
+import type { CollectorReport, EnrolmentDeps, EnrolmentTables } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { type ClusterBeat, writeClusterBeats } from "./cluster-beats.ts";
 

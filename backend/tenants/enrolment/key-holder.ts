@@ -1,16 +1,9 @@
 // The newest key of each cluster or host, and whether the agent that has it is still alive. Invariant: while it is, a registration from
-// another installation or from a cloned host must not retire its key. Removing a cluster or host revokes its keys and tokens at once.
-import type { FastifyInstance } from "fastify";
+// another installation or from a cloned host must not retire its key.
 import type { Kysely, Transaction } from "kysely";
-import { audit } from "../../auth/audit-log.ts";
-import { callerOf, type KeyKind } from "../../auth/request-identity.ts";
-import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
-import { addRoute } from "../../http/route.ts";
-import { ID_PARAMS, NO_CONTENT, notFound, readId } from "../../http/schemas.ts";
+import type { KeyKind } from "../../auth/request-identity.ts";
 import { offlineAfterMs } from "./heartbeats.ts";
-import { removeTokensOf } from "./ingest-token-table.ts";
-import { revokeKeysOf } from "./key-table.ts";
-import type { EnrolmentDeps, EnrolmentTables } from "./table.ts";
+import type { EnrolmentTables } from "./table.ts";
 
 export interface KeyHolder {
   readonly id: string;
@@ -60,41 +53,4 @@ export async function currentKeyTimes(
     .execute();
   // SQLite returns computed columns without a type.
   return new Map(rows.map((row) => [row.owner_id, new Date(row.created_at)]));
-}
-
-interface Removal {
-  readonly path: string;
-  readonly table: "clusters" | "hosts";
-  readonly kind: "cluster" | "host";
-  /** The name of its id in the audit log. */
-  readonly idField: string;
-}
-
-/** The route that removes a cluster or a host, with its keys and ingest tokens. */
-export function registerRemoval(app: FastifyInstance, deps: EnrolmentDeps, { path, table, kind, idField }: Removal): void {
-  const { db, guards, keys, ingestTokens, now } = deps;
-  addRoute(app, guards, {
-    method: "DELETE",
-    path,
-    access: "admin",
-    tag: "enrolment",
-    summary: `Remove a ${kind} and revoke its keys`,
-    params: ID_PARAMS,
-    response: NO_CONTENT,
-    handler: async (request, reply) => {
-      const id = readId(request, kind);
-      const { orgId } = callerOf(request);
-      const { hashes, tokens } = await tenantDatabase(db, orgId)
-        .transaction()
-        .execute(async (trx) => {
-          const result = await trx.deleteFrom(table).where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
-          if (result.numDeletedRows === 0n) throw notFound(kind);
-          return { hashes: await revokeKeysOf(trx, orgId, id, new Date(now())), tokens: await removeTokensOf(trx, orgId, id) };
-        });
-      keys.forget(...hashes);
-      ingestTokens.forget(...tokens);
-      audit(request, `${kind}.delete`, { [idField]: id, revoked_keys: hashes.length, removed_ingest_tokens: tokens.length });
-      return await reply.code(204).send();
-    },
-  });
 }

@@ -19,8 +19,7 @@ import { addRoute } from "../../http/route.ts";
 import { type Enrol, installTokenAccess, spendInstallToken } from "./install-token.ts";
 import { findAliveHolder } from "./key-holder.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
-import type { EnrolmentDeps } from "./table.ts";
-import type { ClusterTable, EnrolmentTables, HostTable } from "./table.ts";
+import type { ClusterTable, EnrolmentDeps, EnrolmentTables, HostTable } from "./table.ts";
 import { MAX_INSTALLATION_LENGTH } from "../limits.ts";
 
 interface Registration<Body> {

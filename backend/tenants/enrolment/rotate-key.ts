@@ -12,8 +12,7 @@ import { TIME_SCHEMA } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import { idempotencyKey, REPLAY_MS } from "./install-token.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
-import type { EnrolmentDeps } from "./table.ts";
-import type { EnrolmentTables, KeyRow } from "./table.ts";
+import type { EnrolmentDeps, EnrolmentTables, KeyRow } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const schema = {

@@ -23,7 +23,7 @@ export interface PodLogsInput {
   readonly readsFields: boolean;
   /** Annotations of pods redact and sample their logs. */
   readonly hasPolicies?: boolean;
-  /** Namespaces that want the two fields above otherwise. */
+  /** Namespaces that override `multilineStart` or `readsFields`. */
   readonly ofNamespaces?: readonly NamespaceLogs[];
 }
 
