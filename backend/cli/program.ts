@@ -77,7 +77,7 @@ function isOfTheSystem(error: unknown): error is Error {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === "string";
 }
 
-/** Those of the program alone: commands of `traces` declare the options of `traces` themselves. */
+/** The options of the program alone: subcommands of `traces` declare the options of `traces` themselves. */
 function visibleGlobalOptions(command: Command): Option[] {
   const { parent } = command;
   if (!parent) return [];

@@ -1,5 +1,6 @@
 // Rows as a table for people, as JSON for programs. Invariant: text from telemetry cannot steer the terminal: control characters are shown,
 // not sent.
+import { ageText } from "../client/age.ts";
 
 export type Row = Record<string, unknown>;
 
@@ -23,15 +24,7 @@ export function table(rows: readonly Row[], columns: readonly string[]): string 
 
 function timeCell(column: string, value: unknown): string | undefined {
   if (typeof value !== "string" || !TIME.test(value)) return undefined;
-  return AGES.has(column) ? agoText(Date.now() - Date.parse(value)) : `${value.slice(0, 19)}Z`;
-}
-
-/** `3 min ago`. */
-export function agoText(ageMs: number): string {
-  const s = Math.max(0, Math.round(ageMs / 1000));
-  if (s < 90) return `${s} s ago`;
-  if (s < 5400) return `${Math.round(s / 60)} min ago`;
-  return s < 172_800 ? `${Math.round(s / 3600)} h ago` : `${Math.round(s / 86_400)} d ago`;
+  return AGES.has(column) ? ageText(Date.now() - Date.parse(value)) : `${value.slice(0, 19)}Z`;
 }
 
 /** `duration_ms` and `DurationMs` are the same to people. */

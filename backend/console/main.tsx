@@ -101,7 +101,7 @@ effect(() => {
 });
 effect(() => void (document.title = pageTitle(route.value)));
 if (route.peek().screen !== "login") void findSession();
-// While the session is asked for. A failure is shown when the screen is drawn.
+// Loads the code of the screen while the backend checks the session. If that fails, the screen shows the error when it is drawn.
 SCREENS.get(route.peek().screen)?.preload();
 const app = document.querySelector("#app") as HTMLElement;
 app.textContent = "";

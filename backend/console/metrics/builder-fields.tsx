@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
+import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { currentRange } from "../state/time.ts";
 import { type Built, CHANGES, COMBINATIONS, type Filter, firstQuery, OPERATORS, readQuery, writtenQuery } from "./builder.ts";
 import { Choice, MOST_CHOICES, Select } from "./choices.tsx";
@@ -16,13 +16,19 @@ type Described = Metadata[string][number];
 
 const BUCKETS = /_bucket$/;
 
-export interface BuilderProps {
+interface BuilderProps {
   readonly query: string;
+  readonly metadata: Loaded<Metadata>;
   readonly onBuilt: (query: string) => void;
 }
 
-export function Builder({ query, onBuilt }: BuilderProps) {
-  const metadata = useLoaded("metadata", async (signal) => (await call<{ data: Metadata }>(`${PROMETHEUS}/metadata`, { signal })).data);
+/** Type, unit and help of all metrics, for all builders of the screen; not requested while no builder is shown. */
+export function useMetadata(isShown: boolean): Loaded<Metadata> {
+  const ask = async (signal: AbortSignal) => (await call<{ data: Metadata }>(`${PROMETHEUS}/metadata`, { signal })).data;
+  return useLoaded(isShown ? "metadata" : undefined, ask);
+}
+
+export function Builder({ query, metadata, onBuilt }: BuilderProps) {
   const built = query === "" ? firstQuery("", undefined) : readQuery(query);
   const labels = useLoaded(
     built?.metric ? `labels ${built.metric}` : undefined,
@@ -64,7 +70,7 @@ interface PartsProps {
   readonly onChange: (part: Partial<Built>) => void;
 }
 
-/** What is asked of the metric. */
+/** Fields for filters, change and combination of the metric. */
 function Parts({ built, labels, onChange }: PartsProps) {
   const { change, window, combination, by, metric } = built;
   return (
@@ -119,6 +125,12 @@ async function labelChoices(path: string, metric: string | undefined, signal: Ab
   return (await call<{ data: string[] }>(`${PROMETHEUS}/${path}`, { query, signal })).data;
 }
 
+interface FiltersProps {
+  readonly built: Built;
+  readonly labels: readonly string[];
+  readonly onFilters: (filters: readonly Filter[]) => void;
+}
+
 function Filters({ built: { metric, filters }, labels, onFilters }: FiltersProps) {
   const added = useSignal("");
   const replace = (at: number, ...filter: Filter[]): void => onFilters(filters.toSpliced(at, 1, ...filter));
@@ -149,12 +161,6 @@ function Filters({ built: { metric, filters }, labels, onFilters }: FiltersProps
       <Select label="filter by" choices={["", ...labels]} value="" names={{ "": "add …" }} onChoice={(label) => (added.value = label)} />
     </>
   );
-}
-
-interface FiltersProps {
-  readonly built: Built;
-  readonly labels: readonly string[];
-  readonly onFilters: (filters: readonly Filter[]) => void;
 }
 
 interface FilterProps {

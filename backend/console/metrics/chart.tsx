@@ -16,7 +16,7 @@ const LEGEND_LENGTH = 100;
 /** Minimum width of the value axis, which is as wide as its longest label. */
 const AXIS_PX = 70;
 const CHARACTER_PX = 7;
-/** Half the width of an exemplar's diamond, and how far from its middle a click may be. */
+/** The side of an exemplar's diamond, and how far from its middle a click may be. */
 const [DIAMOND_PX, NEAR_PX] = [4, 9];
 /** Steps between labels of bytes, so that these are round in KiB, MiB and GiB. */
 const BINARY_STEPS = Array.from({ length: 60 }, (_, at) => 2 ** at);
@@ -29,7 +29,7 @@ export interface ChartProps {
   readonly heightPx?: number;
   readonly unit?: Unit | undefined;
   readonly exemplars?: readonly Exemplar[] | undefined;
-  /** What a value of the chart is in seconds, for its exemplars. */
+  /** What the chart draws for one second, such as 1000 if its values are milliseconds: the values of exemplars are seconds. */
   readonly perSecond?: number;
 }
 

@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useId } from "preact/hooks";
 import { visible } from "../parts/text.ts";
 
-/** Suggested at once, and asked of the backend. */
+/** The limit of suggestions that are shown, and of those that a request asks for. */
 export const MOST_CHOICES = 200;
 
 interface SelectProps<T extends string> {

@@ -49,7 +49,7 @@ export function exemplarText({ seconds, name, atS }: Exemplar): string {
   return `${visible(name)}, ${span(seconds * 1000)}, ${moment(atS * 1000)}`;
 }
 
-/** The same as links, for keyboards and screen readers. */
+/** The slowest exemplars of a chart as links, for keyboards and screen readers. */
 export function ExemplarList({ exemplars }: { exemplars: readonly Exemplar[] }) {
   if (exemplars.length === 0) return null;
   return (

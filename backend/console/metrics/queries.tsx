@@ -1,13 +1,13 @@
 // The expressions of a chart, each with its builder and its way to an alert rule.
 import { useSignal } from "@preact/signals";
 import { address } from "../state/route.ts";
-import { Builder } from "./builder-fields.tsx";
+import { Builder, useMetadata } from "./builder-fields.tsx";
 import { PromqlField } from "./promql-field.tsx";
 
-/** Names of the queries of a chart, of which it has at most so many. */
+/** Names of the queries of a chart, which has at most as many queries as there are letters. */
 export const LETTERS = "ABCDEFGH";
 
-export interface QueriesProps {
+interface QueriesProps {
   readonly queries: readonly string[];
   readonly hasBuilder: boolean;
   /** All of them, without empty ones. */
@@ -17,6 +17,8 @@ export interface QueriesProps {
 
 export function Queries({ queries, hasBuilder, onQueries, onBuilt }: QueriesProps) {
   const isAdding = useSignal(false);
+  const isBuilderShown = hasBuilder || queries.length === 0;
+  const metadata = useMetadata(isBuilderShown);
   const shown = queries.length === 0 || isAdding.value ? [...queries, ""] : queries;
   const changed = (at: number, text: string): string[] => {
     isAdding.value = false;
@@ -38,7 +40,7 @@ export function Queries({ queries, hasBuilder, onQueries, onBuilt }: QueriesProp
                 </button>
               )}
             </div>
-            {(hasBuilder || queries.length === 0) && <Builder query={query} onBuilt={(text) => onBuilt(changed(at, text))} />}
+            {isBuilderShown && <Builder query={query} metadata={metadata} onBuilt={(text) => onBuilt(changed(at, text))} />}
           </div>
         );
       })}

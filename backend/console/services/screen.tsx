@@ -145,7 +145,7 @@ function Compared({ service, asked }: { service: string; asked: string }) {
   );
 }
 
-/** What has exemplars of the calls that the charts show. */
+/** The query whose exemplars are calls that the charts of the service count. */
 function latencyQuery(service: string): string {
   const kinds = "SPAN_KIND_SERVER|SPAN_KIND_CONSUMER";
   return `histogram_quantile(0.95, traces_spanmetrics_latency_bucket{service=${JSON.stringify(service)},span_kind=~"${kinds}"})`;

@@ -1,6 +1,7 @@
 // Times as people read them, and the stretch of time that a screen shows. A range is `from` and `to` of the address: a duration back from
 // now (`1h`) or an instant (RFC 3339); no `to` is now. Times are shown in the reader's zone, or in UTC where that was chosen.
 import { signal } from "@preact/signals";
+import { ageText } from "../../client/age.ts";
 import { choose, route } from "./route.ts";
 import { durationMs } from "./typed-range.ts";
 
@@ -89,12 +90,7 @@ export function fieldMs(text: string): number | undefined {
 
 /** `2 min ago`. */
 export function ago(at: string | null, nowMs: number): string {
-  if (at === null) return "never";
-  const s = Math.max(0, Math.round((nowMs - Date.parse(at)) / 1000));
-  if (s < 90) return `${s} s ago`;
-  if (s < 5400) return `${Math.round(s / 60)} min ago`;
-  if (s < 172_800) return `${Math.round(s / 3600)} h ago`;
-  return `${Math.round(s / 86_400)} d ago`;
+  return at === null ? "never" : ageText(nowMs - Date.parse(at));
 }
 
 /** `12 µs`, `3.4 ms`, `1.20 s`, `2 min 5 s`. */
