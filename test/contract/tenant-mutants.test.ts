@@ -71,7 +71,7 @@ const askUntilLeak: Ask = async (route) => {
   return LEAKING.has(route.path) ? await eventually(`${route.path} leaks`, leaks) : await askNow(route);
 };
 
-/** They ask for the one user or host of a session or a key, or for the one group of the evaluator that has the organisation's name. */
+/** They ask for the one user, host or cluster of a session or a key, or for the one group of the evaluator that has the organisation's name. */
 const BY_OTHER_MEANS = new Set([
   "/api/auth/session",
   "/api/clusters/{id}/config",

@@ -104,7 +104,7 @@ async function agent(node: string): Promise<void> {
   await eventually("both monitors are known", () => monitors.jobs().size === 2, 60_000);
   expect(Object.values(monitors.status().refused)).toEqual(["bearerTokenFile is not supported"]);
   const relay = stack.use(await PodRelay.start({ pods, nodeName: node, monitors }));
-  const common = { kube, namespace: NAMESPACE, folder: folder.path, receiver: "prometheus/monitors" };
+  const common = { kube, namespace: NAMESPACE, folder: folder.path };
   const env = { PROMETHEUS_OPERATOR: "true" };
   nodes[node] = stack.use(await ScrapingNode.start({ ...common, node, env, collectorEnv: { [ALLOCATOR_VARIABLE]: relay.url } }));
 }

@@ -67,7 +67,7 @@ async function pod(
 
 async function agent(node: string): Promise<void> {
   const env = { METRICS_INTERVAL: "1s", SCRAPE_PODS: "true" };
-  const common = { kube, namespace: NAMESPACE, folder: folder.path, receiver: "prometheus/pods" };
+  const common = { kube, namespace: NAMESPACE, folder: folder.path };
   nodes[node] = stack.use(await ScrapingNode.start({ ...common, node, env }));
 }
 

@@ -34,8 +34,8 @@ stack.defer(() => postgres.stop());
 const place = await backendPlace(folder.path, { INGEST_TOKENS: "true" });
 stack.use(await startBackend(place));
 const tenant = await makeTenant(place.apiUrl, await login(place.apiUrl, "admin@localhost", adminPassword(place)), "sample");
-const made = await call("POST", `${place.apiUrl}/api/ingest-tokens`, { bearer: tenant.token, body: { name: "sample" } });
-const webUrl = await startServices(String(made.json.token));
+const ingestToken = await call("POST", `${place.apiUrl}/api/ingest-tokens`, { bearer: tenant.token, body: { name: "sample" } });
+const webUrl = await startServices(String(ingestToken.json.token));
 
 const times: number[] = [];
 for (let visit = 1; visit <= visits; visit += 1) {
@@ -125,7 +125,7 @@ function counted(service: string): [string, number, number] {
 }
 
 async function compare(): Promise<void> {
-  const check = async (what: string, expected: unknown, read: () => Promise<unknown>): Promise<void> => {
+  const check: Check = async (what, expected, read) => {
     let found: unknown;
     const isSame = async (): Promise<boolean> => isDeepStrictEqual((found = await read()), expected);
     const isRight = await eventually(what, isSame, WITHIN_MS).catch(() => false);

@@ -93,7 +93,7 @@ async function makeParty(served: Served, operator: string, { word, digit, record
   return party;
 }
 
-/** A number of seconds of each party. */
+/** An interval that differs between the parties. */
 export function intervalOf(word: string): string {
   return `${Buffer.from(word).reduce((sum, byte) => sum * 31 + byte, 7) % 86_400}s`;
 }
