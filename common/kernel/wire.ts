@@ -1,5 +1,5 @@
-// Protobuf fields, read in place one after the other. Invariants: a field ends within its message, or the kernel gives up; groups, lengths above
-// 2 GiB and tags of more than 32 bits give up as well.
+// Reads the fields of protobuf messages one after the other, in place. Invariant: the kernel gives up on a field that does not end within its
+// message, on groups, on lengths above 2 GiB, and on tags of more than 32 bits.
 import { refuse, SYNTAX, UNUSUAL } from "./bytes";
 
 export const VARINT: u32 = 0;
@@ -16,7 +16,7 @@ export let content: usize = 0;
 /** The varint that was read last. */
 export let integer: u64 = 0;
 
-/** Reads the field at `at` of a message that ends at `end`, which is behind it; returns the place behind the field. */
+/** Reads the field at `at` of a message that ends at `end`; `at` must be before `end`. Returns the address after the field. */
 export function field(at: usize, end: usize): usize {
   let tag: u32 = load<u8>(at);
   if (tag < 0x80) at++;

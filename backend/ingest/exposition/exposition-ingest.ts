@@ -5,7 +5,8 @@
 import { ApiError } from "../../errors.ts";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
 import type { IngestSignal } from "../ingest-handler.ts";
-import { type ExpositionCounts, ExpositionError, type ExpositionLimits, validateExposition } from "./exposition.ts";
+import { type ExpositionCounts, ExpositionError, validateExposition } from "./exposition.ts";
+import type { SeriesLimits } from "./plain-lines.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";
 
@@ -55,7 +56,7 @@ export function createExpositionIngest(store: MetricsStore, { retentionMs, activ
   };
 }
 
-async function validate(body: Buffer, limits: ExpositionLimits): Promise<ExpositionCounts> {
+async function validate(body: Buffer, limits: SeriesLimits): Promise<ExpositionCounts> {
   try {
     return await validateExposition(body, limits);
   } catch (error) {
@@ -70,6 +71,6 @@ const LABEL_LIMITS = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096 };
 const FUTURE_MS = 2 * 86_400_000;
 
 /** The limits of a body that arrived at `receivedAtMs`. */
-export function storeLimits(receivedAtMs: number, retentionMs: number) {
+export function storeLimits(receivedAtMs: number, retentionMs: number): SeriesLimits {
   return { ...LABEL_LIMITS, oldestMs: receivedAtMs - retentionMs, newestMs: receivedAtMs + FUTURE_MS };
 }

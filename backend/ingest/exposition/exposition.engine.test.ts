@@ -1,11 +1,12 @@
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { startTestEngine, type TestEngine } from "../../../test/fixtures/metrics-engine.ts";
-import { validateExposition, ExpositionError, type ExpositionLimits } from "./exposition.ts";
+import { validateExposition, ExpositionError } from "./exposition.ts";
+import type { SeriesLimits } from "./plain-lines.ts";
 
 const NOW = Date.now();
 const DAY = 86_400_000;
-const LIMITS: ExpositionLimits = {
+const LIMITS: SeriesLimits = {
   maxLabels: 37,
   maxNameBytes: 256,
   maxValueBytes: 4096,

@@ -10,9 +10,7 @@
 import { isUtf8 } from "node:buffer";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { MAX_LINE_BYTES } from "../limits.ts";
-import { type LineLimits, type PlainLines, plainLines } from "./plain-lines.ts";
-
-export type ExpositionLimits = LineLimits;
+import { type PlainLines, plainLines, type SeriesLimits } from "./plain-lines.ts";
 
 export type DropReason =
   | "too_many_labels"
@@ -67,7 +65,7 @@ const NAME = nameTable();
  */
 export async function validateExposition(
   body: Buffer,
-  limits: ExpositionLimits,
+  limits: SeriesLimits,
   kernel: PlainLines | "none" | undefined = plainLines(),
 ): Promise<ExpositionCounts> {
   const pass = new Pass(body, limits, kernel === "none" ? undefined : kernel);
@@ -77,7 +75,7 @@ export async function validateExposition(
 
 class Pass {
   readonly #bytes: Buffer;
-  readonly #limits: ExpositionLimits;
+  readonly #limits: SeriesLimits;
   readonly #dropped: Partial<Record<DropReason, number>> = {};
   #at = 0;
   #line = 0;
@@ -92,7 +90,7 @@ class Pass {
   readonly #utf8: boolean;
   readonly #kernel: PlainLines | undefined;
 
-  constructor(bytes: Buffer, limits: ExpositionLimits, kernel: PlainLines | undefined) {
+  constructor(bytes: Buffer, limits: SeriesLimits, kernel: PlainLines | undefined) {
     this.#bytes = bytes;
     this.#limits = limits;
     this.#utf8 = isUtf8(bytes);

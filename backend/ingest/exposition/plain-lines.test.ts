@@ -5,13 +5,13 @@
 import { readFileSync } from "node:fs";
 import { beforeAll, expect, it } from "vitest";
 import { damaged, Random } from "../otlp/random-documents.fixture.ts";
-import { validateExposition, ExpositionError, type ExpositionLimits } from "./exposition.ts";
-import { PlainLines, PLAIN_LINES_FILE } from "./plain-lines.ts";
+import { validateExposition, ExpositionError } from "./exposition.ts";
+import { PlainLines, PLAIN_LINES_FILE, type SeriesLimits } from "./plain-lines.ts";
 import { NOW, text } from "./random-lines.fixture.ts";
 
 const DOCUMENTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 6000);
 const SEED = Number(process.env["KERNEL_SEED"] ?? 1);
-const LIMITS: ExpositionLimits = {
+const LIMITS: SeriesLimits = {
   maxLabels: 37,
   maxNameBytes: 256,
   maxValueBytes: 4096,
@@ -19,7 +19,7 @@ const LIMITS: ExpositionLimits = {
   newestMs: NOW + 2 * 86_400_000,
 };
 /** A retention longer than there have been milliseconds. */
-const ANY_TIME: ExpositionLimits = { ...LIMITS, oldestMs: -1e13 };
+const ANY_TIME: SeriesLimits = { ...LIMITS, oldestMs: -1e13 };
 const WHOLE = `# TYPE x counter
 http_request_duration_seconds_bucket{method="GET",handler="/api/v1/things/7",le="+Inf"} 12.5e3 ${NOW}
 
@@ -30,7 +30,7 @@ plain_line 0 ${NOW - 1}
 let kernel: PlainLines;
 beforeAll(() => void (kernel = new PlainLines(readFileSync(PLAIN_LINES_FILE))));
 
-async function validated(body: Buffer, limits: ExpositionLimits, by: PlainLines | "none") {
+async function validated(body: Buffer, limits: SeriesLimits, by: PlainLines | "none") {
   const copy = Buffer.from(body);
   try {
     return { counts: await validateExposition(copy, limits, by), body: copy };

@@ -3,7 +3,7 @@
 // its memory is bounded. There is one kernel per thread, for one text at a time.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { growTo, LazyKernel, startKernel, webAssembly, type WasmMemory } from "../../../common/web-assembly.ts";
+import { KernelMemory, LazyKernel, startKernel } from "../../../common/web-assembly.ts";
 
 /** Made by hack/kernel.mjs; not there in a checkout that was never started. */
 export const PLAIN_LINES_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));
@@ -14,8 +14,8 @@ const MOST_PAGES = 16;
 /** Zeros behind the text. */
 const GUARD_BYTES = 64;
 
-/** What the engine takes; its defaults (`-maxLabelsPerTimeseries` and so on), less the labels that the server adds. */
-export interface LineLimits {
+/** What the engine stores of a series: its defaults (`-maxLabelsPerTimeseries` and others), minus the labels that this server adds. */
+export interface SeriesLimits {
   /** The name counts as one. */
   readonly maxLabels: number;
   readonly maxNameBytes: number;
@@ -37,18 +37,17 @@ interface Exports {
 const EXPORTS = ["lines", "samples", "skipLines", "start", "textAt"] as const satisfies readonly (keyof Exports)[];
 
 export class PlainLines {
-  readonly #memory: WasmMemory;
+  readonly #memory = new KernelMemory({ initial: 2, maximum: MOST_PAGES });
   readonly #exports: Exports;
   #length = 0;
 
   constructor(bytes: Uint8Array) {
-    this.#memory = new webAssembly.Memory({ initial: 2, maximum: MOST_PAGES });
-    this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: this.#memory } });
+    this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: this.#memory.memory } });
   }
 
   /** What it holds, and keeps. */
   get memoryBytes(): number {
-    return this.#memory.buffer.byteLength;
+    return this.#memory.byteLength;
   }
 
   /** Lines that the last `skip` read. */
@@ -62,12 +61,12 @@ export class PlainLines {
   }
 
   /** Takes whole lines of UTF-8. False when they are more than it holds. */
-  open(text: Uint8Array, { maxLabels, maxNameBytes, maxValueBytes, oldestMs, newestMs }: LineLimits): boolean {
+  open(text: Uint8Array, { maxLabels, maxNameBytes, maxValueBytes, oldestMs, newestMs }: SeriesLimits): boolean {
     const { length } = text;
     if (length > MOST_TEXT_BYTES) return false;
     const at = this.#exports.textAt();
-    growTo(this.#memory, at + length + GUARD_BYTES);
-    new Uint8Array(this.#memory.buffer, at, length).set(text);
+    this.#memory.growTo(at + length + GUARD_BYTES);
+    this.#memory.bytes().set(text, at);
     this.#exports.start(length, maxLabels, maxNameBytes, maxValueBytes, oldestMs, newestMs);
     this.#length = length;
     return true;

@@ -1,10 +1,10 @@
-// The fast way from a body of OTLP/JSON or OTLP/protobuf to rows: the kernel in WebAssembly (backend/ingest/otlp/kernel) takes what collectors
-// write, and gives up on all else. Invariants: what it takes becomes the very bytes that the TypeScript decoder makes of it, and what it gives up on is
-// decided there; its memory is bounded, and what rows take is known before they leave it. One kernel a thread, one body at a time.
+// The fast path from OTLP/JSON or OTLP/protobuf to rows: a WebAssembly kernel (backend/ingest/otlp/kernel) decodes bodies as collectors write them,
+// and gives up on all others, which the slow path (decode-body.ts) decodes or rejects. Invariants: both paths make the same bytes of a body; the
+// memory has a limit; the size of the rows is known before they are copied out. There is one kernel per thread, for one body at a time.
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { growTo, LazyKernel, startKernel, type WasmMemory, webAssembly } from "../../../common/web-assembly.ts";
+import { GaveUp, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../../common/web-assembly.ts";
 import { encodedUint64 } from "../../engines/clickhouse/native-columns.ts";
 import {
   type DayOperations,
@@ -17,7 +17,7 @@ import {
   senderCells,
 } from "./rows.ts";
 
-/** Made by hack/kernel.mjs; not there in a checkout that was never started. */
+/** Compiled by hack/kernel.mjs. A checkout in which `npm start` or `npm test` never ran does not have it. */
 export const KERNEL_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));
 
 export type KernelSignal = "logs" | "traces";
@@ -103,42 +103,33 @@ const LEAST_INDEX_BYTES = 64 * 1024;
 /** `String` makes no number longer than this much more than its text. */
 const MOST_LONGER = 12;
 
-/** Thrown through the kernel: it has no words for what it does not take. */
-class GaveUp extends Error {
-  static readonly instance = new GaveUp("the kernel gave up");
-}
-
 export class Kernel {
-  readonly #memory: WasmMemory;
+  readonly #memory = new KernelMemory({ initial: FIRST_PAGES, maximum: MOST_PAGES });
   readonly #exports: Exports;
-  /** All of the memory, until it grows. */
-  #all = Buffer.alloc(0);
   #traps = 0;
 
   constructor(bytes: Uint8Array) {
-    const memory = new webAssembly.Memory({ initial: FIRST_PAGES, maximum: MOST_PAGES });
     const host = {
       giveUp: () => {
         throw GaveUp.instance;
       },
       number: (at: number, length: number) => this.#writeNumber(at, length),
-      double: (value: number, to: number) => this.#bytes.write(String(value), to, "latin1"),
+      double: (value: number, to: number) => this.#memory.bytes().write(String(value), to, "latin1"),
     };
-    this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory }, host });
-    this.#memory = memory;
+    this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: this.#memory.memory }, host });
   }
 
-  /** How often it came to an end that it did not choose. None is known. */
+  /** How often the kernel crashed. No body that makes it crash is known. */
   get traps(): number {
     return this.#traps;
   }
 
-  /** What it holds, and keeps. */
+  /** The memory never shrinks. */
   get memoryBytes(): number {
-    return this.#memory.buffer.byteLength;
+    return this.#memory.byteLength;
   }
 
-  /** Undefined when the body is not what the kernel takes. */
+  /** Undefined if the kernel gave up. */
   read(signal: KernelSignal, { encoding = "json", bytes }: KernelBody, context: Context, limits: KernelLimits): KernelRows | undefined {
     // The kernel itself checks each text of protobuf.
     if (bytes.byteLength > limits.mostBodyBytes || (encoding === "json" && !isUtf8(bytes))) return undefined;
@@ -148,7 +139,7 @@ export class Kernel {
     } catch (error) {
       if (error instanceof GaveUp || error instanceof RangeError) return undefined;
       if (!(error instanceof webAssembly.RuntimeError)) throw error;
-      // A trap ends nothing: the kernel begins anew with each body.
+      // Safe: each body starts from a fresh state.
       this.#traps += 1;
       return undefined;
     }
@@ -159,8 +150,8 @@ export class Kernel {
     const exports = this.#exports;
     const inputAt = exports.inputAt();
     const indexBytes = Math.max(LEAST_INDEX_BYTES, Math.floor(length * INDEX_OF_BODY[encoding]));
-    this.#needs(inputAt + length + GUARD_BYTES + indexBytes + 32);
-    new Uint8Array(this.#memory.buffer, inputAt, length).set(bytes);
+    this.#memory.growTo(inputAt + length + GUARD_BYTES + indexBytes + 32);
+    this.#memory.bytes().set(bytes, inputAt);
     const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
     const { oldestS, newestS } = keptTimes(context);
     const isProtobuf = Number(encoding === "protobuf");
@@ -171,8 +162,8 @@ export class Kernel {
     const exports = this.#exports;
     const cells = senderCells({ ...context, bodyHash: "0" });
     const senderBytes = bytesOf(cells);
-    // Now, when there is another way: `take` needs no more.
-    this.#needs(exports.rowsAt() + exports.rowsBytes());
+    // Grows the memory now, because the slow path can still decode the body if that fails; `take` needs no more.
+    this.#memory.growTo(exports.rowsAt() + exports.rowsBytes());
     let accepted = 0;
     for (let section = 0; section < exports.sections(); section += 1) accepted += exports.sectionRows(section);
     return {
@@ -202,7 +193,7 @@ export class Kernel {
     const count = exports.operations();
     if (count < 0) return undefined;
     const lists = days.map((day) => ({ day, operations: [] as Operation[] }));
-    const memory = Buffer.from(this.#memory.buffer);
+    const memory = this.#memory.bytes();
     for (let index = 0; index < count; index += 1) {
       const at = exports.operation(index);
       const field = (number: number): number => memory.readUInt32LE(at + 4 * number);
@@ -226,29 +217,19 @@ export class Kernel {
       to += cell.length * count;
       streamLengths.push(cell.length * count);
     }
-    bytes.set(new Uint8Array(this.#memory.buffer, at, length), to);
-    streamLengths.push(...new Uint32Array(this.#memory.buffer, exports.streamLengthsAt(), STREAMS[signal]));
+    bytes.set(this.#memory.bytes().subarray(at, at + length), to);
+    streamLengths.push(...new Uint32Array(this.#memory.memory.buffer, exports.streamLengthsAt(), STREAMS[signal]));
     return { day: exports.sectionDay(section), count, bytes, streamLengths };
-  }
-
-  get #bytes(): Buffer {
-    const { buffer } = this.#memory;
-    if (this.#all.buffer !== buffer) this.#all = Buffer.from(buffer);
-    return this.#all;
   }
 
   /** Writes a JSON number as JavaScript does, its end where it was; the length. */
   #writeNumber(at: number, length: number): number {
-    const read = this.#bytes.toString("latin1", at, at + length);
+    const memory = this.#memory.bytes();
+    const read = memory.toString("latin1", at, at + length);
     const text = String(Number(read));
     if (text.length > length + MOST_LONGER) throw GaveUp.instance;
-    if (text !== read) this.#bytes.write(text, at + length - text.length, "latin1");
+    if (text !== read) memory.write(text, at + length - text.length, "latin1");
     return text.length;
-  }
-
-  /** Throws RangeError when it is more than the kernel may ever have: it gives up. */
-  #needs(bytes: number): void {
-    growTo(this.#memory, bytes);
   }
 }
 
@@ -266,12 +247,12 @@ function repeat(bytes: Uint8Array, at: number, cell: Uint8Array, times: number):
 
 const ofThread = new LazyKernel(() => new Kernel(readFileSync(KERNEL_FILE)));
 
-/** This thread's kernel; undefined where it cannot be had. */
+/** The kernel of this thread; undefined if it cannot be loaded. */
 export function threadKernel(): Kernel | undefined {
   return ofThread.get();
 }
 
-/** Why this thread has none. */
+/** Why this thread has no kernel. */
 export function kernelProblem(): unknown {
   return ofThread.problem;
 }

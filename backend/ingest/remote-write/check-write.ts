@@ -1,12 +1,13 @@
-// Checks a remote write request and makes the bodies that the metrics engine gets, on the calling thread. Invariants: what the engine would drop
-// without a word is counted by reason; the engine gets the request as it came only if it would store all of it under the names that it has;
+// Checks a remote write request and makes the bodies that the metrics engine gets, on the calling thread: with the kernel (fast-check.ts) if it
+// accepts the request, otherwise in TypeScript. Invariants: samples that the engine would drop silently are counted by reason; the engine gets the request as it came only if it would store all of it under the names that it has;
 // labels that name the sender are renamed as Prometheus does (`exported_node`), so a request cannot claim the identity of another one.
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../errors.ts";
 import { type HashKey, hashOf } from "../../storage/metrics/series-hash.ts";
 import { MAX_REWRITTEN_BYTES } from "../limits.ts";
+import type { SeriesLimits } from "../exposition/plain-lines.ts";
 import { decompressSnappy, snappyLength } from "../snappy.ts";
-import { type SeriesLimits, writeKernel } from "./fast-check.ts";
+import { writeKernel } from "./fast-check.ts";
 import { SeriesOutput, tooManyLabels } from "./series-output.ts";
 import { WriteRequest, type WriteVersion } from "./write-request.ts";
 
@@ -41,13 +42,13 @@ export function checkWrite(task: WriteTask): CheckedWrite {
   return checkFast(task) ?? checkSlowPath(task);
 }
 
-/** Undefined if the kernel does not accept the request. Throws `malformed_body` and `body_too_large` of its declared length. */
+/** Undefined if the kernel does not accept the request. Throws `malformed_body` and `body_too_large`, depending on the declared length. */
 export function checkFast({ body, version, limits, hashKey }: WriteTask): CheckedWrite | undefined {
   const fast = version === 1 ? writeKernel()?.check(body, limits, hashKey) : undefined;
   return fast && { ...fast, dropped: {}, bodies: [ownBytes(body)], storedBytes: snappyLength(body) };
 }
 
-/** The same without the kernel. */
+/** The same without the kernel: for version 2.0, large requests, and requests of which something is rejected, dropped or renamed. */
 export function checkSlowPath(task: WriteTask): CheckedWrite {
   const { body, version } = task;
   const bytes = decompressSnappy(body);

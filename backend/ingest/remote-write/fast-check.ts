@@ -1,32 +1,23 @@
-// The fast way to check a remote write 1.0 request: a WebAssembly kernel (backend/ingest/remote-write/kernel) decompresses it and checks and hashes
-// its series, and gives up on whatever check-write.ts would not pass on as it came. Invariants: it accepts nothing that check-write.ts refuses,
-// drops or renames, and makes the same hashes; its memory is bounded. There is one kernel per thread, for one body at a time.
+// The fast path for remote write 1.0: a WebAssembly kernel (backend/ingest/remote-write/kernel) decompresses a request, validates its series and
+// hashes them. It gives up if check-write.ts would reject, drop or rename anything, because only that slow path counts reasons and rewrites
+// requests. Invariants: both paths compute the same hashes; the memory has a limit. There is one kernel per thread, for one body at a time.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { GaveUp, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../../common/web-assembly.ts";
 import type { HashKey } from "../../storage/metrics/series-hash.ts";
+import type { SeriesLimits } from "../exposition/plain-lines.ts";
 import { snappyLength } from "../snappy.ts";
 
-/** Made by hack/kernel.mjs; not there in a checkout that was never started. */
+/** Compiled by hack/kernel.mjs. A checkout in which `npm start` or `npm test` never ran does not have it. */
 export const WRITE_KERNEL_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));
 
 /** Prometheus sends requests of 0.4 MB. */
 const MAX_BYTES = 4 * 1024 * 1024;
 const MAX_PAGES = 160;
-/** More than any one step of the kernel reads or writes behind its place. */
+/** One step of the kernel reads or writes fewer bytes beyond its position. */
 const GUARD_BYTES = 64;
-/** A series takes more than six times as much as its hash. */
+/** Bytes of hashes per byte of the request: the shortest series is more than six times as long as its hash. */
 const HASHES_OF_OUTPUT = 1 / 4;
-
-/** What the engine stores of a series; its defaults, without the labels that the server adds. */
-export interface SeriesLimits {
-  /** The name counts as one. */
-  readonly maxLabels: number;
-  readonly maxNameBytes: number;
-  readonly maxValueBytes: number;
-  readonly oldestMs: number;
-  readonly newestMs: number;
-}
 
 export interface FastCheck {
   readonly accepted: number;
@@ -57,17 +48,17 @@ export class WriteKernel {
     this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: this.#memory.memory }, host });
   }
 
-  /** How often it came to an end that it did not choose. None is known. */
+  /** How often the kernel crashed. No body that makes it crash is known. */
   get traps(): number {
     return this.#traps;
   }
 
-  /** What it holds, and keeps. */
+  /** The memory never shrinks. */
   get memoryBytes(): number {
     return this.#memory.byteLength;
   }
 
-  /** Undefined for a request that is left to check-write.ts. Throws `malformed_body` and `body_too_large` of the declared length. */
+  /** Undefined if the kernel gave up. Throws `malformed_body` and `body_too_large`, depending on the declared length. */
   check(body: Uint8Array, limits: SeriesLimits, key: HashKey | undefined): FastCheck | undefined {
     const outputLength = snappyLength(body);
     if (body.length > MAX_BYTES || outputLength > MAX_BYTES) return undefined;
@@ -76,7 +67,7 @@ export class WriteKernel {
     } catch (error) {
       if (error instanceof GaveUp || error instanceof RangeError) return undefined;
       if (!(error instanceof webAssembly.RuntimeError)) throw error;
-      // A trap ends nothing: the kernel begins anew with each body.
+      // Safe: each body starts from a fresh state.
       this.#traps += 1;
       return undefined;
     }
@@ -105,12 +96,12 @@ export class WriteKernel {
 
 const ofThread = new LazyKernel(() => new WriteKernel(readFileSync(WRITE_KERNEL_FILE)));
 
-/** This thread's kernel; undefined where it cannot be had. */
+/** The kernel of this thread; undefined if it cannot be loaded. */
 export function writeKernel(): WriteKernel | undefined {
   return ofThread.get();
 }
 
-/** Why this thread has none. */
+/** Why this thread has no kernel. */
 export function writeKernelProblem(): unknown {
   return ofThread.problem;
 }

@@ -5,7 +5,7 @@ import * as json from "../../../../common/kernel/json";
 import { attributes, endResource, OF_SCOPE, readResource, startResource } from "./labels";
 import { logRecord } from "./logs";
 import { refuse, SYNTAX, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
-import { INPUT, take } from "./memory";
+import { INPUT, takeZeros } from "./memory";
 import * as names from "./names";
 import { estimate } from "./rows";
 import { spanRecord, startSpans } from "./spans";
@@ -88,9 +88,7 @@ function scopes(at: usize, resource: usize, resourceBytes: usize): usize {
 /** A scope without a name and a version. */
 export function startScope(): usize {
   countPart();
-  const scope = take(SCOPE_BYTES);
-  memory.fill(scope, 0, SCOPE_BYTES);
-  return scope;
+  return takeZeros(SCOPE_BYTES);
 }
 
 /** Checks the size of a record, and of its row with all that it shares with others. */

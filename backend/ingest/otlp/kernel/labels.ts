@@ -170,8 +170,10 @@ export function startBody(): void {
   resourceGeneration = 0;
 }
 
+/** Before the attributes of a record. */
 export function startRecord(): void {
   recordGeneration++;
+  startAttributes();
 }
 
 /** Gives up when resource or record have a label of this key in addition to another source of it. */

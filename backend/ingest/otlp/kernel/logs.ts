@@ -9,12 +9,11 @@ import {
   resourceService,
   resourceServiceBytes,
   resourceValuesBytes,
-  startAttributes,
   startRecord,
   valuesBytes,
 } from "./labels";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
-import { giveBack, putBytes, stringBytes, take } from "./memory";
+import { giveBack, putBytes, stringBytes, takeZeros } from "./memory";
 import * as names from "./names";
 import { labelsInto, putLabel, putLabels, startLabels } from "./row-labels";
 import { addRow, count, make, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";
@@ -49,10 +48,8 @@ const EVENT_NAME_LENGTH: u32 = 10;
 
 /** The row of a record, before its fields are read into it. */
 export function startLog(): usize {
-  const row = take(LOG_ROW_BYTES);
-  memory.fill(row, 0, LOG_ROW_BYTES);
+  const row = takeZeros(LOG_ROW_BYTES);
   startRecord();
-  startAttributes();
   return row;
 }
 

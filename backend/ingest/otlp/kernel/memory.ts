@@ -56,6 +56,13 @@ export function take(bytes: u32): usize {
   return at;
 }
 
+/** Takes `bytes` of the index and fills them with zeros. */
+export function takeZeros(bytes: u32): usize {
+  const at = take(bytes);
+  memory.fill(at, 0, bytes);
+  return at;
+}
+
 /** Gives back what was taken since. */
 export function giveBack(at: usize): void {
   top = at;

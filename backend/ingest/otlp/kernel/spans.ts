@@ -9,11 +9,10 @@ import {
   resourceService,
   resourceServiceBytes,
   resourceValuesBytes,
-  startAttributes,
   startRecord,
   valuesBytes,
 } from "./labels";
-import { giveBack, putBytes, putString, putVarint, stringBytes, take, top } from "./memory";
+import { giveBack, putBytes, putString, putVarint, stringBytes, takeZeros, top } from "./memory";
 import * as names from "./names";
 import { addOperation, startOperations } from "./operations";
 import { labelsInto, putLabels, startLabels } from "./row-labels";
@@ -64,10 +63,8 @@ export function startSpans(): void {
 
 /** The row of a span, before its fields are read into it. */
 export function startSpan(): usize {
-  const row = take(SPAN_ROW_BYTES);
-  memory.fill(row, 0, SPAN_ROW_BYTES);
+  const row = takeZeros(SPAN_ROW_BYTES);
   startRecord();
-  startAttributes();
   return row;
 }
 

@@ -1,5 +1,5 @@
-// An OTLP/protobuf request: resources, their scopes, their records, with the bounds of a JSON document (document.ts). Invariant: a resource
-// precedes its scopes and a scope its records, or the kernel gives up.
+// Reads an OTLP/protobuf request: its resources, their scopes, and their records, with the limits of a JSON document (document.ts). Invariant: the
+// kernel gives up unless a resource precedes its scopes and a scope its records.
 import { once, textAt, textLength } from "../../../../common/kernel/json";
 import { refuse, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as wire from "../../../../common/kernel/wire";
@@ -8,12 +8,13 @@ import { keepText } from "./fields";
 import { addAttribute, ENTRY_BYTES, endResource, kept, OF_RESOURCE, OF_SCOPE, startAttributes, startResource } from "./labels";
 import { INPUT, top } from "./memory";
 import { ROW_LABEL_COUNT, ROW_LABELS } from "./rows";
+import { startWire } from "./wire-json";
 import { wireLogRecord } from "./wire-logs";
 import { wireSpanRecord } from "./wire-spans";
 import * as wireValues from "./wire-values";
 
 export function readWireDocument(length: u32): void {
-  wireValues.startWire();
+  startWire();
   const end = INPUT + length;
   for (let at = INPUT; at < end;) {
     at = wire.field(at, end);
@@ -32,20 +33,25 @@ function resourcePart(at: usize, end: usize): void {
   while (at < end) {
     at = wire.field(at, end);
     if (wire.number == 1) {
-      wire.expect(wire.BYTES);
-      if (seen & 2) refuse(UNUSUAL);
-      seen = once(seen, 1);
-      sharedBytes = at - wire.content;
-      if (sharedBytes > MOST_BYTES) refuse(TOO_LARGE);
+      sharedBytes = headBytes(seen, at);
+      seen = 1;
       attributesOf(wire.content, at, OF_RESOURCE);
     } else if (wire.number == 2) {
       wire.expect(wire.BYTES);
-      const start = wire.content;
       if (!(seen & 2)) resource = endResource();
       seen |= 2;
-      scopePart(start, at, resource, sharedBytes);
+      scopePart(wire.content, at, resource, sharedBytes);
     }
   }
+}
+
+/** The size of the first field of a resource or a scope, which ends at `end`. Gives up if it is large, or another field was `seen` before it. */
+function headBytes(seen: u32, end: usize): usize {
+  wire.expect(wire.BYTES);
+  if (seen != 0) refuse(UNUSUAL);
+  const bytes = end - wire.content;
+  if (bytes > MOST_BYTES) refuse(TOO_LARGE);
+  return bytes;
 }
 
 function scopePart(at: usize, end: usize, resource: usize, sharedBytes: usize): void {
@@ -54,12 +60,8 @@ function scopePart(at: usize, end: usize, resource: usize, sharedBytes: usize): 
   while (at < end) {
     at = wire.field(at, end);
     if (wire.number == 1) {
-      wire.expect(wire.BYTES);
-      if (seen & 2) refuse(UNUSUAL);
-      seen = once(seen, 1);
-      const bytes = at - wire.content;
-      if (bytes > MOST_BYTES) refuse(TOO_LARGE);
-      sharedBytes += bytes;
+      sharedBytes += headBytes(seen, at);
+      seen = 1;
       readScope(wire.content, at, scope);
     } else if (wire.number == 2) {
       wire.expect(wire.BYTES);
@@ -85,7 +87,7 @@ function readScope(at: usize, end: usize, scope: usize): void {
   attributesOf(start, end, OF_SCOPE);
 }
 
-/** The attributes of a resource, its first field, or of a scope, its third, and behind them the number of those that its sender dropped. */
+/** Attributes are the first field of a resource and the third of a scope; the next field is the number of attributes that the sender dropped. */
 function attributesOf(at: usize, end: usize, owner: i32): void {
   const attributes: u32 = owner == OF_RESOURCE ? 1 : 3;
   let seen: u32 = 0;
@@ -100,7 +102,7 @@ function attributesOf(at: usize, end: usize, owner: i32): void {
   }
 }
 
-/** One attribute: an entry at `top`. */
+/** Stores an attribute as an entry at `top`. */
 function wireAttribute(at: usize, end: usize, owner: i32): void {
   wire.expect(wire.BYTES);
   wireValues.readPair(at, end);
@@ -110,7 +112,7 @@ function wireAttribute(at: usize, end: usize, owner: i32): void {
   addAttribute(owner, key, keyLength, textAt, textLength);
 }
 
-/** One attribute of a record, into its row. Something between the attributes that took memory gives up. */
+/** Adds an attribute to the row of its record. The entries of a row follow each other, so the kernel gives up if a field in between took memory. */
 export function wireLabel(at: usize, end: usize, owner: i32, row: usize): void {
   if (load<u32>(row, ROW_LABELS) == 0) store<u32>(row, top, ROW_LABELS);
   else if (load<u32>(row, ROW_LABELS) + kept * ENTRY_BYTES != <u32>top) refuse(UNUSUAL);

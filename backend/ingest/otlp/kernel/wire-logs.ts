@@ -1,16 +1,14 @@
 // A LogRecord of OTLP/protobuf → a row of the table logs.
 import { once } from "../../../../common/kernel/json";
-import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as wire from "../../../../common/kernel/wire";
 import { keepText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
 import { OF_RECORD } from "./labels";
 import { endLog, EVENT, keepLevel, MESSAGE, SPAN, startLog, TRACE } from "./logs";
 import { wireLabel } from "./wire-document";
-import { wireId, wireString, wireValue } from "./wire-values";
+import { wireEnumeration, wireId, wireString, wireValue } from "./wire-values";
 
 const ATTRIBUTES: u32 = 6;
 const LAST: u32 = 12;
-export const MOST_ENUMERATION: u64 = 999999999;
 
 export function wireLogRecord(at: usize, end: usize, resource: usize, scope: usize): void {
   const row = startLog();
@@ -32,9 +30,7 @@ export function wireLogRecord(at: usize, end: usize, resource: usize, scope: usi
         time = load<u64>(wire.content);
         break;
       case 2:
-        wire.expect(wire.VARINT);
-        if (wire.integer > MOST_ENUMERATION) refuse(UNUSUAL);
-        severity = <u32>wire.integer;
+        severity = wireEnumeration();
         break;
       case 3:
         wireString(wire.content, at);

@@ -8,8 +8,8 @@ import { OF_SPAN } from "./labels";
 import { top } from "./memory";
 import { endSpan, EVENTS, KIND, LINKS, MESSAGE, NAME, PARENT, SPAN, startSpan, STATE, STATUS, TRACE } from "./spans";
 import { wireLabel } from "./wire-document";
-import { MOST_ENUMERATION } from "./wire-logs";
-import { attributesJsonInto, digitsText, stringJsonInto, wireId, wireString } from "./wire-values";
+import { attributesJsonInto, stringJsonInto } from "./wire-json";
+import { digitsText, wireEnumeration, wireId, wireString } from "./wire-values";
 
 const ATTRIBUTES: u32 = 9;
 const EVENT_LIST: u32 = 11;
@@ -70,10 +70,9 @@ function spanField(at: usize, end: usize, row: usize): void {
 }
 
 /** The number of an enum; 0 above `most`. */
-function enumeration(most: u64): u32 {
-  wire.expect(wire.VARINT);
-  if (wire.integer > MOST_ENUMERATION) refuse(UNUSUAL);
-  return wire.integer <= most ? <u32>wire.integer : 0;
+function enumeration(most: u32): u32 {
+  const value = wireEnumeration();
+  return value <= most ? value : 0;
 }
 
 function status(at: usize, end: usize, row: usize): void {
@@ -91,7 +90,7 @@ function status(at: usize, end: usize, row: usize): void {
   }
 }
 
-/** One event or link, behind those that the row has. Something between them that took memory gives up. */
+/** Adds an event or a link to the row. The entries of a list follow each other, so the kernel gives up if a field in between took memory. */
 function listItem(at: usize, end: usize, row: usize): void {
   wire.expect(wire.BYTES);
   const isEvent = wire.number == EVENT_LIST;

@@ -2,7 +2,7 @@
 // become much text, are converted on threads, one after the other for each organisation, so that the event loop stays free. Invariants: at most
 // two bodies and their text are in memory here, and 1 MiB of text of each small body that is being stored; the text counts as memory of its
 // request. Data points that cannot be stored are counted by reason. A body that fails halfway may be sent again, because a sample is stored once.
-// Requests of remote write are checked on the same threads.
+// Requests of remote write are checked at once if they are small or the kernel accepts them, otherwise on the same threads.
 import { FairQueue, QueueFullError } from "../../../admission/fair-queue.ts";
 import { ApiError, type ErrorCode } from "../../../errors.ts";
 import type { IngestSignal } from "../../ingest-handler.ts";
