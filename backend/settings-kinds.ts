@@ -55,7 +55,7 @@ export const quorum: Kind<string> = {
 export const postgresUrl: Kind<string> = {
   type: "URL",
   parse: (value, report) => {
-    for (const one of hostUrls(value)) url(["postgres", "postgresql"]).parse(one, report);
+    for (const hostUrl of hostUrls(value)) url(["postgres", "postgresql"]).parse(hostUrl, report);
     return value;
   },
 };

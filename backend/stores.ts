@@ -71,7 +71,7 @@ export async function openStores(opening: Opening): Promise<Stores> {
   ]);
   const { database, replicas } = accounts;
   retention.useDatabase(database.tables());
-  // Before records are dropped by it.
+  // Before the first request: ingest drops records that are older than the retention of their organisation.
   await retention.refresh();
   const checks = {
     metrics: () => metrics.check(),

@@ -1,5 +1,5 @@
-// What the routes of queries do alike: read what a schema cannot and forms, ask in the caller's name, answer a page. Invariant: a client that
-// has left is no failure, and its query does not go on without it.
+// Shared by all query routes: parameters that a schema cannot describe, forms, queries of the caller's organisation, and pages with a link to
+// the next. Invariant: a client that disconnects is no failure, and its query is cancelled.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { goneSignal } from "../http/client.ts";
@@ -60,7 +60,7 @@ export function readPrefixed(parameters: object, prefix: string): [key: string, 
     .flatMap(([name, values]) => [values as string | string[]].flat().map((value): [string, string] => [name.slice(prefix.length), value]));
 }
 
-/** What a route needs that takes a form: any other body is refused, and none is an empty form. */
+/** For the declaration of a route that accepts a form; any other body is refused, and a request without a body has an empty form. */
 export const FORM = { consumes: ["application/x-www-form-urlencoded"], bodyIsOptional: true };
 
 /** The routes of `scope` get URLSearchParams as their body. Throws ApiError body_too_large. */
@@ -71,7 +71,7 @@ export function addFormParser(scope: FastifyInstance): void {
   );
 }
 
-/** The fields of the form that a request has as its body. */
+/** The fields of the form in the body; empty if the body is none. */
 export function formFields(request: FastifyRequest): URLSearchParams {
   return request.body instanceof URLSearchParams ? request.body : new URLSearchParams();
 }

@@ -17,13 +17,13 @@ import { chooseShard, quoteName, type Sender } from "./shards.ts";
 import { Sql } from "./sql.ts";
 import { requireFiltered } from "./tenant-filter.ts";
 
-/** Statements of our own; of a cluster, on the tables of one shard. */
+/** Runs the backend's own statements; in a cluster, on the tables of one shard. */
 export interface Shard {
   /** True when other processes may write to the same tables. */
   readonly shared: boolean;
   /** Set: tables are Replicated and DDL goes ON CLUSTER. */
   readonly cluster: string | undefined;
-  /** Where its tables are. */
+  /** The database with its tables. */
   readonly database: string;
   /** Rows of a SELECT without FORMAT; 64-bit integers are strings. */
   query<Row>(statement: Sql): Promise<Row[]>;

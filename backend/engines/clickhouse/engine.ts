@@ -23,7 +23,7 @@ export interface ReadLimits {
   readonly blockRows?: number | undefined;
   /** GROUP BY stops with more groups. */
   readonly groupLimit?: number | undefined;
-  /** The statement ends with ORDER BY and LIMIT. */
+  /** The statement ends with LIMIT. */
   readonly isPage?: boolean;
 }
 

@@ -6,8 +6,8 @@ import { Sql, sql } from "./sql.ts";
 import { tenantFilter } from "./tenant-filter.ts";
 
 /**
- * A query of our own is bounded in time and memory; 64-bit integers arrive as strings, because a double would round them. It goes on
- * without a replica that is away.
+ * A query of our own is bounded in time and memory; 64-bit integers arrive as strings, because a double would round them.
+ * `skip_unavailable_shards`: for `everyReplica` each replica counts as a shard, and one that is away must not fail the query.
  */
 export const QUERY_SETTINGS =
   "\nSETTINGS skip_unavailable_shards = 1, max_execution_time = 30, max_memory_usage = 2000000000, output_format_json_quote_64bit_integers = 1";

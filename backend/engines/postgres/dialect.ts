@@ -1,11 +1,11 @@
 // A pool of connections to an external PostgreSQL, for Kysely. Invariants: it connects and reconnects with each statement; a broken connection,
 // in use or idle, never ends the process; of several hosts, the one that accepts writes is used.
 import { PostgresDialect } from "kysely";
-import { Pool, type PoolClient } from "pg";
+import { Pool } from "pg";
 import { hostUrls } from "../../../common/host-urls.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../../operations/log.ts";
-import { primaryOf } from "./hosts.ts";
+import { primaryOf, refuseReadOnly } from "./hosts.ts";
 
 export interface PoolOptions {
   log: Log;
@@ -53,13 +53,4 @@ function openPool(url: string, { log, poolSize = 10, applicationName = APPLICATI
     client.on("error", lost);
   });
   return pool;
-}
-
-/** A standby, or a primary that was demoted, counts as unreachable. */
-function refuseReadOnly(client: PoolClient, done: (error?: Error) => void): void {
-  client.query<{ transaction_read_only: string }>("SHOW transaction_read_only", (error: Error | undefined, result) => {
-    if (error) return done(error);
-    const isReadOnly = result.rows[0]?.transaction_read_only === "on";
-    done(isReadOnly ? Object.assign(new Error("this PostgreSQL accepts no writes"), { code: "08006" }) : undefined);
-  });
 }

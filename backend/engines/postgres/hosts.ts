@@ -1,6 +1,7 @@
 // Several PostgreSQL hosts, a primary and its standbys. Invariant: a statement goes to a host that accepts writes; when the
 // primary changes, the next statement finds it, without a restart.
 import type { PostgresPool } from "kysely";
+import type { PoolClient } from "pg";
 
 /** The pool of the host that was the primary last; while it does not answer or is read-only, the others are tried. */
 export function primaryOf(pools: readonly PostgresPool[]): PostgresPool {
@@ -24,4 +25,13 @@ export function primaryOf(pools: readonly PostgresPool[]): PostgresPool {
     },
     end: async () => void (await Promise.all(pools.map((pool) => pool.end()))),
   };
+}
+
+/** For `verify` of a pool: a standby, or a primary that was demoted, counts as unreachable. */
+export function refuseReadOnly(client: PoolClient, done: (error?: Error) => void): void {
+  client.query<{ transaction_read_only: string }>("SHOW transaction_read_only", (error: Error | undefined, result) => {
+    if (error) return done(error);
+    const isReadOnly = result.rows[0]?.transaction_read_only === "on";
+    done(isReadOnly ? Object.assign(new Error("this PostgreSQL accepts no writes"), { code: "08006" }) : undefined);
+  });
 }

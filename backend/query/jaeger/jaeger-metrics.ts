@@ -1,5 +1,5 @@
 // Jaeger's metrics of services under /query/jaeger/api/metrics, which its page "Monitor" shows: rate, errors and latency from the summaries of
-// spans. Invariant: each answer is of the caller's organisation, and a parameter that cannot be read is refused by its name.
+// spans. Invariant: each answer contains only the caller's organisation, and an error names the parameter that is invalid.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoutes } from "../../http/route.ts";
 import type { FamilyFilter, FamilyQuestion } from "../../storage/traces/metric-family.ts";

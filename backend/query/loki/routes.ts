@@ -85,7 +85,7 @@ export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptio
   registerTail(app, options);
 }
 
-/** What the query string and a form say. A name that is in both, or twice in one, has a list of values. */
+/** The parameters of the query string and of a form. A name that is in both, or twice in one, has a list of values. */
 function parametersOf(request: FastifyRequest, names: readonly string[]): RequestParameters {
   const given = request.query as RequestParameters;
   const form = formFields(request);

@@ -22,7 +22,7 @@ export interface SandboxOptions {
 }
 
 interface Idle {
-  /** Whose job it had last. */
+  /** The organisation of its last job. */
   readonly orgId: string;
   readonly end: NodeJS.Timeout;
 }
@@ -37,7 +37,7 @@ export class Sandbox implements JobRunner, AsyncDisposable {
   readonly #limits: SandboxLimits;
   readonly #queue: FairQueue;
   readonly #all = new Set<SandboxProcess>();
-  /** In the order in which they came to rest. */
+  /** In the order in which they became idle. */
   readonly #idle = new Map<SandboxProcess, Idle>();
   readonly #closing = new AbortController();
 
@@ -116,8 +116,8 @@ export class Sandbox implements JobRunner, AsyncDisposable {
   }
 
   /**
-   * The organisation's own last process: one whose jobs wear processes out waits for new ones itself, and takes no other's. Another one only
-   * if there is no room for a new one.
+   * Takes the idle process that this organisation used last, so that an organisation whose jobs wear processes out waits for new ones
+   * itself. Takes another organisation's process only if the limit of processes is reached.
    */
   #wake(orgId: string): SandboxProcess | undefined {
     const idle = [...this.#idle];

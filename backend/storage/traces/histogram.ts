@@ -1,6 +1,6 @@
 // Histograms of durations, as the projections `minutes` (migrations/008-span-summaries.sql) and `services` (017-service-minutes.sql) store
-// them: how a span finds its bucket, and how SQL reads a quantile from merged buckets. Invariant: merging adds counts only, so a quantile of any range is the one that all of
-// its spans would give, at most the width of a bucket (19 %) off.
+// them: how a span finds its bucket, and how SQL reads a quantile from merged buckets. Invariant: merging only adds counts, so the quantile
+// of any range is computed as from all its spans at once, at most the width of a bucket (19 %) off.
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 
 /** Bucket n ends at 2^(n/4) ms. */

@@ -4,7 +4,7 @@ import type { Ask } from "../../engines/clickhouse/client.ts";
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
 import { histogramColumns, quantileMs } from "./histogram.ts";
-import { minuteGroups, type MinuteRange, pointWidthS } from "./red.ts";
+import { minuteGroups, type MinuteRange, pointOf, pointWidthS } from "./red.ts";
 
 /** Every service of one question counts as one. */
 export interface FamilyFilter extends MinuteRange {
@@ -25,8 +25,6 @@ const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 /** A point without calls has no latency and no share of errors. */
 const NO_VALUE = -1;
 
-const inList = (values: readonly string[]): Sql => new Sql(`(${values.map((value) => sql`${value}`.text).join(", ")})`);
-
 /** Elements of `metrics`, most calls first. */
 export async function metricFamily(ask: Ask, orgId: string, filter: FamilyFilter, copiesUntilS: number): Promise<Buffer> {
   const { startS, endS, services, kinds, isByOperation, question } = filter;
@@ -36,10 +34,9 @@ export async function metricFamily(ask: Ask, orgId: string, filter: FamilyFilter
     startS,
     endS,
     copiesUntilS,
-    keys: (minuteS) =>
-      sql`service, ${isByOperation ? sql`operation` : sql`''`} AS name, toUInt32(intDiv(${minuteS} - ${startS}, ${widthS})) AS point`,
+    keys: (minuteS) => sql`service, ${isByOperation ? sql`operation` : sql`''`} AS name, ${pointOf(minuteS, filter)}`,
     groupBy: sql`service, name, point`,
-    conditions: () => [sql`service IN ${inList(services)}`, sql`kind IN ${inList(kinds)}`],
+    conditions: () => [sql`service IN ${services}`, sql`kind IN ${kinds}`],
   });
   const endOf = sql`least(${endS}, ${startS} + point * ${widthS} + ${widthS})`;
   const seconds = sql`(${endOf} - ${startS} - point * ${widthS})`;

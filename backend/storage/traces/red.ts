@@ -1,6 +1,6 @@
-// Rates, errors and durations (RED) of services and operations by minute, from the projections `minutes` and `services` of the spans and,
-// where these are older than their retention, from copies of `minutes` in `span_minutes`. Invariant: ranges are whole minutes, and a minute is read from one of both
-// alone, so every span counts once.
+// Rates, errors and durations (RED) of services and operations by minute, from the projections `minutes` and `services` of the spans; for
+// minutes older than the retention of spans, from copies of `minutes` in `span_minutes`. Invariant: ranges are whole minutes, and each
+// minute is read either from spans or from copies, so every span counts once.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { nanoseconds } from "../page.ts";
 import { DURATION_BUCKETS, DURATION_SUM, MAX_PACKED_S, packedBuckets } from "./histogram.ts";
@@ -28,15 +28,16 @@ export interface RedFilter extends MinuteRange {
   readonly points: number;
 }
 
-/** Listed in one answer. */
-export const MOST_SERVICES = 1000;
-export const MOST_OPERATIONS = 1000;
-
 /** The minutes that a range touches. */
 export function minutesOf(startNs: bigint, endNs: bigint): MinuteRange {
   const minuteNs = BigInt(MINUTE_S) * 1_000_000_000n;
   const startS = Number(startNs / minuteNs) * MINUTE_S;
   return { startS, endS: Math.max(startS, Number(endNs / minuteNs) * MINUTE_S) + MINUTE_S };
+}
+
+/** The column `point`: the number of the point that a minute belongs to. */
+export function pointOf(minuteS: Sql, filter: Pick<RedFilter, "startS" | "endS" | "points">): Sql {
+  return sql`toUInt32(intDiv(${minuteS} - ${filter.startS}, ${pointWidthS(filter)})) AS point`;
 }
 
 /** A whole number of minutes for each point, so that no minute is cut. */
@@ -85,12 +86,10 @@ export function servicePoints(
   groupBy: Sql,
 ): Sql | undefined {
   const { startS, endS, kind, operation, service } = filter;
-  const widthS = pointWidthS(filter);
-  if (kind !== "entry" || operation !== undefined || startS < copiesUntilS || widthS > MAX_PACKED_S) return undefined;
-  const point = sql`toUInt32(intDiv(toUnixTimestamp(${MINUTE}) - ${startS}, ${widthS})) AS point`;
+  if (kind !== "entry" || operation !== undefined || startS < copiesUntilS || pointWidthS(filter) > MAX_PACKED_S) return undefined;
   const range = [sql`${MINUTE} >= ${timeOf(startS)}`, sql`${MINUTE} < ${timeOf(endS)}`];
   const conditions = [sql`org_id = ${orgId}`, ...range, ...(service === undefined ? [] : [sql`service = ${service}`])];
-  return sql`SELECT ${keys(point)}, ${SERVICE_FIGURES} FROM spans WHERE ${and(conditions)} GROUP BY ${groupBy}`;
+  return sql`SELECT ${keys(pointOf(sql`toUnixTimestamp(${MINUTE})`, filter))}, ${SERVICE_FIGURES} FROM spans WHERE ${and(conditions)} GROUP BY ${groupBy}`;
 }
 
 /** What is asked of spans, as conditions on their names and kinds. */

@@ -4,7 +4,7 @@ import type { Ask } from "../../engines/clickhouse/client.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
 import { BUCKETS_OF_HALVES, histogramColumns, packedQuantileMs, quantileMs, unpackedHalves } from "./histogram.ts";
-import { conditionsOf, minuteGroups, pointWidthS, type RedFilter, servicePoints } from "./red.ts";
+import { conditionsOf, minuteGroups, pointOf, pointWidthS, type RedFilter, servicePoints } from "./red.ts";
 
 /** Rate, errors and duration of a group of spans. */
 export interface RedFigures {
@@ -60,7 +60,7 @@ export async function listServices(ask: Ask, orgId: string, filter: RedFilter, c
   const groups = minuteGroups(orgId, {
     ...filter,
     copiesUntilS,
-    keys: (minuteS) => sql`service, toUInt32(intDiv(${minuteS} - ${startS}, ${widthS})) AS point`,
+    keys: (minuteS) => sql`service, ${pointOf(minuteS, filter)}`,
     groupBy: sql`service, point`,
     conditions: conditionsOf(filter),
   });
@@ -121,7 +121,7 @@ export async function readSeries(ask: Ask, orgId: string, filter: RedFilter, cop
   const groups = minuteGroups(orgId, {
     ...filter,
     copiesUntilS,
-    keys: (minuteS) => sql`toUInt32(intDiv(${minuteS} - ${startS}, ${widthS})) AS point`,
+    keys: (minuteS) => pointOf(minuteS, filter),
     groupBy: sql`point`,
     conditions: conditionsOf(filter),
   });

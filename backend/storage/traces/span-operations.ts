@@ -57,7 +57,7 @@ export class SpanOperations implements AsyncDisposable {
     for (const day of days) {
       const operations = org.unwritten(day);
       if (operations.length === 0) continue;
-      await this.#commits[this.#clickhouse.shardOf({ orgId })]?.add(orgId, rowsOf(orgId, day.day, operations));
+      await (this.#commits[this.#clickhouse.shardOf({ orgId })] as GroupCommit).add(orgId, rowsOf(orgId, day.day, operations));
       this.#remember(orgId, org, operations, day.day);
     }
   }

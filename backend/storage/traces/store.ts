@@ -76,8 +76,8 @@ export interface SpanStore {
   /** An array of names as JSON. */
   serviceNames(orgId: string, options?: QueryOptions): Promise<Buffer>;
   operationNames(orgId: string, service: string, options?: QueryOptions): Promise<Buffer>;
-  /** An array of Jaeger's Operation as JSON. */
-  operationKinds(orgId: string, service: string, options?: QueryOptions): Promise<Buffer>;
+  /** An array of Jaeger's Operation as JSON, of one kind (lowercase) or of all. */
+  operationKinds(orgId: string, service: string, kind: string | undefined, options?: QueryOptions): Promise<Buffer>;
   /** Jaeger's array of traces as JSON in pieces; undefined if the trace has no span. */
   jaegerTrace(orgId: string, traceId: string, form: TraceForm, options?: QueryOptions): Promise<Buffer[] | undefined>;
   jaegerSearch(orgId: string, filter: TraceFilter, form: TraceForm, options?: QueryOptions): Promise<Buffer[]>;
@@ -153,11 +153,12 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
     return this.#names(orgId, sql`operation`, sql`org_id = ${orgId} AND service = ${service}`, options);
   }
 
-  operationKinds(orgId: string, service: string, options: QueryOptions = {}): Promise<Buffer> {
+  operationKinds(orgId: string, service: string, kind: string | undefined, options: QueryOptions = {}): Promise<Buffer> {
+    const ofKind = kind === undefined ? sql`` : sql`HAVING spanKind = ${kind}`;
     return this.#clickhouse.read(orgId, options, async (ask) =>
       arrayOfLines(
         await ask(sql`SELECT operation AS name, if(kind = '', 'unspecified', lower(kind)) AS spanKind FROM span_operations
-          WHERE org_id = ${orgId} AND service = ${service} GROUP BY name, spanKind ORDER BY name, spanKind`),
+          WHERE org_id = ${orgId} AND service = ${service} GROUP BY name, spanKind ${ofKind} ORDER BY name, spanKind`),
       ),
     );
   }

@@ -31,9 +31,8 @@ export interface SummariesOptions {
   readonly stopping?: AbortSignal;
 }
 
-/** What a pass has written. */
+/** The counters that a pass has written for an organisation. */
 interface WrittenGroups {
-  readonly day: number;
   readonly atMs: number;
   readonly names: ReadonlySet<string>;
 }
@@ -148,7 +147,7 @@ export class SpanSummaries implements AsyncDisposable {
   async #updateSeries(orgId: string, signal: AbortSignal): Promise<void> {
     const { clickhouse } = this.#options;
     const nowMs = this.#nowMs();
-    const today = Math.floor(nowMs / 1000 / DAY_S);
+    const today = dayOf(nowMs);
     const dayBegan = (today - 1) * DAY_S;
     const read = (range: MinuteRange) =>
       clickhouse.read(orgId, { signal }, async (ask) => [
@@ -163,21 +162,22 @@ export class SpanSummaries implements AsyncDisposable {
     }
     const groups = await read({ startS: today * DAY_S, endS: (today + 1) * DAY_S });
     const before = this.#written.get(orgId) ?? (await this.#writtenBefore(today, read));
-    const earlier: ReadonlySet<string> = before?.day === today && before.names.size < MOST_GROUPS ? before.names : new Set();
-    // A counter that appears with its first calls would hide them from `rate`: at the last pass of the day it was zero.
+    const isKnown = before !== undefined && dayOf(before.atMs) === today && before.names.size < MOST_GROUPS;
+    const earlier = isKnown ? before.names : new Set<string>();
+    // `rate` does not count the calls that a new counter begins with, so the counter is also written as zero at the time of the last pass.
     const added = groups.filter((group) => !earlier.has(nameOf(group)));
-    if (before && earlier === before.names) await this.#write(orgId, added.map(atZero), before.atMs);
+    if (isKnown) await this.#write(orgId, added.map(atZero), before.atMs);
     await this.#write(orgId, groups, nowMs);
-    this.#written.set(orgId, { day: today, atMs: nowMs, names: new Set([...earlier, ...groups.map(nameOf)]) });
+    this.#written.set(orgId, { atMs: nowMs, names: new Set([...earlier, ...groups.map(nameOf)]) });
   }
 
   /** For an organisation that had no new spans at the last pass; unknown in the first pass of a process or day. */
   async #writtenBefore(today: number, read: (range: MinuteRange) => Promise<SeriesGroup[]>): Promise<WrittenGroups | undefined> {
     const atMs = this.#lastPassMs;
-    if (atMs === undefined || Math.floor(atMs / 1000 / DAY_S) !== today) return undefined;
+    if (atMs === undefined || dayOf(atMs) !== today) return undefined;
     const endS = Math.floor(atMs / 1000 / MINUTE_S) * MINUTE_S - ACTIVE_S;
     const groups = endS > today * DAY_S ? await read({ startS: today * DAY_S, endS }) : [];
-    return { day: today, atMs, names: new Set(groups.map(nameOf)) };
+    return { atMs, names: new Set(groups.map(nameOf)) };
   }
 
   /** Stored ranges are not computed again if the deadline passes: the next pass continues with the others. */
@@ -227,6 +227,11 @@ function rangesOf(minutes: readonly number[]): MinuteRange[] {
     else ranges.push({ startS: last && minuteS - MINUTE_S < last.endS ? last.endS : minuteS - MINUTE_S, endS: minuteS + MINUTE_S });
   }
   return ranges;
+}
+
+/** Days since 1970. */
+function dayOf(ms: number): number {
+  return Math.floor(ms / 1000 / DAY_S);
 }
 
 /** A hash of the first counter's name and labels, because a label may be long. */

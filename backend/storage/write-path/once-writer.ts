@@ -161,7 +161,7 @@ export class OnceWriter implements AsyncDisposable {
   async #add({ orgId, hostId, bodyHash }: WriterBatch, section: WriterBatch["sections"][number]): Promise<void> {
     if (this.#journaled)
       return this.#journaled.add({ orgId, hostId, bodyHash, day: section.day, columnsId: this.#columnsId, rows: section });
-    await this.#commits[this.#clickhouse.shardOf({ orgId, hostId, bodyHash })]?.add(orgId, section);
+    await (this.#commits[this.#clickhouse.shardOf({ orgId, hostId, bodyHash })] as GroupCommit).add(orgId, section);
     this.#onCommit(orgId);
   }
 
