@@ -46,8 +46,9 @@ export async function problemsOfChange(served: Served, change: Change, owner: Pa
   const problems = [];
   if (refused.status !== change.foreign) problems.push(`${asker.word} ${change.route}: ${refused.status} instead of ${change.foreign}`);
   for (const [at, path] of LISTS.entries()) if (after[at] !== before[at]) problems.push(`${asker.word} ${change.route}: changed ${path}`);
-  if (problems.length > 0 || change.owner === undefined) return problems;
-  const own = await attempt(served, change, owner, id);
+  // After a change by another organisation as well: what it has changed names it, and would look like its own data in lists.
+  const own = change.owner === undefined ? undefined : await attempt(served, change, owner, id);
+  if (problems.length > 0 || !own) return problems;
   return own.status === change.owner ? [] : [`the owner, ${change.route}: ${own.status} instead of ${change.owner} ${own.text}`];
 }
 
