@@ -19,7 +19,8 @@ test("older parts move to object storage and are read there; retention and a sta
   mkdirSync(cold);
   const disk = `<bucket><type>object_storage</type><object_storage_type>local</object_storage_type><metadata_type>local</metadata_type><path>${cold}/</path></bucket>`;
   const volumes = `<default><disk>default</disk></default><cold><disk>bucket</disk></cold>`;
-  const storage = `<disks>${disk}</disks><policies><tiered><volumes>${volumes}</volumes></tiered></policies>`;
+  // move_factor 0: otherwise ClickHouse also moves new parts while less than 10 % of the disk is free.
+  const storage = `<disks>${disk}</disks><policies><tiered><volumes>${volumes}</volumes><move_factor>0</move_factor></tiered></policies>`;
   writeFileSync(config, `<clickhouse><storage_configuration>${storage}</storage_configuration></clickhouse>`);
   await using front = await startHttpFront(join(folder.path, "engine"), { connectionArgs: [`--config-file=${config}`] });
   await using clickhouse = await openClickHouse({ url: front.url, dataDir: folder.path, log });
