@@ -22,7 +22,12 @@ const ALONE = [
 ];
 
 const workers = availableParallelism();
-const common = { pool: "forks", expect: { poll: { timeout: 30_000 } } } as const;
+const common = {
+  pool: "forks",
+  expect: { poll: { timeout: 30_000 } },
+  // `npm test` and CI print only the first line of a failure: it shows what an array contains instead of "[ Array(1) ]".
+  chaiConfig: { truncateThreshold: 1500 },
+} as const;
 const settings = { testTimeout: 60_000, hookTimeout: 120_000, ...common } as const;
 const limits = { testTimeout: 300_000, hookTimeout: 300_000, ...common } as const;
 
