@@ -1,27 +1,26 @@
-// How large the repository is and how far its code reaches: sizes of files, double casts, and the files that one walk through the code loads.
+// How large the repository is and how far its code reaches: sizes of files, double casts, and the files and returns of walks through the code.
 // Targets: at most 15 source files below 30 lines, none above 400, median 120 to 150. `--tree FOLDER` measures another checkout; further
 // arguments are entry points of a walk in it, instead of the usual walks.
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { importsIn } from "../../hack/imports.ts";
+import { createWalk } from "./structure/walk.ts";
 
 const WALKS: Readonly<Record<string, readonly string[]>> = {
   "metric body, agent": ["agent/proxy/server.ts"],
-  "metric body, backend": ["backend/ingest/exposition/exposition-ingest.ts", "backend/storage/metrics/store.ts"],
-  "log body, backend": [
-    "backend/ingest/routes.ts",
-    "backend/ingest/otlp/otlp-decoder.ts",
-    "backend/ingest/otlp/otlp-decoder-worker.ts",
-    "backend/storage/logs/store.ts",
-    "backend/storage/write-path/journaled-commit.ts",
+  "metric body, backend": ["backend/ingest/routes.ts", "backend/ingest/exposition/exposition-ingest.ts"],
+  "log body, backend": ["backend/ingest/routes.ts", "backend/ingest/otlp/otlp-ingest.ts", "backend/storage/logs/store.ts"],
+  "log query": ["backend/query/native/log-routes.ts"],
+  "LogQL query": ["backend/query/loki/routes.ts", "backend/query/sandbox/sandbox.ts", "backend/query/loki/jobs.ts"],
+  "alert to webhook": [
+    "backend/notification/intake/intake.ts",
+    "backend/notification/routing/dispatcher.ts",
+    "backend/notification/delivery/outbox.ts",
   ],
-  "log query": ["backend/query/native/log-routes.ts", "backend/storage/logs/store.ts"],
-  "LogQL query": ["backend/query/loki/routes.ts", "backend/sandbox-worker.ts"],
-  "alert to webhook": ["backend/notification/start.ts"],
   "cluster enrolment, agent": ["agent/identity/cluster-identity.ts"],
   "cluster enrolment, backend": ["backend/tenants/enrolment/register.ts"],
+  "rotation, backend": ["backend/tenants/enrolment/rotate-key.ts"],
 };
 
 const { values, positionals } = parseArgs({ options: { tree: { type: "string", default: "." } }, allowPositionals: true });
@@ -45,22 +44,20 @@ const rows: Record<string, number | string> = {
   "source files above 400 lines": lengths.filter((lines) => lines > 400).length,
   "double casts": sum(files.map((file) => textOf(file).split(/\bas unknown\s+as\b/).length - 1)),
 };
-const walks = positionals.length > 0 ? { [positionals.join(", ")]: positionals } : WALKS;
-for (const [name, starts] of Object.entries(walks)) rows[`files loaded: ${name}`] = reached(starts);
-
 console.table(rows);
 console.log(small.join("\n"));
-console.log(JSON.stringify(rows));
 
-/** The number of files that `starts` load, themselves included; imports of types load nothing. */
-function reached(starts: readonly string[]): number {
-  const seen = new Set(starts);
-  for (const file of seen) {
-    if (!existsSync(join(tree, file))) throw new Error(`${file} does not exist: name the entry points of this checkout`);
-    for (const { path, isType } of importsIn(textOf(file))) {
-      const next = join(dirname(file), path);
-      if (path.startsWith(".") && !isType && /\.tsx?$/.test(path) && existsSync(join(tree, next))) seen.add(next);
-    }
-  }
-  return seen.size;
-}
+const walks = positionals.length > 0 ? { [positionals.join(", ")]: positionals } : WALKS;
+const walk = createWalk(tree, sources);
+const walked = Object.entries(walks).map(([name, entryFiles]) => [name, walk(entryFiles)] as const);
+console.table(
+  Object.fromEntries(walked.map(([name, { files, functions, returns }]) => [name, { files: files.length, functions, returns }])),
+);
+// What a walk given on the command line opens, in its order.
+if (positionals.length > 0) console.log(walked.flatMap(([, { files }]) => files).join("\n"));
+console.log(
+  JSON.stringify({
+    ...rows,
+    walks: Object.fromEntries(walked.map(([name, { files, ...counts }]) => [name, { files: files.length, ...counts }])),
+  }),
+);
