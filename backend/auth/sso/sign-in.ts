@@ -9,7 +9,7 @@ import type { GroupGrant } from "../../settings.ts";
 import { requireCapacity } from "../../tenants/accounts/orgs.ts";
 import { type AccountTables, EMAIL_SCHEMA, insertUser, NO_PASSWORD, normalEmail, type UserRow } from "../sessions/table.ts";
 import { requireOtherAdmins, lockOperators, countUsers } from "../../tenants/accounts/users.ts";
-import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { lockOrg, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 /** The identity that the provider confirmed. */
 export interface ProviderIdentity {
@@ -43,7 +43,7 @@ export async function signIn(db: Kysely<AccountTables>, identity: ProviderIdenti
   if (known && isUnchanged(known, identity)) return { user: known, change: undefined };
   return await db.transaction().execute(async (trx) => {
     await lockOperators(trx);
-    await trx.selectFrom("orgs").select("id").where("id", "=", identity.orgId).forNoKeyUpdate().execute();
+    await lockOrg(trx, identity.orgId);
     const row = await findBySubject(trx, identity);
     return row ? await updateUser(trx, row, identity) : await createOrLink(trx, identity, now);
   });

@@ -86,6 +86,20 @@ export function tenantDatabase<T>(db: Kysely<T>, orgId: string): Kysely<T> {
   return db.withPlugin(new TenantPlugin(orgId));
 }
 
+/** A transaction of a store with organisations; `trx.$extendTables<OrgTable>()` if the types of its tables do not include them. */
+export interface OrgLocker {
+  selectFrom(table: "orgs"): {
+    select(column: "id"): { where(column: "id", operator: "=", id: string): { forNoKeyUpdate(): { execute(): Promise<unknown> } } };
+  };
+}
+
+export type OrgTable = { orgs: { id: string } };
+
+/** Changes that call this first run one after another for each organisation, until their transactions end. */
+export async function lockOrg(trx: OrgLocker, orgId: string): Promise<void> {
+  await trx.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
+}
+
 /** A defect of this program, never of a request. */
 export class TenantStatementError extends Error {
   override readonly name = "TenantStatementError";

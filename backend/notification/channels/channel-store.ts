@@ -10,7 +10,7 @@ import { type CheckedChannel, invalid } from "./channel-settings.ts";
 import type { Channel, OpenChannel } from "../model/message.ts";
 import { newSigningSecret } from "./webhook.ts";
 import { type ChannelsTable, markDue, type NotificationTables } from "../model/table.ts";
-import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { lockOrg, type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 export type ChannelRow = Selectable<ChannelsTable>;
 type Trx = Transaction<NotificationTables>;
@@ -159,8 +159,7 @@ export class ChannelStore {
       return await tenantDatabase(this.#db, orgId)
         .transaction()
         .execute(async (trx) => {
-          const orgs = trx.$extendTables<{ orgs: { id: string } }>();
-          await orgs.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
+          await lockOrg(trx.$extendTables<OrgTable>(), orgId);
           const changed = await change(trx);
           await markDue(trx, orgId, new Date(this.#now()));
           return changed;

@@ -1,12 +1,11 @@
 // One change of what an organisation has for its notifications. Invariant: changes of one organisation come one after another, so that its
 // bounds hold; after each, its alerts are looked at again.
 import type { Kysely, Transaction } from "kysely";
-import type { AccountTables } from "../../auth/sessions/table.ts";
 import { ApiError } from "../../errors.ts";
 import { MAX_EXPRESSIONS_PER_ORG } from "../limits.ts";
 import { expressionsIn, type Matcher, matcherOf } from "./matchers.ts";
 import { markDue, type NotificationTables } from "./table.ts";
-import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { lockOrg, type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 export async function changeOf<T>(
   db: Kysely<NotificationTables>,
@@ -17,8 +16,7 @@ export async function changeOf<T>(
   return await tenantDatabase(db, orgId)
     .transaction()
     .execute(async (trx) => {
-      const accounts = trx.$extendTables<Pick<AccountTables, "orgs">>();
-      await accounts.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
+      await lockOrg(trx.$extendTables<OrgTable>(), orgId);
       const result = await change(trx);
       await markDue(trx, orgId, now);
       return result;

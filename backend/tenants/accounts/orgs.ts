@@ -1,7 +1,7 @@
 // GET and POST /api/orgs: operators list organisations, and create them with their first administrator. `requireCapacity` limits the rows
 // of an organisation (users, keys, tokens), which also limits the size of their lists; concurrent inserts cannot exceed the limit.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { type Kysely, sql, type Transaction } from "kysely";
+import { type Kysely, sql } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
 import { CURSOR_QUERY, type CursorQuery, cutPage, readCursor, readCursorTime } from "../../http/list-page.ts";
 import { nameSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
@@ -11,7 +11,7 @@ import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { type AccountTables, EMAIL_SCHEMA, insertOrg, insertUser, requireFreeEmail, requireFreeName } from "../../auth/sessions/table.ts";
 import { MAX_ROWS_PER_ORG } from "../limits.ts";
 import { ApiError } from "../../errors.ts";
-import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { lockOrg, type OrgLocker, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const org = {
   type: "object",
@@ -102,15 +102,14 @@ export interface CountQuery {
 }
 
 /** Locks the organisation until the transaction ends. Throws `limit_reached` if there are `maxRows` already. */
-export async function requireCapacity<T>(
-  trx: Transaction<T>,
+export async function requireCapacity(
+  trx: OrgLocker,
   orgId: string,
   rows: string,
   countQuery: CountQuery,
   maxRows = MAX_ROWS_PER_ORG,
 ): Promise<void> {
-  const accounts = tenantDatabase(trx as unknown as Transaction<AccountTables>, orgId);
-  await accounts.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
+  await lockOrg(trx, orgId);
   const counted = await countQuery.executeTakeFirst();
   if (Number(counted?.count ?? 0) >= maxRows)
     throw new ApiError("limit_reached", `your organisation already has ${maxRows} ${rows}, which is the limit: remove some first`);

@@ -21,7 +21,7 @@ import { addRoute } from "../../http/route.ts";
 import { MAX_INSTALL_TOKEN_TTL_MS } from "../limits.ts";
 import { newInstallToken } from "./install-token.ts";
 import type { EnrolmentDeps } from "./table.ts";
-import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const common = { tag: "enrolment" } as const;
 
@@ -112,7 +112,7 @@ function registerCreation(app: FastifyInstance, { db, guards, now }: EnrolmentDe
             .select((select) => select.fn.countAll().as("count"))
             .where("org_id", "=", row.org_id)
             .where("used_at", "is", null);
-          await requireCapacity(trx, row.org_id, "unused install tokens", unused);
+          await requireCapacity(trx.$extendTables<OrgTable>(), row.org_id, "unused install tokens", unused);
           await trx
             .insertInto("install_tokens")
             .values({ ...row, used_at: null, used_idempotency_key: null, used_body_hash: null, used_key_id: null })

@@ -18,7 +18,7 @@ import {
 import { addRoute } from "../../http/route.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
 import type { EnrolmentDeps } from "./table.ts";
-import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const common = { tag: "enrolment" } as const;
 const key = { key_id: UUID_SCHEMA, name: { type: "string" }, created_at: TIME_SCHEMA } as const;
@@ -58,7 +58,7 @@ export function registerKeyAdministration(app: FastifyInstance, deps: EnrolmentD
             .where("org_id", "=", orgId)
             .where("kind", "=", "direct")
             .where("revoked_at", "is", null);
-          await requireCapacity(trx, orgId, "keys", countQuery);
+          await requireCapacity(trx.$extendTables<OrgTable>(), orgId, "keys", countQuery);
           return await mintKey(trx, masterKeys, { orgId, kind: "direct", node: name }, new Date(now()));
         });
       audit(request, "key.create", { key_id: row.id, name });

@@ -1,6 +1,7 @@
 // Statements of ingest token administration: insert, list, rotate, remove. Invariant: a token has one current secret; after a rotation the
 // one before it is valid until the end of the overlap, and older ones not at all.
 import { type Kysely, sql, type Transaction } from "kysely";
+import type { OrgTable } from "../../engines/relational/tenant-database.ts";
 import type { IngestTokenRow } from "../../auth/ingest-tokens/table.ts";
 import type { KeyKind } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
@@ -55,7 +56,7 @@ export async function insertWithinLimit(trx: Trx, row: IngestTokenRow): Promise<
     .selectFrom("ingest_tokens")
     .select((select) => select.fn.countAll().as("count"))
     .where("org_id", "=", row.org_id);
-  await requireCapacity(trx, row.org_id, "ingest tokens", countQuery);
+  await requireCapacity(trx.$extendTables<OrgTable>(), row.org_id, "ingest tokens", countQuery);
   await trx.insertInto("ingest_tokens").values(row).execute();
 }
 

@@ -2,6 +2,7 @@
 // of a kind.
 import { randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
+import type { OrgTable } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import { notFound } from "../../http/schemas.ts";
 import { requireCapacity } from "../accounts/orgs.ts";
@@ -54,7 +55,7 @@ export async function insertItem(db: Kysely<SavedTables>, { orgId, kind, maxItem
         .select((select) => select.fn.countAll().as("count"))
         .where("org_id", "=", orgId)
         .where("kind", "=", kind);
-      await requireCapacity(trx, orgId, `${kind}s`, count, maxItems);
+      await requireCapacity(trx.$extendTables<OrgTable>(), orgId, `${kind}s`, count, maxItems);
       await trx.insertInto("saved_items").values(row).execute();
     });
   });
