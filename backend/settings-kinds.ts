@@ -1,8 +1,7 @@
 // The kinds of settings that only the backend has: addresses of engines, networks, mail, single sign-on, retention, keys.
 // Each reports what to write instead of a wrong value.
 import { durationMs } from "../common/duration.ts";
-import { hostUrls } from "../common/host-urls.ts";
-import { isLoopback, isNetwork } from "../common/ip-networks.ts";
+import { hostUrls, isLoopback, isNetwork } from "../common/ip-networks.ts";
 import { checkedList, reportUnencoded, splitList } from "../common/settings-kinds.ts";
 import type { Kind, Report } from "../common/settings-table.ts";
 

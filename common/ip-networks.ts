@@ -1,5 +1,5 @@
-// IP networks as addresses or CIDRs, such as 10.0.0.0/8 or 2001:db8::/32, and which host names are loopback. Invariant: an address that
-// cannot be parsed is in no network.
+// IP networks as addresses or CIDRs, such as 10.0.0.0/8 or 2001:db8::/32, which host names are loopback, and URLs with several
+// hosts. Invariant: an address that cannot be parsed is in no network.
 import { BlockList, isIP } from "node:net";
 
 /** True for `localhost`, 127.0.0.0/8 and ::1, with or without brackets. */
@@ -45,4 +45,18 @@ export function plainAddress(address: string): string {
 
 function familyName(family: number): "ipv4" | "ipv6" {
   return family === 6 ? "ipv6" : "ipv4";
+}
+
+/** One URL for each host of a URL as libpq accepts it: `postgres://user@one:5432,other:5432/database` is a primary and its standbys. */
+export function hostUrls(url: string): string[] {
+  const start = url.indexOf("//") + 2;
+  const length = url.slice(start).search(/[/?]/);
+  const end = length < 0 ? url.length : start + length;
+  const authority = url.slice(start, end);
+  const hostsAt = authority.lastIndexOf("@") + 1;
+  const [before, after] = [url.slice(0, start) + authority.slice(0, hostsAt), url.slice(end)];
+  return authority
+    .slice(hostsAt)
+    .split(",")
+    .map((host) => before + host + after);
 }

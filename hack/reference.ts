@@ -15,10 +15,10 @@ import {
   BACKEND_TABLE,
   backendMetrics,
   limitsPage,
+  logqlPage,
   type OwnMetric,
   settingsSections,
 } from "./reference-pages.ts";
-import { logqlPage } from "./logql-reference.ts";
 import { buildApiTypes } from "./api-types.mjs";
 import { openApiPages } from "./openapi.ts";
 import { withCalculatedTables } from "./sizing.ts";

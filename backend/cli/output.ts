@@ -1,10 +1,10 @@
 // How commands print. Invariant: results go to stdout, everything else to stderr.
 import type { Command } from "commander";
+import { stringify } from "yaml";
 import { Missing } from "./cli-error.ts";
 import { Client } from "./client.ts";
 import type { World } from "./settings.ts";
-import { csvColumns, csvLine, documentText, type Output } from "./formats.ts";
-import { table, type Row } from "./table.ts";
+import { harmlessJson, type Row, table } from "./table.ts";
 
 const DEFAULT_COLUMNS = 100;
 
@@ -89,4 +89,36 @@ export function addRemoval(parent: Command, console: Console, description: strin
       }
       console.note(`${id} removed`);
     });
+}
+
+// The formats of results for programs: JSON, YAML and CSV. Invariant: a cell of CSV that a spreadsheet would run as a formula is written as text.
+
+export const OUTPUTS = ["table", "json", "yaml", "csv"] as const;
+type Output = (typeof OUTPUTS)[number];
+
+function jsonText(value: object): string {
+  return harmlessJson(JSON.stringify(value));
+}
+
+/** `value` as JSON or YAML. */
+function documentText(output: Exclude<Output, "table" | "csv">, value: object): string {
+  return output === "json" ? jsonText(value) : stringify(value, { lineWidth: 0, blockQuote: "literal" }).trimEnd();
+}
+
+/** Names of the columns, in the order in which they first occur. */
+function csvColumns(rows: readonly Row[]): string[] {
+  return [...new Set(rows.flatMap((row) => Object.keys(row)))];
+}
+
+/** One line without its end; https://www.rfc-editor.org/rfc/rfc4180. */
+function csvLine(values: readonly unknown[]): string {
+  return values.map(csvCell).join(",");
+}
+
+function csvCell(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  // https://owasp.org/www-community/attacks/CSV_Injection
+  const harmless = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }

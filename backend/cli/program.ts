@@ -1,18 +1,19 @@
 // The admin client `atherops`: its commands, its help, its exit codes (0 done, 1 failed, 2 wrong usage). Invariant: it talks to
 // the backend's HTTP API only; results go to stdout, everything else to stderr.
+import { readdirSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { Command, CommanderError, Option } from "commander";
 import { formatDuration } from "../../common/duration.ts";
 import packageFile from "./package.json" with { type: "json" };
 import { addAccountCommands } from "./account-commands.ts";
 import { addApplyCommands } from "./apply-commands.ts";
-import { type Console, consoleOf, type GlobalOptions } from "./output.ts";
+import { type Console, consoleOf, type GlobalOptions, OUTPUTS } from "./output.ts";
 import { addCompletion } from "./completion.ts";
-import { OUTPUTS } from "./formats.ts";
 import { addEnrolmentCommands } from "./enrolment-commands.ts";
 import { addExportTelemetry } from "./export-telemetry.ts";
 import { addFleetCommand } from "./fleet-command.ts";
 import { addNotificationCommands } from "./notification-commands.ts";
-import { checkSessionPlace, readPassword, removeSession, type Session } from "./credentials.ts";
+import { checkSessionPlace, readPassword, readSession, removeSession, type Session } from "./credentials.ts";
 import { addOrganisationCommands } from "./organisation-commands.ts";
 import { addIngestTokenCommands, addReadTokenCommands } from "./token-commands.ts";
 import { addRuleCommands } from "./rule-commands.ts";
@@ -22,7 +23,6 @@ import { addMetricsCommand } from "./metrics-command.ts";
 import { addSavedCommands } from "./saved-commands.ts";
 import { addServiceCommands } from "./service-commands.ts";
 import { addTraceCommands } from "./trace-commands.ts";
-import { addProfiles, sessionFileOf } from "./profiles.ts";
 import { loginBySso } from "./sso-login.ts";
 import type { World } from "./settings.ts";
 
@@ -204,4 +204,46 @@ function lastingOf({ token }: Session): string | undefined {
 
 function loggedIn({ url, email }: Session): string {
   return `logged in to ${url} as ${email}`;
+}
+
+// Profiles: several sessions at once, for several backends or users. Invariant: a name is a plain file name, so it stays in the folder.
+
+const NAME = /^[A-Za-z0-9_][\w.-]{0,49}$/;
+const FILE = /^session-(.+)\.json$/;
+
+/** The file of a profile's session; that of no profile is `sessionFile` itself. Throws WrongUsage. */
+function sessionFileOf(sessionFile: string, profile: string | undefined): string {
+  if (profile === undefined) return sessionFile;
+  if (!NAME.test(profile)) throw new WrongUsage(`--profile ${profile}: must be letters, digits, dots and dashes, at most 50`);
+  return join(dirname(sessionFile), `session-${profile}.json`);
+}
+
+function addProfiles(program: Command, console: Console, sessionFile: string): void {
+  program
+    .command("profiles")
+    .description("your sessions: the backend and user of each")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  atherops --profile staging login --url https://staging.example.com\n  atherops --profile staging logs\n  ATHEROPS_PROFILE=staging atherops logs",
+    )
+    .action(() => {
+      const named = namesIn(dirname(sessionFile)).map((name) => [name, sessionFileOf(sessionFile, name)] as const);
+      const rows = [["", sessionFile] as const, ...named].flatMap(([profile, file]) => {
+        const session = readSession(file);
+        return session ? [{ profile, url: session.url, email: session.email }] : [];
+      });
+      console.print(rows, ["profile", "url", "email"]);
+    });
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+      .flatMap((file) => FILE.exec(basename(file))?.[1] ?? [])
+      .filter((name) => NAME.test(name))
+      .toSorted();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
 }

@@ -40,13 +40,11 @@ export const MAX_PATTERN_PARTS = 2000;
 /** The engine's own limit. */
 export const MAX_PATTERN_REPEATS = 1000;
 
-// logs/tail-counts.ts
+// logs/tail.ts
 /** Live tails of one organisation. */
 export const MAX_TAILS_PER_ORG = 8;
 /** Live tails of all organisations. */
 export const MAX_TAILS = 128;
-
-// logs/tail.ts
 /** A tail that falls further behind skips records. */
 export const MAX_TAIL_LAG_MS = 5 * 60_000;
 /** Older records are not shown in a tail, so that an agent that was away for hours does not flood it. */

@@ -42,7 +42,7 @@ export const MAX_HEARTBEAT_BYTES = 64 * 1024;
 /** Keys of one statement that records first uses, which takes about 10 ms. */
 export const MAX_FIRST_USES = 1000;
 
-// saved/schemas.ts
+// saved/routes.ts
 /** Dashboards of an organisation. */
 export const MAX_DASHBOARDS = 200;
 /** Saved views of an organisation. */

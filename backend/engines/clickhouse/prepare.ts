@@ -4,10 +4,9 @@
 import { StartError } from "../../errors.ts";
 import type { Log } from "../../operations/log.ts";
 import type { ClickHouse, Shard } from "./client.ts";
-import { applyMergeSync, migrate } from "./migrate.ts";
+import { applyMergeSync, definitionOf, migrate, modify, ttlOf } from "./migrate.ts";
 import { distributedDatabase, onCluster, quoteName } from "./shards.ts";
 import { Sql, sql } from "./sql.ts";
-import { applyTier, type Tier } from "./tiers.ts";
 import { TENANT_TABLES } from "./tenant-filter.ts";
 
 /** The oldest long-term release with every setting and index that the statements name. */
@@ -54,4 +53,35 @@ async function createDistributedTables(shard: Shard, log: Log): Promise<void> {
     );
   }
   log.info({ event: "clickhouse.distributed_tables", tables: outdated.map(({ table }) => table) }, "Distributed tables created");
+}
+
+// Moves older parts of logs and spans to another volume, such as object storage, if the settings name one. Invariant: without the settings
+// nothing is changed, so the policy and the TTL that an operator gave a table stay; a volume is added to a TTL and never removed.
+
+interface Tier {
+  /** A policy of the server's `storage_configuration` that contains the disks of the present policy. */
+  readonly policy: string;
+  readonly volume: string;
+  /** Rows that are older move there. */
+  readonly afterDays: number;
+}
+
+const TABLES = ["logs", "spans"] as const;
+
+/** Does nothing if the tables are so already. Parts move in the background. */
+async function applyTier(shard: Shard, { policy, volume, afterDays }: Tier, log: Log): Promise<void> {
+  const moves = sql`toDateTime(time) + toIntervalDay(${afterDays}) TO VOLUME ${volume}`.text;
+  for (const table of TABLES) {
+    const definition = await definitionOf(shard, table);
+    const setting = sql`storage_policy = ${policy}`.text;
+    if (!definition.includes(setting)) await modify(shard, table, `SETTING ${setting}`);
+    const current = ttlOf(definition);
+    const others = current
+      .split(/, (?=toDateTime\(time\) \+)/)
+      .filter((part) => part !== "" && !part.endsWith(sql` TO VOLUME ${volume}`.text));
+    const ttl = [...others, moves].join(", ");
+    if (ttl !== current) await modify(shard, table, `TTL ${ttl} SETTINGS materialize_ttl_after_modify = 0`);
+    if (ttl !== current || !definition.includes(setting))
+      log.info({ event: "clickhouse.tier_set", table, policy, volume, days: afterDays }, "older parts move to another volume");
+  }
 }

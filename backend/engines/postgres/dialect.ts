@@ -1,11 +1,10 @@
 // A pool of connections to an external PostgreSQL, for Kysely. Invariants: it connects and reconnects with each statement; a broken connection,
 // in use or idle, never ends the process; of several hosts, the one that accepts writes is used.
-import { PostgresDialect } from "kysely";
-import { Pool } from "pg";
-import { hostUrls } from "../../../common/host-urls.ts";
+import { PostgresDialect, type PostgresPool } from "kysely";
+import { Pool, type PoolClient } from "pg";
+import { hostUrls } from "../../../common/ip-networks.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../../operations/log.ts";
-import { primaryOf, refuseReadOnly } from "./hosts.ts";
 
 export interface PoolOptions {
   log: Log;
@@ -53,4 +52,40 @@ function openPool(url: string, { log, poolSize = 10, applicationName = APPLICATI
     client.on("error", lost);
   });
   return pool;
+}
+
+// Several PostgreSQL hosts, a primary and its standbys. Invariant: a statement goes to a host that accepts writes; when the
+// primary changes, the next statement finds it, without a restart.
+
+/** The pool of the host that was the primary last; while it does not answer or is read-only, the others are tried. */
+function primaryOf(pools: readonly PostgresPool[]): PostgresPool {
+  const [only] = pools;
+  if (only && pools.length === 1) return only;
+  let primary = 0;
+  return {
+    get options() {
+      return (pools[primary] as PostgresPool).options;
+    },
+    async connect() {
+      for (let attempt = 1; ; attempt += 1) {
+        const tried = primary;
+        try {
+          return await (pools[tried] as PostgresPool).connect();
+        } catch (error) {
+          if (primary === tried) primary = (tried + 1) % pools.length;
+          if (attempt === pools.length) throw error;
+        }
+      }
+    },
+    end: async () => void (await Promise.all(pools.map((pool) => pool.end()))),
+  };
+}
+
+/** For `verify` of a pool: a standby, or a primary that was demoted, counts as unreachable. */
+function refuseReadOnly(client: PoolClient, done: (error?: Error) => void): void {
+  client.query<{ transaction_read_only: string }>("SHOW transaction_read_only", (error: Error | undefined, result) => {
+    if (error) return done(error);
+    const isReadOnly = result.rows[0]?.transaction_read_only === "on";
+    done(isReadOnly ? Object.assign(new Error("this PostgreSQL accepts no writes"), { code: "08006" }) : undefined);
+  });
 }

@@ -7,8 +7,7 @@ import { openOtlpDecoder } from "../otlp/otlp-decoder.ts";
 import { bytesField } from "../otlp/protobuf/encode.fixture.ts";
 import { compressSnappy } from "../snappy.fixture.ts";
 import { encodePush, pushBody, type PushStream } from "./push.fixture.ts";
-import { lokiToJson } from "./push-to-json.ts";
-import { parseStreamLabels } from "./stream-labels.ts";
+import { lokiToJson, parseStreamLabels } from "./push-to-json.ts";
 
 const T = `${CONTEXT.receivedAtMs}123456`;
 const TRACE = "0af7651916cd43dd8448eb211c80319c";

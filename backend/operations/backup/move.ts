@@ -2,7 +2,7 @@
 // back and compared, or none, wherever the move is interrupted; messages contain the host and database of the URL, and nothing else of it.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { hostUrls } from "../../../common/host-urls.ts";
+import { hostUrls } from "../../../common/ip-networks.ts";
 import { sql, type Transaction } from "kysely";
 import {
   type AnyTables,

@@ -10,8 +10,7 @@ import { addRoute, addRoutes, type Route, type RouteDeclaration } from "../../ht
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { acceptWebSocket, isUpgrade } from "../../http/websocket.ts";
 import type { LogStore, LogTail } from "../../storage/logs/store.ts";
-import { TailCounts } from "../../storage/logs/tail-counts.ts";
-import type { Arrived } from "../../storage/logs/tail.ts";
+import { type Arrived, TailCounts } from "../../storage/logs/tail.ts";
 import { TAIL_TIMES, type TailForm, tailStream, type TailTimes } from "../native/log-tail-stream.ts";
 import { addFormParser, answerJson, FORM, formFields } from "../page-route.ts";
 import type { JobRunner } from "../sandbox/sandbox.ts";

@@ -8,7 +8,7 @@ import { ApiError } from "../../errors.ts";
 import { goneSignal } from "../../http/client.ts";
 import { filterSchema, readFilter } from "./log-filter-parameters.ts";
 import type { LogRouteOptions } from "./log-route-parts.ts";
-import { TailCounts } from "../../storage/logs/tail-counts.ts";
+import { TailCounts } from "../../storage/logs/tail.ts";
 import { TAIL_TIMES, tailStream } from "./log-tail-stream.ts";
 
 const SCHEMA = filterSchema({});

@@ -4,8 +4,7 @@ import { addRoute } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";
 import { answerPage, readPrefixed, refuseUnknown } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
-import { readComparisons } from "../../storage/traces/comparisons.ts";
-import { type SpanConditions, TRACE_ORDERS, type TraceOrder } from "../../storage/traces/search.ts";
+import { readComparisons, type SpanConditions, TRACE_ORDERS, type TraceOrder } from "../../storage/traces/search.ts";
 import type { TraceRouteOptions } from "../trace-route-parts.ts";
 
 const text = { type: "string" } as const;

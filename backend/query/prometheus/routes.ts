@@ -4,14 +4,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { expressionDurationMs } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
-import { addRoutes } from "../../http/route.ts";
+import { addRoutes, type Route } from "../../http/route.ts";
 import { goneSignal } from "../../http/client.ts";
 import { type Guards, readerOf } from "../../auth/request-identity.ts";
 import { addFormParser, formFields } from "../page-route.ts";
 import { MAX_LABEL_LENGTH, MAX_QUERY_TIMEOUT_MS } from "../limits.ts";
-import { declareEndpoint } from "./api-description.ts";
+import { declareConstant, declareEndpoint } from "./api-description.ts";
 import { answerPrometheusError, readEngineError } from "./prometheus-errors.ts";
-import { createConstantRoutes } from "./constant-routes.ts";
 import { createExemplarsRoutes } from "./exemplars-route.ts";
 import { createMetadataRoute } from "./metadata-route.ts";
 import { answerString, isScalar, toScalar } from "./scalar-results.ts";
@@ -99,4 +98,45 @@ function labelOf(name: string): string {
     throw new ApiError("invalid_parameter", "label: not a label name");
   }
   return name;
+}
+
+// Endpoints that Grafana and other clients of Prometheus request besides queries, answered without the engine. Invariant: each answer is a constant,
+// so that it contains no flags, configuration or targets of this server and no data of an organisation.
+
+/** Grafana chooses by the version how it asks for label values; from this one on, by `match[]`. The engine names it for the same reason. */
+const COMPATIBLE_VERSION = "2.24.0";
+
+/** With the base `/query/prometheus`; the other paths are below `/query/prometheus/api/v1`. */
+const ROOT = { path: "/query/prometheus/", data: {}, summary: "the base address, for clients that check the connection there" } as const;
+const ANSWERS = [
+  {
+    path: "status/buildinfo",
+    data: { version: COMPATIBLE_VERSION },
+    summary: "status/buildinfo, the version of Prometheus whose API this is like",
+  },
+  { path: "status/config", data: { yaml: "" }, summary: "status/config, always empty" },
+  { path: "status/flags", data: {}, summary: "status/flags, always empty" },
+  {
+    path: "status/runtimeinfo",
+    data: { reloadConfigSuccess: true, corruptionCount: 0 },
+    summary: "status/runtimeinfo, without the times and settings of the server",
+  },
+  {
+    path: "targets",
+    data: { activeTargets: [], droppedTargets: [], droppedTargetCounts: {} },
+    summary: "targets, always empty: agents scrape, not this server",
+  },
+  { path: "targets/metadata", data: [], summary: "targets/metadata, always empty" },
+] as const;
+
+/** The base address, status/*, targets and targets/metadata. */
+function createConstantRoutes(): Route[] {
+  return [
+    { ...declareConstant("", ROOT.summary, ROOT.data), path: ROOT.path, handler: sendConstant(ROOT.data) },
+    ...ANSWERS.map(({ path, data, summary }) => ({ ...declareConstant(path, summary, data), handler: sendConstant(data) })),
+  ];
+}
+
+function sendConstant(data: object): (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply> {
+  return async (_request, reply) => await reply.type("application/json").send(JSON.stringify({ status: "success", data }));
 }

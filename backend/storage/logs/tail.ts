@@ -2,11 +2,19 @@
 // later ones, within OVERLAP_MS; one question answers a bounded number of rows and bytes, and reads the last hour of record times at most.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
-import { TooLargeError } from "../../errors.ts";
+import { ApiError, TooLargeError } from "../../errors.ts";
 import { firstIdAt, idsWithin, receivedAtMsOf } from "../../ingest/otlp/ids.ts";
-import { MAX_TAIL_BYTES, MAX_TAIL_LAG_MS, MAX_TAIL_RECORD_AGE_MS, MAX_TAIL_REMEMBERED, MAX_TAIL_ROWS } from "../limits.ts";
+import {
+  MAX_TAIL_BYTES,
+  MAX_TAIL_LAG_MS,
+  MAX_TAIL_RECORD_AGE_MS,
+  MAX_TAIL_REMEMBERED,
+  MAX_TAIL_ROWS,
+  MAX_TAILS,
+  MAX_TAILS_PER_ORG,
+} from "../limits.ts";
 import { nanoseconds } from "../page.ts";
-import { matchingIn, type RecordFilter, recordConditions } from "./filter.ts";
+import { matchingIn, recordConditions, type RecordFilter } from "./filter.ts";
 
 /** So much later than those after it may a record be committed: bodies wait for their turn, and clocks of replicas differ. */
 const OVERLAP_MS = 10_000;
@@ -119,5 +127,39 @@ export class Tail {
     const tooMany = sent[sent.length - MAX_TAIL_REMEMBERED - 1];
     if (tooMany !== undefined && tooMany > this.#horizon) this.#horizon = tooMany;
     for (const id of sent) if (id <= this.#horizon) this.#sent.delete(String(id));
+  }
+}
+
+// How many tails there are, of an organisation and in all. Invariant: neither is passed, and what has ended is not counted.
+
+const RETRY_AFTER_S = 5;
+
+export class TailCounts {
+  readonly perOrg: number;
+  readonly #inAll: number;
+  readonly #counts = new Map<string, number>();
+
+  constructor({ perOrg = MAX_TAILS_PER_ORG, inAll = MAX_TAILS }: { perOrg?: number; inAll?: number } = {}) {
+    this.perOrg = perOrg;
+    this.#inAll = inAll;
+  }
+
+  /** Throws ApiError too_many_queries and unavailable. */
+  enter(orgId: string): void {
+    const own = this.#counts.get(orgId) ?? 0;
+    if (own >= this.perOrg) {
+      const message = `this organisation has ${this.perOrg} tails under way: close one, or ask /query/logs`;
+      throw new ApiError("too_many_queries", message, { retryAfterS: RETRY_AFTER_S });
+    }
+    let all = 0;
+    for (const count of this.#counts.values()) all += count;
+    if (all >= this.#inAll) throw new ApiError("unavailable", "there are too many tails: try again", { retryAfterS: RETRY_AFTER_S });
+    this.#counts.set(orgId, own + 1);
+  }
+
+  leave(orgId: string): void {
+    const left = (this.#counts.get(orgId) ?? 1) - 1;
+    if (left === 0) this.#counts.delete(orgId);
+    else this.#counts.set(orgId, left);
   }
 }

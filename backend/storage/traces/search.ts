@@ -2,10 +2,10 @@
 // their starts, by which pages are cut, so that none comes twice and none is left out; only spans within the range are read.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
-import { type Comparison, comparisonCondition } from "./comparisons.ts";
 import { arrayOfLines } from "../found-page.ts";
 import { MAX_LISTED_SERVICES, MAX_SEARCH_PAGE_BYTES } from "../limits.ts";
 import { type Cursor, type Found, nanoseconds, type Page, pageConditions } from "../page.ts";
+import { ApiError } from "../../errors.ts";
 
 /** Unset fields do not filter. */
 export interface TraceFilter extends Page {
@@ -161,4 +161,53 @@ function jaegerSummariesOf(orgId: string, places: readonly Place[]): Sql {
       sumMap(map(toString(service), toUInt32(1))) AS calls, sumMap(map(toString(service), toUInt32(status_code = 'ERROR'))) AS failed
     FROM spans WHERE ${where} GROUP BY trace_id)
     ORDER BY indexOf(${places.map(({ trace_id }) => trace_id)}, trace_id)`;
+}
+
+// Comparisons with a span's attributes, as a person writes them: `http.response.status_code>=500`, `http.route=/pay`, `!enduser.id`. Invariant:
+// a comparison that cannot be read is refused with an example, never taken for another one.
+
+const OPERATORS = ["=", "!=", ">=", "<=", ">", "<", "exists", "!exists"] as const;
+
+interface Comparison {
+  readonly key: string;
+  readonly operator: (typeof OPERATORS)[number];
+  /** "" of existence. */
+  readonly value: string;
+}
+
+const COMPARISON = /^(!?)([^\s!<>=]+)(?:(!=|>=|<=|=|>|<)(.*))?$/s;
+const NUMBER = /^-?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?$/i;
+/** In one query. */
+const MAX_COMPARISONS = 20;
+
+/** Throws ApiError invalid_parameter naming `parameter`. */
+export function readComparisons(parameter: string, texts: readonly string[]): Comparison[] {
+  const refused = (message: string): ApiError => new ApiError("invalid_parameter", `${parameter}: ${message}`);
+  if (texts.length > MAX_COMPARISONS) throw refused(`at most ${MAX_COMPARISONS} comparisons`);
+  return texts.map((text) => {
+    const [, not, key, operator, value = ""] = COMPARISON.exec(text) ?? [];
+    if (key === undefined || (not === "!" && operator !== undefined))
+      throw refused("write key=value, key!=value, key>=500, key (is there) or !key (is not there)");
+    if (operator === undefined) return { key, operator: not === "!" ? "!exists" : "exists", value };
+    if (/[<>]/.test(operator) && !NUMBER.test(value)) throw refused(`${key}${operator} needs a number, such as ${key}${operator}500`);
+    return { key, operator: operator as Comparison["operator"], value };
+  });
+}
+
+/** Numbers compare as numbers; `!=` also keeps spans without the attribute. */
+function comparisonCondition({ key, operator, value }: Comparison): Sql {
+  const has = sql`mapContains(attributes, ${key})`;
+  const number = sql`toFloat64OrNull(attributes[${key}])`;
+  const bound = sql`toFloat64(${value})`;
+  const conditions: Readonly<Record<Comparison["operator"], Sql>> = {
+    exists: has,
+    "!exists": sql`NOT ${has}`,
+    "=": sql`${has} AND attributes[${key}] = ${value}`,
+    "!=": sql`NOT (${has} AND attributes[${key}] = ${value})`,
+    ">=": sql`ifNull(${number} >= ${bound}, 0)`,
+    "<=": sql`ifNull(${number} <= ${bound}, 0)`,
+    ">": sql`ifNull(${number} > ${bound}, 0)`,
+    "<": sql`ifNull(${number} < ${bound}, 0)`,
+  };
+  return conditions[operator];
 }

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { Client } from "pg";
 import { pino } from "pino";
 import { describe, expect, test } from "vitest";
-import { hostUrls } from "../../../common/host-urls.ts";
+import { hostUrls } from "../../../common/ip-networks.ts";
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../../test/fixtures/postgres.ts";
 import { openDatabase } from "../relational/database.ts";
 
