@@ -14,6 +14,7 @@ import { Help, Navigation } from "./navigation.tsx";
 import { Problem } from "./parts/common.tsx";
 import { Boundary, lazy } from "./parts/screens.tsx";
 import { hasEnded } from "./state/ended.ts";
+import { loadingAttribute } from "./state/loaded.ts";
 import { isHelpOpen, isPaletteOpen, isViewsOpen, listenToKeys } from "./state/keys.ts";
 import { address, go, route } from "./state/route.ts";
 import { pageTitle } from "./state/screens.ts";
@@ -47,7 +48,7 @@ function Console() {
   return (
     <>
       <Navigation />
-      <main id="main" tabIndex={-1}>
+      <main id="main" tabIndex={-1} data-loading={loadingAttribute}>
         <Boundary of={`${route.value.screen}/${route.value.id ?? ""}`}>
           <Screen />
         </Boundary>

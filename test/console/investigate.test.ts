@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sign } from "../../common/protocol/signature.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { adminPassword, makeTenant } from "../fixtures/backend-process.ts";
-import { faultsOf, logInBy, LOOKS, openBrowser, openPage, type Screen, violations } from "../fixtures/browser.ts";
+import { faultsOf, logInBy, LOOKS, openBrowser, openPage, openScreen, type Screen, violations } from "../fixtures/browser.ts";
 import { call, eventually, signedPost } from "../fixtures/processes.ts";
 
 const REFUSED = /status of 401/;
@@ -192,7 +192,7 @@ describe.each(LOOKS)("%s", (_name, options) => {
 test("the service map shows who calls whom, and leads by keyboard to a service and its neighbours", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
-  await page.goto("/#/services");
+  await openScreen(page, "#/services");
   await page.getByRole("button", { name: "map" }).click();
   await page.getByRole("link", { name: "Service web" }).waitFor();
   const calls = page.getByRole("table", { name: "Calls between services" });
@@ -208,7 +208,7 @@ test("the service map shows who calls whom, and leads by keyboard to a service a
 test("a log record leads to its pod, and that to its namespace, cluster and node with the error of its agent", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
-  await page.goto("/#/logs?q=refused");
+  await openScreen(page, "#/logs?q=refused");
   await page.getByRole("row").first().click();
   await page.getByRole("link", { name: /^Open pod/ }).click();
   await page.getByRole("heading", { name: /^pod/ }).waitFor();
@@ -216,7 +216,7 @@ test("a log record leads to its pod, and that to its namespace, cluster and node
   await page.locator("canvas").first().waitFor();
   await page.getByRole("link", { name: "north" }).click();
   await page.getByRole("link", { name: "shop" }).first().waitFor();
-  await page.goto("/#/fleet");
+  await openScreen(page, "#/fleet");
   await page.getByRole("link", { name: "n1", exact: true }).click();
   await page.getByRole("region", { name: "Agent" }).getByText(HOSTILE).waitFor();
   await page.getByRole("region", { name: "Pods" }).getByRole("link").first().click();
@@ -251,7 +251,7 @@ test("a view is saved for everybody, opens what it shows, and a viewer neither s
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   const name = `<u>errors</u> ${HOSTILE}`;
-  await page.goto("/#/logs?q=level:error&from=6h");
+  await openScreen(page, "#/logs?q=level:error&from=6h");
   await page.getByRole("button", { name: "Views" }).click();
   await page.getByLabel("Name of this view").fill(name);
   await page.getByRole("button", { name: "Save this view" }).click();
@@ -259,6 +259,7 @@ test("a view is saved for everybody, opens what it shows, and a viewer neither s
   expect(await violations(page)).toEqual([]);
   await using viewed = await openAs(VIEWER.email, VIEWER.password);
   await viewed.page.getByRole("button", { name: "Views" }).click();
+  await viewed.page.getByRole("link", { name }).waitFor();
   expect(await viewed.page.getByRole("button", { name: /^(Save|Remove)/ }).count()).toBe(0);
   await viewed.page.getByRole("link", { name }).click();
   await viewed.page.getByRole("heading", { name: "Logs" }).waitFor();
@@ -273,14 +274,14 @@ test("a click on a pattern shows only its records, and one on its minus leaves t
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   const count = async (): Promise<number> => await page.getByRole("row").count();
-  await page.goto("/#/logs?q=source:cart&view=patterns");
+  await openScreen(page, "#/logs?q=source:cart&view=patterns");
   await page.getByRole("button", { name: /^Only GET/ }).click();
   await eventually("the thirty records of the pattern", async () => (await count()) >= 25);
-  await page.goto("/#/logs?q=source:cart&view=patterns");
+  await openScreen(page, "#/logs?q=source:cart&view=patterns");
   await page.getByRole("button", { name: /^Without GET/ }).click();
   await eventually("the other one", async () => (await count()) === 1);
   expect(await page.getByRole("row").first().textContent()).toContain("refused");
-  await page.goto("/#/logs?q=source:cart&view=patterns");
+  await openScreen(page, "#/logs?q=source:cart&view=patterns");
   await page.getByRole("button", { name: /^Only payment/ }).click();
   await eventually("signs of expressions are text", async () => (await count()) === 1);
   expect(complaints).toEqual([]);
@@ -289,7 +290,7 @@ test("a click on a pattern shows only its records, and one on its minus leaves t
 test("what slow spans have in common is one click from the search for it", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
-  await page.goto("/#/traces?differences=1");
+  await openScreen(page, "#/traces?differences=1");
   await page.getByLabel(/^Compare spans/).fill("500");
   await page.getByRole("button", { name: "Compare", exact: true }).click();
   await page.getByRole("button", { name: "Only cache.hit false" }).click();
@@ -305,7 +306,7 @@ test("what slow spans have in common is one click from the search for it", async
 test("where the time of a trace went: self time by operation, and a search over its spans", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
-  await page.goto(`/#/traces/${TRACE}`);
+  await openScreen(page, `#/traces/${TRACE}`);
   await page.getByLabel("Spans with this in their service, operation or attributes").fill("postgresql");
   await eventually("one span is left", async () => (await page.getByRole("row").count()) === 1);
   await page.getByRole("button", { name: "flame graph and self time" }).click();
@@ -321,7 +322,7 @@ const panelTitles = async (page: Page): Promise<string[]> => await page.locator(
 test("a dashboard is made, changed, exported, imported and removed; Grafana's is imported and says what is left out", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
-  await page.goto("/#/dashboards");
+  await openScreen(page, "#/dashboards");
   await page.getByRole("link", { name: "New dashboard" }).click();
   await page.getByLabel("Name", { exact: true }).fill(HOSTILE);
   await page.getByRole("button", { name: "Add panel" }).click();
@@ -336,7 +337,7 @@ test("a dashboard is made, changed, exported, imported and removed; Grafana's is
   const file = await (await downloading).path();
   await page.getByRole("button", { name: "Copy", exact: true }).click();
   await page.getByRole("heading", { name: "Edit dashboard" }).waitFor();
-  await page.goto("/#/dashboards");
+  await openScreen(page, "#/dashboards");
   await page.getByLabel("Import JSON").setInputFiles(file);
   await page.getByRole("alert").getByText("already has a dashboard").waitFor();
   const grafana = {
@@ -363,7 +364,7 @@ test("a dashboard is made, changed, exported, imported and removed; Grafana's is
 test("an ingest token is made with the environment of a program, and revoked", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
-  await page.goto("/#/settings?part=credentials");
+  await openScreen(page, "#/settings?part=credentials");
   const tokens = page.getByRole("region", { name: /^Ingest tokens/ });
   await tokens.getByLabel("Name").fill("<b>ci</b>");
   await tokens.getByLabel("Signals").selectOption("logs");
@@ -384,9 +385,8 @@ test("an administrator of another organisation sees nothing of this one on any o
   await using opened = await openAs(other.email, other.password, {}, /status of (401|404)/);
   const { page, complaints } = opened;
   for (const [, address] of SCREENS) {
-    await page.goto(`/${address}`);
+    await openScreen(page, address);
     await page.locator("main h1, main [role=alert]").first().waitFor();
-    await eventually(`${address} has loaded`, async () => (await page.getByText("Loading …").count()) === 0);
     const shown = (await page.locator("main").textContent()) ?? "";
     for (const secret of ["onerror", "Back-off", "payment", "postgresql:shop", "ours alone", "3 restarts", "GET /cart"])
       expect(shown, `${address} shows ${secret}`).not.toContain(secret);
@@ -396,7 +396,7 @@ test("an administrator of another organisation sees nothing of this one on any o
   expect(complaints).toEqual([]);
   await using viewed = await openAs(VIEWER.email, VIEWER.password);
   for (const [, address, isThere] of SCREENS.filter(([name]) => !["editor", "tokens"].includes(name))) {
-    await viewed.page.goto(`/${address}`);
+    await openScreen(viewed.page, address);
     await isThere(viewed.page);
     expect(
       await viewed.page

@@ -5,8 +5,8 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { adminPassword } from "../fixtures/backend-process.ts";
-import { logInBy, openBrowser, openPage, violations } from "../fixtures/browser.ts";
-import { call, eventually, signedPost } from "../fixtures/processes.ts";
+import { logInBy, openBrowser, openPage, openScreen, violations } from "../fixtures/browser.ts";
+import { call, signedPost } from "../fixtures/processes.ts";
 
 /** 503: the console asks a loaded machine again. */
 const REFUSED = /status of (401|403|404|503)/;
@@ -122,10 +122,8 @@ const addressesOf = ({ dashboardId, ruleId }: Made): string[] => [
 ];
 
 async function shownAt(page: Page, address: string): Promise<string> {
-  await page.goto(`/${address}`);
+  await openScreen(page, address);
   await page.locator("main h1, main [role=alert], main .empty").first().waitFor();
-  await eventually(`${address} has loaded`, async () => (await page.getByText("Loading …").count()) === 0);
-  await page.waitForLoadState("networkidle");
   return (await page.locator("main").textContent()) ?? "";
 }
 

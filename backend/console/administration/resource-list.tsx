@@ -5,7 +5,8 @@ import { Removal } from "../parts/removal.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { Command, Problem, Status, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
-import { call, wholeList, wordsOf } from "../state/api.ts";
+import { call, wholeList } from "../state/api.ts";
+import { useSending } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
 
 export interface Column<T> {
@@ -140,17 +141,11 @@ interface MakeProps {
 
 /** A form in one line. */
 function Make({ path, createForm: { label, fields, bodyOf }, onMade }: MakeProps) {
-  const error = useSignal<string | undefined>(undefined);
-  const send = async (form: HTMLFormElement): Promise<void> => {
+  const { send, error } = useSending(async (form: HTMLFormElement) => {
     const typed = Object.fromEntries(new FormData(form)) as Record<string, string>;
-    try {
-      onMade(await call(path, { method: "POST", body: bodyOf?.(typed) ?? typed }));
-      error.value = undefined;
-      form.reset();
-    } catch (failure) {
-      error.value = wordsOf(failure);
-    }
-  };
+    onMade(await call(path, { method: "POST", body: bodyOf?.(typed) ?? typed }));
+    form.reset();
+  });
   return (
     <form
       class="row"
@@ -168,7 +163,7 @@ function Make({ path, createForm: { label, fields, bodyOf }, onMade }: MakeProps
       <button type="submit" class="primary">
         {label}
       </button>
-      <Problem words={error.value} />
+      <Problem words={error} />
     </form>
   );
 }

@@ -10,8 +10,8 @@ import { address, go } from "../state/route.ts";
 import { comparisonOf, linesRead, type LogCondition, pairsRead, pairsWritten, RULES, type Rule } from "./rule.ts";
 import { Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
-import { call, wordsOf } from "../state/api.ts";
-import { typedIn } from "../state/sending.ts";
+import { call } from "../state/api.ts";
+import { typedIn, useSending } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
 
 const PAUSE_MS = 500;
@@ -20,28 +20,22 @@ const MOST_DRAWN = 20;
 
 export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void }) {
   const expr = useSignal(rule.expr);
-  const error = useSignal<string | undefined>(undefined);
   const isSaved = useSignal(false);
-  const save = async (form: HTMLFormElement): Promise<void> => {
-    try {
-      const { expr: written, ...typed } = typedRule(form, expr.peek());
-      const body = { ...typed, ...(rule.logs ? { logs: typedCondition(form, rule.logs) } : { expr: written }) };
-      const saved = await call<Rule>(rule.id ? `${RULES}/${rule.id}` : RULES, { method: rule.id ? "PUT" : "POST", body });
-      error.value = undefined;
-      isSaved.value = true;
-      onSaved();
-      if (saved.id) go(address("alerts", { rule: saved.id }));
-    } catch (failure) {
-      error.value = wordsOf(failure);
-    }
-  };
+  const { send, error } = useSending(async (form: HTMLFormElement) => {
+    const { expr: written, ...typed } = typedRule(form, expr.peek());
+    const body = { ...typed, ...(rule.logs ? { logs: typedCondition(form, rule.logs) } : { expr: written }) };
+    const saved = await call<Rule>(rule.id ? `${RULES}/${rule.id}` : RULES, { method: rule.id ? "PUT" : "POST", body });
+    isSaved.value = true;
+    onSaved();
+    if (saved.id) go(address("alerts", { rule: saved.id }));
+  });
   return (
     <form
       class="stack"
       onInput={() => (isSaved.value = false)}
       onSubmit={(event) => {
         event.preventDefault();
-        void save(event.currentTarget);
+        void send(event.currentTarget);
       }}
     >
       <label>
@@ -60,7 +54,7 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
         </>
       )}
       <Choices rule={rule} />
-      <Problem words={error.value} />
+      <Problem words={error} />
       {mayWrite.value ? (
         <button type="submit" class="primary">
           {rule.id ? "Save" : "Add"}

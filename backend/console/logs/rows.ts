@@ -3,6 +3,7 @@
 import type { ApiResponses } from "../../client/api.ts";
 import { batch, signal } from "@preact/signals";
 import { loggedInAgain, loginsSoFar } from "../state/ended.ts";
+import { whileLoading } from "../state/loaded.ts";
 import { answerOf, failureOf, page, wait, wordsOf } from "../state/api.ts";
 
 export type LogRow = ApiResponses["GET /query/logs"][number];
@@ -30,6 +31,8 @@ const AGAIN_MS = 2000;
 export class LogRows {
   readonly rows = signal<readonly LogRow[]>([]);
   readonly busy = signal(false);
+  /** The rows answer an earlier question. */
+  readonly isStale = signal(false);
   readonly error = signal<string | undefined>(undefined);
   /** Whether there are more pages. */
   readonly hasMore = signal(false);
@@ -39,10 +42,13 @@ export class LogRows {
   #next: string | undefined;
   #abort = new AbortController();
   #arrived: LogRow[] = [];
+  #key = "";
 
-  /** Begins anew with the first page. */
-  async show(query: Question, range: readonly [string, string][]): Promise<void> {
+  /** Begins anew with the first page. `key` identifies the question; a refresh has the same one. */
+  async show(key: string, query: Question, range: readonly [string, string][]): Promise<void> {
     this.stop();
+    this.isStale.value ||= key !== this.#key;
+    this.#key = key;
     const { signal: abort } = (this.#abort = new AbortController());
     await this.#load(
       abort,
@@ -65,6 +71,8 @@ export class LogRows {
     const { signal: abort } = (this.#abort = new AbortController());
     batch(() => {
       this.rows.value = [];
+      this.isStale.value = false;
+      this.#key = "";
       this.hasMore.value = false;
       this.error.value = undefined;
       this.paused.value = false;
@@ -137,11 +145,12 @@ export class LogRows {
   ): Promise<void> {
     this.busy.value = true;
     try {
-      const { body, next } = await ask();
+      const { body, next } = await whileLoading(ask());
       if (abort.aborted) return;
       this.#next = next;
       batch(() => {
         this.rows.value = [...before, ...body];
+        this.isStale.value = false;
         this.hasMore.value = next !== undefined;
         this.error.value = undefined;
       });
@@ -150,6 +159,7 @@ export class LogRows {
       this.#next = undefined;
       // The rows of an earlier query would be taken for the answer.
       this.rows.value = before;
+      this.isStale.value = false;
       this.error.value = wordsOf(failure);
     } finally {
       if (!abort.aborted) this.busy.value = false;

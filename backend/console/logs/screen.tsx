@@ -1,7 +1,7 @@
 // The log explorer: a query, counts over time, fields with their values, the records, and one record whole. Everything that is chosen is in the
 // address: query, range, columns, scale, refresh and the record.
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { Problem } from "../parts/common.tsx";
 import { Download } from "../parts/download.tsx";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
@@ -33,9 +33,10 @@ export function Logs() {
   rows.current ??= new LogRows();
   const store = rows.current;
   const question = questionOf(line);
-  const asked = JSON.stringify([line, query.get("from"), query.get("to"), isLive, again.value]);
-  useEffect(() => {
-    void (isLive ? store.tail(question) : store.show(question, rangeQuery(currentRange())));
+  const key = JSON.stringify([line, query.get("from"), query.get("to"), isLive]);
+  const asked = `${key} ${again.value}`;
+  useLayoutEffect(() => {
+    void (isLive ? store.tail(question) : store.show(key, question, rangeQuery(currentRange())));
     return () => store.stop();
   }, [asked]);
   useRefresh(() => void (isLive || store.busy.peek() || again.value++));
@@ -120,7 +121,7 @@ function useChosen(store: LogRows): [LogRow | undefined, (row: LogRow | undefine
   const chosen = wanted === undefined ? undefined : last.value;
   useKeys(() => {
     const steps = stepKeys({
-      count: () => store.rows.peek().length,
+      count: () => (store.isStale.peek() ? 0 : store.rows.peek().length),
       at: () => store.rows.peek().indexOf(last.peek() as LogRow),
       choose: (at) => setChosen(store.rows.peek()[at]),
     });

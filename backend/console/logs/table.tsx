@@ -57,6 +57,7 @@ export function LogTable({ store, chosen, columns, onChoose, onColumn }: LogTabl
         count={rows.length}
         rowPx={ROW_PX}
         at={chosenAt}
+        isStale={store.isStale.value}
         chosen={chosen}
         onEnd={() => void store.more()}
         row={(at) => {

@@ -20,12 +20,14 @@ export interface ListProps {
   readonly at?: number | undefined;
   /** What it is, where rows move: only another one is brought into sight. `at` without it. */
   readonly chosen?: unknown;
+  /** The rows answer an earlier question: they are dimmed and cannot be clicked until the answer to the new one replaces them. */
+  readonly isStale?: boolean;
   /** The end is near: there may be more to load. */
   readonly onEnd?: () => void;
   readonly class?: string;
 }
 
-export function List({ label, count, rowPx, row, at, chosen = at, onEnd, class: name = "" }: ListProps) {
+export function List({ label, count, rowPx, row, at, chosen = at, isStale = false, onEnd, class: name = "" }: ListProps) {
   const box = useRef<HTMLDivElement>(null);
   const seen = useSignal({ first: 0, end: 40 });
   const measure = ({ scrollTop, clientHeight }: HTMLElement): void => {
@@ -63,6 +65,7 @@ export function List({ label, count, rowPx, row, at, chosen = at, onEnd, class: 
       role="grid"
       aria-label={label}
       aria-rowcount={count}
+      aria-busy={isStale}
       tabIndex={0}
       onScroll={(event) => measure(event.currentTarget)}
     >

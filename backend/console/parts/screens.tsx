@@ -1,7 +1,8 @@
 // Screens that are loaded when they are first opened, and what is shown if one cannot be loaded or fails while it draws. Invariant: a failure
 // of one screen leaves the navigation usable, and says what failed and what to do.
 import { Component, type ComponentChildren, type FunctionComponent } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
+import { whileLoading } from "../state/loaded.ts";
 
 type Loader<P> = () => Promise<FunctionComponent<P>>;
 
@@ -26,12 +27,15 @@ export function lazy<P extends object>(load: Loader<P>): Lazy<P> {
   function LazyComponent(props: P) {
     const [, setLoaded] = useState(loaded !== undefined);
     const [error, setError] = useState<Error | undefined>(undefined);
-    useEffect(() => {
-      read().then(
-        () => setLoaded(true),
-        (failure: Error) => {
-          if (!reloadOnce()) setError(failure);
-        },
+    useLayoutEffect(() => {
+      if (loaded) return;
+      void whileLoading(
+        read().then(
+          () => setLoaded(true),
+          (failure: Error) => {
+            if (!reloadOnce()) setError(failure);
+          },
+        ),
       );
     }, []);
     if (loaded) {

@@ -1,9 +1,23 @@
 // What a screen asks the backend for: asked again when the question changes, the earlier one given up. Invariant: an answer is shown only
 // while its question is the one on the screen. While the next one is under way the last answer stays; if the next one fails, the answer to
 // another question is cleared, and the answer to the same question stays, because a refresh that failed makes it no less true.
-import { signal, type ReadonlySignal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { computed, signal, type ReadonlySignal } from "@preact/signals";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { wordsOf } from "./api.ts";
+
+const pending = signal(0);
+/** Empty while answers are under way that will replace what the screen shows, which excludes refreshes by a timer: an attribute. */
+export const loadingAttribute = computed(() => (pending.value > 0 ? "" : undefined));
+
+/** Counts as loading until `work` ends. */
+export async function whileLoading<T>(work: Promise<T>): Promise<T> {
+  pending.value++;
+  try {
+    return await work;
+  } finally {
+    pending.value--;
+  }
+}
 
 export interface Loaded<T> {
   readonly value: ReadonlySignal<T | undefined>;
@@ -28,7 +42,8 @@ export function useLoaded<T>(
   asking.current = ask;
   const turn = again.value;
   const answered = useRef<string | undefined>(undefined);
-  useEffect(() => {
+  // With the page, not after it: no moment shows a new question with an old answer, or nothing, and does not count as loading.
+  useLayoutEffect(() => {
     if (question === undefined) return undefined;
     const abort = new AbortController();
     const run = async (): Promise<void> => {
@@ -47,11 +62,12 @@ export function useLoaded<T>(
         if (!abort.signal.aborted) busy.value = false;
       }
     };
-    void run();
+    void whileLoading(run());
     const timer = everyMs === undefined ? undefined : setInterval(() => void (document.hidden || busy.peek() || run()), everyMs);
     return () => {
       clearInterval(timer);
       abort.abort();
+      busy.value = false;
     };
   }, [question, turn, everyMs]);
   return { value, error, busy, reload: () => void again.value++ };

@@ -1,11 +1,11 @@
 // Search of traces: by service, operation, duration, errors and attributes.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { List } from "../parts/list.tsx";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { stepKeys, useKeys } from "../state/keys.ts";
-import { useLoaded } from "../state/loaded.ts";
+import { useLoaded, whileLoading } from "../state/loaded.ts";
 import { address, choose, go, route } from "../state/route.ts";
 import { searchParameters } from "./search.ts";
 import { around, currentRange, moment, rangeQuery, span } from "../state/time.ts";
@@ -30,13 +30,11 @@ export function Traces() {
   const again = useSignal(0);
   useRefresh(() => again.value++);
   const isSlowestFirst = query.get("sort") === "slowest";
-  const pages = useFoundTraces(`${query}#${again.value}`, query, isSlowestFirst);
   const [hasFacets, hasDifferences] = [query.get("facets") === "1", query.get("differences") === "1"];
   const parameters = [...searchParameters(query), ...rangeQuery(currentRange())];
-  const analysis = {
-    question: `${JSON.stringify(searchParameters(query))} ${query.get("from")} ${query.get("to")} ${again.value}`,
-    parameters,
-  };
+  const searched = `${JSON.stringify(searchParameters(query))} ${query.get("from")} ${query.get("to")}`;
+  const analysis = { question: `${searched} ${again.value}`, parameters };
+  const pages = useFoundTraces(`${searched} ${isSlowestFirst}`, again.value, query, isSlowestFirst);
   return (
     <section class="screen traces" aria-labelledby="title">
       <div class="bar">
@@ -157,54 +155,61 @@ interface FoundPages {
   readonly rows: readonly Found[] | undefined;
   readonly error: string | undefined;
   readonly isBusy: boolean;
+  /** The rows answer an earlier search. */
+  readonly isStale: boolean;
   readonly more: () => void;
 }
 
-function useFoundTraces(question: string, query: URLSearchParams, isSlowestFirst: boolean): FoundPages {
+function useFoundTraces(question: string, again: number, query: URLSearchParams, isSlowestFirst: boolean): FoundPages {
   const rows = useSignal<readonly Found[] | undefined>(undefined);
   const error = useSignal<string | undefined>(undefined);
   const next = useSignal<string | undefined>(undefined);
   const isBusy = useSignal(false);
-  const load = async (ask: () => Promise<Page<Found[]>>, before: readonly Found[], abort?: AbortSignal): Promise<void> => {
+  const answered = useSignal(question);
+  const current = useRef(new AbortController().signal);
+  const load = async (ask: (signal: AbortSignal) => Promise<Page<Found[]>>, before: readonly Found[]): Promise<void> => {
+    const abort = current.current;
     isBusy.value = true;
     try {
-      const found = await ask();
-      if (abort?.aborted) return;
+      const found = await whileLoading(ask(abort));
+      if (abort.aborted) return;
+      answered.value = question;
       rows.value = [...before, ...found.body];
       next.value = found.next;
       error.value = undefined;
     } catch (failure) {
-      if (abort?.aborted) return;
+      if (abort.aborted) return;
       rows.value = before.length > 0 ? before : undefined;
       error.value = wordsOf(failure);
     } finally {
-      if (!abort?.aborted) isBusy.value = false;
+      if (!abort.aborted) isBusy.value = false;
     }
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     const abort = new AbortController();
+    current.current = abort.signal;
     const limit = ["limit", String(PAGE_ROWS)] as const;
-    const ask = async (): Promise<Page<Found[]>> => {
+    const ask = async (signal: AbortSignal): Promise<Page<Found[]>> => {
       const order: [string, string][] = isSlowestFirst ? [["order", "duration"]] : [];
       const asked = [...searchParameters(query), ...order, ...rangeQuery(currentRange()), limit];
-      return await page<Found[]>("/query/traces/search", { query: asked, signal: abort.signal });
+      return await page<Found[]>("/query/traces/search", { query: asked, signal });
     };
-    void load(ask, [], abort.signal);
+    void load(ask, []);
     return () => abort.abort();
-  }, [question]);
+  }, [question, again]);
   const more = (): void => {
     const at = next.peek();
-    if (at && !isBusy.peek()) void load(async () => await page<Found[]>(at), rows.peek() ?? []);
+    if (at && !isBusy.peek()) void load(async (signal) => await page<Found[]>(at, { signal }), rows.peek() ?? []);
   };
-  return { rows: rows.value, error: error.value, isBusy: isBusy.value, more };
+  return { rows: rows.value, error: error.value, isBusy: isBusy.value, isStale: answered.value !== question, more };
 }
 
-function FoundTraces({ rows, isBusy, more }: FoundPages) {
+function FoundTraces({ rows, isBusy, isStale, more }: FoundPages) {
   const at = useSignal(-1);
   useKeys(() => {
-    const steps = stepKeys({ count: () => rows?.length ?? 0, at: () => at.peek(), choose: (next) => (at.value = next) });
-    return { ...steps, Enter: () => rows?.[at.peek()] && go(addressOf(rows[at.peek()] as Found)) };
-  }, [rows]);
+    const steps = stepKeys({ count: () => (isStale ? 0 : (rows?.length ?? 0)), at: () => at.peek(), choose: (next) => (at.value = next) });
+    return { ...steps, Enter: () => !isStale && rows?.[at.peek()] && go(addressOf(rows[at.peek()] as Found)) };
+  }, [rows, isStale]);
   if (!rows) return isBusy ? <p class="quiet">Loading …</p> : null;
   if (rows.length === 0) return <div class="empty">No traces. A longer time range or fewer conditions may find some.</div>;
   const longest = Math.max(...rows.map(({ duration_ms: ms }) => ms));
@@ -214,6 +219,7 @@ function FoundTraces({ rows, isBusy, more }: FoundPages) {
       count={rows.length}
       rowPx={ROW_PX}
       at={at.value}
+      isStale={isStale}
       onEnd={more}
       row={(index) => rows[index] && <FoundTrace found={rows[index]} longest={longest} isChosen={at.value === index} />}
     />
