@@ -47,7 +47,7 @@ test("an agent that leads again goes on where another came to meanwhile, and nev
   await expect.poll(() => collector.status().leads).toBe(false);
   written.length = 0;
   api.lease = { ...api.lease, spec: {} };
-  await expect.poll(() => starts, { timeout: 20_000 }).toEqual(["100", "200"]);
+  await expect.poll(() => starts, { timeout: 50_000 }).toEqual(["100", "200"]);
   expect(new Set(written)).toEqual(new Set(["200"]));
 });
 
@@ -78,7 +78,7 @@ test("an agent without a stand-by collects again within seconds once the API ser
   const { reads } = api;
   await expect.poll(() => api.reads).toBeGreaterThan(reads);
   api.refusal = undefined;
-  await expect.poll(() => collector.status().leads, { timeout: 20_000 }).toBe(true);
+  await expect.poll(() => collector.status().leads, { timeout: 50_000 }).toBe(true);
 });
 
 test("a term that ends while the configuration is looked at starts no collector, for another's may run by then", async () => {
@@ -104,12 +104,12 @@ test("a term that ends while the configuration is looked at starts no collector,
   };
   const watched = { tryAcquire, view: undefined, annotate: lease.annotate.bind(lease) };
   await using collector = new ClusterCollector({ lease: watched, name: "a", supervisor, config: "receivers:\n", log });
-  await expect.poll(() => existsSync(validating), { timeout: 20_000 }).toBe(true);
+  await expect.poll(() => existsSync(validating), { timeout: 50_000 }).toBe(true);
   const resourceVersion = String(Number(api.lease.metadata?.resourceVersion) + 1);
   api.lease = { metadata: { resourceVersion }, spec: { holderIdentity: "b", leaseDurationSeconds: 10 } };
-  await expect.poll(() => terms[0]?.signal.aborted, { timeout: 20_000 }).toBe(true);
+  await expect.poll(() => terms[0]?.signal.aborted, { timeout: 50_000 }).toBe(true);
   await writeFile(goOn, "\n");
-  await expect.poll(() => collector.status().leads, { timeout: 20_000 }).toBe(false);
+  await expect.poll(() => collector.status().leads, { timeout: 50_000 }).toBe(false);
   expect(terms).toHaveLength(1);
   expect(existsSync(ran)).toBe(false);
 });

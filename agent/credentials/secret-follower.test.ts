@@ -11,7 +11,7 @@ import { KubernetesApi } from "../kubernetes/api.ts";
 import { ClusterSecret, renderSecret } from "./cluster-secret.ts";
 import { SecretFollower, type SecretView } from "./secret-follower.ts";
 
-const SOON = { timeout: 20_000 };
+const SOON = { timeout: 50_000 };
 /** Nothing but the watch, however slow the machine. */
 const WATCH_ALONE = { pollEveryMs: 3_600_000, watchForMs: 3_600_000, watchLagMs: 3_600_000, backoffMs: [20, 40] as const };
 const TIMING = { pollEveryMs: 50, watchForMs: 60_000, watchLagMs: 50, backoffMs: [20, 40] as const };

@@ -91,7 +91,7 @@ it.each<[string, () => Promise<unknown>]>([
       await api.readNamespace("x", NEVER);
       expect(kept).toContain(ports.at(-1));
     },
-    { timeout: 20_000 },
+    { timeout: 50_000 },
   );
   frozen = [...new Set(ports)];
   await expect(call()).rejects.toThrow(/timeout/i);

@@ -272,7 +272,7 @@ describe("connections", () => {
     const sockets = Array.from({ length: 520 }, () => connect(proxy.port, "127.0.0.1").on("error", () => {}));
     open.push({ [Symbol.asyncDispose]: async () => sockets.forEach((socket) => socket.destroy()) });
     await Promise.all(sockets.map((socket) => once(socket, "connect")));
-    await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed)).toHaveLength(8), { timeout: 20_000 });
+    await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed)).toHaveLength(8), { timeout: 50_000 });
     const kept = sockets.find(({ closed }) => !closed)!;
     kept.write(`POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`);
     expect(await text(kept)).toMatch(/^HTTP\/1\.1 200 /);

@@ -160,7 +160,7 @@ describe("the agent's health", () => {
       sockets.push(connect(port, "127.0.0.1").on("error", () => {}));
       await once(sockets[i] as Socket, "connect");
     }
-    await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed)).toHaveLength(6), { timeout: 20_000 });
+    await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed)).toHaveLength(6), { timeout: 50_000 });
     const [first] = sockets as [Socket];
     first.write("GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     expect(await text(first)).toMatch(/^HTTP\/1\.1 200 /);

@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { KubeAdmin } from "../fixtures/kube-admin.ts";
 import { AGENT_CHART, apiServerOfFile } from "../fixtures/kube-apiserver.ts";
 
-const WITHIN = () => AbortSignal.timeout(10_000);
+const WITHIN = () => AbortSignal.timeout(60_000);
 const apiServer = apiServerOfFile();
 
 interface Row {

@@ -13,7 +13,7 @@ import { ScrapingNode, servePage } from "../fixtures/scraping-node.ts";
 
 const NAMESPACE = "monitoring";
 const GROUP = "monitoring.coreos.com";
-const within = (): AbortSignal => AbortSignal.timeout(10_000);
+const within = (): AbortSignal => AbortSignal.timeout(60_000);
 const stack = new AsyncDisposableStack();
 const folder = stack.use(temporaryFolder());
 const nodes: Record<string, ScrapingNode> = {};

@@ -136,7 +136,7 @@ test("a line of containerd, of CRI-O or of Docker is the line that the container
 test(`no line is lost when the collector is killed ${KILLS} times while it reads`, async () => {
   let written = 0;
   for (let kill = 0; kill < KILLS; kill++) {
-    await vi.waitFor(() => expect(supervisor.status().state).toBe("running"), { timeout: 20_000 });
+    await vi.waitFor(() => expect(supervisor.status().state).toBe("running"), { timeout: 50_000 });
     const upTo = sink.lines.length;
     // Killed in the middle of reading, at another moment each time.
     for (let part = 0; sink.lines.length === upTo || part < 20 + kill * 3; part++) {
@@ -146,7 +146,7 @@ test(`no line is lost when the collector is killed ${KILLS} times while it reads
     }
     const { pid } = supervisor.status();
     process.kill(pid as number, "SIGKILL");
-    await vi.waitFor(() => expect(supervisor.status().pid).not.toBe(pid), { timeout: 20_000 });
+    await vi.waitFor(() => expect(supervisor.status().pid).not.toBe(pid), { timeout: 50_000 });
   }
   append(cri(`line ${written++}`));
   await eventually("the last line is there", () => sink.lines.includes(`line ${written - 1}`));
@@ -159,7 +159,7 @@ test(`no line is lost when the collector is killed ${KILLS} times while it reads
 test("no line is lost and few are doubled when it is killed while it reads much, and the kubelet rotates the file", async () => {
   let written = 0;
   for (let kill = 0; kill < 2; kill++) {
-    await vi.waitFor(() => expect(supervisor.status().state).toBe("running"), { timeout: 20_000 });
+    await vi.waitFor(() => expect(supervisor.status().state).toBe("running"), { timeout: 50_000 });
     const upTo = sink.lines.length + kill * 500;
     append(Array.from({ length: 8000 }, () => cri(`line ${written++}`)).join(""));
     while (sink.lines.length <= upTo) await nextTurn();
@@ -167,7 +167,7 @@ test("no line is lost and few are doubled when it is killed while it reads much,
     process.kill(pid as number, "SIGKILL");
     renameSync(join(folder.path, "pods", POD, "0.log"), join(folder.path, "pods", POD, `0.log.20261122-07000${kill}`));
     append(cri(`line ${written++}`));
-    await vi.waitFor(() => expect(supervisor.status().pid).not.toBe(pid), { timeout: 20_000 });
+    await vi.waitFor(() => expect(supervisor.status().pid).not.toBe(pid), { timeout: 50_000 });
     await eventually("every line is there", () => compareLines(sink.lines, written).missing === 0, 120_000);
   }
   append(cri(`line ${written++}`));

@@ -20,7 +20,7 @@ const NAMESPACE = "relaying";
 const SCRAPED = "127.0.0.65";
 const stack = new AsyncDisposableStack();
 const folder = stack.use(temporaryFolder());
-const within = (): AbortSignal => AbortSignal.timeout(10_000);
+const within = (): AbortSignal => AbortSignal.timeout(60_000);
 let kube: KubeApiServer;
 let relay: PodRelay;
 let asksAgent: AskingCollector;

@@ -16,7 +16,7 @@ up 42
 # TYPE target_info gauge
 target_info{"k8s.pod.name"="another","k8s.namespace.name"="theirs",k8s_node_name="theirs",team="north"} 1
 `;
-const within = (): AbortSignal => AbortSignal.timeout(10_000);
+const within = (): AbortSignal => AbortSignal.timeout(60_000);
 const stack = new AsyncDisposableStack();
 const folder = stack.use(temporaryFolder());
 const nodes: Record<string, ScrapingNode> = {};

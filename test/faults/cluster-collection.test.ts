@@ -19,7 +19,7 @@ import { eventually, temporaryFolder } from "../fixtures/processes.ts";
 const NAMESPACE = "collection";
 const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/cluster-agent-collection`;
 const PLACE = "atherops.io/events-delivered";
-const within = (): AbortSignal => AbortSignal.timeout(10_000);
+const within = (): AbortSignal => AbortSignal.timeout(60_000);
 const folder = temporaryFolder();
 let kube: KubeApiServer;
 let sink: Sink;

@@ -21,7 +21,7 @@ import { adminPassword, type BackendPlace, backendPlace, login, startBackend } f
 import { call, eventually, freeAddresses, readIfThere, ROOT, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 const PROGRAM = "agent/bin/atherops-k8s-otel-agent.ts";
-const WITHIN = () => AbortSignal.timeout(5_000);
+const WITHIN = () => AbortSignal.timeout(60_000);
 const PROXY_PASSWORD = `pass|${randomBytes(8).toString("hex")}`;
 const OUTGOING_PROXY = `http://proxy-user:${encodeURIComponent(PROXY_PASSWORD)}@127.0.0.1:1`;
 

@@ -92,15 +92,15 @@ it("a permission that is missing is named with the rule that grants it, and its 
   const rules = [
     { apiGroups: [""], resources: ["secrets"], resourceNames: ["cluster-agent-credentials"], verbs: ["get", "patch", "watch"] },
   ];
-  const granted = await apiServer.kube.admin.get<{ rules: object[] }>(role, AbortSignal.timeout(5_000));
-  await apiServer.kube.admin.mergePatch(role, { rules }, AbortSignal.timeout(5_000));
+  const granted = await apiServer.kube.admin.get<{ rules: object[] }>(role, AbortSignal.timeout(60_000));
+  await apiServer.kube.admin.mergePatch(role, { rules }, AbortSignal.timeout(60_000));
   const agent = cluster.agent("a", { installToken: backend.newInstallToken() });
   const named = (resource: string, group: string, name: string, verb: string) =>
     `Role in namespace ${cluster.namespace}: {apiGroups: [\\"${group}\\"], resources: [\\"${resource}\\"], resourceNames: [\\"${name}\\"], verbs: [\\"${verb}\\"]}`;
   await eventually("it names the rules", async () => agent.log.includes(named("leases", "coordination.k8s.io", "cluster-agent", "update")));
   expect(agent.log).toContain(named("secrets", "", "cluster-agent-credentials", "update"));
   expect(agent.log).not.toContain(named("secrets", "", "cluster-agent-credentials", "get"));
-  await apiServer.kube.admin.mergePatch(role, { rules: granted.rules }, AbortSignal.timeout(5_000));
+  await apiServer.kube.admin.mergePatch(role, { rules: granted.rules }, AbortSignal.timeout(60_000));
   await agent.signing();
 });
 
@@ -112,9 +112,12 @@ it("an upgrade of the chart neither conflicts with what the agent wrote nor touc
   expect(agent.log).not.toContain("lacks permissions");
   await eventually("the Lease is given back", async () => agent.steps.includes("lease-released"));
   const lease = `/apis/coordination.k8s.io/v1/namespaces/${cluster.namespace}/leases/cluster-agent`;
-  const before = { secret: (await cluster.secret()).object.data, lease: await apiServer.kube.admin.get(lease, AbortSignal.timeout(5_000)) };
+  const before = {
+    secret: (await cluster.secret()).object.data,
+    lease: await apiServer.kube.admin.get(lease, AbortSignal.timeout(60_000)),
+  };
   expect(await apiServer.kube.installChart(cluster.namespace, ["podLabels.upgraded=yes"])).toContain("has been upgraded");
-  const after = { secret: (await cluster.secret()).object.data, lease: await apiServer.kube.admin.get(lease, AbortSignal.timeout(5_000)) };
+  const after = { secret: (await cluster.secret()).object.data, lease: await apiServer.kube.admin.get(lease, AbortSignal.timeout(60_000)) };
   expect(after.secret).toEqual(before.secret);
   expect(Object.keys(after.secret ?? {})).toEqual(["api-key", "cluster-id", "key-created-at", "used-install-token-sha256"]);
   expect(after.lease).toMatchObject({ spec: (before.lease as { spec: object }).spec });

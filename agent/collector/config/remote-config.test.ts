@@ -77,7 +77,7 @@ describe("the loop", () => {
       log: pino({ level: "warn" }, { write: (line) => void (logged += line) }),
     });
     loop.start();
-    await vi.waitFor(() => until(loop, asked), { timeout: 20_000 });
+    await vi.waitFor(() => until(loop, asked), { timeout: 50_000 });
     await loop[Symbol.asyncDispose]();
     const remembered = attempts > 1 ? readFileSync(stateFile, "utf8") : "";
     rmSync(folder, { recursive: true });

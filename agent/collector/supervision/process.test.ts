@@ -25,7 +25,7 @@ test("a line that does not end is logged once, cut and without its secrets, and 
   const log = pino({ formatters: { level: (level) => ({ level }) } }, { write });
   const child = await CollectorProcess.start({ program, configFile: "", memoryMib: 100, stopGraceMs: 20_000, env: {}, log });
   try {
-    await vi.waitFor(() => expect(lines).toHaveLength(1), { timeout: 20_000 });
+    await vi.waitFor(() => expect(lines).toHaveLength(1), { timeout: 50_000 });
     const msg = String(lines[0]?.["msg"]);
     const ends = [msg.slice(0, 40), msg.slice(-40)];
     expect(ends).toEqual(['{"level":"info","msg":"ak_[redacted] xxx', "x… [cut: the line is longer than 64 KiB]"]);

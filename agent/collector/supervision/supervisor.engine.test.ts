@@ -50,7 +50,7 @@ function make(otelcol = program, stopGraceMs = 5000, other: Partial<SupervisorTi
 }
 
 async function running(of: Supervisor): Promise<number> {
-  await vi.waitFor(() => expect(of.status().state).toBe("running"), { timeout: 20_000 });
+  await vi.waitFor(() => expect(of.status().state).toBe("running"), { timeout: 50_000 });
   return of.status().pid ?? 0;
 }
 
@@ -191,7 +191,7 @@ describe("the supervisor", () => {
     const slow = fakeCollector(`trap 'sleep 6; touch ${folder}/ended; exit 0' TERM\ntouch ${folder}/up\nwhile :; do sleep 0.1; done`);
     const of = make(slow, 20_000);
     await of.start(() => config());
-    await vi.waitFor(() => expect(existsSync(join(folder, "up"))).toBe(true), { timeout: 20_000 });
+    await vi.waitFor(() => expect(existsSync(join(folder, "up"))).toBe(true), { timeout: 50_000 });
     await of[Symbol.asyncDispose]();
     expect(existsSync(join(folder, "ended"))).toBe(true);
   });
@@ -214,10 +214,10 @@ describe("the supervisor", () => {
     // Some of its questions go unanswered.
     await sleep(700);
     process.kill(first, "SIGCONT");
-    await vi.waitFor(async () => expect(await of.healthy()).toBe(true), { timeout: 20_000 });
+    await vi.waitFor(async () => expect(await of.healthy()).toBe(true), { timeout: 50_000 });
     expect(of.status()).toMatchObject({ pid: first, restarts: 0 });
     process.kill(first, "SIGSTOP");
-    await vi.waitFor(() => expect(of.status().restarts).toBe(1), { timeout: 20_000 });
+    await vi.waitFor(() => expect(of.status().restarts).toBe(1), { timeout: 50_000 });
     expect(of.status().lastError).toMatch(/^hung: it did not answer 5 times in a row/);
     expect(isAlive(first)).toBe(false);
     expect(await running(of)).not.toBe(first);
@@ -226,7 +226,7 @@ describe("the supervisor", () => {
   test("waits longer each time for one that runs and never gets ready, and says so", async () => {
     const of = make(fakeCollector("exec /bin/sleep 60"), 5000, { readyWithinMs: 150, healthyAfterMs: 100 });
     await of.start(() => config());
-    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(3), { timeout: 20_000 });
+    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(3), { timeout: 50_000 });
     expect(of.status().lastError).toBe("not ready after 0.15 s");
     expect(lines.flatMap(({ failures }) => failures ?? []).slice(0, 3)).toEqual([1, 2, 3]);
   });
@@ -260,7 +260,7 @@ describe("the supervisor", () => {
     const first = await running(of);
     disk.readOnly();
     process.kill(first, "SIGKILL");
-    await vi.waitFor(() => expect(of.status().restarts).toBe(1), { timeout: 20_000 });
+    await vi.waitFor(() => expect(of.status().restarts).toBe(1), { timeout: 50_000 });
     expect(await running(of)).not.toBe(first);
     expect(lines.some(({ msg }) => msg === "cannot note that the collector ended; the collector runs without")).toBe(true);
     await of[Symbol.asyncDispose]();
@@ -291,7 +291,7 @@ describe("the supervisor", () => {
     // No shell: one that is ended while it begins its child leaves it behind, or none.
     const orphan = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "--", "--config", configFile], GROUP);
     await Promise.all([orphan, ...others].map((child) => once(child, "spawn")));
-    await vi.waitUntil(() => !canMount || existsSync(join(folder, "is-elsewhere")), { timeout: 20_000 });
+    await vi.waitUntil(() => !canMount || existsSync(join(folder, "is-elsewhere")), { timeout: 50_000 });
     const ended = once(orphan, "exit");
     const of = make();
     await of.start(() => config());
@@ -342,7 +342,7 @@ describe("the supervisor", () => {
       ),
     );
     await of.start(() => config());
-    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(4), { timeout: 20_000 });
+    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(4), { timeout: 50_000 });
     const waits = lines.flatMap((line) => (typeof line["restart_in_ms"] === "number" ? [line["restart_in_ms"]] : []));
     expect(waits[0]).toBeLessThanOrEqual(50);
     expect(waits[2]).toBeGreaterThanOrEqual(100);
@@ -356,7 +356,7 @@ describe("the supervisor", () => {
     const path = fakeCollector(`if [ "$1" = --config ]; then rm "$0"; fi\nexit 3`);
     const of = make(path);
     await of.start(() => config());
-    await vi.waitFor(() => expect(of.status().lastError).toMatch(/^exit code unknown: .*ENOENT/), { timeout: 20_000 });
+    await vi.waitFor(() => expect(of.status().lastError).toMatch(/^exit code unknown: .*ENOENT/), { timeout: 50_000 });
   });
 
   test("starts at once without a damaged file of a store, and only once: a disk that damages each new one does not make it loop", async () => {
@@ -364,7 +364,7 @@ describe("the supervisor", () => {
     mkdirSync(join(folder, "queue"));
     const of = make(fakeCollector(`/bin/head -c 20000 /dev/urandom > ${file}\necho 'Error: cannot start: invalid database' >&2\nexit 1`));
     await of.start(() => config());
-    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(4), { timeout: 20_000 });
+    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(4), { timeout: 50_000 });
     const logged = lines.flatMap(({ msg, failures }) =>
       String(msg).startsWith(`${file}, 20000 bytes, is damaged`) ? ["quarantined"] : failures === undefined ? [] : [failures],
     );
@@ -404,7 +404,7 @@ describe("the supervisor", () => {
     writeFileSync(join(folder, "queue", "exporter_otlp_http_atherops_traces"), "");
     const of = make(fakeCollector(`echo 'Error: cannot start: invalid database' >&2\nexit 1`));
     await of.start(() => config());
-    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(2), { timeout: 20_000 });
+    await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(2), { timeout: 50_000 });
     expect(readdirSync(join(folder, "queue"))).toEqual(["exporter_otlp_http_atherops_traces"]);
     expect(lines.flatMap(({ failures }) => failures ?? []).slice(0, 2)).toEqual([1, 2]);
   });

@@ -401,7 +401,7 @@ describeOnEachStore((store) => {
     expect([...brief(refused), refused.headers["retry-after"]]).toEqual([503, "unavailable", "5"]);
     expect(await lonely.login(org.email, org.password)).toBeTruthy();
     await gone.resume();
-    await expect.poll(async () => (await start("", lonely)).statusCode, { timeout: 20_000 }).toBe(302);
+    await expect.poll(async () => (await start("", lonely)).statusCode, { timeout: 50_000 }).toBe(302);
     const account = randomUUID();
     await gone.account(account, { email: `${account}@example.com`, email_verified: true, groups: ["readers"] });
     const { at, cookies } = await answered(account, { via: gone, on: lonely });

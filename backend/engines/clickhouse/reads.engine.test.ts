@@ -25,7 +25,7 @@ describe("tenants' queries", () => {
     );
     return Number(row?.n);
   };
-  const becomes = (wanted: number) => expect.poll(underWay, { timeout: 20_000, interval: 20 }).toBe(wanted);
+  const becomes = (wanted: number) => expect.poll(underWay, { timeout: 50_000, interval: 20 }).toBe(wanted);
   const outcome = (work: Promise<unknown>) =>
     work.then(String, (error: { code?: string; message?: string }) => error.code ?? error.message);
 

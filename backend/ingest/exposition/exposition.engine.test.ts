@@ -218,7 +218,7 @@ describe("compared with the engine itself", () => {
     const { time_zero = 0, ...seen } = dropped;
     expect(time_zero).toBeGreaterThan(0);
     const rows = accepted + Object.values(seen).reduce((sum, count) => sum + count, 0);
-    await vi.waitFor(async () => expect((await read()) - before.read).toBe(rows), { timeout: 20_000, interval: 100 });
+    await vi.waitFor(async () => expect((await read()) - before.read).toBe(rows), { timeout: 50_000, interval: 100 });
     expect(await invalid()).toBe(before.invalid);
     const { before_retention = 0, too_far_ahead = 0, not_a_number = 0, ...counted } = { ...seen, out_of_time: 0 };
     counted.out_of_time = before_retention + too_far_ahead;
@@ -232,7 +232,7 @@ describe("compared with the engine itself", () => {
           // Times beyond 64 bits turn into small ones in the engine.
           out_of_time: (await ignored("small_timestamp")) + (await ignored("big_timestamp")),
         }).toEqual(counted),
-      { timeout: 20_000, interval: 100 },
+      { timeout: 50_000, interval: 100 },
     );
   });
 
@@ -245,7 +245,7 @@ describe("compared with the engine itself", () => {
     expect(refused.length).toBeGreaterThan(200);
     const before = await invalid();
     await post(refused.join("\n"));
-    await vi.waitFor(async () => expect((await invalid()) - before).toBe(refused.length), { timeout: 20_000, interval: 100 });
+    await vi.waitFor(async () => expect((await invalid()) - before).toBe(refused.length), { timeout: 50_000, interval: 100 });
   });
 
   test("every line of the valid generator passes", async () => {

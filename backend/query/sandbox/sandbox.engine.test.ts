@@ -76,7 +76,7 @@ it("stops a job whose client has left, and answers the next one of the organisat
   open();
   const gone = new AbortController();
   const job = run("red", "read_and_loop", gone.signal).catch((error: unknown) => error);
-  await expect.poll(() => statements, { timeout: 20_000 }).toHaveLength(1);
+  await expect.poll(() => statements, { timeout: 50_000 }).toHaveLength(1);
   const why = new Error("left");
   gone.abort(why);
   expect(await job).toBe(why);

@@ -63,9 +63,9 @@ test("an escaped name of a function, which could be any, is refused", () => {
 test("a window of unknown length is refused", () => expect(codeOf("max_over_time(rand(1)[soon:1s])")).toBe("invalid_parameter"));
 
 test.each(['"', "'", "`", "[", "(", "\\'", "a[", '"\\'])("16 KiB of %j are read in no time", (text) => {
-  const before = performance.now();
+  const before = process.cpuUsage();
   codeOf(text.repeat(16_000 / text.length));
-  expect(performance.now() - before).toBeLessThan(2000);
+  expect(process.cpuUsage(before).user / 1000).toBeLessThan(2000);
 });
 
 test("the estimate uses the same start, end and step as the engine", () => {
