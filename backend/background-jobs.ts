@@ -1,5 +1,5 @@
 // What a backend with logs and spans does without a request: counts records for alert rules, derives figures from spans, removes what is
-// expired or deleted. Each job ends with the backend's stack.
+// expired or deleted, stops rollouts that harm. Each job ends with the backend's stack.
 import { sql } from "kysely";
 import { type CountedLogs, countLogs, matchingGroups } from "./alerting/log-count.ts";
 import { LogCounter } from "./alerting/log-counter.ts";
@@ -7,6 +7,7 @@ import type { CountNow } from "./alerting/rule-check.ts";
 import { SpanSummaries } from "./storage/traces/summaries.ts";
 import type { Opening, Stores } from "./stores.ts";
 import type { Telemetry } from "./telemetry.ts";
+import { RolloutWatch } from "./tenants/enrolment/rollout-watch.ts";
 import { DataRemoval, type RemovalTables } from "./tenants/removal/removal-loop.ts";
 
 type Backend = Opening & Stores;
@@ -15,6 +16,8 @@ export function openBackgroundJobs(backend: Backend, telemetry: Telemetry): void
   openLogCounter(backend, telemetry);
   openSpanSummaries(backend, telemetry);
   openDataRemoval(backend, telemetry);
+  const { stack, database, log } = backend;
+  stack.use(new RolloutWatch({ db: database.tables(), log }));
 }
 
 /** Counts log records for alert rules where the log store is; the evaluator may be elsewhere. */

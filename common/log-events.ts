@@ -232,6 +232,15 @@ const BACKEND_LOG_EVENTS = {
   ],
   "removal.organisation_erased": ["A deleted organisation is erased: no store had any of its data for 20 minutes.", ""],
   "removal.recovered": ["Expired and deleted data is removed again.", ""],
+  "rollout.stopped": [
+    "More nodes with a cluster's new remote configuration are unhealthy than before, so all of its nodes get the previous one. `reason` names nodes and what is wrong.",
+    "Check these nodes with `atherops fleet` and `diagnose`; write the configuration again to resume.",
+  ],
+  "rollout.unwatched": [
+    "Rollouts of remote configuration are not stopped while the account database does not answer. The backend retries.",
+    "Check the account database.",
+  ],
+  "rollout.watched": ["Rollouts of remote configuration are watched again.", ""],
   "span_summaries.failed": [
     "Edges between services, series of spans and copies of old minutes cannot be updated. The backend retries; spans themselves are not affected.",
     "Check ClickHouse and VictoriaMetrics.",

@@ -4,6 +4,7 @@ import { hostname } from "node:os";
 import { ClusterCollector } from "../collector/cluster-collector.ts";
 import type { EffectiveConfig } from "../collector/effective-config.ts";
 import type { Adjustment, RemoteConfigLoop } from "../collector/config/remote-config.ts";
+import { readQueuePercent } from "../collector/supervision/queue-state.ts";
 import { Supervisor } from "../collector/supervision/supervisor.ts";
 import { type AgentIdentity, installationOf } from "../identity/identity.ts";
 import type { LogPolicyStatus } from "../policies/log-policies.ts";
@@ -71,7 +72,8 @@ export function startHeartbeat(
   parts: Parts,
 ): HeartbeatLoop {
   const intervalMs = (): number => parts.adjustment.heartbeatIntervalMs ?? settings.heartbeatIntervalMs;
-  const body = (): Heartbeat => {
+  const body = async (): Promise<Heartbeat> => {
+    const queue_percent = await readQueuePercent(parts.supervisor?.metricsUrl);
     const collector = parts.supervisor?.status();
     const last_error = (collector?.configError ?? parts.effectiveConfig?.waitsFor ?? collector?.lastError)?.slice(0, 1000);
     return {
@@ -79,13 +81,20 @@ export function startHeartbeat(
       agent_version: version,
       interval_s: Math.ceil(intervalMs() / 1000),
       ...(settings.cluster && { installation: installationOf(settings.cluster) }),
-      ...(collector && { collector: { state: collector.state, restarts: collector.restarts, last_error } }),
+      ...(collector && {
+        collector: { state: collector.state, restarts: collector.restarts, last_error, queue_percent, failing: failingSignals(parts) },
+      }),
       ...(parts.remote && { config: parts.remote.status() }),
     };
   };
   const path = settings.cluster ? CLUSTER_HEARTBEAT_PATH : HOST_HEARTBEAT_PATH;
   const onOrg = (id: string, org: string): void => parts.state?.noteOrg(id, org);
   return new HeartbeatLoop({ path, identity, backend, intervalMs, body, onOrg, refusedKey, log });
+}
+
+function failingSignals({ proxy, logFilesWatchdog }: Parts): string[] {
+  const proxied = Object.entries(proxy?.status() ?? {}).flatMap(([signal, { failingSince }]) => (failingSince === null ? [] : [signal]));
+  return [...new Set([...proxied, ...(logFilesWatchdog?.failing() ?? []).map(({ signal }) => signal)])];
 }
 
 export interface Program {

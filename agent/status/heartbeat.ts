@@ -17,7 +17,7 @@ export interface HeartbeatOptions {
   readonly backend: Pick<BackendApi, "heartbeat">;
   /** Asked before each beat: remote configuration may change it. */
   readonly intervalMs: () => number;
-  readonly body: () => Heartbeat;
+  readonly body: () => Heartbeat | Promise<Heartbeat>;
   /** Called when a response names the organisation of the identity `id`. */
   readonly onOrg?: (id: string, org: string) => void;
   /** Without it, a refused key is used for each beat. */
@@ -107,8 +107,9 @@ export class HeartbeatLoop implements AsyncDisposable {
 
   async #sendAs(credential: Credential, signal: AbortSignal): Promise<void> {
     const { path, backend, body, identity, onOrg, refusedKey } = this.#options;
+    const beat = await body();
     refusedKey?.begin(credential);
-    const { keyAgeDays, org } = await backend.heartbeat(path, credential, body(), signal).catch((error: unknown) => {
+    const { keyAgeDays, org } = await backend.heartbeat(path, credential, beat, signal).catch((error: unknown) => {
       if (error instanceof BackendError && error.keyRefused) refusedKey?.refused(credential, `${error.code}: ${error.message}`);
       else refusedKey?.answered(credential, false);
       throw error;

@@ -46,8 +46,8 @@ function addClusters(program: Command, console: Console): void {
     .description("clusters and whether they are online")
     .action(async () => {
       const rows = await allClusters(console);
-      const shown = console.json ? rows : rows.map((row) => ({ ...row, nodes: row.nodes.length }));
-      console.print(shown, ["name", "online", "nodes", "last_heartbeat", "key_created_at", "cluster_id"]);
+      const shown = console.json ? rows : rows.map((row) => ({ ...row, nodes: row.nodes.length, config: rolloutText(row) }));
+      console.print(shown, ["name", "online", "nodes", "last_heartbeat", "key_created_at", "config", "cluster_id"]);
     });
   clusters
     .command("nodes <cluster>")
@@ -81,7 +81,12 @@ It may set intervals, signals and log_level, and nothing else. Example, first fo
   addRemoval(clusters, console, "remove a cluster and revoke its keys at once", (id) => `/api/clusters/${id}`);
 }
 
-type Cluster = Row & { nodes: Row[] };
+export type Cluster = Row & { nodes: Row[]; config?: { version: string; percent: number; stopped?: string | null } };
+
+function rolloutText({ config }: Cluster): string {
+  if (!config) return "-";
+  return config.stopped ? `${config.version} stopped` : `${config.version}${config.percent < 100 ? ` on ${config.percent} %` : ""}`;
+}
 
 async function findCluster(console: Console, cluster: string): Promise<Cluster> {
   const found = (await allClusters(console)).find((row) => row["cluster_id"] === cluster || row["name"] === cluster);

@@ -1,6 +1,6 @@
 // `atherops fleet`: every agent of the organisation, on hosts and on nodes of clusters, with its version and what is wrong with it.
 import type { Command } from "commander";
-import { allClusters, collectorText } from "./enrolment-commands.ts";
+import { allClusters, type Cluster, collectorText } from "./enrolment-commands.ts";
 import type { Console } from "./output.ts";
 import { type Row, shortened } from "./table.ts";
 
@@ -13,6 +13,15 @@ interface Agent {
   readonly problem: string | null;
 }
 
+interface Collector {
+  readonly state?: string;
+  readonly queue_percent?: number;
+  readonly failing?: readonly string[];
+}
+
+/** From then on the backend counts a node as unhealthy. */
+const FULL_QUEUE_PERCENT = 25;
+
 type Report = Row & { agent_version?: string | null; config?: { error?: string | null } };
 
 export function addFleetCommand(program: Command, console: Console): void {
@@ -21,19 +30,24 @@ export function addFleetCommand(program: Command, console: Console): void {
     .description("every agent, on hosts and on nodes of clusters: its version and what is wrong with it")
     .option("--problems", "only agents that have a problem")
     .action(async ({ problems }: { problems?: true }) => {
-      const agents = await readFleet(console);
+      const clusters = await allClusters(console);
+      const agents = await readFleet(console, clusters);
       const shown = problems ? agents.filter(({ problem }) => problem !== null) : agents;
       console.print(
         shown.map((agent) => ({ ...agent })),
         ["kind", "name", "cluster", "agent_version", "last_heartbeat", "problem"],
       );
-      if (!console.json) console.note(summary(agents));
+      if (console.json) return;
+      console.note(summary(agents));
+      for (const { name, config } of clusters)
+        if (config?.stopped)
+          console.note(`cluster ${String(name)}: the rollout of configuration ${config.version} is stopped: ${config.stopped}`);
     });
 }
 
 /** Agents with a problem first, then by cluster and name. */
-async function readFleet(console: Console): Promise<Agent[]> {
-  const [clusters, hosts] = [await allClusters(console), await console.client().all<Report>("/api/v1/agents")];
+async function readFleet(console: Console, clusters: readonly Cluster[]): Promise<Agent[]> {
+  const hosts = await console.client().all<Report>("/api/v1/agents");
   const reports = [
     ...clusters.flatMap(({ name, nodes }) =>
       (nodes as Report[]).map((node) => ({ kind: "node", cluster: String(name), name: node["name"], report: node }) as const),
@@ -55,10 +69,12 @@ async function readFleet(console: Console): Promise<Agent[]> {
 
 function problemOf(report: Report, newest: string): string | null {
   const { online, agent_version: version, collector, config } = report;
-  const isRunning = (collector as { state?: string } | null | undefined)?.state === "running";
+  const { state, queue_percent: queued = 0, failing = [] } = (collector ?? {}) as Collector;
   const problems = [
     online === true ? undefined : "offline",
-    online === true && collector && !isRunning ? `collector: ${collectorText(collector)}` : undefined,
+    online === true && collector && state !== "running" ? `collector: ${collectorText(collector)}` : undefined,
+    online === true && failing.length > 0 ? `not delivered: ${failing.join(", ")}` : undefined,
+    online === true && queued >= FULL_QUEUE_PERCENT ? `disk queue ${queued} % full` : undefined,
     config?.error ? `configuration refused: ${shortened(config.error, 60)}` : undefined,
     version === null || version === newest ? undefined : `older than ${newest}`,
   ].filter((problem) => problem !== undefined);

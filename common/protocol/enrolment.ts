@@ -53,7 +53,15 @@ export interface Heartbeat {
   interval_s?: number;
   /** Cluster agent: as in its registration. */
   installation?: string;
-  collector?: { state?: string; restarts?: number; last_error?: string };
+  collector?: {
+    state?: string;
+    restarts?: number;
+    last_error?: string;
+    /** How full the fullest disk queue is. */
+    queue_percent?: number;
+    /** Signals that are not delivered. */
+    failing?: string[];
+  };
   /** The version of the remote configuration in force, and why a newer one was refused. */
   config?: { version?: string; error?: string };
 }

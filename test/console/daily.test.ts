@@ -126,12 +126,14 @@ test("silent nodes are counted and named as silent, and old keys are counted", a
     online: true,
     last_heartbeat: new Date().toISOString(),
     key_created_at: new Date(Date.now() - 90 * 86_400_000).toISOString(),
+    config: { version: "3", percent: 0, stopped: "1 of 2 nodes with it are unhealthy, 0 before (b: offline)" },
     nodes: [node("a", true), node("b", false), node("c", true)],
   };
   await page.route("**/api/clusters", async (route) => await route.fulfill({ json: [cluster] }));
   await openScreen(page, "#/fleet");
   await page.getByText("silent: 1 node").waitFor();
   await page.getByText("1 old key").waitFor();
+  await page.getByText("The rollout of configuration 3 is stopped: 1 of 2 nodes with it are unhealthy").waitFor();
   const row = page.getByRole("row").nth(1);
   expect(await row.textContent()).toContain("silent, 15 min ago");
   expect(await row.getByRole("img", { name: "silent" }).count()).toBe(1);

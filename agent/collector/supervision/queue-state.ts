@@ -60,18 +60,27 @@ export const ASK_WITHIN_MS = 1_000;
 
 /** True if the metrics of the collector show that the disk queue of log files has no space for another batch. */
 export async function filesWait(metricsUrl: string): Promise<boolean> {
+  // A collector that does not answer is not reading either.
+  return ((await readQueues(metricsUrl))?.get(FILES_EXPORTER) ?? 0) > FULL_QUEUE;
+}
+
+/** How full the fullest disk queue is; undefined if the collector does not answer. */
+export async function readQueuePercent(metricsUrl: string | undefined): Promise<number | undefined> {
+  const queues = metricsUrl === undefined ? undefined : await readQueues(metricsUrl);
+  return queues && Math.round(100 * Math.max(0, ...queues.values()));
+}
+
+/** Exporter → the used share of its queue. */
+async function readQueues(metricsUrl: string): Promise<Map<string, number> | undefined> {
   try {
     const { text } = await ask(metricsUrl, { signal: AbortSignal.timeout(ASK_WITHIN_MS) });
-    const value = (name: string): number =>
-      Number(
-        text
-          .split("\n")
-          .find((line) => line.startsWith(`otelcol_exporter_queue_${name}{`) && line.includes(`"${FILES_EXPORTER}"`))
-          ?.split(" ")[1],
-      );
-    return value("size") > value("capacity") * FULL_QUEUE;
+    const [sizes, capacities] = ["size", "capacity"].map((name) => {
+      const lines = text.matchAll(new RegExp(`^otelcol_exporter_queue_${name}\\{.*?exporter="([^"]*)".*\\} (\\S+)`, "gm"));
+      return new Map([...lines].map(([, exporter = "", value]) => [exporter, Number(value)] as const));
+    });
+    return new Map([...(sizes ?? [])].map(([exporter, size]) => [exporter, size / (capacities?.get(exporter) ?? Number.NaN) || 0]));
   } catch {
-    // Safe: a collector that does not answer is not reading either.
-    return false;
+    // Safe: the collector restarts, or does not answer in time, which its health check reports.
+    return undefined;
   }
 }

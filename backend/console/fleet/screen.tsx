@@ -143,6 +143,9 @@ function ClusterCard({ cluster, atMs }: { cluster: Cluster; atMs: number }) {
         {silent > 0 && <strong class="level is-error">{silent} silent</strong>}
         <a href={address("logs", { q: `host_id:${cluster.cluster_id}` })}>logs</a>
       </header>
+      {cluster.config?.stopped && (
+        <Problem words={`The rollout of configuration ${cluster.config.version} is stopped: ${visible(cluster.config.stopped)}`} />
+      )}
       {nodes.length > 20 && (
         <input
           type="search"
@@ -225,6 +228,8 @@ function CollectorState({ of }: { of: Collector | null }) {
     <>
       <span class={of.state === "running" ? "" : "level is-error"}>{visible(of.state ?? "unknown")}</span>
       {(of.restarts ?? 0) > 0 && <span class="quiet"> {counted(of.restarts ?? 0, "restart")}</span>}
+      {(of.failing ?? []).length > 0 && <span class="level is-error"> not delivered: {of.failing?.map(visible).join(", ")}</span>}
+      {(of.queue_percent ?? 0) >= 25 && <span class="level is-warn"> disk queue {of.queue_percent} % full</span>}
       {of.last_error && <span class="quiet last-error"> {visible(of.last_error.slice(0, 300))}</span>}
     </>
   );

@@ -29,7 +29,15 @@ const schemas = {
       online: { type: "boolean" },
       last_heartbeat: OPTIONAL_TIME_SCHEMA,
       key_created_at: OPTIONAL_TIME_SCHEMA,
-      config: { type: "object", properties: { version: { type: "string" }, percent: { type: "integer" }, config: CLUSTER_CONFIG_SCHEMA } },
+      config: {
+        type: "object",
+        properties: {
+          version: { type: "string" },
+          percent: { type: "integer" },
+          stopped: { ...text, description: "why its rollout was stopped; its nodes then use the configuration before" },
+          config: CLUSTER_CONFIG_SCHEMA,
+        },
+      },
       nodes: {
         type: "array",
         items: objectSchema({
@@ -65,7 +73,7 @@ export function registerClusterAdministration(app: FastifyInstance, deps: Enrolm
         online: isOnline(row.last_heartbeat, row.heartbeat_interval_s, now()),
         last_heartbeat: row.last_heartbeat?.toISOString() ?? null,
         key_created_at: keyTimes.get(row.id)?.toISOString() ?? null,
-        config: { version: String(row.config_version), percent: row.config_percent, config: row.config },
+        config: { version: String(row.config_version), percent: row.config_percent, stopped: row.config_stopped, config: row.config },
         nodes: nodes.map(({ name, agent_version, last_heartbeat, collector, config_in_force, config_error }) => ({
           name,
           online: isOnline(last_heartbeat, row.heartbeat_interval_s, now()),

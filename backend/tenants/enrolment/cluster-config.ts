@@ -1,7 +1,6 @@
 // Remote configuration of a cluster's agents: an administrator writes it for a share of the nodes, and raises the share; the agent of each node
-// reads it. Invariants: the id of another cluster is 404; a node outside of the share gets the configuration before; a node that is in the
+// reads it. rollout-watch.ts stops it. Invariants: the id of another cluster is 404; a node outside of the share gets the configuration before; a node that is in the
 // share stays in it when the share grows.
-import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import type { ClusterConfig, ClusterConfigRequest, ClusterConfigResponse } from "../../../common/protocol/enrolment.ts";
@@ -11,6 +10,7 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { addRoute } from "../../http/route.ts";
 import { ID_PARAMS, notFound, objectSchema, readId } from "../../http/schemas.ts";
 import { HOST_CONFIG_SCHEMA, matchesEtag } from "./host-config.ts";
+import { findProblem, isInShare } from "./rollout-health.ts";
 import type { EnrolmentDeps, EnrolmentTables } from "./table.ts";
 
 const { log_paths: _, ...properties } = HOST_CONFIG_SCHEMA.properties;
@@ -37,7 +37,10 @@ const schemas = {
   },
 } as const;
 
-export function registerClusterConfig(app: FastifyInstance, { db, guards }: EnrolmentDeps): void {
+/** Problems that a configuration causes show within minutes; later ones have other causes, such as nodes that an autoscaler removes. */
+const WATCH_MS = 60 * 60_000;
+
+export function registerClusterConfig(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
   addRoute(app, guards, {
     method: "GET",
     path: "/api/clusters/:id/config",
@@ -49,7 +52,7 @@ export function registerClusterConfig(app: FastifyInstance, { db, guards }: Enro
       if (id !== hostId) throw notFound("cluster");
       const row = await findConfig(tenantDatabase(db, orgId), orgId, id);
       if (!row) throw notFound("cluster");
-      const isIn = isInShare(`${id}/${request.query.node ?? ""}`, row.config_percent);
+      const isIn = isInShare(id, request.query.node ?? "", row.config_percent);
       const answer: ClusterConfigResponse = isIn
         ? { version: String(row.config_version), config: row.config }
         : { version: String(row.previous_version), config: row.previous_config };
@@ -70,7 +73,7 @@ export function registerClusterConfig(app: FastifyInstance, { db, guards }: Enro
       const { config, percent = 100 } = request.body;
       const written = await tenantDatabase(db, orgId)
         .transaction()
-        .execute(async (trx) => await writeConfig(trx, orgId, id, config, percent));
+        .execute(async (trx) => await writeConfig(trx, { orgId, id, config, percent, nowMs: now() }));
       audit(request, "cluster.config", { cluster_id: id, version: written, percent });
       return { version: String(written), percent, config };
     },
@@ -81,42 +84,64 @@ async function findConfig(db: Kysely<EnrolmentTables>, orgId: string, id: string
   return await db
     .selectFrom("clusters")
     .select(["config", "config_version", "config_percent", "previous_config", "previous_version"])
+    .select(["heartbeat_interval_s", "config_unhealthy_before"])
     .where("id", "=", id)
     .where("org_id", "=", orgId)
     .executeTakeFirst();
 }
 
+interface Stage {
+  readonly orgId: string;
+  readonly id: string;
+  readonly config: ClusterConfig;
+  readonly percent: number;
+  readonly nowMs: number;
+}
+
 /** The same configuration keeps its version. One that was not yet on all nodes never becomes the configuration before. */
-async function writeConfig(
-  trx: Kysely<EnrolmentTables>,
-  orgId: string,
-  id: string,
-  config: ClusterConfig,
-  percent: number,
-): Promise<number> {
+async function writeConfig(trx: Kysely<EnrolmentTables>, stage: Stage): Promise<number> {
+  const { orgId, id, config, percent, nowMs } = stage;
   await trx.selectFrom("clusters").select("id").where("id", "=", id).where("org_id", "=", orgId).forUpdate().execute();
   const row = await findConfig(trx, orgId, id);
   if (!row) throw notFound("cluster");
   const isSame = canonical(row.config) === canonical(config);
   const wasOnAll = row.config_percent === 100;
+  const earlier = isSame && row.config_percent > 0 ? row : { config_percent: 0, config_unhealthy_before: 0 };
+  const added = await countUnhealthy(trx, stage, row.heartbeat_interval_s, earlier.config_percent);
   const change = isSame
-    ? { config_percent: percent }
+    ? {}
     : {
         config: JSON.stringify(config),
         config_version: row.config_version + 1,
-        config_percent: percent,
         ...(wasOnAll && { previous_config: JSON.stringify(row.config), previous_version: row.config_version }),
       };
-  await trx.updateTable("clusters").set(change).where("id", "=", id).where("org_id", "=", orgId).execute();
+  const watch = {
+    config_percent: percent,
+    config_watched_until: new Date(nowMs + WATCH_MS),
+    config_unhealthy_before: earlier.config_unhealthy_before + added,
+    config_stopped: null,
+  };
+  await trx
+    .updateTable("clusters")
+    .set({ ...change, ...watch })
+    .where("id", "=", id)
+    .where("org_id", "=", orgId)
+    .execute();
   return isSame ? row.config_version : row.config_version + 1;
+}
+
+/** Among the nodes that a stage adds to those of the stage before. */
+async function countUnhealthy(trx: Kysely<EnrolmentTables>, { id, percent, nowMs }: Stage, intervalS: number, earlier: number) {
+  const nodes = await trx
+    .selectFrom("cluster_nodes")
+    .select(["name", "last_heartbeat", "collector", "config_error"])
+    .where("cluster_id", "=", id)
+    .execute();
+  const added = nodes.filter(({ name }) => isInShare(id, name, percent) && !isInShare(id, name, earlier));
+  return added.filter((node) => findProblem(node, intervalS, nowMs) !== undefined).length;
 }
 
 /** Databases return the fields of JSON in their own order. */
 function canonical({ intervals = {}, signals, log_level: logLevel }: ClusterConfig): string {
   return JSON.stringify([intervals.metrics ?? null, intervals.heartbeat ?? null, signals ?? null, logLevel ?? null]);
-}
-
-/** By a hash of its name, so that a node does not change sides when the share grows. */
-function isInShare(node: string, share: number): boolean {
-  return createHash("sha256").update(node).digest().readUInt32BE() % 100 < share;
 }

@@ -18,15 +18,23 @@ import { type ClusterBeat, writeClusterBeats } from "./cluster-beats.ts";
 const DEFAULT_INTERVAL_S = 30;
 /** An agent is online while its last heartbeat is younger than this many intervals. */
 const ONLINE_INTERVALS = 3;
+const MAX_SIGNALS = 3;
 
 const text = { type: "string" } as const;
+const COLLECTOR_FIELDS = {
+  state: text,
+  restarts: { type: "number" },
+  last_error: text,
+  queue_percent: { type: "number", description: "how full the fullest disk queue is" },
+  failing: { type: "array", items: text, description: "signals that are not delivered" },
+} as const;
 const HEARTBEAT_SCHEMA = {
   type: "object",
   properties: {
     node: text,
     agent_version: text,
     interval_s: { type: "number" },
-    collector: { type: "object", properties: { state: text, restarts: { type: "number" }, last_error: text } },
+    collector: { type: "object", properties: COLLECTOR_FIELDS },
     installation: text,
     config: { type: "object", properties: { version: text, error: text } },
   },
@@ -35,7 +43,7 @@ const HEARTBEAT_SCHEMA = {
 /** The collector state in lists. */
 export const COLLECTOR_SCHEMA = {
   type: ["object", "null"],
-  properties: { state: text, restarts: { type: "number" }, last_error: text },
+  properties: COLLECTOR_FIELDS,
 } as const;
 
 function intervalOf(heartbeat: Heartbeat): number {
@@ -44,8 +52,14 @@ function intervalOf(heartbeat: Heartbeat): number {
 
 function collectorOf({ collector }: Heartbeat): CollectorReport | null {
   if (!collector) return null;
-  const { state, restarts, last_error } = collector;
-  return { state: clipped(state, 50), restarts, last_error: clipped(last_error, MAX_HEARTBEAT_TEXT_LENGTH) };
+  const { state, restarts, last_error, queue_percent, failing } = collector;
+  return {
+    state: clipped(state, 50),
+    restarts,
+    last_error: clipped(last_error, MAX_HEARTBEAT_TEXT_LENGTH),
+    queue_percent,
+    ...(failing && { failing: failing.slice(0, MAX_SIGNALS).map((signal) => clipped(signal, 50) ?? "") }),
+  };
 }
 
 /** Truncates a text and removes NUL, which the database refuses. */

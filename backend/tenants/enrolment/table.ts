@@ -46,6 +46,8 @@ export interface CollectorReport {
   state?: string;
   restarts?: number;
   last_error?: string;
+  queue_percent?: number;
+  failing?: readonly string[];
 }
 
 export interface ClusterTable {
@@ -64,6 +66,10 @@ export interface ClusterTable {
   config_percent: Generated<number>;
   previous_config: ColumnType<ClusterConfig, string | undefined, string>;
   previous_version: Generated<number>;
+  config_watched_until: Date | null;
+  config_unhealthy_before: Generated<number>;
+  /** Why its rollout was stopped. */
+  config_stopped: string | null;
 }
 
 export interface ClusterNodeTable {

@@ -1,0 +1,52 @@
+// Which nodes of a cluster use its newest remote configuration, which of them are unhealthy, and whether that is because of the configuration.
+import { createHash } from "node:crypto";
+import type { Selectable } from "kysely";
+import { isOnline } from "./heartbeats.ts";
+import type { ClusterNodeTable } from "./table.ts";
+
+export type ReportedNode = Pick<Selectable<ClusterNodeTable>, "name" | "last_heartbeat" | "collector" | "config_error">;
+
+export interface Rollout {
+  readonly clusterId: string;
+  readonly percent: number;
+  readonly intervalS: number;
+  /** Nodes with the configuration that were unhealthy when its stage began. */
+  readonly unhealthyBefore: number;
+}
+
+/** An outage of the backend keeps about a minute of data in the queue, which is far below it. */
+const FULL_QUEUE_PERCENT = 25;
+/** Share of the nodes with the configuration that may become unhealthy. */
+const TOLERATED_SHARE = 0.1;
+const SHOWN_NODES = 3;
+
+/** By a hash of its name, so that a node does not change sides when the share grows. */
+export function isInShare(clusterId: string, node: string, percent: number): boolean {
+  return createHash("sha256").update(`${clusterId}/${node}`).digest().readUInt32BE() % 100 < percent;
+}
+
+/** Undefined for a healthy node. */
+export function findProblem(node: ReportedNode, intervalS: number, nowMs: number): string | undefined {
+  const { state = "running", queue_percent: queued = 0, failing = [] } = node.collector ?? {};
+  if (!isOnline(node.last_heartbeat, intervalS, nowMs)) return "offline";
+  if (state !== "running") return `collector is ${state}`;
+  if (node.config_error) return "refuses the configuration";
+  if (failing.length > 0) return `${failing.join(" and ")} not delivered`;
+  return queued >= FULL_QUEUE_PERCENT ? `disk queue ${queued} % full` : undefined;
+}
+
+/** Why the rollout is to be stopped. Nodes without the configuration are compared, because an outage affects them too. */
+export function findReason(rollout: Rollout, nodes: readonly ReportedNode[], nowMs: number): string | undefined {
+  const { clusterId, percent, intervalS, unhealthyBefore } = rollout;
+  const checked = nodes.map((node) => ({ node, problem: findProblem(node, intervalS, nowMs) }));
+  const { inside = [], outside = [] } = Object.groupBy(checked, ({ node }) =>
+    isInShare(clusterId, node.name, percent) ? "inside" : "outside",
+  );
+  const unhealthy = inside.filter(({ problem }) => problem !== undefined);
+  if (unhealthy.length - unhealthyBefore <= TOLERATED_SHARE * (inside.length - unhealthyBefore)) return undefined;
+  const unhealthyOutside = outside.filter(({ problem }) => problem !== undefined).length;
+  if (outside.length > 0 && unhealthy.length / inside.length <= unhealthyOutside / outside.length) return undefined;
+  const examples = unhealthy.slice(0, SHOWN_NODES).map(({ node, problem }) => `${node.name}: ${problem}`);
+  const more = unhealthy.length > SHOWN_NODES ? ", …" : "";
+  return `${unhealthy.length} of ${inside.length} nodes with it are unhealthy, ${unhealthyBefore} before (${examples.join(", ")}${more})`;
+}

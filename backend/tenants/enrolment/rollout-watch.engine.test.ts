@@ -1,0 +1,93 @@
+// A staged rollout of a cluster's remote configuration is stopped when nodes that have it get worse, over HTTP, on both relational engines.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { accountsApp, type AccountsApp, listedCluster, makeOrg, type Org, registerCluster } from "../../../test/fixtures/accounts-app.ts";
+import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
+import { createLog } from "../../operations/log.ts";
+import { RolloutWatch } from "./rollout-watch.ts";
+import type { EnrolmentTables } from "./table.ts";
+
+const INTERVAL_MS = 30_000;
+const NAMES = Array.from({ length: 40 }, (_, i) => `node-${i}`);
+
+describeOnEachStore((store) => {
+  let backend: AccountsApp;
+  let org: Org;
+  beforeAll(async () => {
+    backend = await accountsApp(store.database, { env: { JWT_TTL: "30d" } });
+    org = await makeOrg(backend);
+  });
+  afterAll(async () => await backend?.[Symbol.asyncDispose]());
+
+  /** A cluster of 40 nodes of which half has version 1, and what happens in it. */
+  async function rollout() {
+    const { cluster_id: id, api_key: key } = await registerCluster(backend, org.token);
+    const path = `/api/clusters/${id}/config`;
+    const versionOf = async (node: string): Promise<string> => (await backend.call("GET", `${path}?node=${node}`, { key })).json().version;
+    const write = (percent: number, config: object = { log_level: "debug" }) =>
+      backend.call("PUT", path, { bearer: org.token, body: { config, percent } });
+    const beat = async (names: readonly string[], collector: object = {}) => {
+      const reports = names.map((node) => ({ node, collector: { state: "running", ...collector } }));
+      await Promise.all(reports.map((body) => backend.call("POST", "/heartbeat", { key, body })));
+    };
+    await beat(NAMES);
+    await write(50);
+    const versions = await Promise.all(NAMES.map(versionOf));
+    const inside = NAMES.filter((_, i) => versions[i] === "1");
+    const outside = NAMES.filter((_, i) => versions[i] === "0");
+    // Its loop ends here; the tests call each pass.
+    await using watch = new RolloutWatch({
+      db: store.database.tables<EnrolmentTables>(),
+      log: createLog("silent"),
+      nowMs: () => backend.clock.ms,
+    });
+    const passes: Pick<RolloutWatch, "pass"> = watch;
+    /** Five minutes of heartbeats. */
+    const run = async (healthy: readonly string[], worse: readonly string[] = [], collector: object = {}) => {
+      for (let beats = 0; beats < 10; beats += 1) {
+        backend.clock.ms += INTERVAL_MS;
+        await Promise.all([beat(healthy), beat(worse, collector)]);
+        await passes.pass();
+      }
+      return (await listedCluster(backend, org, id)).config as { percent: number; stopped: string | null };
+    };
+    return { inside, outside, write, run, versionOf };
+  }
+
+  test.each([
+    ["go silent", undefined, "offline"],
+    ["fill their queues", { queue_percent: 40 }, "disk queue 40 % full"],
+    ["stop delivering", { failing: ["logs"] }, "logs not delivered"],
+    ["run no collector", { state: "crash-loop" }, "collector is crash-loop"],
+  ])("nodes that %s get the configuration before, with the reason", async (_, collector, problem) => {
+    const { inside, outside, run, versionOf, write } = await rollout();
+    expect(await run(NAMES)).toMatchObject({ percent: 50, stopped: null });
+    const [worse, healthy] = [inside.slice(0, 4), [...inside.slice(4), ...outside]];
+    const config = await run(healthy, collector ? worse : [], collector);
+    expect(config).toMatchObject({ percent: 0, stopped: expect.stringContaining(`${worse.toSorted()[0]}: ${problem}`) });
+    expect(config.stopped).toContain(`4 of ${inside.length} nodes with it are unhealthy, 0 before`);
+    expect(await versionOf(inside[0] ?? "")).toBe("0");
+    await write(50);
+    expect(await run(NAMES), "written again").toMatchObject({ percent: 50, stopped: null });
+    expect(await versionOf(inside[0] ?? "")).toBe("1");
+  });
+
+  test("it goes on while one node in ten is worse, while all nodes are, and while no heartbeat arrives", async () => {
+    const { inside, outside, run } = await rollout();
+    expect(await run([...inside.slice(1), ...outside]), "one node").toMatchObject({ percent: 50, stopped: null });
+    expect(await run([], NAMES, { failing: ["logs"] }), "all nodes").toMatchObject({ stopped: null });
+    await run(NAMES);
+    backend.clock.ms += 20 * INTERVAL_MS;
+    expect(await run([]), "no node").toMatchObject({ stopped: null });
+  });
+
+  test("nodes that were unhealthy before the stage do not count, and an hour later none does", async () => {
+    const { inside, outside, run, write } = await rollout();
+    const [broken, healthy] = [inside.slice(0, 6), [...inside.slice(6), ...outside]];
+    await write(100, {});
+    await run(healthy, broken, { failing: ["logs"] });
+    await write(50);
+    expect(await run(healthy, broken, { failing: ["logs"] })).toMatchObject({ percent: 50, stopped: null });
+    backend.clock.ms += 60 * 60_000;
+    expect(await run(outside)).toMatchObject({ percent: 50, stopped: null });
+  });
+});

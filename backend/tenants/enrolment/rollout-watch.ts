@@ -1,0 +1,102 @@
+// Stops the rollout of a cluster's remote configuration when nodes that use it get worse: all nodes then get the configuration before. Every
+// replica watches each stage for its first hour. Invariants: a cluster from which no heartbeat arrives is left alone, so an outage of the
+// backend stops nothing; a stage that an administrator changed meanwhile is not stopped.
+import type { Kysely } from "kysely";
+import { Loop } from "../../../common/loop.ts";
+import { Outage } from "../../../common/outage.ts";
+import type { Log } from "../../operations/log.ts";
+import { isOnline, offlineAfterMs } from "./heartbeats.ts";
+import { findReason } from "./rollout-health.ts";
+import type { EnrolmentTables } from "./table.ts";
+
+export interface RolloutWatchOptions {
+  readonly db: Kysely<EnrolmentTables>;
+  readonly log: Log;
+  readonly nowMs?: () => number;
+}
+
+const EVERY_MS = 15_000;
+
+export class RolloutWatch implements AsyncDisposable {
+  readonly #options: RolloutWatchOptions;
+  readonly #loop: Loop;
+  /** Stage → since when its nodes are worse, in Unix milliseconds. */
+  #worseSince: ReadonlyMap<string, number> = new Map();
+
+  constructor(options: RolloutWatchOptions) {
+    this.#options = options;
+    const { log } = options;
+    const outage = new Outage({
+      began: (err) => log.error({ event: "rollout.unwatched", err }, "rollouts of remote configuration cannot be watched, retrying"),
+      ended: () => log.info({ event: "rollout.watched" }, "recovered: rollouts of remote configuration are watched again"),
+    });
+    this.#loop = new Loop({
+      firstAfterMs: EVERY_MS,
+      step: async () => {
+        await this.pass();
+        outage.recovered();
+        return EVERY_MS;
+      },
+      failed: (error) => outage.failed(error),
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#loop[Symbol.asyncDispose]();
+  }
+
+  async pass(): Promise<void> {
+    const nowMs = this.#options.nowMs?.() ?? Date.now();
+    const worseSince = new Map<string, number>();
+    for (const row of await findStages(this.#options.db, nowMs)) {
+      // The collector of a node restarts for a change: only what lasts as long as a node may be silent counts.
+      if (!isOnline(row.last_heartbeat, row.heartbeat_interval_s, nowMs)) continue;
+      const reason = await this.#findReason(row, nowMs);
+      if (reason === undefined) continue;
+      const stage = `${row.id} ${row.config_version} ${row.config_watched_until?.getTime()}`;
+      const sinceMs = this.#worseSince.get(stage) ?? nowMs;
+      if (nowMs - sinceMs >= offlineAfterMs(row.heartbeat_interval_s)) await this.#stop(row, reason);
+      else worseSince.set(stage, sinceMs);
+    }
+    this.#worseSince = worseSince;
+  }
+
+  async #findReason(stage: Stage, nowMs: number): Promise<string | undefined> {
+    const nodes = await this.#options.db
+      .selectFrom("cluster_nodes")
+      .select(["name", "last_heartbeat", "collector", "config_error"])
+      .where("cluster_id", "=", stage.id)
+      .orderBy("name")
+      .execute();
+    const { id: clusterId, config_percent: percent, heartbeat_interval_s: intervalS, config_unhealthy_before: unhealthyBefore } = stage;
+    return findReason({ clusterId, percent, intervalS, unhealthyBefore }, nodes, nowMs);
+  }
+
+  async #stop({ id, org_id, config_version, config_watched_until }: Stage, reason: string): Promise<void> {
+    const { db, log } = this.#options;
+    const stopped = await db
+      .updateTable("clusters")
+      .set({ config_percent: 0, config_watched_until: null, config_stopped: reason })
+      .where("id", "=", id)
+      .where("config_version", "=", config_version)
+      .where("config_watched_until", "=", config_watched_until)
+      .returning("id")
+      .executeTakeFirst();
+    if (!stopped) return;
+    log.warn(
+      { event: "rollout.stopped", org_id, cluster_id: id, version: config_version, reason },
+      "the rollout of a cluster's remote configuration is stopped",
+    );
+  }
+}
+
+type Stage = Awaited<ReturnType<typeof findStages>>[number];
+
+async function findStages(db: Kysely<EnrolmentTables>, nowMs: number) {
+  return await db
+    .selectFrom("clusters")
+    .select(["id", "org_id", "last_heartbeat", "heartbeat_interval_s", "config_version", "config_percent"])
+    .select(["config_unhealthy_before", "config_watched_until"])
+    .where("config_watched_until", ">", new Date(nowMs))
+    .execute();
+}
