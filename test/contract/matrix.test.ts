@@ -10,7 +10,7 @@ import { type Answer, call, eventually, ROOT } from "../fixtures/processes.ts";
 import { ACCOUNT_ROWS } from "./matrix/account-rows.ts";
 import { alertingRows, prometheusRuleRows } from "./matrix/alerting-rows.ts";
 import { authCases } from "./matrix/authentication-cases.ts";
-import { type Row, withId } from "./matrix/case.ts";
+import { answers, type Row, row, withId } from "./matrix/case.ts";
 import { ENROLMENT_ROWS } from "./matrix/enrolment-rows.ts";
 import { SAVED_ROWS } from "./matrix/saved-rows.ts";
 import { logsBody, spansBody, TELEMETRY_ROWS } from "./matrix/telemetry-rows.ts";
@@ -23,7 +23,7 @@ const MATRIX: Row[] = [
   ...ENROLMENT_ROWS,
   ...ACCOUNT_ROWS,
   ...SAVED_ROWS,
-  { method: "GET", path: "/openapi.json", auth: "none", cases: () => [{ name: "served", send: (url) => call("GET", url), status: 200 }] },
+  row("GET", "/openapi.json", "none", () => [answers("served", (url) => call("GET", url), 200)]),
   ...alertingRows("/alerting"),
   ...prometheusRuleRows("/query/prometheus/api/v1"),
 ];

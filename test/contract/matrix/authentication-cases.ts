@@ -2,24 +2,25 @@
 import { createHash, createHmac, randomUUID } from "node:crypto";
 import { sign } from "../../../common/protocol/signature.ts";
 import { call } from "../../fixtures/processes.ts";
-import { type Case, type Row, withId } from "./case.ts";
+import { answers, type Case, type Row, withId } from "./case.ts";
 import { backend, cluster, host, red, viewer } from "./tenants.ts";
 
 export function authCases(row: Row): Case[] {
   if (row.auth === "signed") return signatureCases(row);
   if (row.auth === "none") return [];
   const expected = row.auth === "install token" ? "invalid_install_token" : "invalid_token";
-  const bearer = (name: string, token: () => string | undefined, status = 401, error = expected): Case => ({
-    name,
-    send: (url) =>
-      call(row.method, url, {
-        bearer: token(),
-        body: row.method === "GET" || row.method === "DELETE" ? undefined : {},
-        headers: { "idempotency-key": randomUUID() },
-      }),
-    status,
-    error,
-  });
+  const bearer = (name: string, token: () => string | undefined, status = 401, error = expected): Case =>
+    answers(
+      name,
+      (url) =>
+        call(row.method, url, {
+          bearer: token(),
+          body: row.method === "GET" || row.method === "DELETE" ? undefined : {},
+          headers: { "idempotency-key": randomUUID() },
+        }),
+      status,
+      error,
+    );
   const cases = [
     bearer("no bearer token", () => undefined),
     bearer("a token that is none", () => "abc"),
@@ -43,12 +44,8 @@ function forged(): string {
 function signatureCases(row: Row): Case[] {
   const path = withId(row.path);
   const key = (): string => (row.kinds?.includes("direct") ? red.apiKey : row.kinds?.includes("host") ? host.key : cluster.key);
-  const send = (name: string, headers: () => Record<string, string>, error: string, status = 401): Case => ({
-    name,
-    send: () => call(row.method, `${backend.apiUrl}${path}`, { headers: headers() }),
-    status,
-    error,
-  });
+  const send = (name: string, headers: () => Record<string, string>, error: string, status = 401): Case =>
+    answers(name, () => call(row.method, `${backend.apiUrl}${path}`, { headers: headers() }), status, error);
   const good = (at = Date.now() / 1000): Record<string, string> => sign(key(), row.method, path, at);
   const without = (name: string): Record<string, string> =>
     Object.fromEntries(Object.entries(good()).filter(([header]) => header !== name));

@@ -24,6 +24,22 @@ export interface Row {
   cases: () => Case[];
 }
 
+export const row = (
+  method: string,
+  path: string,
+  auth: Auth,
+  cases: Row["cases"],
+  options: Pick<Row, "kinds" | "neverEnds"> = {},
+): Row => ({
+  method,
+  path,
+  auth,
+  cases,
+  ...options,
+});
+
+export const answers = (name: string, send: Case["send"], status: number, error?: string): Case => ({ name, send, status, error });
+
 export const asUser = (
   name: string,
   method: string,
@@ -32,12 +48,8 @@ export const asUser = (
   body?: unknown,
   error?: string,
   path?: string,
-): Case => ({
-  name,
-  send: (url) => call(method, path === undefined ? url : `${backend.apiUrl}${path}`, { bearer: bearer(), body }),
-  status,
-  error,
-});
+): Case =>
+  answers(name, (url) => call(method, path === undefined ? url : `${backend.apiUrl}${path}`, { bearer: bearer(), body }), status, error);
 
 export const withId = (path: string) => path.replace("{id}", randomUUID());
 export const missing = (method: string, path: string, body?: unknown): Case[] => [
@@ -46,9 +58,7 @@ export const missing = (method: string, path: string, body?: unknown): Case[] =>
 ];
 
 /** The other tenant's thing is not there: 404, and it is still there for its owner. */
-export const foreign = (method: string, path: string, create: () => Promise<string>, body?: unknown): Case => ({
-  name: "another tenant's id",
-  send: async () => call(method, `${backend.apiUrl}${path.replace("{id}", await create())}`, { bearer: red.token, body }),
-  status: 404,
-  error: "not_found",
-});
+export const foreign = (method: string, path: string, create: () => Promise<string>, body?: unknown): Case => {
+  const send = async () => call(method, `${backend.apiUrl}${path.replace("{id}", await create())}`, { bearer: red.token, body });
+  return answers("another tenant's id", send, 404, "not_found");
+};

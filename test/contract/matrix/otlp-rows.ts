@@ -1,4 +1,5 @@
 // The rows of OTLP over HTTP, Loki push and remote write with ingest tokens: their encodings, and the statuses by which clients decide what to send again.
+import { answers, row } from "./case.ts";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect } from "vitest";
 import { pushBody, type PushStream } from "../../../backend/ingest/loki/push.fixture.ts";
@@ -68,9 +69,9 @@ function cases(signal: Signal): Case[] {
     sent("a document of another form", 400, { body: '{"resourceLogs":7,"resourceSpans":7,"resourceMetrics":7}' }, "invalid_payload"),
     sent("more than 32 MiB", 413, { body: huge }, "body_too_large"),
     ...credentialCases(Buffer.from(json()), {}, signal),
-    {
-      name: "errors of protobuf are a Status of protobuf",
-      send: async (url) => {
+    answers(
+      "errors of protobuf are a Status of protobuf",
+      async (url) => {
         const headers = { ...PROTOBUF, authorization: `Bearer ${ingestToken}` };
         const response = await fetch(url, { method: "POST", headers, body: Buffer.from([0x0a, 0x7f]) });
         const bytes = Buffer.from(await response.arrayBuffer());
@@ -79,22 +80,22 @@ function cases(signal: Signal): Case[] {
         expect([...bytes.subarray(0, 3)]).toEqual([0x08, 0x03, 0x12]);
         return await call("GET", `${backend.apiUrl}/openapi.json`);
       },
-      status: 200,
-    },
+      200,
+    ),
   ];
 }
 
-const partial: Case = {
-  name: "delta temporality is rejected in part",
-  send: async (url) => {
+const partial: Case = answers(
+  "delta temporality is rejected in part",
+  async (url) => {
     const answer = await call("POST", url, { body: JSON.stringify(metricsBody(1)), headers: { ...JSON_TYPE, "x-api-key": ingestToken } });
     expect(answer.json).toEqual({
       partialSuccess: { rejectedDataPoints: "1", errorMessage: "not stored: 1 delta: set the sender's temporality to cumulative" },
     });
     return answer;
   },
-  status: 200,
-};
+  200,
+);
 
 const SNAPPY = { ...PROTOBUF, "content-encoding": "snappy" };
 const hugeBlock = Buffer.from([0xff, 0xff, 0xff, 0xff, 0x0f]);
@@ -175,12 +176,9 @@ function writeCases(): Case[] {
 }
 
 export const OTLP_ROWS: Row[] = [
-  ...SIGNALS.map((signal): Row => ({
-    method: "POST",
-    path: `/v1/${signal}`,
-    auth: "ingest token",
-    cases: () => [...cases(signal), ...(signal === "metrics" ? [partial] : [])],
-  })),
-  { method: "POST", path: "/loki/api/v1/push", auth: "ingest token", cases: lokiCases },
-  { method: "POST", path: "/api/v1/write", auth: "ingest token", cases: writeCases },
+  ...SIGNALS.map((signal): Row =>
+    row("POST", `/v1/${signal}`, "ingest token", () => [...cases(signal), ...(signal === "metrics" ? [partial] : [])]),
+  ),
+  row("POST", "/loki/api/v1/push", "ingest token", lokiCases),
+  row("POST", "/api/v1/write", "ingest token", writeCases),
 ];

@@ -1,5 +1,5 @@
 // The rows of dashboards and saved views.
-import { asUser, foreign, missing, type Row } from "./case.ts";
+import { asUser, foreign, missing, type Row, row } from "./case.ts";
 import { blue, made, red } from "./tenants.ts";
 
 const PANEL = {
@@ -49,38 +49,22 @@ function rowsOf(path: string, body: Make): Row[] {
       ),
     );
   return [
-    { method: "GET", path, auth: "viewer", cases: () => [asUser("listed", "GET", () => red.token, 200)] },
-    {
-      method: "POST",
-      path,
-      auth: "admin",
-      cases: () => {
-        const twice = body();
-        return [
-          asUser("saved", "POST", () => red.token, 201, twice),
-          asUser("a name that is taken", "POST", () => red.token, 409, twice, "conflict"),
-          ...refused("POST"),
-        ];
-      },
-    },
-    {
-      method: "GET",
-      path: one,
-      auth: "viewer",
-      cases: () => [...missing("GET", one), foreign("GET", one, () => made(blue, path, body(), "id"))],
-    },
-    {
-      method: "PUT",
-      path: one,
-      auth: "admin",
-      cases: () => [...missing("PUT", one, body()), foreign("PUT", one, () => made(blue, path, body(), "id"), body()), ...refused("PUT")],
-    },
-    {
-      method: "DELETE",
-      path: one,
-      auth: "admin",
-      cases: () => [...missing("DELETE", one), foreign("DELETE", one, () => made(blue, path, body(), "id"))],
-    },
+    row("GET", path, "viewer", () => [asUser("listed", "GET", () => red.token, 200)]),
+    row("POST", path, "admin", () => {
+      const twice = body();
+      return [
+        asUser("saved", "POST", () => red.token, 201, twice),
+        asUser("a name that is taken", "POST", () => red.token, 409, twice, "conflict"),
+        ...refused("POST"),
+      ];
+    }),
+    row("GET", one, "viewer", () => [...missing("GET", one), foreign("GET", one, () => made(blue, path, body(), "id"))]),
+    row("PUT", one, "admin", () => [
+      ...missing("PUT", one, body()),
+      foreign("PUT", one, () => made(blue, path, body(), "id"), body()),
+      ...refused("PUT"),
+    ]),
+    row("DELETE", one, "admin", () => [...missing("DELETE", one), foreign("DELETE", one, () => made(blue, path, body(), "id"))]),
   ];
 }
 

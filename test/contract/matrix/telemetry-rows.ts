@@ -3,7 +3,7 @@ import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect } from "vitest";
 import { sign } from "../../../common/protocol/signature.ts";
 import { call } from "../../fixtures/processes.ts";
-import { asUser, type Case, type Row } from "./case.ts";
+import { answers, asUser, type Case, type Row, row } from "./case.ts";
 import { backend, blue, red } from "./tenants.ts";
 
 const nowNs = (): string => `${Date.now()}000000`;
@@ -25,11 +25,12 @@ export const spansBody = (service = "matrix"): object => ({
 });
 
 const FORM = { "content-type": "application/x-www-form-urlencoded" };
-const formCase = (query: string, path?: string): Case => ({
-  name: "a form",
-  send: (url) => call("POST", path === undefined ? url : `${backend.apiUrl}${path}`, { bearer: red.token, body: query, headers: FORM }),
-  status: 200,
-});
+const formCase = (query: string, path?: string): Case =>
+  answers(
+    "a form",
+    (url) => call("POST", path === undefined ? url : `${backend.apiUrl}${path}`, { bearer: red.token, body: query, headers: FORM }),
+    200,
+  );
 
 /** A body to a signed path by a key of red. */
 const signedCase = (
@@ -39,12 +40,13 @@ const signedCase = (
   status: number,
   error?: string,
   headers: Record<string, string> = {},
-): Case => ({
-  name,
-  send: (url) => call("POST", url, { body, headers: { ...sign(red.apiKey, "POST", path, Date.now() / 1000), ...headers } }),
-  status,
-  error,
-});
+): Case =>
+  answers(
+    name,
+    (url) => call("POST", url, { body, headers: { ...sign(red.apiKey, "POST", path, Date.now() / 1000), ...headers } }),
+    status,
+    error,
+  );
 
 function ingestCases(path: string, good: () => string, malformed: string, malformedCode: string): Case[] {
   const huge = Buffer.alloc(32 * 1024 * 1024 + 1, 0x20);
@@ -92,19 +94,18 @@ const METADATA = "/query/prometheus/api/v1/metadata";
 const EXEMPLARS = "/query/prometheus/api/v1/query_exemplars";
 
 export const TELEMETRY_ROWS: Row[] = [
-  {
-    method: "POST",
-    path: "/ingest",
-    auth: "signed",
-    kinds: ["cluster", "host", "direct"],
-    cases: () => ingestCases("/ingest", () => `matrix_metric{a="b"} 1 ${Date.now()}\n`, "ok 1\nnot exposition text {\n", "invalid_payload"),
-  },
-  {
-    method: "POST",
-    path: "/ingest/traces",
-    auth: "signed",
-    kinds: ["cluster", "host", "direct"],
-    cases: () => [
+  row(
+    "POST",
+    "/ingest",
+    "signed",
+    () => ingestCases("/ingest", () => `matrix_metric{a="b"} 1 ${Date.now()}\n`, "ok 1\nnot exposition text {\n", "invalid_payload"),
+    { kinds: ["cluster", "host", "direct"] },
+  ),
+  row(
+    "POST",
+    "/ingest/traces",
+    "signed",
+    () => [
       ...ingestCases("/ingest/traces", () => JSON.stringify(spansBody()), "{", "malformed_body"),
       signedCase("zero records", "/ingest/traces", "{}", 204),
       signedCase(
@@ -115,77 +116,58 @@ export const TELEMETRY_ROWS: Row[] = [
         "invalid_payload",
       ),
     ],
-  },
-  {
-    method: "POST",
-    path: "/ingest/logs/otlp",
-    auth: "signed",
-    kinds: ["cluster", "host", "direct"],
-    cases: () => [
+    { kinds: ["cluster", "host", "direct"] },
+  ),
+  row(
+    "POST",
+    "/ingest/logs/otlp",
+    "signed",
+    () => [
       ...ingestCases("/ingest/logs/otlp", () => JSON.stringify(logsBody("matrix")), "[]]", "malformed_body"),
       signedCase("zero records", "/ingest/logs/otlp", '{"resourceLogs":[]}', 204),
       signedCase("a mistyped field", "/ingest/logs/otlp", '{"resourceLogs":{}}', 400, "invalid_payload"),
     ],
-  },
-  {
-    method: "GET",
-    path: "/query/traces",
-    auth: "reader",
-    cases: () => [
-      ...queryCases("/query/traces"),
-      asUser("trace_id not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces?trace_id=xyz"),
-    ],
-  },
-  {
-    method: "GET",
-    path: "/query/traces/{trace_id}",
-    auth: "reader",
-    cases: () => [
-      {
-        name: "its own, for its own organisation alone",
-        send: async (url) => {
-          const path = "/ingest/traces";
-          const headers = sign(red.apiKey, "POST", path, Date.now() / 1000);
-          await call("POST", `${backend.apiUrl}${path}`, { body: JSON.stringify(spansBody()), headers });
-          const own = await call("GET", url.replace("{trace_id}", "A".repeat(32)), { bearer: red.token });
-          expect(own.json).toContainEqual(expect.objectContaining({ SpanID: "b".repeat(16), Kind: "UNSPECIFIED", Events: [] }));
-          return await call("GET", url.replace("{trace_id}", "a".repeat(32)), { bearer: blue.token });
-        },
-        status: 404,
-        error: "not_found",
+    { kinds: ["cluster", "host", "direct"] },
+  ),
+  row("GET", "/query/traces", "reader", () => [
+    ...queryCases("/query/traces"),
+    asUser("trace_id not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces?trace_id=xyz"),
+  ]),
+  row("GET", "/query/traces/{trace_id}", "reader", () => [
+    answers(
+      "its own, for its own organisation alone",
+      async (url) => {
+        const path = "/ingest/traces";
+        const headers = sign(red.apiKey, "POST", path, Date.now() / 1000);
+        await call("POST", `${backend.apiUrl}${path}`, { body: JSON.stringify(spansBody()), headers });
+        const own = await call("GET", url.replace("{trace_id}", "A".repeat(32)), { bearer: red.token });
+        expect(own.json).toContainEqual(expect.objectContaining({ SpanID: "b".repeat(16), Kind: "UNSPECIFIED", Events: [] }));
+        return await call("GET", url.replace("{trace_id}", "a".repeat(32)), { bearer: blue.token });
       },
-      asUser("not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces/xyz"),
-    ],
-  },
-  {
-    method: "GET",
-    path: "/query/traces/search",
-    auth: "reader",
-    cases: () => [
-      ...queryCases("/query/traces/search"),
-      asUser("an unknown filter", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces/search?servcie=x"),
-    ],
-  },
+      404,
+      "not_found",
+    ),
+    asUser("not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces/xyz"),
+  ]),
+  row("GET", "/query/traces/search", "reader", () => [
+    ...queryCases("/query/traces/search"),
+    asUser("an unknown filter", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces/search?servcie=x"),
+  ]),
   ...["services", "services/{service}/operations", "traces", "dependencies", "v3/services", "v3/operations"].map((endpoint): Row => {
     const path = `/query/jaeger/api/${endpoint}`;
-    return { method: "GET", path, auth: "reader", cases: () => [asUser("answered", "GET", () => red.token, 200)] };
+    return row("GET", path, "reader", () => [asUser("answered", "GET", () => red.token, 200)]);
   }),
   ...["v3/traces", "v3/trace-summaries", "metrics/calls", "metrics/errors", "metrics/latencies"].map((endpoint): Row => {
     const path = `/query/jaeger/api/${endpoint}`;
     const incomplete = asUser("without a parameter", "GET", () => red.token, 400, undefined, "invalid_parameter");
-    return { method: "GET", path, auth: "reader", cases: () => [incomplete] };
+    return row("GET", path, "reader", () => [incomplete]);
   }),
   ...["traces/{trace_id}", "v3/traces/{trace_id}"].map((endpoint): Row => {
     const path = `/query/jaeger/api/${endpoint}`;
-    return {
-      method: "GET",
-      path,
-      auth: "reader",
-      cases: () => [
-        asUser("no such trace", "GET", () => red.token, 404, undefined, "not_found", path.replace("{trace_id}", "1234")),
-        asUser("not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", path.replace("{trace_id}", "xyz")),
-      ],
-    };
+    return row("GET", path, "reader", () => [
+      asUser("no such trace", "GET", () => red.token, 404, undefined, "not_found", path.replace("{trace_id}", "1234")),
+      asUser("not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", path.replace("{trace_id}", "xyz")),
+    ]);
   }),
   ...[
     ["query", "query=vector(1)%2Bvector(1)"],
@@ -203,48 +185,35 @@ export const TELEMETRY_ROWS: Row[] = [
   ].flatMap(([endpoint = "", query = ""]): Row[] => {
     const path = `/query/loki/loki/api/v1/${endpoint}`;
     const own = path.replace("{name}", "service_name");
-    const post: Row = { method: "POST", path, auth: "reader", cases: () => [formCase(query, own)] };
-    const get: Row = {
-      method: "GET",
-      path,
-      auth: "reader",
-      cases: () => [
-        asUser("answered", "GET", () => red.token, 200, undefined, undefined, `${own}?${query}`),
-        asUser("an unknown parameter is ignored", "GET", () => red.token, 200, undefined, undefined, `${own}?${query}&org_id=x`),
-        asUser(
-          "no LogQL",
-          "GET",
-          () => red.token,
-          400,
-          undefined,
-          "invalid_parameter",
-          `${own}?${endpoint === "series" ? "match%5B%5D" : "query"}=%7B`,
-        ),
-      ],
-    };
-    return [get, post];
-  }),
-  {
-    method: "GET",
-    path: "/query/loki/loki/api/v1/tail",
-    auth: "reader",
-    cases: () => [
+    const post: Row = row("POST", path, "reader", () => [formCase(query, own)]);
+    const get: Row = row("GET", path, "reader", () => [
+      asUser("answered", "GET", () => red.token, 200, undefined, undefined, `${own}?${query}`),
+      asUser("an unknown parameter is ignored", "GET", () => red.token, 200, undefined, undefined, `${own}?${query}&org_id=x`),
       asUser(
-        "no WebSocket",
+        "no LogQL",
         "GET",
         () => red.token,
         400,
         undefined,
         "invalid_parameter",
-        "/query/loki/loki/api/v1/tail?query=%7Ba%3D%22b%22%7D",
+        `${own}?${endpoint === "series" ? "match%5B%5D" : "query"}=%7B`,
       ),
-    ],
-  },
-  ...["/query/traces/facets", "/query/traces/heatmap", "/query/traces/differences"].map((path): Row => ({
-    method: "GET",
-    path,
-    auth: "reader",
-    cases: () => [
+    ]);
+    return [get, post];
+  }),
+  row("GET", "/query/loki/loki/api/v1/tail", "reader", () => [
+    asUser(
+      "no WebSocket",
+      "GET",
+      () => red.token,
+      400,
+      undefined,
+      "invalid_parameter",
+      "/query/loki/loki/api/v1/tail?query=%7Ba%3D%22b%22%7D",
+    ),
+  ]),
+  ...["/query/traces/facets", "/query/traces/heatmap", "/query/traces/differences"].map((path): Row =>
+    row("GET", path, "reader", () => [
       asUser(
         "every filter",
         "GET",
@@ -256,85 +225,65 @@ export const TELEMETRY_ROWS: Row[] = [
       ),
       asUser("no comparison", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?where=%3E1`),
       asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?org_id=x`),
-    ],
-  })),
-  {
-    method: "GET",
-    path: "/query/services/graph",
-    auth: "reader",
-    cases: () => [
-      asUser("answered", "GET", () => red.token, 200),
-      asUser("end not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/services/graph?end=1"),
-      asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/services/graph?org_id=x"),
-    ],
-  },
-  ...["/query/services", "/query/services/{service}/operations", "/query/services/{service}/timeseries"].map((path): Row => ({
-    method: "GET",
-    path,
-    auth: "reader",
-    cases: () => [
+    ]),
+  ),
+  row("GET", "/query/services/graph", "reader", () => [
+    asUser("answered", "GET", () => red.token, 200),
+    asUser("end not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/services/graph?end=1"),
+    asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/services/graph?org_id=x"),
+  ]),
+  ...["/query/services", "/query/services/{service}/operations", "/query/services/{service}/timeseries"].map((path): Row =>
+    row("GET", path, "reader", () => [
       asUser("answered", "GET", () => red.token, 200),
       asUser("start not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?start=yesterday`),
       asUser("no such kind", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?kind=none`),
       asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?org_id=x`),
-    ],
-  })),
-  ...["/query/logs/histogram", "/query/logs/fields", "/query/logs/patterns"].map((path): Row => ({
-    method: "GET",
-    path,
-    auth: "reader",
-    cases: () => [
+    ]),
+  ),
+  ...["/query/logs/histogram", "/query/logs/fields", "/query/logs/patterns"].map((path): Row =>
+    row("GET", path, "reader", () => [
       asUser("answered", "GET", () => red.token, 200),
       asUser("start not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?start=yesterday`),
       ...filterCases(path),
-    ],
-  })),
-  {
-    method: "GET",
-    path: "/query/logs/tail",
-    auth: "reader",
-    neverEnds: true,
-    cases: () => [
+    ]),
+  ),
+  row(
+    "GET",
+    "/query/logs/tail",
+    "reader",
+    () => [
       asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/logs/tail?limit=1"),
       asUser("no regular expression", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/logs/tail?regex=("),
     ],
-  },
-  {
-    method: "GET",
-    path: "/query/logs",
-    auth: "reader",
-    cases: () => [
-      ...queryCases("/query/logs"),
-      ...filterCases("/query/logs"),
-      asUser("the oldest first", "GET", () => red.token, 200, undefined, undefined, "/query/logs?order=oldest"),
-      asUser("no such order", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/logs?order=up"),
-    ],
-  },
+    { neverEnds: true },
+  ),
+  row("GET", "/query/logs", "reader", () => [
+    ...queryCases("/query/logs"),
+    ...filterCases("/query/logs"),
+    asUser("the oldest first", "GET", () => red.token, 200, undefined, undefined, "/query/logs?order=oldest"),
+    asUser("no such order", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/logs?order=up"),
+  ]),
   ...(["GET", "POST"] as const).flatMap((method): Row[] =>
     [
       ["query", "query=up"],
       ["query_range", "query=up&start=1&end=2&step=1"],
       ["series", "match[]=up"],
       ["labels", ""],
-    ].map(([endpoint = "", query = ""]) => ({
-      method,
-      path: `/query/prometheus/api/v1/${endpoint}`,
-      auth: "reader",
-      cases: () => (method === "GET" ? prometheus(endpoint, query) : [formCase(query)]),
-    })),
+    ].map(([endpoint = "", query = ""]) =>
+      row(method, `/query/prometheus/api/v1/${endpoint}`, "reader", () =>
+        method === "GET" ? prometheus(endpoint, query) : [formCase(query)],
+      ),
+    ),
   ),
   ...[...["buildinfo", "config", "flags", "runtimeinfo"].map((name) => `GET status/${name}`), "GET targets", "GET targets/metadata"].map(
     (operation): Row => {
       const [method = "", endpoint] = operation.split(" ");
       const path = `/query/prometheus/api/v1/${endpoint}`;
-      return { method, path, auth: "reader", cases: () => [asUser("answered", method, () => red.token, 200)] };
+      return row(method, path, "reader", () => [asUser("answered", method, () => red.token, 200)]);
     },
   ),
-  ...(["GET", "POST"] as const).map((method): Row => ({
-    method,
-    path: EXEMPLARS,
-    auth: "reader",
-    cases: () => [
+  ...(["GET", "POST"] as const).map((method): Row =>
+    row(method, EXEMPLARS, "reader", () => [
       asUser("of no series", method, () => red.token, 200),
       asUser("of spans", method, () => red.token, 200, undefined, undefined, `${EXEMPLARS}?query=traces_spanmetrics_latency_bucket`),
       asUser(
@@ -347,24 +296,14 @@ export const TELEMETRY_ROWS: Row[] = [
         `${EXEMPLARS}?start=yesterday`,
       ),
       asUser("end before start", method, () => red.token, 400, undefined, "end: must not be before start", `${EXEMPLARS}?start=2&end=1`),
-    ],
-  })),
-  {
-    method: "GET",
-    path: METADATA,
-    auth: "reader",
-    cases: () => [
-      asUser("of the metrics", "GET", () => red.token, 200),
-      asUser("of one metric, with a limit", "GET", () => red.token, 200, undefined, undefined, `${METADATA}?metric=up&limit=5`),
-      asUser("limit not a number", "GET", () => red.token, 400, undefined, "limit: must be a number", `${METADATA}?limit=x`),
-      asUser("no name of a metric", "GET", () => red.token, 400, undefined, "metric: not a metric name", `${METADATA}?metric=%00`),
-    ],
-  },
-  {
-    method: "GET",
-    path: "/query/prometheus/",
-    auth: "reader",
-    cases: () => [asUser("answered", "GET", () => red.token, 200)],
-  },
-  { method: "GET", path: "/query/prometheus/api/v1/label/{name}/values", auth: "reader", cases: () => prometheus("label/job/values", "") },
+    ]),
+  ),
+  row("GET", METADATA, "reader", () => [
+    asUser("of the metrics", "GET", () => red.token, 200),
+    asUser("of one metric, with a limit", "GET", () => red.token, 200, undefined, undefined, `${METADATA}?metric=up&limit=5`),
+    asUser("limit not a number", "GET", () => red.token, 400, undefined, "limit: must be a number", `${METADATA}?limit=x`),
+    asUser("no name of a metric", "GET", () => red.token, 400, undefined, "metric: not a metric name", `${METADATA}?metric=%00`),
+  ]),
+  row("GET", "/query/prometheus/", "reader", () => [asUser("answered", "GET", () => red.token, 200)]),
+  row("GET", "/query/prometheus/api/v1/label/{name}/values", "reader", () => prometheus("label/job/values", "")),
 ];
