@@ -7,7 +7,7 @@ import type { VmalertClient } from "../engines/vmalert/client.ts";
 import { ApiError } from "../errors.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import { goneSignal } from "../http/client.ts";
-import { bindHandlers, type Route, type RouteDeclaration } from "../http/route.ts";
+import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../http/route.ts";
 import { objectSchema, TIME_SCHEMA } from "../http/schemas.ts";
 import { liveRules, type LiveRules, STATE_SCHEMA } from "./live-rules.ts";
 import type { Rule } from "./rule.ts";
@@ -94,18 +94,12 @@ function successSchema(data: Record<string, object>): object {
 /** At the API's address they are also under `/query`, next to the other routes of Prometheus. */
 export const PROMETHEUS_ROUTES = {
   rules: {
-    method: "GET",
-    path: "/prometheus/api/v1/rules",
-    access: "reader",
-    tag: "alerting",
+    ...endpoint("GET", "/prometheus/api/v1/rules", "reader", "alerting"),
     summary: "Prometheus HTTP API: rules, those that are enabled with their live state",
     documented: { query: RULES_QUERY, response: { 200: successSchema({ groups: { type: "array", items: GROUP_SCHEMA } }) } },
   },
   alerts: {
-    method: "GET",
-    path: "/prometheus/api/v1/alerts",
-    access: "reader",
-    tag: "alerting",
+    ...endpoint("GET", "/prometheus/api/v1/alerts", "reader", "alerting"),
     summary: "Prometheus HTTP API: alerts that are pending or firing",
     documented: { response: { 200: successSchema({ alerts: { type: "array", items: ALERT_SCHEMA } }) } },
   },

@@ -6,7 +6,7 @@ import { type Guards, readerOf } from "../auth/request-identity.ts";
 import { Pool } from "../engines/http-pool.ts";
 import { ApiError } from "../errors.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
-import type { Route, RouteDeclaration } from "../http/route.ts";
+import { endpoint, type Route, type RouteDeclaration } from "../http/route.ts";
 import { parseUuid } from "../http/schemas.ts";
 import { SMALL_BODY_BYTES } from "../http/small-bodies.ts";
 import { addRoutesToApi } from "./mount.ts";
@@ -59,9 +59,7 @@ class Forwarder {
   route(declaration: RouteDeclaration): Route {
     const { method, path, access, tag, summary, query, body, bodyIsOptional, response, documented, otherErrors } = declaration;
     return {
-      method,
-      path,
-      access: access === "reader" ? "reader" : "viewer",
+      ...endpoint(method, path, access === "reader" ? "reader" : "viewer"),
       ...(tag && { tag }),
       ...(summary !== undefined && { summary }),
       ...(bodyIsOptional && { bodyIsOptional }),

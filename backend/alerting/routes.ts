@@ -5,7 +5,7 @@ import { audit } from "../auth/audit-log.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
 import { goneSignal } from "../http/client.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
-import { bindHandlers, type Route, type RouteDeclaration } from "../http/route.ts";
+import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../http/route.ts";
 import { NO_CONTENT, parseUuid } from "../http/schemas.ts";
 import { ApiError } from "../errors.ts";
 import { FairQueue, QueueFullError } from "../admission/fair-queue.ts";
@@ -61,60 +61,46 @@ const rules = { tag: "alerting" } as const;
 const RULE_ROUTES = {
   list: {
     ...rules,
-    method: "GET",
-    path: "/rules",
-    access: "reader",
+    ...endpoint("GET", "/rules", "reader"),
     summary: "All rules of the organisation, oldest first",
     documented: { response: { 200: { type: "array", items: RULE_SCHEMA } } },
   },
   create: {
     ...rules,
-    method: "POST",
-    path: "/rules",
-    access: "admin",
+    ...endpoint("POST", "/rules", "admin"),
     summary: "Creates a rule",
     body: RULE_BODY_SCHEMA,
     documented: { response: { 201: RULE_SCHEMA } },
   },
   validate: {
     ...rules,
-    method: "POST",
-    path: "/rules/validate",
-    access: "viewer",
+    ...endpoint("POST", "/rules/validate", "viewer"),
     summary: "Validates a rule without storing it, and counts the series that it matches now",
     body: DRAFT_SCHEMA,
     documented: { response: { 200: VALIDATION_SCHEMA } },
   },
   replace: {
     ...rules,
-    method: "PUT",
-    path: "/rules/:id",
-    access: "admin",
+    ...endpoint("PUT", "/rules/:id", "admin"),
     summary: "Replaces a rule in full",
     body: RULE_BODY_SCHEMA,
     documented: { response: { 200: RULE_SCHEMA } },
   },
   remove: {
     ...rules,
-    method: "DELETE",
-    path: "/rules/:id",
-    access: "admin",
+    ...endpoint("DELETE", "/rules/:id", "admin"),
     summary: "Deletes a rule",
     documented: { response: NO_CONTENT },
   },
   status: {
     ...rules,
-    method: "GET",
-    path: "/rules/:id/status",
-    access: "reader",
+    ...endpoint("GET", "/rules/:id/status", "reader"),
     summary: "The live state of a rule",
     documented: { response: { 200: STATUS_SCHEMA } },
   },
   history: {
     ...rules,
-    method: "GET",
-    path: "/rules/:id/history",
-    access: "reader",
+    ...endpoint("GET", "/rules/:id/history", "reader"),
     summary: "When the rule was pending or firing, newest first",
     query: HISTORY_QUERY,
     documented: { response: { 200: { type: "array", items: PERIOD_SCHEMA } } },

@@ -3,7 +3,7 @@
 // cached; its files have hashed names and are cached without expiry.
 import { readFileSync } from "node:fs";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addRoute } from "./route.ts";
+import { addRoute, endpoint } from "./route.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 
@@ -63,33 +63,25 @@ export function registerConsole(app: FastifyInstance, files: ReadonlyMap<string,
   const { guards, hasSingleSignOn, start } = options;
   const settings: ConsoleSettings = { hasSingleSignOn, isLocalStart: start !== undefined };
   addRoute(app, guards, {
-    method: "GET",
-    path: "/console/settings.json",
-    access: "anyone",
+    ...endpoint("GET", "/console/settings.json", "anyone"),
     handler: async (_request, reply) => await reply.header("cache-control", "no-store").send(settings),
   });
   if (start)
     addRoute(app, guards, {
-      method: "GET",
-      path: "/console/start.json",
-      access: "viewer",
+      ...endpoint("GET", "/console/start.json", "viewer"),
       handler: async (_request, reply) => {
         return await reply.header("cache-control", "no-store").send({ waits_for: start.waitsFor() });
       },
     });
   addRoute(app, guards, {
-    method: "GET",
-    path: "/",
-    access: "anyone",
+    ...endpoint("GET", "/", "anyone"),
     handler: async (request, reply) => {
       void reply.header("content-security-policy", POLICY);
       return await send(files.get(PAGE), request, reply, "no-store");
     },
   });
   addRoute(app, guards, {
-    method: "GET",
-    path: "/console/:name",
-    access: "anyone",
+    ...endpoint("GET", "/console/:name", "anyone"),
     handler: async (request: FastifyRequest<{ Params: { name: string } }>, reply: FastifyReply) => {
       const { name } = request.params;
       const isHashed = /-[A-Z0-9]{8}\.\w+$/.test(name);

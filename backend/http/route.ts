@@ -79,6 +79,16 @@ export interface Route extends RouteDeclaration {
 
 type Method = "GET" | "POST" | "PUT" | "DELETE";
 
+/** The first line of a declaration. */
+export function endpoint(
+  method: RouteDeclaration["method"],
+  path: string,
+  access: Access,
+  tag?: RouteDeclaration["tag"],
+): Pick<RouteDeclaration, "method" | "path" | "access" | "tag"> {
+  return { method, path, access, ...(tag && { tag }) };
+}
+
 /** Security of routes that read telemetry and rules: one of these. */
 const READERS: Record<string, string[]>[] = [{ session: [] }, { readToken: [] }, { readTokenAsPassword: [] }];
 

@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
-import { addRoute, type Route } from "../http/route.ts";
+import { addRoute, endpoint, type Route } from "../http/route.ts";
 import { type Guards, signerOf } from "../auth/request-identity.ts";
 import { IngestHandler, type IngestHandlerOptions, type IngestSignal } from "./ingest-handler.ts";
 
@@ -33,10 +33,7 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
     const add = (url: string, signal: Signal, ingest: IngestSignal, summary: string): void => {
       const body = { description: "compressed with gzip or zstd, or uncompressed", type: signal === "metrics" ? "string" : "object" };
       addRoute(scope, options.guards, {
-        method: "POST",
-        path: url,
-        access: { keys: ["cluster", "host", "direct"] },
-        tag: "ingest",
+        ...endpoint("POST", url, { keys: ["cluster", "host", "direct"] }, "ingest"),
         summary,
         ...(signal === "metrics" && { consumes: ["text/plain"] }),
         bodyIsOptional: true,

@@ -6,7 +6,7 @@ import { callerOf, type Guards } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursorTime, readCursor } from "../../http/list-page.ts";
 import { listResponse, TIME_SCHEMA, UUID_SCHEMA, parseUuid } from "../../http/schemas.ts";
-import { addRoute, type RouteDeclaration } from "../../http/route.ts";
+import { addRoute, endpoint, type RouteDeclaration } from "../../http/route.ts";
 import type { AuditTable, AuditTables } from "./trail.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
@@ -18,13 +18,10 @@ export interface AuditRoutesOptions {
 
 const TEXT_OR_NULL = { type: ["string", "null"] } as const;
 const declaration = {
-  method: "GET",
-  path: "/api/audit",
-  access: "admin",
+  ...endpoint("GET", "/api/audit", "admin", "accounts"),
   summary: "Who changed what, newest first",
   description:
     "Entries of your organisation; operators see all. Entries are kept for 90 days, at most the newest 200,000 per organisation. Pages have 500 entries; the header Link points to the next page.",
-  tag: "accounts",
   query: {
     type: "object",
     properties: {

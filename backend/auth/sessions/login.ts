@@ -6,7 +6,7 @@ import { ApiError } from "../../errors.ts";
 import type { Log } from "../../operations/log.ts";
 import { audit } from "../audit-log.ts";
 import { FORBIDDEN_CHARACTERS, NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
-import { addRoute, type RouteGuard } from "../../http/route.ts";
+import { addRoute, endpoint, type RouteGuard } from "../../http/route.ts";
 import { MAX_PROXIES } from "../limits.ts";
 import { LoginFailures } from "./login-failures.ts";
 import { decoyHash, type HashQueue, LoginBackoff, pairKey, passwordMatches } from "./password.ts";
@@ -76,9 +76,7 @@ export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isFirs
   const warnOfProxy = createProxyWarning(app.log);
   app.addHook("onReady", async () => void (await decoyHash()));
   addRoute(app, deps.guards, {
-    method: "POST",
-    path: "/api/auth/login",
-    access: "anyone",
+    ...endpoint("POST", "/api/auth/login", "anyone"),
     ...login,
     maxBodyBytes: BODY_LIMIT_BYTES,
     handler: async (request: FastifyRequest<LoginBody>, reply: FastifyReply) => {
@@ -87,9 +85,7 @@ export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isFirs
     },
   });
   addRoute(app, deps.guards, {
-    method: "POST",
-    path: "/api/auth/session",
-    access: "anyone",
+    ...endpoint("POST", "/api/auth/session", "anyone"),
     ...openSession,
     maxBodyBytes: BODY_LIMIT_BYTES,
     handler: async (request: FastifyRequest<LoginBody>, reply: FastifyReply) => {
@@ -203,9 +199,7 @@ export function registerBrowserSessions(app: FastifyInstance, { db, guards, brow
   const browser: RouteGuard = { security: ["browser"], onRequest };
 
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/auth/session",
-    access: browser,
+    ...endpoint("GET", "/api/auth/session", browser),
     ...schemas.get,
     handler: async (request) => {
       return await describeSession(db, sessions.get(request) as BrowserSession);
@@ -213,9 +207,7 @@ export function registerBrowserSessions(app: FastifyInstance, { db, guards, brow
   });
 
   addRoute(app, guards, {
-    method: "DELETE",
-    path: "/api/auth/session",
-    access: browser,
+    ...endpoint("DELETE", "/api/auth/session", browser),
     ...schemas.end,
     handler: async (request, reply) => {
       await browserSessions.end(request, reply, sessions.get(request) as BrowserSession);

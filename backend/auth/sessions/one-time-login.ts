@@ -5,7 +5,7 @@
 // answer.
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { isLoopback } from "../../../common/ip-networks.ts";
 import { audit } from "../audit-log.ts";
 import { ApiError } from "../../errors.ts";
@@ -53,9 +53,7 @@ const schema = {
 
 export function registerOneTimeLogin(app: FastifyInstance, { db, guards, browserSessions }: AccountDeps, oneTimeLogin: OneTimeLogin): void {
   addRoute(app, guards, {
-    method: "POST",
-    path: "/api/auth/session/code",
-    access: "anyone",
+    ...endpoint("POST", "/api/auth/session/code", "anyone"),
     ...schema,
     maxBodyBytes: BODY_LIMIT_BYTES,
     handler: async (request: FastifyRequest<{ Body: { code: string } }>, reply: FastifyReply) => {

@@ -13,7 +13,7 @@ import { ApiError } from "../../errors.ts";
 import { networkOf } from "../../http/client.ts";
 import { publicOrigin } from "../../http/cookies.ts";
 import { objectSchema } from "../../http/schemas.ts";
-import { addRoute, NO_GUARDS } from "../../http/route.ts";
+import { addRoute, endpoint, NO_GUARDS } from "../../http/route.ts";
 import type { OidcSettings } from "../../settings.ts";
 import { Attempts, type CliReturn, type LoginTarget, parseReturnPath } from "./attempt.ts";
 import { CliCodes } from "./cli-code.ts";
@@ -118,9 +118,7 @@ export function registerSsoRoutes(app: FastifyInstance, options: SsoRoutesOption
   const flow = new LoginFlow(options);
   const codes = new CliCodes({ ...options, now: options.now ?? Date.now });
   addRoute(app, NO_GUARDS, {
-    method: "GET",
-    path: "/api/auth/oidc/start",
-    access: "anyone",
+    ...endpoint("GET", "/api/auth/oidc/start", "anyone"),
     ...schemas.start,
     errorHandler: sendLoginError,
     handler: async (request: FastifyRequest<{ Querystring: StartQuery }>, reply: FastifyReply) => {
@@ -129,9 +127,7 @@ export function registerSsoRoutes(app: FastifyInstance, options: SsoRoutesOption
     },
   });
   addRoute(app, NO_GUARDS, {
-    method: "GET",
-    path: CALLBACK,
-    access: "anyone",
+    ...endpoint("GET", CALLBACK, "anyone"),
     ...schemas.callback,
     errorHandler: sendLoginError,
     handler: async (request, reply) => {
@@ -157,9 +153,7 @@ export function registerSsoRoutes(app: FastifyInstance, options: SsoRoutesOption
 
 function registerTokenExchange(app: FastifyInstance, flow: LoginFlow, codes: CliCodes, { sessions }: SsoRoutesOptions): void {
   addRoute(app, NO_GUARDS, {
-    method: "POST",
-    path: "/api/auth/oidc/token",
-    access: "anyone",
+    ...endpoint("POST", "/api/auth/oidc/token", "anyone"),
     ...schemas.token,
     maxBodyBytes: TOKEN_BODY_BYTES,
     handler: async (request: FastifyRequest<{ Body: { code: string; verifier: string } }>, reply: FastifyReply) => {
@@ -187,9 +181,7 @@ function registerGrant(app: FastifyInstance, flow: LoginFlow, codes: CliCodes): 
       Object.fromEntries(new URLSearchParams((await app.smallBodies.read(request, TOKEN_BODY_BYTES)).toString("utf8"))),
     );
     addRoute(scope, NO_GUARDS, {
-      method: "POST",
-      path: GRANT_PATH,
-      access: "anyone",
+      ...endpoint("POST", GRANT_PATH, "anyone"),
       ...schemas.grant,
       maxBodyBytes: TOKEN_BODY_BYTES,
       errorHandler: sendLoginError,

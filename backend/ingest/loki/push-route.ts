@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { senderOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
-import type { Route } from "../../http/route.ts";
+import { endpoint, type Route } from "../../http/route.ts";
 import type { OwnMetrics } from "../../operations/own-metrics.ts";
 import type { IngestHandler, IngestResult, IngestSignal } from "../ingest-handler.ts";
 import { CONTENT_TYPES, contentTypeOf, registerTokenRoutes } from "../routes.ts";
@@ -28,10 +28,7 @@ export function registerLokiPush(app: FastifyInstance, options: LokiPushOptions)
 
 function pushRoute({ handler, ingestTokens, logs }: LokiPushOptions): Route {
   return {
-    method: "POST",
-    path: PATH,
-    access: ingestTokens.access("logs"),
-    tag: "ingest",
+    ...endpoint("POST", PATH, ingestTokens.access("logs"), "ingest"),
     summary: "Loki push request, with an ingest token",
     description: "Requires `INGEST_TOKENS=true`. Protobuf is compressed with Snappy, as Loki's clients send it.",
     consumes: [PROTOBUF, JSON_TYPE],

@@ -5,7 +5,7 @@ import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { senderOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { sendError } from "../../http/error-response.ts";
-import type { Route } from "../../http/route.ts";
+import { endpoint, type Route } from "../../http/route.ts";
 import type { OwnMetrics, Signal } from "../../operations/own-metrics.ts";
 import type { IngestHandler, IngestSignal } from "../ingest-handler.ts";
 import { CONTENT_TYPES, contentTypeOf, registerTokenRoutes } from "../routes.ts";
@@ -29,10 +29,7 @@ export function registerOtlpRoutes(app: FastifyInstance, options: OtlpRoutesOpti
 function otlpRoute(signal: Signal, { handler, ingestTokens, signals }: OtlpRoutesOptions): Route {
   const ingest = signals[signal];
   return {
-    method: "POST",
-    path: `/v1/${signal}`,
-    access: ingestTokens.access(signal),
-    tag: "ingest",
+    ...endpoint("POST", `/v1/${signal}`, ingestTokens.access(signal), "ingest"),
     summary: `OTLP Export${MESSAGES[signal]}ServiceRequest, with an ingest token`,
     description: "Requires `INGEST_TOKENS=true`. The response has the encoding of the request.",
     consumes: Object.values(CONTENT_TYPES),

@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { senderOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
-import type { Route } from "../../http/route.ts";
+import { endpoint, type Route } from "../../http/route.ts";
 import type { OwnMetrics } from "../../operations/own-metrics.ts";
 import type { IngestHandler, IngestResult, IngestSignal } from "../ingest-handler.ts";
 import { CONTENT_TYPES, contentTypeOf, registerTokenRoutes } from "../routes.ts";
@@ -39,10 +39,7 @@ export function registerRemoteWrite(app: FastifyInstance, options: RemoteWriteRo
 
 function writeRoute({ handler, ingestTokens, remoteWrite }: RemoteWriteRouteOptions): Route {
   return {
-    method: "POST",
-    path: "/api/v1/write",
-    access: ingestTokens.access("metrics"),
-    tag: "ingest",
+    ...endpoint("POST", "/api/v1/write", ingestTokens.access("metrics"), "ingest"),
     summary: "Prometheus remote write 1.0 or 2.0, with an ingest token",
     description:
       "Requires `INGEST_TOKENS=true`. In 2.0 the headers `X-Prometheus-Remote-Write-*-Written` have the number of what was stored.",

@@ -8,7 +8,7 @@ import { readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { goneSignal } from "../../http/client.ts";
-import { bindHandlers, type Route, type RouteDeclaration } from "../../http/route.ts";
+import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import packageFile from "../../package.json" with { type: "json" };
 import { MAX_ACTIVE_ALERTS_BYTES } from "../limits.ts";
@@ -68,12 +68,9 @@ const STATUS_ANSWER = objectSchema({
 });
 const GROUP = objectSchema({ labels: texts, receiver: RECEIVER, alerts: { type: "array", items: ALERT } });
 
-function declare<Path extends string>(path: Path, summary: string, response: object, query?: object) {
+function declare(path: string, summary: string, response: object, query?: object) {
   return {
-    method: "GET",
-    path: `${V2}/${path}`,
-    access: "reader",
-    tag: "alerting",
+    ...endpoint("GET", `${V2}/${path}`, "reader", "alerting"),
     summary: `Alertmanager API v2: ${summary}`,
     documented: { response: { 200: response }, ...(query && { query }) },
     otherErrors: ALERTMANAGER_ERRORS,

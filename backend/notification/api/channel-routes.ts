@@ -8,7 +8,7 @@ import { audit } from "../../auth/audit-log.ts";
 import { callerOf, RANK } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { goneSignal } from "../../http/client.ts";
-import { bindHandlers, type Route, type RouteDeclaration } from "../../http/route.ts";
+import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { readId, notFound, NO_CONTENT, objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import { CHANNEL_BODY_SCHEMA, CHANNEL_SCHEMA, type ChannelBody, type ChannelCheck, checkChannel } from "../channels/channel-settings.ts";
 import { type ChannelRow, type ChannelStore, ROTATION_MS } from "../channels/channel-store.ts";
@@ -42,53 +42,35 @@ const ROTATION_SCHEMA = objectSchema({
 
 export const CHANNEL_ROUTES = {
   list: {
-    method: "GET",
-    path: "/channels",
-    access: "viewer",
-    tag: "alerting",
+    ...endpoint("GET", "/channels", "viewer", "alerting"),
     summary: "Channels of your organisation, by name",
     documented: { response: { 200: { type: "array", items: CHANNEL_SCHEMA } } },
   },
   create: {
-    method: "POST",
-    path: "/channels",
-    access: "admin",
-    tag: "alerting",
+    ...endpoint("POST", "/channels", "admin", "alerting"),
     summary: "Create a channel, at most 100; for a webhook, signing_secret is returned here and never again",
     body: CHANNEL_BODY_SCHEMA,
     documented: { response: { 201: CHANNEL_SCHEMA } },
   },
   replace: {
-    method: "PUT",
-    path: "/channels/:id",
-    access: "admin",
-    tag: "alerting",
+    ...endpoint("PUT", "/channels/:id", "admin", "alerting"),
     summary: "Replace a channel; secrets that are missing are kept",
     body: CHANNEL_BODY_SCHEMA,
     documented: { response: { 200: CHANNEL_SCHEMA } },
   },
   remove: {
-    method: "DELETE",
-    path: "/channels/:id",
-    access: "admin",
-    tag: "alerting",
+    ...endpoint("DELETE", "/channels/:id", "admin", "alerting"),
     summary: "Remove a channel that no route uses",
     documented: { response: NO_CONTENT },
   },
   test: {
-    method: "POST",
-    path: "/channels/:id/test",
-    access: "admin",
-    tag: "alerting",
+    ...endpoint("POST", "/channels/:id/test", "admin", "alerting"),
     summary:
       "Send a test message now on the path of alerts, at most 10 per minute; 200 also if it is not delivered: error contains the reason",
     documented: { response: { 200: TEST_SCHEMA } },
   },
   rotate: {
-    method: "POST",
-    path: "/channels/:id/rotate",
-    access: "admin",
-    tag: "alerting",
+    ...endpoint("POST", "/channels/:id/rotate", "admin", "alerting"),
     summary: "Create a new signing secret for a webhook; for a day, messages carry the signatures of both",
     documented: { response: { 200: ROTATION_SCHEMA } },
   },

@@ -1,7 +1,7 @@
 // The HTTP routes of notification, except those for channels: notification routes, silences, deliveries, and Alertmanager's API.
 import { type Kysely, sql } from "kysely";
 import type { ResponseBudget } from "../../http/response-budget.ts";
-import { bindHandlers, type Route, type RouteDeclaration } from "../../http/route.ts";
+import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { ALERTMANAGER_ROUTES, createAlertmanagerRoutes } from "./alertmanager-routes.ts";
 import { CHANNEL_ROUTES } from "./channel-routes.ts";
 import { RouteTable } from "../routing/route-store.ts";
@@ -36,10 +36,7 @@ const DELIVERY_SCHEMA = {
 };
 const DELIVERY_ROUTES = {
   list: {
-    method: "GET",
-    path: "/deliveries",
-    access: "viewer",
-    tag: "alerting",
+    ...endpoint("GET", "/deliveries", "viewer", "alerting"),
     summary: "Messages of the last 30 days, newest first, in pages of 500; the header Link points to the next page",
     query: {
       type: "object",
@@ -79,39 +76,23 @@ function createDeliveryRoutes(db: Kysely<NotificationTables>, pageRows: number =
 
 const NOTIFICATION_ROUTE_ROUTES = {
   list: {
-    method: "GET",
-    path: "/routes",
-    access: "viewer",
-    tag: "alerting",
+    ...endpoint("GET", "/routes", "viewer", "alerting"),
     summary: "All routes in the order in which they are evaluated, the default route last",
     documented: { response: { 200: { type: "array", items: ROUTE_SCHEMA } } },
   },
   create: {
-    method: "POST",
-    path: "/routes",
-    access: "admin",
-    tag: "alerting",
+    ...endpoint("POST", "/routes", "admin", "alerting"),
     summary: "Creates a route",
     body: ROUTE_BODY_SCHEMA,
     documented: { response: { 201: ROUTE_SCHEMA } },
   },
   replace: {
-    method: "PUT",
-    path: "/routes/:id",
-    access: "admin",
-    tag: "alerting",
+    ...endpoint("PUT", "/routes/:id", "admin", "alerting"),
     summary: "Replaces a route in full; of the default route everything but its matchers",
     body: ROUTE_BODY_SCHEMA,
     documented: { response: { 200: ROUTE_SCHEMA } },
   },
-  remove: {
-    method: "DELETE",
-    path: "/routes/:id",
-    access: "admin",
-    tag: "alerting",
-    summary: "Deletes a route",
-    documented: { response: NO_CONTENT },
-  },
+  remove: { ...endpoint("DELETE", "/routes/:id", "admin", "alerting"), summary: "Deletes a route", documented: { response: NO_CONTENT } },
 } as const satisfies Record<string, RouteDeclaration>;
 
 function createNotificationRouteRoutes(table: RouteTable): Route[] {

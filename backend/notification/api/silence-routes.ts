@@ -3,7 +3,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, readerOf } from "../../auth/request-identity.ts";
-import { bindHandlers, type Route, type RouteDeclaration } from "../../http/route.ts";
+import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { NO_CONTENT, notFound, objectSchema, parseUuid, readId, UUID_SCHEMA } from "../../http/schemas.ts";
 import { ALERTMANAGER_ERRORS, readFilters } from "./alertmanager-format.ts";
 import type { Matcher } from "../model/matchers.ts";
@@ -26,63 +26,42 @@ const LIST_RESPONSE = { 200: { type: "array", items: SILENCE_SCHEMA } };
 
 export const SILENCE_ROUTES = {
   list: {
-    method: "GET",
-    path: "/silences",
-    access: "reader",
-    tag: "alerting",
+    ...endpoint("GET", "/silences", "reader", "alerting"),
     summary: "Silences: active, pending, and those that expired in the last five days",
     documented: { response: LIST_RESPONSE },
   },
   create: {
-    method: "POST",
-    path: "/silences",
-    access: "admin",
-    tag: "alerting",
+    ...endpoint("POST", "/silences", "admin", "alerting"),
     summary: "Creates a silence, or replaces the one with this id",
     body: SILENCE_BODY_SCHEMA,
     documented: { response: { 201: SILENCE_SCHEMA } },
   },
   expire: {
-    method: "DELETE",
-    path: "/silences/:id",
-    access: "admin",
-    tag: "alerting",
+    ...endpoint("DELETE", "/silences/:id", "admin", "alerting"),
     summary: "Expires a silence now",
     documented: { response: NO_CONTENT },
   },
   alertmanagerList: {
-    method: "GET",
-    path: `${V2}/silences`,
-    access: "reader",
-    tag: "alerting",
+    ...endpoint("GET", `${V2}/silences`, "reader", "alerting"),
     summary: "Alertmanager API v2: silences",
     documented: { query: FILTER, response: LIST_RESPONSE },
     otherErrors: ALERTMANAGER_ERRORS,
   },
   alertmanagerCreate: {
-    method: "POST",
-    path: `${V2}/silences`,
-    access: "admin",
-    tag: "alerting",
+    ...endpoint("POST", `${V2}/silences`, "admin", "alerting"),
     summary: "Alertmanager API v2: creates or replaces a silence",
     body: SILENCE_BODY_SCHEMA,
     documented: { response: { 200: objectSchema({ silenceID: UUID_SCHEMA }) } },
     otherErrors: ALERTMANAGER_ERRORS,
   },
   alertmanagerShow: {
-    method: "GET",
-    path: `${V2}/silence/:id`,
-    access: "reader",
-    tag: "alerting",
+    ...endpoint("GET", `${V2}/silence/:id`, "reader", "alerting"),
     summary: "Alertmanager API v2: one silence",
     documented: { response: { 200: SILENCE_SCHEMA } },
     otherErrors: ALERTMANAGER_ERRORS,
   },
   alertmanagerExpire: {
-    method: "DELETE",
-    path: `${V2}/silence/:id`,
-    access: "admin",
-    tag: "alerting",
+    ...endpoint("DELETE", `${V2}/silence/:id`, "admin", "alerting"),
     summary: "Alertmanager API v2: expires a silence now",
     documented: { response: { 200: { type: "object" } } },
     otherErrors: ALERTMANAGER_ERRORS,

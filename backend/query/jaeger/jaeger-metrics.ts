@@ -1,7 +1,7 @@
 // Jaeger's metrics of services under /query/jaeger/api/metrics, which its page "Monitor" shows: rate, errors and latency from the summaries of
 // spans. Invariant: each answer contains only the caller's organisation, and an error names the parameter that is invalid.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addRoutes } from "../../http/route.ts";
+import { addRoutes, endpoint } from "../../http/route.ts";
 import type { FamilyFilter, FamilyQuestion } from "../../storage/traces/metric-family.ts";
 import { KINDS, MINUTE_S } from "../../storage/traces/red.ts";
 import { answerJson } from "../page-route.ts";
@@ -57,10 +57,7 @@ const METRICS = {
 
 export function registerJaegerMetrics(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
   const routes = (Object.keys(FAMILIES) as FamilyName[]).map((name) => ({
-    method: "GET" as const,
-    path: `/query/jaeger/api/metrics/${name}`,
-    access: "reader" as const,
-    tag: "jaeger" as const,
+    ...endpoint("GET" as const, `/query/jaeger/api/metrics/${name}`, "reader" as const, "jaeger" as const),
     summary: `Jaeger's HTTP API: ${FAMILIES[name].summary}, by service or operation`,
     description: "Of whole minutes, without the one that has not ended.",
     documented: {

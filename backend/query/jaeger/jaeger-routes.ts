@@ -1,7 +1,7 @@
 // Jaeger's HTTP API under /query/jaeger, as far as Grafana's Jaeger data source asks it (docs/contract.md, "Query"). Invariant: each answer
 // is of the caller's organisation; services and operations are answered without reading spans.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";
 import { minutesOf } from "../../storage/traces/red.ts";
 import { answerJson } from "../page-route.ts";
@@ -71,9 +71,7 @@ export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOp
   });
   // Grafana does not encode the name, so one with a slash has several segments.
   addRoute(app, guards, {
-    method: "GET",
-    path: `${BASE}/services/*`,
-    access: "reader",
+    ...endpoint("GET", `${BASE}/services/*`, "reader"),
     handler: async (request: FastifyRequest<{ Params: { "*": string } }>, reply: FastifyReply) => {
       const [, service] = /^(.+)\/operations$/s.exec(request.params["*"]) ?? [];
       if (service === undefined) throw new ApiError("not_found", "there is services, and services/{service}/operations");

@@ -2,7 +2,7 @@
 // Invariant: as in the first API, each answer contains only the caller's organisation, and an error names the parameter that is invalid.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
-import { addRoutes, type Route } from "../../http/route.ts";
+import { addRoutes, endpoint, type Route } from "../../http/route.ts";
 import { readTime } from "../../storage/page.ts";
 import type { TraceFilter } from "../../storage/traces/search.ts";
 import { MAX_TRACES } from "../limits.ts";
@@ -40,10 +40,7 @@ export function registerJaegerV3Routes(app: FastifyInstance, { store, answers, g
     { query, answer }: { query?: object; answer: object },
     askFor: (request: FastifyRequest) => Ask,
   ): Route => ({
-    method: "GET",
-    path: `${BASE}/${path}`,
-    access: "reader",
-    tag: "jaeger",
+    ...endpoint("GET", `${BASE}/${path}`, "reader", "jaeger"),
     summary: `Jaeger's HTTP API v3: ${summary}`,
     description: "Names of parameters in snake case, as older clients send them, are accepted too.",
     ...(path.includes(":trace_id") && { params: { type: "object", properties: { trace_id: TRACE_ID_PARAMETER } } }),

@@ -6,7 +6,7 @@ import type { WebSocket } from "ws";
 import { type Guards, readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { goneSignal } from "../../http/client.ts";
-import { addRoute, addRoutes, type Route, type RouteDeclaration } from "../../http/route.ts";
+import { addRoute, addRoutes, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { acceptWebSocket, isUpgrade } from "../../http/websocket.ts";
 import type { LogStore, LogTail } from "../../storage/logs/store.ts";
@@ -46,10 +46,7 @@ function declareRoute(
 ): RouteDeclaration {
   const query = { type: "object", properties: parameters };
   return {
-    method,
-    path: `${BASE}/${path}`,
-    access: "reader",
-    tag: "loki",
+    ...endpoint(method, `${BASE}/${path}`, "reader", "loki"),
     summary: `Loki's HTTP API: ${summary}`,
     ...(method === "POST" && FORM),
     documented: { query, ...(method === "POST" && { body: query }), response },

@@ -1,6 +1,6 @@
 // GET /query/logs/histogram, /query/logs/fields and /query/logs/patterns: counts of many records of the caller's organisation (docs/contract.md, "Query").
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_COUNTED_FIELDS, MAX_COUNTED_VALUES, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../../storage/limits.ts";
 import { MAX_BUCKETS } from "../limits.ts";
 import { answerJson } from "../page-route.ts";
@@ -77,9 +77,7 @@ export function registerCountRoutes(app: FastifyInstance, { store, answers, guar
     return { ...filter, range: page.range as RangeFilter["range"] };
   };
   addRoute(app, guards, {
-    method: "GET",
-    path: "/query/logs/histogram",
-    access: "reader",
+    ...endpoint("GET", "/query/logs/histogram", "reader"),
     summary: "How many log records there are, by time and level",
     description: "Over equal stretches of the range, oldest first. Filters as of GET /query/logs.",
     query: HISTOGRAM_SCHEMA,
@@ -94,9 +92,7 @@ export function registerCountRoutes(app: FastifyInstance, { store, answers, guar
     },
   });
   addRoute(app, guards, {
-    method: "GET",
-    path: "/query/logs/patterns",
-    access: "reader",
+    ...endpoint("GET", "/query/logs/patterns", "reader"),
     summary: "Patterns of messages, and how many records each has",
     description:
       "Messages that differ in numbers, ids or single words are one pattern, in which <_> is what differs. If more than " +
@@ -111,9 +107,7 @@ export function registerCountRoutes(app: FastifyInstance, { store, answers, guar
     },
   });
   addRoute(app, guards, {
-    method: "GET",
-    path: "/query/logs/fields",
-    access: "reader",
+    ...endpoint("GET", "/query/logs/fields", "reader"),
     summary: "The fields of log records and their values",
     description:
       `Of the newest ${SAMPLED_RECORDS} records of the range that match: ${MAX_COUNTED_FIELDS} fields and ${MAX_COUNTED_VALUES} values of each at most, by ` +

@@ -1,6 +1,6 @@
 // GET /query/logs: the caller's organisation's log records, newest or oldest first (docs/contract.md, "Query"); and the other routes of logs.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { answerPage } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
 import { registerCountRoutes } from "./log-counts-routes.ts";
@@ -20,9 +20,7 @@ export function registerLogRoutes(app: FastifyInstance, options: LogRouteOptions
   registerCountRoutes(app, options);
   registerTailRoute(app, options);
   addRoute(app, guards, {
-    method: "GET",
-    path: "/query/logs",
-    access: "reader",
+    ...endpoint("GET", "/query/logs", "reader"),
     summary: "Log records, newest first, or oldest with order=oldest",
     description:
       "Filter by label with label.<key>=<value> and not_label.<key>=<value> (repeatable). With trace_id and neither start nor end, the " +

@@ -2,7 +2,7 @@
 // bounds for each organisation and in all, and none outlives its client, its credential or the process.
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { goneSignal } from "../../http/client.ts";
@@ -29,9 +29,7 @@ export function registerTailRoute(
   app.addHook("preClose", async () => stopping.abort());
   const guard = guards.reader();
   addRoute(app, guards, {
-    method: "GET",
-    path: "/query/logs/tail",
-    access: "reader",
+    ...endpoint("GET", "/query/logs/tail", "reader"),
     summary: "Log records as they arrive",
     description:
       `Without an end, a comment every 15 s. Filters as of GET /query/logs; records whose own time is older than an hour are left out. ` +

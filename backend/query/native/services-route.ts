@@ -1,7 +1,7 @@
 // GET /query/services and what is under it: rate, errors and latency of the services of the caller's organisation (docs/contract.md,
 // "Query").
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { PAGE_PARAMETERS, readPage } from "../../storage/page.ts";
 import { CONNECTIONS, type EdgeRow } from "../../storage/traces/graph.ts";
 import { KINDS, minutesOf, type RedFilter, type RedKind } from "../../storage/traces/red.ts";
@@ -129,9 +129,7 @@ export function registerServicesRoute(app: FastifyInstance, options: TraceRouteO
   registerGraphRoute(app, options);
   for (const { path, summary, parameters, items, ask } of ROUTES) {
     addRoute(app, guards, {
-      method: "GET",
-      path,
-      access: "reader",
+      ...endpoint("GET", path, "reader"),
       summary,
       description: DESCRIPTION,
       ...(path.includes(":service") && { params: { type: "object", properties: { service: text } } }),
@@ -155,9 +153,7 @@ function readRedFilter(request: FastifyRequest<RedRequest>, now: Date): RedFilte
 
 function registerGraphRoute(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
   addRoute(app, guards, {
-    method: "GET",
-    path: "/query/services/graph",
-    access: "reader",
+    ...endpoint("GET", "/query/services/graph", "reader"),
     summary: "Which services call which services, databases, queues and hosts",
     description: "Of the whole minutes that the range touches, most calls first, at most 2,000 edges. Updated every minute.",
     query: { type: "object", properties: { start, end } },

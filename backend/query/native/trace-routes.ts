@@ -1,6 +1,6 @@
 // GET /query/traces: the caller's organisation's spans, newest first (docs/contract.md, "Query"); and the other routes of traces.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { answerPage } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readCursor, readPage } from "../../storage/page.ts";
 import { registerJaegerRoutes } from "../jaeger/jaeger-routes.ts";
@@ -36,9 +36,7 @@ export function registerTraceRoutes(app: FastifyInstance, options: TraceRouteOpt
   registerTraceStatistics(app, options);
   registerJaegerRoutes(app, options);
   addRoute(app, guards, {
-    method: "GET",
-    path: "/query/traces",
-    access: "reader",
+    ...endpoint("GET", "/query/traces", "reader"),
     summary: "Spans, newest first",
     description: 'A Link header with rel="next" leads to the next page.',
     query: QUERY_SCHEMA,
@@ -85,9 +83,7 @@ const SCHEMA = {
 
 function registerWholeTraceRoute(app: FastifyInstance, { store, answers, guards }: TraceRouteOptions): void {
   addRoute(app, guards, {
-    method: "GET",
-    path: "/query/traces/:trace_id",
-    access: "reader",
+    ...endpoint("GET", "/query/traces/:trace_id", "reader"),
     ...SCHEMA,
     handler: async (request: FastifyRequest<{ Params: { trace_id: string }; Querystring: { cursor?: string } }>, reply: FastifyReply) => {
       const traceId = request.params.trace_id.toLowerCase();

@@ -1,6 +1,6 @@
 // GET /query/traces/search: the traces of the caller's organisation that have such a span, newest first (docs/contract.md, "Query").
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";
 import { answerPage, readPrefixed, refuseUnknown } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
@@ -70,9 +70,7 @@ const TRACE_SCHEMA = {
 
 export function registerSearchRoute(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
   addRoute(app, guards, {
-    method: "GET",
-    path: "/query/traces/search",
-    access: "reader",
+    ...endpoint("GET", "/query/traces/search", "reader"),
     summary: "Traces, newest, slowest, or with most errors or spans first",
     description:
       'Those with a span that has service, operation, error, each comparison of where and each label.<key>=<value> (repeatable). A Link header with rel="next" leads to the next page.',

@@ -2,7 +2,7 @@
 // (docs/contract.md, "Query").
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { PAGE_PARAMETERS, readPage } from "../../storage/page.ts";
 import type { StatisticsFilter } from "../../storage/traces/span-statistics.ts";
 import type { StatisticsQuestion } from "../../storage/traces/store.ts";
@@ -76,9 +76,7 @@ export function registerTraceStatistics(app: FastifyInstance, { store, answers, 
   for (const { path, summary, description, parameters, response, question } of ROUTES) {
     const known = { ...SPAN_PARAMETERS, start, end, ...parameters };
     addRoute(app, guards, {
-      method: "GET",
-      path,
-      access: "reader",
+      ...endpoint("GET", path, "reader"),
       summary,
       description,
       query: { type: "object", properties: known, patternProperties: { "^label\\.": { anyOf: [text, { type: "array", items: text }] } } },

@@ -1,6 +1,6 @@
 // What /openapi.json says of the Prometheus HTTP API: parameters, form, and the two forms of its errors. Invariant: it only describes;
 // the engine validates the parameters, so that the caller gets the engine's messages.
-import type { RouteDeclaration } from "../../http/route.ts";
+import { endpoint, type RouteDeclaration } from "../../http/route.ts";
 import type { QueryEndpoint } from "../../storage/metrics/store.ts";
 import { FORM } from "../page-route.ts";
 
@@ -43,10 +43,7 @@ const BASE = "/query/prometheus/api/v1";
 export function declareConstant(path: string, summary: string, data: object): RouteDeclaration {
   const response = { ...ANSWER, properties: { ...ANSWER.properties, data: { const: data } } };
   return {
-    method: "GET",
-    path: `${BASE}/${path}`,
-    access: "reader",
-    tag: "metrics",
+    ...endpoint("GET", `${BASE}/${path}`, "reader", "metrics"),
     summary: `Prometheus HTTP API: ${summary}`,
     documented: { response: { 200: response } },
   };
@@ -80,10 +77,7 @@ const EXEMPLARS = {
 export function declareExemplars(method: "GET" | "POST"): RouteDeclaration {
   const parameters = { type: "object", properties: { query: text("PromQL or MetricsQL"), ...range } };
   return {
-    method,
-    path: `${BASE}/query_exemplars`,
-    access: "reader",
-    tag: "metrics",
+    ...endpoint(method, `${BASE}/query_exemplars`, "reader", "metrics"),
     summary: "Prometheus HTTP API: query_exemplars, traces of the buckets of traces_spanmetrics_latency_bucket",
     description:
       "Of each selector of traces_spanmetrics_latency_bucket in the expression the slowest span of each bucket in 20 parts of the range; at most 100 of a series, 1,000 in all. Other series have none.",
@@ -112,10 +106,7 @@ export function declareMetadata(): RouteDeclaration {
   const data = { type: "object", additionalProperties: { type: "array", items: METADATA } };
   const properties = { limit: { type: "integer", description: "at most so many metrics" }, metric: text("only the metric of this name") };
   return {
-    method: "GET",
-    path: `${BASE}/metadata`,
-    access: "reader",
-    tag: "metrics",
+    ...endpoint("GET", `${BASE}/metadata`, "reader", "metrics"),
     summary: "Prometheus HTTP API: metadata, from the names of the tenant's metrics of the last 24 hours",
     documented: {
       query: { type: "object", properties },
@@ -128,15 +119,12 @@ export function declareMetadata(): RouteDeclaration {
 }
 
 /** Declares an endpoint. The parameters of a POST are in the body, in the query string, or in both. */
-export function declareEndpoint(method: "GET" | "POST", endpoint: QueryEndpoint): RouteDeclaration {
-  const parameters = { type: "object", ...PARAMETERS[endpoint] };
+export function declareEndpoint(method: "GET" | "POST", name: QueryEndpoint): RouteDeclaration {
+  const parameters = { type: "object", ...PARAMETERS[name] };
   const optional = { ...parameters, required: [] };
   return {
-    method,
-    path: `${BASE}/${endpoint === "label_values" ? "label/:name/values" : endpoint}`,
-    access: "reader",
-    tag: "metrics",
-    summary: `Prometheus HTTP API: ${endpoint}, over the tenant's own metrics`,
+    ...endpoint(method, `${BASE}/${name === "label_values" ? "label/:name/values" : name}`, "reader", "metrics"),
+    summary: `Prometheus HTTP API: ${name}, over the tenant's own metrics`,
     description: "Answers as Prometheus does; parameters other than those of this endpoint are ignored.",
     ...(method === "POST" && FORM),
     documented: { ...(method === "POST" ? { query: optional, body: optional } : { query: parameters }), response: { 200: ANSWER } },

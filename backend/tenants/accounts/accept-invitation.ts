@@ -9,7 +9,7 @@ import { type AccountDb, insertUser, type InvitationRow, requireFreeEmail, type 
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import { NO_CONTENT, objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { type InvitationDeps, invitationHash, requirePasswordLogin } from "./invitations.ts";
 import { requireCapacity } from "./orgs.ts";
 import { countUsers, ROLE_SCHEMA } from "./users.ts";
@@ -59,9 +59,7 @@ export function registerInvitationAcceptance(app: FastifyInstance, deps: Invitat
   }
 
   addRoute(app, guards, {
-    method: "POST",
-    path: "/api/auth/invitation",
-    access: "anyone",
+    ...endpoint("POST", "/api/auth/invitation", "anyone"),
     ...schemas.show,
     maxBodyBytes: BODY_LIMIT_BYTES,
     handler: async (request: FastifyRequest<{ Body: Pick<Body, "token"> }>, reply: FastifyReply) => {
@@ -73,9 +71,7 @@ export function registerInvitationAcceptance(app: FastifyInstance, deps: Invitat
   });
 
   addRoute(app, guards, {
-    method: "POST",
-    path: "/api/auth/invitation/accept",
-    access: "anyone",
+    ...endpoint("POST", "/api/auth/invitation/accept", "anyone"),
     ...schemas.accept,
     maxBodyBytes: BODY_LIMIT_BYTES,
     handler: async (request: FastifyRequest<{ Body: Body }>, reply: FastifyReply) => {

@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { ID_PARAMS, NO_CONTENT, UUID_SCHEMA, parseUuid } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { EMAIL_SCHEMA, findUserByEmail, insertUser, requireFreeEmail } from "../../auth/sessions/table.ts";
@@ -50,9 +50,7 @@ export function registerAccountAdministration(app: FastifyInstance, deps: Accoun
   const { db, guards, sessions, hashQueue, now = Date.now } = deps;
 
   addRoute(app, guards, {
-    method: "POST",
-    path: "/api/orgs/:id/admins",
-    access: "operator",
+    ...endpoint("POST", "/api/orgs/:id/admins", "operator"),
     ...schemas.addAdmin,
     handler: async (
       request: FastifyRequest<{ Params: { id: string }; Body: { email: string; password: string } }>,
@@ -71,9 +69,7 @@ export function registerAccountAdministration(app: FastifyInstance, deps: Accoun
   });
 
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/accounts",
-    access: "operator",
+    ...endpoint("GET", "/api/accounts", "operator"),
     ...schemas.find,
     handler: async (request: FastifyRequest<{ Querystring: { email: string } }>) => {
       const found = await findUserByEmail(db, request.query.email);
@@ -82,9 +78,7 @@ export function registerAccountAdministration(app: FastifyInstance, deps: Accoun
   });
 
   addRoute(app, guards, {
-    method: "DELETE",
-    path: "/api/accounts/:id",
-    access: "operator",
+    ...endpoint("DELETE", "/api/accounts/:id", "operator"),
     ...schemas.remove,
     handler: async (request: FastifyRequest<{ Params: { id: string } }>, reply: FastifyReply) => {
       const id = parseId(request.params.id, "account");

@@ -19,7 +19,7 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { MAX_READ_TOKEN_TTL_MS } from "../limits.ts";
 import { requireCapacity } from "./orgs.ts";
@@ -67,9 +67,7 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
   const { db, guards, readTokens, now = Date.now } = deps;
 
   addRoute(app, guards, {
-    method: "POST",
-    path: "/api/read-tokens",
-    access: "admin",
+    ...endpoint("POST", "/api/read-tokens", "admin"),
     ...schemas.create,
     handler: async (request: FastifyRequest<{ Body: { name: string; ttl: string } }>, reply: FastifyReply) => {
       const { orgId, email } = callerOf(request);
@@ -87,9 +85,7 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
   });
 
   addRoute(app, guards, {
-    method: "DELETE",
-    path: "/api/read-tokens/:id",
-    access: "admin",
+    ...endpoint("DELETE", "/api/read-tokens/:id", "admin"),
     ...schemas.remove,
     handler: async (request, reply) => {
       const id = readId(request, "read token");
@@ -111,9 +107,7 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
 
 function registerReadTokenList(app: FastifyInstance, { db, guards, now = Date.now, pageRows = PAGE_ROWS }: AccountDeps): void {
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/read-tokens",
-    access: "viewer",
+    ...endpoint("GET", "/api/read-tokens", "viewer"),
     ...schemas.list,
     handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const [name, id] = readCursor(request, 2) ?? [];

@@ -11,7 +11,7 @@ import { EMAIL_SCHEMA, type InvitationRow, normalEmail, requireFreeEmail } from 
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import { ID_PARAMS, NO_CONTENT, notFound, objectSchema, readId, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_INVITATION_TTL_MS, MAX_INVITATIONS_PER_ORG } from "../limits.ts";
 import { requireCapacity } from "./orgs.ts";
 import { requireOperator, ROLE_SCHEMA } from "./users.ts";
@@ -74,9 +74,7 @@ export function registerInvitationRoutes(app: FastifyInstance, deps: InvitationD
   const { db, guards, now = Date.now } = deps;
 
   addRoute(app, guards, {
-    method: "POST",
-    path: "/api/invitations",
-    access: "admin",
+    ...endpoint("POST", "/api/invitations", "admin"),
     ...schemas.create,
     handler: async (request: FastifyRequest<{ Body: { email: string; role: Role; ttl: string } }>, reply: FastifyReply) => {
       requirePasswordLogin(deps);
@@ -107,9 +105,7 @@ export function registerInvitationRoutes(app: FastifyInstance, deps: InvitationD
 
 function registerListAndRemoval(app: FastifyInstance, { db, guards, now = Date.now }: InvitationDeps): void {
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/invitations",
-    access: "admin",
+    ...endpoint("GET", "/api/invitations", "admin"),
     ...schemas.list,
     handler: async (request) => {
       const { orgId } = callerOf(request);
@@ -127,9 +123,7 @@ function registerListAndRemoval(app: FastifyInstance, { db, guards, now = Date.n
   });
 
   addRoute(app, guards, {
-    method: "DELETE",
-    path: "/api/invitations/:id",
-    access: "admin",
+    ...endpoint("DELETE", "/api/invitations/:id", "admin"),
     ...schemas.remove,
     handler: async (request, reply) => {
       const { orgId } = callerOf(request);

@@ -5,7 +5,7 @@ import { type Kysely, sql } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
 import { CURSOR_QUERY, type CursorQuery, cutPage, readCursor, readCursorTime } from "../../http/list-page.ts";
 import { nameSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { type AccountTables, EMAIL_SCHEMA, insertOrg, insertUser, requireFreeEmail, requireFreeName } from "../../auth/sessions/table.ts";
@@ -57,9 +57,7 @@ export function registerOrgRoutes(
   { db, guards, hashQueue, now = Date.now, pageRows = MAX_ROWS_PER_ORG }: AccountDeps,
 ): void {
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/orgs",
-    access: "operator",
+    ...endpoint("GET", "/api/orgs", "operator"),
     ...listSchema,
     handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const [at, id] = readCursor(request, 2) ?? [];
@@ -76,9 +74,7 @@ export function registerOrgRoutes(
   });
 
   addRoute(app, guards, {
-    method: "POST",
-    path: "/api/orgs",
-    access: "operator",
+    ...endpoint("POST", "/api/orgs", "operator"),
     ...createSchema,
     handler: async (request: FastifyRequest<{ Body: NewOrg }>, reply: FastifyReply) => {
       const { name, admin } = request.body;

@@ -9,7 +9,7 @@ import type { UserRow } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import { NO_CONTENT } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { requirePassword } from "./users.ts";
 
 const schema = {
@@ -43,9 +43,7 @@ export function registerOwnPassword(app: FastifyInstance, deps: AccountDeps): vo
   }
 
   addRoute(app, guards, {
-    method: "PUT",
-    path: "/api/auth/password",
-    access: "viewer",
+    ...endpoint("PUT", "/api/auth/password", "viewer"),
     ...schema,
     handler: async (request: PasswordRequest, reply: FastifyReply) => {
       const { userId, orgId } = callerOf(request);

@@ -6,7 +6,7 @@ import { ApiError } from "../../errors.ts";
 import { callerOf, type Role, type SessionUser } from "../../auth/request-identity.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { readId, ID_PARAMS, notFound, NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import { type CountQuery, requireCapacity } from "./orgs.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
@@ -66,9 +66,7 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
   const { db, guards, hashQueue, now = Date.now } = deps;
 
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/users",
-    access: "viewer",
+    ...endpoint("GET", "/api/users", "viewer"),
     ...schemas.list,
     handler: async (request) => {
       const { orgId } = callerOf(request);
@@ -79,9 +77,7 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
   });
 
   addRoute(app, guards, {
-    method: "POST",
-    path: "/api/users",
-    access: "admin",
+    ...endpoint("POST", "/api/users", "admin"),
     ...schemas.create,
     handler: async (request: FastifyRequest<{ Body: { email: string; password: string; role: Role } }>, reply: FastifyReply) => {
       const { email, password, role } = request.body;
@@ -101,9 +97,7 @@ function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
   const { db, guards, hashQueue } = deps;
 
   addRoute(app, guards, {
-    method: "PUT",
-    path: "/api/users/:id/password",
-    access: "admin",
+    ...endpoint("PUT", "/api/users/:id/password", "admin"),
     ...schemas.password,
     handler: async (request: FastifyRequest<ById & { Body: { password: string } }>, reply: FastifyReply) => {
       await requireChangeable(db, request);
@@ -119,9 +113,7 @@ function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
   });
 
   addRoute(app, guards, {
-    method: "PUT",
-    path: "/api/users/:id/role",
-    access: "admin",
+    ...endpoint("PUT", "/api/users/:id/role", "admin"),
     ...schemas.role,
     handler: async (request: FastifyRequest<ById & { Body: { role: Role } }>) => {
       const { role } = request.body;
@@ -136,9 +128,7 @@ function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
   });
 
   addRoute(app, guards, {
-    method: "DELETE",
-    path: "/api/users/:id",
-    access: "admin",
+    ...endpoint("DELETE", "/api/users/:id", "admin"),
     ...schemas.remove,
     handler: async (request: FastifyRequest<ById>, reply: FastifyReply) => {
       const removed = await changeUser(deps, request, async ({ trx, tenantTrx }, row) => {

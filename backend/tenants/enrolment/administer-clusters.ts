@@ -4,7 +4,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { callerOf } from "../../auth/request-identity.ts";
 import { listResponse, objectSchema, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { CLUSTER_CONFIG_SCHEMA } from "./cluster-config.ts";
 import { COLLECTOR_SCHEMA, isOnline } from "./heartbeats.ts";
 import { CURSOR_QUERY, type CursorQuery, linkNext, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
@@ -56,9 +56,7 @@ const schemas = {
 export function registerClusterAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
   const { db, guards, now, pageRows = PAGE_ROWS } = deps;
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/clusters",
-    access: "viewer",
+    ...endpoint("GET", "/api/clusters", "viewer"),
     ...schemas.list,
     handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const { orgId } = callerOf(request);

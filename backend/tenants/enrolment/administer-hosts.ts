@@ -6,7 +6,7 @@ import type { HostConfig } from "../../../common/protocol/enrolment.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import { readId, ID_PARAMS, listResponse, notFound, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { COLLECTOR_SCHEMA, isOnline } from "./heartbeats.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../../http/list-page.ts";
@@ -46,9 +46,7 @@ const schemas = {
 export function registerHostAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
   const { db, guards, now, pageRows = PAGE_ROWS } = deps;
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/v1/agents",
-    access: "viewer",
+    ...endpoint("GET", "/api/v1/agents", "viewer"),
     ...schemas.list,
     handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const { orgId } = callerOf(request);
@@ -78,9 +76,7 @@ export function registerHostAdministration(app: FastifyInstance, deps: Enrolment
   });
 
   addRoute(app, guards, {
-    method: "PUT",
-    path: "/api/v1/agents/:id/config",
-    access: "admin",
+    ...endpoint("PUT", "/api/v1/agents/:id/config", "admin"),
     ...schemas.config,
     handler: async (request: FastifyRequest<{ Body: HostConfig }>) => {
       const id = readId(request, "host");

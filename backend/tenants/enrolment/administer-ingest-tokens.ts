@@ -23,7 +23,7 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import type { EnrolmentDeps } from "./table.ts";
 import {
   findIdentity,
@@ -133,9 +133,7 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
   const tokenDb = (request: FastifyRequest) => tenantDatabase(deps.db, callerOf(request).orgId);
 
   addRoute(app, guards, {
-    method: "POST",
-    path: "/api/ingest-tokens",
-    access: "admin",
+    ...endpoint("POST", "/api/ingest-tokens", "admin"),
     ...schemas.create,
     handler: async (request: FastifyRequest<{ Body: NewToken }>, reply: FastifyReply) => {
       ingestTokens.requireEnabled();
@@ -156,9 +154,7 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
   });
 
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/ingest-tokens",
-    access: "viewer",
+    ...endpoint("GET", "/api/ingest-tokens", "viewer"),
     ...schemas.list,
     handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const { orgId } = callerOf(request);
@@ -171,9 +167,7 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
   });
 
   addRoute(app, guards, {
-    method: "DELETE",
-    path: "/api/ingest-tokens/:id",
-    access: "admin",
+    ...endpoint("DELETE", "/api/ingest-tokens/:id", "admin"),
     ...schemas.remove,
     handler: async (request, reply) => {
       const id = readId(request, "ingest token");
@@ -191,9 +185,7 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
 
 function registerRotation(app: FastifyInstance, { db, guards, ingestTokens, now }: EnrolmentDeps): void {
   addRoute(app, guards, {
-    method: "POST",
-    path: "/api/ingest-tokens/:id/rotate",
-    access: "admin",
+    ...endpoint("POST", "/api/ingest-tokens/:id/rotate", "admin"),
     ...schemas.rotate,
     handler: async (request: FastifyRequest<{ Body: { overlap: string; ttl?: string } }>) => {
       ingestTokens.requireEnabled();

@@ -17,7 +17,7 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_INSTALL_TOKEN_TTL_MS } from "../limits.ts";
 import { newInstallToken } from "./install-token.ts";
 import type { EnrolmentDeps } from "./table.ts";
@@ -50,9 +50,7 @@ const schemas = {
 export function registerInstallTokenAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
   const { db, guards } = deps;
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/install-tokens",
-    access: "viewer",
+    ...endpoint("GET", "/api/install-tokens", "viewer"),
     ...schemas.list,
     handler: async (request) => {
       const { orgId } = callerOf(request);
@@ -73,9 +71,7 @@ export function registerInstallTokenAdministration(app: FastifyInstance, deps: E
   });
 
   addRoute(app, guards, {
-    method: "DELETE",
-    path: "/api/install-tokens/:id",
-    access: "admin",
+    ...endpoint("DELETE", "/api/install-tokens/:id", "admin"),
     ...schemas.remove,
     handler: async (request, reply) => {
       const id = readId(request, "install token");
@@ -95,9 +91,7 @@ export function registerInstallTokenAdministration(app: FastifyInstance, deps: E
 
 function registerCreation(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
   addRoute(app, guards, {
-    method: "POST",
-    path: "/api/install-tokens",
-    access: "admin",
+    ...endpoint("POST", "/api/install-tokens", "admin"),
     ...schemas.create,
     handler: async (request: FastifyRequest<{ Body: { ttl: string } }>, reply: FastifyReply) => {
       const at = now();

@@ -15,7 +15,7 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
 import type { EnrolmentDeps } from "./table.ts";
 import { type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -42,9 +42,7 @@ const schemas = {
 export function registerKeyAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
   const { db, guards, masterKeys, now } = deps;
   addRoute(app, guards, {
-    method: "POST",
-    path: "/api/keys",
-    access: "admin",
+    ...endpoint("POST", "/api/keys", "admin"),
     ...schemas.create,
     handler: async (request: FastifyRequest<{ Body: { name: string } }>, reply: FastifyReply) => {
       const { name } = request.body;
@@ -67,9 +65,7 @@ export function registerKeyAdministration(app: FastifyInstance, deps: EnrolmentD
   });
 
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/keys",
-    access: "viewer",
+    ...endpoint("GET", "/api/keys", "viewer"),
     ...schemas.list,
     handler: async (request) => {
       const { orgId } = callerOf(request);
@@ -94,9 +90,7 @@ export function registerKeyAdministration(app: FastifyInstance, deps: EnrolmentD
 
 function registerRevocation(app: FastifyInstance, { db, guards, keys, now }: EnrolmentDeps): void {
   addRoute(app, guards, {
-    method: "DELETE",
-    path: "/api/keys/:id",
-    access: "admin",
+    ...endpoint("DELETE", "/api/keys/:id", "admin"),
     ...schemas.remove,
     handler: async (request, reply) => {
       const id = readId(request, "key");

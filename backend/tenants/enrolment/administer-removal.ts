@@ -4,7 +4,7 @@ import type { FastifyInstance } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { ID_PARAMS, NO_CONTENT, notFound, readId } from "../../http/schemas.ts";
 import { removeTokensOf } from "./ingest-token-table.ts";
 import { revokeKeysOf } from "./key-table.ts";
@@ -22,10 +22,7 @@ interface Removal {
 export function registerRemoval(app: FastifyInstance, deps: EnrolmentDeps, { path, table, kind, idField }: Removal): void {
   const { db, guards, keys, ingestTokens, now } = deps;
   addRoute(app, guards, {
-    method: "DELETE",
-    path,
-    access: "admin",
-    tag: "enrolment",
+    ...endpoint("DELETE", path, "admin", "enrolment"),
     summary: `Remove a ${kind} and revoke its keys`,
     params: ID_PARAMS,
     response: NO_CONTENT,

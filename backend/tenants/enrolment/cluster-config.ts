@@ -7,7 +7,7 @@ import type { ClusterConfig, ClusterConfigRequest, ClusterConfigResponse } from 
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, signerOf } from "../../auth/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { ID_PARAMS, notFound, objectSchema, readId } from "../../http/schemas.ts";
 import { HOST_CONFIG_SCHEMA, matchesEtag } from "./host-config.ts";
 import { findProblem, isInShare } from "./rollout-health.ts";
@@ -42,9 +42,7 @@ const WATCH_MS = 60 * 60_000;
 
 export function registerClusterConfig(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/clusters/:id/config",
-    access: { keys: ["cluster"] },
+    ...endpoint("GET", "/api/clusters/:id/config", { keys: ["cluster"] }),
     ...schemas.read,
     handler: async (request: FastifyRequest<{ Querystring: { node?: string } }>, reply) => {
       const id = readId(request, "cluster");
@@ -63,9 +61,7 @@ export function registerClusterConfig(app: FastifyInstance, { db, guards, now }:
   });
 
   addRoute(app, guards, {
-    method: "PUT",
-    path: "/api/clusters/:id/config",
-    access: "admin",
+    ...endpoint("PUT", "/api/clusters/:id/config", "admin"),
     ...schemas.write,
     handler: async (request: FastifyRequest<{ Body: ClusterConfigRequest }>) => {
       const id = readId(request, "cluster");

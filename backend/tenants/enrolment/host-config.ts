@@ -5,7 +5,7 @@ import type { FastifyInstance } from "fastify";
 import type { HostConfigResponse } from "../../../common/protocol/enrolment.ts";
 import { signerOf } from "../../auth/request-identity.ts";
 import { FORBIDDEN_CHARACTERS, readId, ID_PARAMS, notFound } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import type { EnrolmentDeps } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
@@ -48,9 +48,7 @@ const schema = {
 
 export function registerHostConfig(app: FastifyInstance, { db, guards }: EnrolmentDeps): void {
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/v1/agents/:id/config",
-    access: { keys: ["host"] },
+    ...endpoint("GET", "/api/v1/agents/:id/config", { keys: ["host"] }),
     ...schema,
     handler: async (request, reply) => {
       const id = readId(request, "host");

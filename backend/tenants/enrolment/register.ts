@@ -15,7 +15,7 @@ import {
 import { audit } from "../../auth/audit-log.ts";
 import { ApiError } from "../../errors.ts";
 import { nameSchema, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { type Enrol, installTokenAccess, spendInstallToken } from "./install-token.ts";
 import { findAliveHolder } from "./key-holder.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
@@ -39,13 +39,10 @@ interface Registration<Body> {
 function addRegistration<Body>(app: FastifyInstance, deps: EnrolmentDeps, registration: Registration<Body>): void {
   const { path, noun, idField, required, properties, values, audited, enrol } = registration;
   addRoute(app, deps.guards, {
-    method: "POST",
-    path,
-    access: installTokenAccess(deps.db, deps.now),
+    ...endpoint("POST", path, installTokenAccess(deps.db, deps.now), "enrolment"),
     summary: `Register a ${noun} with an install token`,
     description:
       "Needs the header Idempotency-Key. The same token with the same Idempotency-Key returns the same key until it has signed a request.",
-    tag: "enrolment",
     body: { type: "object", additionalProperties: false, required, properties },
     response: { 201: objectSchema({ [idField]: UUID_SCHEMA, api_key: { type: "string" }, key_created_at: TIME_SCHEMA }) },
     handler: async (request: FastifyRequest, reply: FastifyReply) => {

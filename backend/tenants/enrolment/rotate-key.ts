@@ -9,7 +9,7 @@ import { createRotationGuard, revoked } from "../../auth/signed-requests.ts";
 import { ApiError } from "../../errors.ts";
 import { signerOf } from "../../auth/request-identity.ts";
 import { TIME_SCHEMA } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { idempotencyKey, REPLAY_MS } from "./install-token.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
 import type { EnrolmentDeps, EnrolmentTables, KeyRow } from "./table.ts";
@@ -31,9 +31,7 @@ const schema = {
 export function registerRotateKey(app: FastifyInstance, deps: EnrolmentDeps): void {
   const { db, masterKeys, keys, now } = deps;
   addRoute(app, deps.guards, {
-    method: "POST",
-    path: ROTATE_KEY_PATH,
-    access: { security: ["signature"], onRequest: createRotationGuard({ keys, now }) },
+    ...endpoint("POST", ROTATE_KEY_PATH, { security: ["signature"], onRequest: createRotationGuard({ keys, now }) }),
     ...schema,
     handler: async (request): Promise<RotateKeyResponse> => {
       const idempotency = idempotencyKey(request);

@@ -6,7 +6,7 @@ import { audit } from "../../auth/audit-log.ts";
 import { callerOf, type Guards } from "../../auth/request-identity.ts";
 import type { Sessions } from "../../auth/sessions/session.ts";
 import { ApiError } from "../../errors.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import { ID_PARAMS, listResponse, nameSchema, OPTIONAL_TIME_SCHEMA, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { requireOrg } from "../accounts/orgs.ts";
 import type { LogRule } from "../../storage/removal/removal.ts";
@@ -107,25 +107,19 @@ export function registerRemovalRoutes(app: FastifyInstance, options: RemovalRout
 
 function registerRetention(app: FastifyInstance, { db, retention, guards }: RemovalRoutesOptions): void {
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/retention",
-    access: "viewer",
+    ...endpoint("GET", "/api/retention", "viewer"),
     ...schemas.own,
     handler: async (request) => describe(await retention.read(callerOf(request).orgId)),
   });
 
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/orgs/:id/retention",
-    access: "operator",
+    ...endpoint("GET", "/api/orgs/:id/retention", "operator"),
     ...schemas.get,
     handler: async (request: FastifyRequest<ById>) => describe(await retention.read(await requireOrg(db, request.params.id))),
   });
 
   addRoute(app, guards, {
-    method: "PUT",
-    path: "/api/orgs/:id/retention",
-    access: "operator",
+    ...endpoint("PUT", "/api/orgs/:id/retention", "operator"),
     ...schemas.set,
     handler: async (request: FastifyRequest<ById & { Body: RetentionBody }>) => {
       const { logs_days, traces_days, metrics_days, log_rules } = request.body;
@@ -148,9 +142,7 @@ function registerRetention(app: FastifyInstance, { db, retention, guards }: Remo
 
 function registerDeletion(app: FastifyInstance, { db, sessions, guards, now = Date.now }: RemovalRoutesOptions): void {
   addRoute(app, guards, {
-    method: "DELETE",
-    path: "/api/orgs/:id",
-    access: "operator",
+    ...endpoint("DELETE", "/api/orgs/:id", "operator"),
     ...schemas.remove,
     handler: async (request: FastifyRequest<ById & { Querystring: { name: string } }>, reply: FastifyReply) => {
       const orgId = await requireOrg(db, request.params.id);
@@ -163,9 +155,7 @@ function registerDeletion(app: FastifyInstance, { db, sessions, guards, now = Da
   });
 
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/deletions",
-    access: "operator",
+    ...endpoint("GET", "/api/deletions", "operator"),
     ...schemas.deletions,
     handler: async () => {
       const rows = await db.selectFrom("org_deletions").selectAll().orderBy("requested_at", "desc").limit(MAX_ROWS_PER_ORG).execute();

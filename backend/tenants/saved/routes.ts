@@ -5,7 +5,7 @@ import { audit } from "../../auth/audit-log.ts";
 import { callerOf, type Guards } from "../../auth/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { CURSOR_QUERY, type CursorQuery, cutPage, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
-import { addRoutes, type Route } from "../../http/route.ts";
+import { addRoutes, endpoint, type Route } from "../../http/route.ts";
 import {
   FORBIDDEN_CHARACTERS,
   ID_PARAMS,
@@ -140,9 +140,7 @@ function readRoutes(resource: Resource, { db, pageRows = PAGE_ROWS }: SavedRoute
   return [
     {
       ...common,
-      method: "GET",
-      path,
-      access: "viewer",
+      ...endpoint("GET", path, "viewer"),
       summary: `The ${noun}s of your organisation, by name`,
       description: "Pages have 500 entries; the header Link points to the next page.",
       query: CURSOR_QUERY,
@@ -154,9 +152,7 @@ function readRoutes(resource: Resource, { db, pageRows = PAGE_ROWS }: SavedRoute
     },
     {
       ...common,
-      method: "GET",
-      path: `${path}/:id`,
-      access: "viewer",
+      ...endpoint("GET", `${path}/:id`, "viewer"),
       summary: `A ${noun} of your organisation`,
       params: ID_PARAMS,
       response: { 200: objectSchema({ ...body.properties, ...STAMPS }) },
@@ -175,9 +171,7 @@ function writeRoutes(resource: Resource, { db, now = Date.now }: SavedRoutesOpti
   return [
     {
       ...common,
-      method: "POST",
-      path,
-      access: "admin",
+      ...endpoint("POST", path, "admin"),
       errors: ["conflict"],
       summary: `Save a ${noun}; at most ${maxItems}`,
       body,
@@ -191,9 +185,7 @@ function writeRoutes(resource: Resource, { db, now = Date.now }: SavedRoutesOpti
     },
     {
       ...common,
-      method: "PUT",
-      path: `${path}/:id`,
-      access: "admin",
+      ...endpoint("PUT", `${path}/:id`, "admin"),
       errors: ["conflict"],
       summary: `Replace a ${noun}`,
       params: ID_PARAMS,
@@ -209,9 +201,7 @@ function writeRoutes(resource: Resource, { db, now = Date.now }: SavedRoutesOpti
     },
     {
       ...common,
-      method: "DELETE",
-      path: `${path}/:id`,
-      access: "admin",
+      ...endpoint("DELETE", `${path}/:id`, "admin"),
       summary: `Remove a ${noun}`,
       params: ID_PARAMS,
       response: NO_CONTENT,

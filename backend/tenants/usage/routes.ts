@@ -5,7 +5,7 @@ import type { Kysely } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, type Guards } from "../../auth/request-identity.ts";
 import { ID_PARAMS, listResponse, objectSchema } from "../../http/schemas.ts";
-import { addRoute } from "../../http/route.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
 import type { AccountTables } from "../../auth/sessions/table.ts";
 import { requireOrg } from "../accounts/orgs.ts";
 import { dayOf, RETENTION_DAYS } from "./counter.ts";
@@ -64,9 +64,7 @@ interface ById {
 
 export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimits, guards, now = Date.now }: UsageRoutesOptions): void {
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/usage",
-    access: "viewer",
+    ...endpoint("GET", "/api/usage", "viewer"),
     ...schemas.usage,
     handler: async (request: FastifyRequest<{ Querystring: { days: number } }>) => {
       const since = dayOf(now() - (request.query.days - 1) * DAY_MS);
@@ -78,25 +76,19 @@ export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimit
   });
 
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/limits",
-    access: "viewer",
+    ...endpoint("GET", "/api/limits", "viewer"),
     ...schemas.own,
     handler: async (request) => describeLimits(await orgLimits.read(callerOf(request).orgId)),
   });
 
   addRoute(app, guards, {
-    method: "GET",
-    path: "/api/orgs/:id/limits",
-    access: "operator",
+    ...endpoint("GET", "/api/orgs/:id/limits", "operator"),
     ...schemas.get,
     handler: async (request: FastifyRequest<ById>) => describeLimits(await orgLimits.read(await requireOrg(db, request.params.id))),
   });
 
   addRoute(app, guards, {
-    method: "PUT",
-    path: "/api/orgs/:id/limits",
-    access: "operator",
+    ...endpoint("PUT", "/api/orgs/:id/limits", "operator"),
     ...schemas.set,
     handler: async (request: FastifyRequest<ById & { Body: Record<keyof ReturnType<typeof describeLimits>, number | null> }>) => {
       const id = await requireOrg(db, request.params.id);
