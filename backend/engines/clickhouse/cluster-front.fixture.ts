@@ -24,10 +24,14 @@ export function withoutKeeper(statement: string): string {
     );
 }
 
-/** Odd and even minutes are on different shards. */
+/** What a shard has half of: parents and children of other services are on the other shard. */
+const HALF_BY: Readonly<Record<string, string>> = { logs: "intDiv(toUnixTimestamp(time), 60)", service_edges: "cityHash64(client)" };
+
+/** Each row is on one of the shards. */
 function halved(statement: string): string {
   return statement.replaceAll(/'default\.(\w+)': 'org_id = ((?:[^'\\]|\\.)*?)'(?=[,}])/g, (_, table: string, orgId: string) => {
-    return `'default.${table}': 'org_id = ${orgId} AND intDiv(toUnixTimestamp(time), 60) % 2 = shardNum() - 1'`;
+    const half = HALF_BY[table] ?? "cityHash64(service)";
+    return `'default.${table}': 'org_id = ${orgId} AND ${half} % 2 = shardNum() - 1'`;
   });
 }
 

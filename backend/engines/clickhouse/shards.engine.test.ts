@@ -37,7 +37,8 @@ describe("without any condition of the statement", () => {
 
   it("each shard applies the condition to its own table, before anything leaves it", async () => {
     for (const table of TENANT_TABLES) {
-      const read = sql`SELECT org_id, count() FROM default_distributed.${new Sql(table)} GROUP BY org_id`;
+      // No projection has the last time.
+      const read = sql`SELECT org_id, max(time) FROM default_distributed.${new Sql(table)} GROUP BY org_id`;
       const plan = await shards.server.query<{ explain: string }>(sql`EXPLAIN ${read} SETTINGS ${tenantFilter("red", "default")}`);
       const lines = plan.map(({ explain }) => explain);
       expect(

@@ -1,12 +1,10 @@
 // Logs on a cluster of several shards, each an embedded engine in a process of its own behind HTTP: where bodies are stored, that each is
 // stored once, what is answered while a shard is away, and how one more shard is added (docs/guides/clickhouse-shards.md).
 import { randomUUID } from "node:crypto";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openStores, rowsOf, type Stores } from "../../../test/conformance/telemetry-stores.ts";
-import { freePorts, temporaryFolder, TestProcess } from "../../../test/fixtures/processes.ts";
+import { type ShardServers, startShardServers } from "../../../test/fixtures/shard-servers.ts";
 import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/client.ts";
 import { CLUSTER } from "../../engines/clickhouse/cluster-front.fixture.ts";
 import { prepare } from "../../engines/clickhouse/prepare.ts";
@@ -20,48 +18,28 @@ const now = new Date();
 const log = pino({ level: "silent" });
 const [orgId, spreadOrgId] = [randomUUID(), randomUUID()];
 
-let stack: AsyncDisposableStack;
-let folder: string;
-let ports: number[];
-let servers: TestProcess[];
+let servers: ShardServers;
 let clickhouse: ClickHouse;
 let stores: Stores;
 let opened: AsyncDisposableStack;
-
-const urlOf = (port: number | undefined): string => `http://127.0.0.1:${port}/default`;
-/** As `remote_servers` on every server. */
-const listShards = (count: number): void => writeFileSync(join(folder, "shards"), ports.slice(0, count).join(","));
-
-async function startShard(index: number): Promise<void> {
-  const args = ["test/fixtures/shard-server.ts", join(folder, `shard-${index}`), String(ports[index]), join(folder, "shards")];
-  const server = new TestProcess(args, {}, join(folder, `shard-${index}.log`));
-  servers[index] = server;
-  await server.ready(`http://127.0.0.1:${ports[index]}/ping`);
-}
 
 /** As a replica of the backend starts. */
 async function openBackend(shardCount: number): Promise<void> {
   await opened?.disposeAsync();
   opened = new AsyncDisposableStack();
-  const url = ports.slice(0, shardCount).map(urlOf).join(",");
-  clickhouse = opened.use(await openClickHouse({ url, cluster: CLUSTER, spread: [spreadOrgId], dataDir: folder, log }));
+  const url = servers.urlOf(shardCount);
+  clickhouse = opened.use(await openClickHouse({ url, cluster: CLUSTER, spread: [spreadOrgId], dataDir: servers.folder, log }));
   await prepare(clickhouse, log);
   stores = opened.use(await openStores(clickhouse));
 }
 
 beforeAll(async () => {
-  stack = new AsyncDisposableStack();
-  folder = stack.use(temporaryFolder()).path;
-  ports = await freePorts(3);
-  servers = [];
-  stack.defer(async () => void (await Promise.all(servers.map((server) => server.end()))));
-  listShards(2);
-  await Promise.all([startShard(0), startShard(1)]);
+  servers = await startShardServers(3, 2);
   await openBackend(2);
 });
 afterAll(async () => {
   await opened?.disposeAsync();
-  await stack?.disposeAsync();
+  await servers?.[Symbol.asyncDispose]();
 });
 
 function send(hostId: string, body = "a", org = orgId): Promise<unknown> {
@@ -111,12 +89,12 @@ describe("two shards", () => {
 
   it("answer an error and never half of the rows while one is away; its senders send again", { timeout: 240_000 }, async () => {
     const [[near = ""], [away = ""]] = [sendersOf(0), sendersOf(1)];
-    await servers[1]?.end("SIGKILL");
+    await servers.kill(1);
     await expect(read()).rejects.toMatchObject({ code: "storage_unavailable" });
     await expect(send(away, "b")).rejects.toMatchObject({ code: "storage_unavailable" });
     await expect(clickhouse.ping()).rejects.toMatchObject({ code: "storage_unavailable" });
     await send(near, "b");
-    await startShard(1);
+    await servers.start(1);
     await send(away, "b");
     await send(near, "b");
     expect(await read()).toHaveLength((SENDERS.length + 2) * RECORDS);
@@ -126,13 +104,13 @@ describe("two shards", () => {
 describe("a third shard", () => {
   it("is added while nothing is lost or stored twice, and takes over senders", { timeout: 240_000 }, async () => {
     const before = sum(await storedAt());
-    await startShard(2);
+    await servers.start(2);
     // Its tables exist before the servers list it; replicas that know two shards go on.
-    const wider = await openClickHouse({ url: ports.map(urlOf).join(","), cluster: CLUSTER, dataDir: folder, log });
+    const wider = await openClickHouse({ url: servers.urlOf(3), cluster: CLUSTER, dataDir: servers.folder, log });
     await prepare(wider, log);
     await wider[Symbol.asyncDispose]();
     expect(await read()).toHaveLength(before);
-    listShards(3);
+    servers.list(3);
     expect(await read()).toHaveLength(before);
     await openBackend(3);
     await Promise.all(SENDERS.map((hostId) => send(hostId)));
