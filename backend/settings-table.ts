@@ -98,6 +98,11 @@ export const SETTINGS_TABLE = {
       default: "8",
       description: "Concurrent queries of logs and spans of one replica of the backend with an external ClickHouse.",
     }),
+    clickhousePartialAnswers: setting("CLICKHOUSE_PARTIAL_ANSWERS", flag, {
+      default: "false",
+      description:
+        "While a shard of ClickHouse is unavailable, queries of people leave out its rows and report that, instead of failing. Alert rules never do.",
+    }),
     clickhouseStoragePolicy: setting("CLICKHOUSE_STORAGE_POLICY", text, {
       description: "Storage policy of logs and spans, of an external ClickHouse. Requires `CLICKHOUSE_COLD_AFTER_DAYS`. Unset: unchanged.",
     }),

@@ -217,6 +217,7 @@ async function openTelemetryNow(opening: RetainingOpening, claims?: BodyClaims):
       insertConnections: settings.clickhouseInsertConnections,
       querySlots: settings.clickhouseQuerySlots,
       spread: settings.clickhouseSpreadOrganisations,
+      partialAnswers: settings.clickhousePartialAnswers,
       threads: settings.threadPoolSize,
       log,
       stopping,

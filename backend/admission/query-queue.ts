@@ -8,6 +8,8 @@ export interface QueryOptions {
   readonly signal?: AbortSignal;
   /** Called when the query is about to start; throws to refuse it. */
   readonly admit?: () => void;
+  /** Called when the answer leaves out the rows of a shard that is away. Without it such a query fails. */
+  readonly onPartial?: (() => void) | undefined;
 }
 
 const RETRY_AFTER_S = 5;

@@ -199,6 +199,9 @@ export class LogCounter implements AsyncDisposable {
         error: reported.length < groups.length ? NO_SERIES : isCut ? TOO_MANY : tooShort ? `logs.window: ${tooShort}` : null,
       };
     } catch (error) {
+      // The last counts stay valid until there are new ones: alerts neither fire nor resolve while records cannot be read.
+      if (error instanceof ApiError && error.code === "storage_unavailable")
+        await this.#write(orgId, countSamples(ruleId, logs, before), atMs).catch(() => undefined);
       return { reported: undefined, error: this.#words(error, { org_id: orgId, rule_id: ruleId }) };
     }
   }

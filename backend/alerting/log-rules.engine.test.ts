@@ -106,6 +106,8 @@ describeOnEachStore((store) => {
     clickhouse: { read: (async (...asked) => await (read?.(...asked) ?? clickhouse.read(...asked))) as ClickHouse["read"] },
     isUnused: () => false,
   };
+  /** Samples of counts, as they were reported. */
+  const written: string[] = [];
   /** Organisations whose own queries use all slots, next to the organisations of the test. */
   const full = new Set<string>();
   /** Of one organisation no record is found any more, as when they are old. */
@@ -120,7 +122,12 @@ describeOnEachStore((store) => {
       isAlone: true,
       logs,
       isFull: (orgId) => full.has(orgId) || clickhouse.isFull(orgId),
-      metrics: service.metrics,
+      metrics: {
+        write: async (identity, samples, atMs) => {
+          written.push(samples.toString());
+          await service.metrics.write(identity, samples, atMs);
+        },
+      },
       intervalMs,
       counted: () => undefined,
       log,
@@ -302,6 +309,23 @@ describeOnEachStore((store) => {
     noRecordsOf(orgId);
     counter = startCounter();
     await becomes(bearer, id, "inactive");
+  });
+
+  test("keeps its last counts while the log store or a shard of it is away, so that no alert resolves", async () => {
+    const { orgId, bearer } = await org();
+    await send(orgId, "shop", ["a", "b", "c"]);
+    const id = await create(bearer, body({ by: ["source"] }));
+    await becomes(bearer, id, "firing");
+    read = async () => {
+      throw new ApiError("storage_unavailable", "a shard is away");
+    };
+    written.length = 0;
+    await eventually("reported again", async () => {
+      await countNow([id]);
+      return written.some((samples) => samples.includes(`rule="${id}"`) && samples.endsWith('by_1="shop"} 3\n'));
+    });
+    await eventually("the status has the failure", async () => (await status(bearer, id)).error?.includes("could not be counted"));
+    expect(await status(bearer, id)).toMatchObject({ state: "firing", active_alerts: 1 });
   });
 
   describe("the cost of rules", () => {

@@ -121,6 +121,8 @@ export class Client {
     }
     if (answer.status === 401) throw new Problem(`the session has ended: run \`atherops login${this.#session.sso ? " --sso" : ""}\``);
     if (!answer.ok) throw await refusal(answer);
+    const [, warning] = /"(.*)"/.exec(answer.headers.get("warning") ?? "") ?? [];
+    if (warning !== undefined) this.#world.stderr.write(`warning: ${warning}\n`);
     return answer;
   }
 

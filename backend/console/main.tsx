@@ -13,6 +13,7 @@ import { LoginDialog, LoginPage } from "./login.tsx";
 import { Help, Navigation } from "./navigation.tsx";
 import { Problem } from "./parts/common.tsx";
 import { Boundary, lazy } from "./parts/screens.tsx";
+import { missing } from "./state/api.ts";
 import { hasEnded } from "./state/ended.ts";
 import { loadingAttribute } from "./state/loaded.ts";
 import { isHelpOpen, isPaletteOpen, isViewsOpen, listenToKeys } from "./state/keys.ts";
@@ -49,6 +50,7 @@ function Console() {
     <>
       <Navigation />
       <main id="main" tabIndex={-1} data-loading={loadingAttribute}>
+        {missing.value && <Problem words={missing.value} />}
         <Boundary of={`${route.value.screen}/${route.value.id ?? ""}`}>
           <Screen />
         </Boundary>
@@ -100,7 +102,10 @@ effect(() => {
   if (screen === "login" && id) void logInByLink(id);
   if (screen === "invitation" && id) openInvitation(id);
 });
-effect(() => void (document.title = pageTitle(route.value)));
+effect(() => {
+  document.title = pageTitle(route.value);
+  missing.value = "";
+});
 if (route.peek().screen !== "login") void findSession();
 // Loads the code of the screen while the backend checks the session. If that fails, the screen shows the error when it is drawn.
 SCREENS.get(route.peek().screen)?.preload();

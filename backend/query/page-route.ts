@@ -10,6 +10,9 @@ import type { Found } from "../storage/page.ts";
 import { nextLink, type Page } from "../storage/page.ts";
 import { MAX_FORM_BYTES } from "./limits.ts";
 
+/** The warning of an answer that leaves out the rows of a shard (`CLICKHOUSE_PARTIAL_ANSWERS`). */
+export const PARTIAL = "a shard of the log and trace store is unavailable: rows are missing";
+
 /** ResponseBudget with the page that `ask` finds, and a Link to the next one. */
 export async function answerPage(
   request: FastifyRequest,
@@ -35,7 +38,8 @@ export async function answerJson(
   const { orgId } = readerOf(request);
   const signal = goneSignal(reply);
   try {
-    const pieces = await ask(orgId, { signal, admit: () => answers.admit(orgId) });
+    const onPartial = (): void => void reply.header("warning", `199 atherops "${PARTIAL}"`);
+    const pieces = await ask(orgId, { signal, admit: () => answers.admit(orgId), onPartial });
     void reply.type("application/json; charset=utf-8");
     return answers.send(orgId, reply, pieces);
   } catch (error) {

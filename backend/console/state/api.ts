@@ -1,5 +1,6 @@
 // Calls of the backend's API with the browser's session. Invariants: every call carries the header that no other site can send; a session
 // that has ended asks for a login and then makes the same call again, so nothing that was typed is lost; an error is the backend's words.
+import { signal } from "@preact/signals";
 import { loggedInAgain, loginsSoFar } from "./ended.ts";
 
 export const SESSION_HEADER = { "x-requested-with": "atherops" };
@@ -10,6 +11,8 @@ const LOGIN_PATHS: ReadonlySet<string> = new Set([
   "/api/auth/invitation",
   "/api/auth/invitation/accept",
 ]);
+/** What an answer to this screen lacks, because a shard is unavailable. */
+export const missing = signal("");
 const TRIES = 3;
 const LONGEST_WAIT_S = 20;
 
@@ -53,6 +56,7 @@ export async function page<T>(path: string, options: Call = {}): Promise<Page<T>
       await loggedInAgain(logins, options.signal);
       continue;
     }
+    missing.value = /"(.*)"/.exec(answer.headers.get("warning") ?? "")?.[1] ?? missing.value;
     if (answer.ok)
       return { body: (answer.status === 204 ? undefined : await answer.json()) as T, next: nextOf(answer.headers.get("link")) };
     const waitS = Number(answer.headers.get("retry-after") ?? Number.NaN);

@@ -72,6 +72,8 @@ export type Ask = (statement: Sql, maxResultBytes?: number, blockRows?: number, 
 export interface ClickHouseOptions extends Omit<RemoteOptions, "urls"> {
   /** `http(s)://user:password@host:port/database`, of several shards separated by commas; unset: embedded. */
   url?: string;
+  /** Queries whose caller can report it leave out shards that are away, instead of failing. */
+  partialAnswers?: boolean;
   /** Organisations whose bodies are spread over all shards. */
   spread?: readonly string[];
   /** The folder of the embedded engine, e.g. `DATA_DIR/clickhouse`. */
@@ -85,7 +87,7 @@ export interface ClickHouseOptions extends Omit<RemoteOptions, "urls"> {
 
 /** Opens the engine. A server that cannot be reached is not an error here: the first statement will say so. */
 export async function openClickHouse(options: ClickHouseOptions): Promise<ClickHouse> {
-  const { url, dataDir, cluster, threads, spread, log, stopping } = options;
+  const { url, dataDir, cluster, threads, spread, partialAnswers, log, stopping } = options;
   const urls = url?.split(",");
   const engine = urls ? openRemote({ ...options, urls }) : await openEmbedded(dataDir, threads);
   const { shardCount } = engine;
@@ -120,7 +122,7 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
     read: (orgId, options, work) =>
       runQueued({ queue, stopping }, orgId, options, () => {
         const signal = AbortSignal.any([closing.signal, ...signalOf(options)]);
-        const ask = asker(engine, orgId, signal);
+        const ask = asker(engine, orgId, signal, partialAnswers ? options.onPartial : undefined);
         return work(pending && !options.skipsPending ? afterCommit(ask, { orgId, pending, signal }) : ask);
       }),
     async settle() {
@@ -169,20 +171,30 @@ function signalOf({ signal }: QueryOptions): AbortSignal[] {
 const PAGE = /\sLIMIT \d+\s*$/;
 
 /** One turn's queries, which share its time. The engine adds the organisation's condition to each. */
-function asker(engine: Engine, orgId: string, signal: AbortSignal): Ask {
+function asker(engine: Engine, orgId: string, signal: AbortSignal, onPartial?: () => void): Ask {
   const end = performance.now() + MAX_READ_S * 1000;
   return async (statement, maxResultBytes = 0, blockRows?, groupLimit?) => {
     requireFiltered(orgId, statement);
-    const maxSeconds = Math.max(1, Math.ceil((end - performance.now()) / 1000));
-    try {
-      return await engine.read(
-        statement.text,
-        { orgId, maxSeconds, maxResultBytes, blockRows, groupLimit, isPage: PAGE.test(statement.text) },
-        signal,
-      );
-    } catch (error) {
-      signal.throwIfAborted();
-      throw readFailure(error);
+    const isPage = PAGE.test(statement.text);
+    const read = async (skipsShards: boolean): Promise<Buffer> => {
+      const maxSeconds = Math.max(1, Math.ceil((end - performance.now()) / 1000));
+      try {
+        return await engine.read(statement.text, { orgId, maxSeconds, maxResultBytes, blockRows, groupLimit, isPage, skipsShards }, signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        throw readFailure(error);
+      }
+    };
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        const lines = await read(attempt > 0);
+        if (attempt > 0) onPartial?.();
+        return lines;
+      } catch (error) {
+        // The next attempt asks another server.
+        if (!onPartial || attempt === engine.shardCount || !(error instanceof ApiError) || error.code !== "storage_unavailable")
+          throw error;
+      }
     }
   };
 }

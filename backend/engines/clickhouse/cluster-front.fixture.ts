@@ -11,7 +11,10 @@ import { prepare } from "./prepare.ts";
 export const CLUSTER = "many";
 
 const SHARD = "<shard><replica><host>127.0.0.1</host><port>9000</port></replica></shard>";
-const CONFIG = `<clickhouse><tcp_port>9000</tcp_port><remote_servers><${CLUSTER}>${SHARD}${SHARD}</${CLUSTER}></remote_servers></clickhouse>`;
+/** Nothing listens there. */
+const AWAY = SHARD.replace("9000", "1");
+const configOf = (shards: string): string =>
+  `<clickhouse><tcp_port>9000</tcp_port><remote_servers><${CLUSTER}>${shards}</${CLUSTER}></remote_servers></clickhouse>`;
 
 /** A statement for an engine that has no Keeper. */
 export function withoutKeeper(statement: string): string {
@@ -42,23 +45,27 @@ function onShards(statement: string): string[] {
 export interface TwoShards extends AsyncDisposable {
   /** Reads Distributed tables. */
   readonly cluster: ClickHouse;
+  /** Its CLICKHOUSE_URL. */
+  readonly url: string;
   /** The same rows, as one server. */
   readonly server: ClickHouse;
 }
 
-export async function openTwoShards(): Promise<TwoShards> {
+/** `withThird`: of a third shard that is away. */
+export async function openTwoShards({ withThird = false, partialAnswers = false } = {}): Promise<TwoShards> {
   const log = pino({ level: "silent" });
   await using stack = new AsyncDisposableStack();
   const dataDir = await mkdtemp(join(tmpdir(), "atherops-shards-"));
   stack.defer(() => rm(dataDir, { recursive: true, force: true }));
   const config = join(dataDir, "config.xml");
-  await writeFile(config, CONFIG);
+  await writeFile(config, configOf(`${SHARD}${SHARD}${withThird ? AWAY : ""}`));
   const front = stack.use(
     await startHttpFront(join(dataDir, "engine"), { connectionArgs: [`--config-file=${config}`], rewrite: onShards }),
   );
   const server = stack.use(await openClickHouse({ url: front.url, dataDir, log }));
-  const cluster = stack.use(await openClickHouse({ url: `${front.url},${front.url}`, cluster: CLUSTER, dataDir, log }));
+  const url = `${front.url},${front.url}`;
+  const cluster = stack.use(await openClickHouse({ url, cluster: CLUSTER, dataDir, partialAnswers, log }));
   await prepare(cluster, log);
   const opened = stack.move();
-  return { cluster, server, [Symbol.asyncDispose]: () => opened.disposeAsync() };
+  return { cluster, url, server, [Symbol.asyncDispose]: () => opened.disposeAsync() };
 }

@@ -25,6 +25,8 @@ export interface ReadLimits {
   readonly groupLimit?: number | undefined;
   /** The statement ends with LIMIT. */
   readonly isPage?: boolean;
+  /** Rows of shards that are away are left out. */
+  readonly skipsShards?: boolean;
 }
 
 /** What an engine can do. */

@@ -1,9 +1,10 @@
 // Queries over two shards, with real Distributed tables: they answer what one server answers, and the shards themselves leave out the rows
 // of other organisations.
 import { pino } from "pino";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Shard } from "./client.ts";
-import { openTwoShards, type TwoShards } from "./cluster-front.fixture.ts";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { eraseOrganisation } from "../../storage/removal/removal.ts";
+import { openClickHouse, type Shard } from "./client.ts";
+import { CLUSTER, openTwoShards, type TwoShards } from "./cluster-front.fixture.ts";
 import { prepare } from "./prepare.ts";
 import { sql, Sql } from "./sql.ts";
 import { fillTenants, ORGS, UNCONDITIONAL } from "./tenant-filter.fixture.ts";
@@ -61,6 +62,36 @@ describe("without any condition of the statement", () => {
   it("rows of a subquery of IN come from all shards", async () => {
     const found = sql`SELECT toUInt32(count()) AS n FROM spans WHERE id NOT IN (SELECT id FROM logs WHERE id % 3 = 0) AND id IN (SELECT id FROM spans)`;
     expect(await rowsOf("cluster", "red", found)).toEqual(await rowsOf("server", "red", found));
+  });
+});
+
+describe("while a shard is away", () => {
+  let partial: TwoShards;
+
+  beforeAll(async () => {
+    await shards[Symbol.asyncDispose]();
+    partial = await openTwoShards({ withThird: true, partialAnswers: true });
+    await fillTenants(partial.server, 10);
+  });
+  afterAll(() => partial?.[Symbol.asyncDispose]());
+
+  const count = sql`SELECT toUInt32(count()) AS n FROM logs`;
+  const unavailable = { code: "storage_unavailable" };
+
+  it("an answer is an error, unless its reader can report that rows are missing", async () => {
+    await expect(partial.cluster.read("red", {}, (ask) => ask(count))).rejects.toMatchObject(unavailable);
+    const onPartial = vi.fn();
+    expect(JSON.parse((await partial.cluster.read("red", { onPartial }, (ask) => ask(count))).toString())).toEqual({ n: 10 });
+    expect(onPartial).toHaveBeenCalledOnce();
+    await using strict = await openClickHouse({ url: partial.url, cluster: CLUSTER, dataDir: "unused", log: pino({ level: "silent" }) });
+    await expect(strict.read("red", { onPartial }, (ask) => ask(count))).rejects.toMatchObject(unavailable);
+  });
+
+  it("nothing is decided: what is stored, what is erased, which minutes changed", async () => {
+    await expect(partial.cluster.query(count)).rejects.toMatchObject(unavailable);
+    const replicas = partial.cluster.everyReplica("logs");
+    await expect(partial.cluster.query(sql`SELECT count() FROM ${replicas}`)).rejects.toMatchObject(unavailable);
+    await expect(eraseOrganisation(partial.cluster, "none")).rejects.toMatchObject(unavailable);
   });
 });
 

@@ -6,11 +6,11 @@ import { Sql, sql } from "./sql.ts";
 import { tenantFilter } from "./tenant-filter.ts";
 
 /**
- * A query of our own is bounded in time and memory; 64-bit integers arrive as strings, because a double would round them.
- * `skip_unavailable_shards`: for `everyReplica` each replica counts as a shard, and one that is away must not fail the query.
+ * A query of our own is bounded in time and memory; 64-bit integers arrive as strings, because a double would round them. It fails while a
+ * shard, or for `everyReplica` a replica, is away: what it decides (stored once, erased, changed minutes) must not rest on a part of the rows.
  */
 export const QUERY_SETTINGS =
-  "\nSETTINGS skip_unavailable_shards = 1, max_execution_time = 30, max_memory_usage = 2000000000, output_format_json_quote_64bit_integers = 1";
+  "\nSETTINGS skip_unavailable_shards = 0, max_execution_time = 30, max_memory_usage = 2000000000, output_format_json_quote_64bit_integers = 1";
 
 /**
  * Tables are sorted by time, so a filter by the times that were found so far costs a page more than it saves: without it a word that never
@@ -22,7 +22,8 @@ const PAGE_SETTINGS = sql`use_top_k_dynamic_filtering = 0, use_query_condition_c
 /**
  * A tenant's query: limited to the organisation's rows, bounded in time, memory and the bytes of its result, and found by its comment when it is to be cancelled. Its rows
  * are the JSON of the answer: times in RFC 3339, 64-bit integers in quotes. `threads`: where the engine shares the processor with us.
- * `shardDatabase`: the statement reads Distributed tables over this database; it fails if a shard is away, and shards exchange subqueries.
+ * `shardDatabase`: the statement reads Distributed tables over this database, and shards exchange subqueries; it fails if a shard is away,
+ * unless `skipsShards`.
  */
 export function readSettings(
   comment: string,
@@ -33,12 +34,14 @@ export function readSettings(
     blockRows,
     groupLimit,
     isPage = false,
+    skipsShards = false,
     threads,
     shardDatabase,
   }: ReadLimits & { threads?: number; shardDatabase?: string | undefined },
 ): string {
   const groups = groupLimit === undefined ? sql`` : sql`max_rows_to_group_by = ${groupLimit}, group_by_overflow_mode = 'break', `;
-  const shards = new Sql(shardDatabase === undefined ? "" : "distributed_product_mode = 'global', skip_unavailable_shards = 0, ");
+  const shards =
+    shardDatabase === undefined ? sql`` : sql`distributed_product_mode = 'global', skip_unavailable_shards = ${Number(skipsShards)}, `;
   return sql`
 SETTINGS ${tenantFilter(orgId, shardDatabase)}, ${shards}${optional("max_threads", threads)}${optional("max_block_size", blockRows)}${groups}${isPage ? PAGE_SETTINGS : sql``}max_execution_time = ${maxSeconds}, max_memory_usage = ${MAX_READ_MEMORY_BYTES},
   max_result_bytes = ${maxResultBytes}, result_overflow_mode = 'throw', log_comment = ${comment}, date_time_output_format = 'iso',

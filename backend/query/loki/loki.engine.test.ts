@@ -15,11 +15,20 @@ const record = (seconds: number, message: string, severityText = "INFO", attribu
   });
 
 let app: LokiApp;
+/** As if a shard were away. */
+let isPartial = false;
 let red: LokiOrg;
 let blue: LokiOrg;
 
 beforeAll(async () => {
-  app = await openLokiApp();
+  app = await openLokiApp({}, undefined, {
+    clickhouse: {
+      read: (orgId, options, work) => {
+        if (isPartial) options.onPartial?.();
+        return app.clickhouse.read(orgId, options, work);
+      },
+    },
+  });
   [red, blue] = [await app.org(), await app.org()];
   const pod = [stringAttribute("k8s.pod.name", "shop-1"), stringAttribute("k8s.namespace.name", "store")];
   await red.send(
@@ -297,4 +306,13 @@ describe("what costs too much", () => {
     const top = await counted('topk(2, sum by (user) (count_over_time({service_name="shop"}[5m])))');
     expect(top.json().data.result).toHaveLength(2);
   });
+});
+
+it("an answer that leaves out a shard has a warning, in its header and where Grafana reads it", async () => {
+  isPartial = true;
+  const answer = await red.get("query_range", { query: '{service_name="shop"}', ...RANGE });
+  isPartial = false;
+  const text = "a shard of the log and trace store is unavailable: rows are missing";
+  expect(answer.headers["warning"]).toBe(`199 atherops "${text}"`);
+  expect(answer.json()).toMatchObject({ status: "success", warnings: [text], data: { resultType: "streams" } });
 });

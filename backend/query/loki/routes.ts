@@ -12,7 +12,7 @@ import { acceptWebSocket, isUpgrade } from "../../http/websocket.ts";
 import type { LogStore, LogTail } from "../../storage/logs/store.ts";
 import { type Arrived, TailCounts } from "../../storage/logs/tail.ts";
 import { TAIL_TIMES, type TailForm, tailStream, type TailTimes } from "../native/log-tail-stream.ts";
-import { addFormParser, answerJson, FORM, formFields } from "../page-route.ts";
+import { addFormParser, answerJson, FORM, formFields, PARTIAL } from "../page-route.ts";
 import type { JobRunner } from "../sandbox/sandbox.ts";
 import { ENDPOINTS, QUERY, text } from "./endpoints.ts";
 import { type EndpointJob, readTailFilter, type TailFilterJob, type TailMessageJob } from "./jobs.ts";
@@ -70,7 +70,18 @@ export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptio
         nowNs: BigInt(now().getTime()) * 1_000_000n,
         bounds,
       };
-      return answerJson(request, reply, { answers, ask: async (orgId, asked) => [await sandbox.run(orgId, job, asked)] });
+      return answerJson(request, reply, {
+        answers,
+        ask: async (orgId, asked) => {
+          let warnings = "";
+          const onPartial = (): void => {
+            warnings = `{"warnings":["${PARTIAL}"],`;
+            asked.onPartial?.();
+          };
+          const json = await sandbox.run(orgId, job, { ...asked, onPartial });
+          return warnings === "" ? [json] : [Buffer.from(warnings), json.subarray(1)];
+        },
+      });
     };
     for (const method of ["GET", "POST"] as const) routes.push({ ...declareRoute(method, path, summary, parameters), handler });
   }

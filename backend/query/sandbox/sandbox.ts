@@ -62,7 +62,7 @@ export class Sandbox implements JobRunner, AsyncDisposable {
     const signal = AbortSignal.any(signals);
     const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
     const slot = runQueued({ queue: this.#queue, stopping }, orgId, { ...options, signal }, () =>
-      this.#evaluate(orgId, job, { signal, resolve, reject }),
+      this.#evaluate(orgId, job, { signal, onPartial: options.onPartial, resolve, reject }),
     );
     slot.catch(reject);
     return await promise;
@@ -79,11 +79,11 @@ export class Sandbox implements JobRunner, AsyncDisposable {
   async #evaluate(
     orgId: string,
     job: object,
-    { signal, resolve, reject }: { signal: AbortSignal } & Pick<PromiseWithResolvers<Buffer>, "resolve" | "reject">,
+    { signal, onPartial, resolve, reject }: ReadSignals & Pick<PromiseWithResolvers<Buffer>, "resolve" | "reject">,
   ): Promise<void> {
     const sandboxProcess = this.#wake(orgId) ?? this.#start();
     sandboxProcess.onKilled = (reason) => this.#report(orgId, reason);
-    const reads = new ReadSession(this.#options.clickhouse, orgId, signal);
+    const reads = new ReadSession(this.#options.clickhouse, orgId, { signal, onPartial });
     const leave = (): void => reject(signal.reason);
     signal.addEventListener("abort", leave, { once: true });
     try {
@@ -146,20 +146,22 @@ export class Sandbox implements JobRunner, AsyncDisposable {
   }
 }
 
+type ReadSignals = Required<Pick<QueryOptions, "signal">> & Pick<QueryOptions, "onPartial">;
+
 /** The organisation's slot among reads: taken for the first statement of a job, given back when the job has ended. */
 class ReadSession {
   readonly #clickhouse: Pick<ClickHouse, "read">;
   readonly #orgId: string;
-  readonly #signal: AbortSignal;
+  readonly #signals: ReadSignals;
   readonly #ended = new AbortController();
   readonly #over = Promise.withResolvers<void>();
   #asking: Promise<Ask> | undefined;
   #reading: Promise<void> | undefined;
 
-  constructor(clickhouse: Pick<ClickHouse, "read">, orgId: string, signal: AbortSignal) {
+  constructor(clickhouse: Pick<ClickHouse, "read">, orgId: string, { signal, onPartial }: ReadSignals) {
     this.#clickhouse = clickhouse;
     this.#orgId = orgId;
-    this.#signal = AbortSignal.any([signal, this.#ended.signal]);
+    this.#signals = { signal: AbortSignal.any([signal, this.#ended.signal]), onPartial };
   }
 
   async ask({ statement, maxResultBytes, blockRows, groupLimit }: Question): Promise<Buffer> {
@@ -177,7 +179,7 @@ class ReadSession {
   #open(): Promise<Ask> {
     const { promise, resolve, reject } = Promise.withResolvers<Ask>();
     this.#reading = this.#clickhouse
-      .read(this.#orgId, { signal: this.#signal }, (ask) => {
+      .read(this.#orgId, this.#signals, (ask) => {
         resolve(ask);
         return this.#over.promise;
       })

@@ -65,7 +65,9 @@ export class SpanOperations implements AsyncDisposable {
   #read(orgId: string): OrgOperations {
     const org = new OrgOperations();
     const read = async (): Promise<void> => {
-      const rows = await this.#clickhouse.query<Operation & { day: number }>(
+      // They are on one shard: another one that is away does not stop spans.
+      const shard = this.#clickhouse.shards[this.#clickhouse.shardOf({ orgId })] ?? this.#clickhouse;
+      const rows = await shard.query<Operation & { day: number }>(
         sql`SELECT service, operation, kind, intDiv(toUnixTimestamp(max(time)), ${DAY_S}) - 1 AS day FROM span_operations
             WHERE org_id = ${orgId} GROUP BY service, operation, kind LIMIT ${MAX_OPERATIONS_PER_ORG + MAX_SERVICES_PER_ORG}`,
       );
