@@ -1,7 +1,7 @@
 // When a rule was pending or firing: read back from the ALERTS series that the evaluator writes. Invariant: the query is scoped to the
 // organisation like every other, and asks for no more samples than can be read without holding up others, thinned out by the engine.
 import { ApiError } from "../errors.ts";
-import { TIME_SCHEMA } from "../http/schemas.ts";
+import { objectSchema, TIME_SCHEMA } from "../http/schemas.ts";
 import type { MetricsStore } from "../storage/metrics/store.ts";
 import { MAX_HISTORY_POINTS, MAX_HISTORY_SAMPLES } from "./limits.ts";
 import { storeError } from "./rule-check.ts";
@@ -15,16 +15,12 @@ export interface AlertPeriod {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-export const PERIOD_SCHEMA = {
-  type: "object",
-  required: ["state", "start", "end", "labels"],
-  properties: {
-    state: { type: "string", enum: ["pending", "firing"] },
-    start: TIME_SCHEMA,
-    end: TIME_SCHEMA,
-    labels: { type: "object", additionalProperties: { type: "string" } },
-  },
-};
+export const PERIOD_SCHEMA = objectSchema({
+  state: { type: "string", enum: ["pending", "firing"] },
+  start: TIME_SCHEMA,
+  end: TIME_SCHEMA,
+  labels: { type: "object", additionalProperties: { type: "string" } },
+});
 
 export interface HistoryQuestion {
   readonly orgId: string;

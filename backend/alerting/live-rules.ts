@@ -4,7 +4,7 @@
 import { AnswerTooLargeError, type LoadedAlert, type LoadedGroup, type LoadedRule, type VmalertClient } from "../engines/vmalert/client.ts";
 import { MAX_LIVE_ALERTS_BYTES, MAX_NAMED_RULES, MAX_SINGLE_RULE_REQUESTS } from "./limits.ts";
 import { REVISION_ANNOTATION, type Rule } from "./rule.ts";
-import { TIME_SCHEMA } from "../http/schemas.ts";
+import { objectSchema, TIME_SCHEMA } from "../http/schemas.ts";
 
 /** The rule status of the contract; `error` is an addition, present while the rule cannot be evaluated. */
 export interface RuleStatus {
@@ -17,16 +17,12 @@ export interface RuleStatus {
 }
 
 export const STATE_SCHEMA = { type: "string", enum: ["firing", "pending", "inactive"] };
-export const STATUS_SCHEMA = {
-  type: "object",
-  required: ["state", "active_alerts"],
-  properties: {
-    state: STATE_SCHEMA,
-    active_alerts: { type: "integer", minimum: 0, description: "instances that fire now" },
-    last_eval: { ...TIME_SCHEMA, description: "absent before the first evaluation" },
-    error: { type: "string", description: "why the rule cannot be evaluated" },
-  },
-};
+export const STATUS_SCHEMA = objectSchema(["state", "active_alerts"], {
+  state: STATE_SCHEMA,
+  active_alerts: { type: "integer", minimum: 0, description: "instances that fire now" },
+  last_eval: { ...TIME_SCHEMA, description: "absent before the first evaluation" },
+  error: { type: "string", description: "why the rule cannot be evaluated" },
+});
 
 /** Replaces the evaluator's message, which contains addresses and names of other organisations. */
 export const FAILED =

@@ -8,7 +8,7 @@ import { ApiError } from "../errors.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import { goneSignal } from "../http/client.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../http/route.ts";
-import { objectSchema, TIME_SCHEMA } from "../http/schemas.ts";
+import { objectSchema, optionalSchema, TIME_SCHEMA } from "../http/schemas.ts";
 import { liveRules, type LiveRules, STATE_SCHEMA } from "./live-rules.ts";
 import type { Rule } from "./rule.ts";
 import type { RuleTable } from "./table.ts";
@@ -27,16 +27,13 @@ const QUEUE_LIMITS = { running: 2, perOrg: 1, waitingPerOrg: 64 };
 const NO_ALERTS: LiveRules = { rules: [], omitted: [] };
 
 const names = (description: string) => ({ type: "array", items: { type: "string" }, description });
-const RULES_QUERY = {
-  type: "object",
-  properties: {
-    type: { type: "string", enum: ["alert", "record"], description: "there are no recording rules" },
-    "rule_name[]": names("only rules of these names; repeatable"),
-    "rule_group[]": names("only rules of these groups; repeatable"),
-    "file[]": names("only rules of these files; repeatable"),
-    exclude_alerts: { type: "boolean", default: false, description: "rules without their alerts" },
-  },
-};
+const RULES_QUERY = optionalSchema({
+  type: { type: "string", enum: ["alert", "record"], description: "there are no recording rules" },
+  "rule_name[]": names("only rules of these names; repeatable"),
+  "rule_group[]": names("only rules of these groups; repeatable"),
+  "file[]": names("only rules of these files; repeatable"),
+  exclude_alerts: { type: "boolean", default: false, description: "rules without their alerts" },
+});
 
 const texts = { type: "object", additionalProperties: { type: "string" } };
 const number = { type: "number" };
@@ -80,15 +77,11 @@ const GROUP_SCHEMA = {
 
 /** A response in the format of Prometheus. */
 function successSchema(data: Record<string, object>): object {
-  return {
-    type: "object",
-    required: ["status", "data"],
-    properties: {
-      status: { const: "success" },
-      data: objectSchema(data),
-      warnings: { type: "array", items: { type: "string" }, description: "what is missing from the response" },
-    },
-  };
+  return objectSchema(["status", "data"], {
+    status: { const: "success" },
+    data: objectSchema(data),
+    warnings: { type: "array", items: { type: "string" }, description: "what is missing from the response" },
+  });
 }
 
 /** At the API's address they are also under `/query`, next to the other routes of Prometheus. */

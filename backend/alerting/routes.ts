@@ -6,7 +6,7 @@ import type { VmalertClient } from "../engines/vmalert/client.ts";
 import { goneSignal } from "../http/client.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../http/route.ts";
-import { NO_CONTENT, parseUuid } from "../http/schemas.ts";
+import { NO_CONTENT, objectSchema, optionalSchema, parseUuid } from "../http/schemas.ts";
 import { ApiError } from "../errors.ts";
 import { FairQueue, QueueFullError } from "../admission/fair-queue.ts";
 import type { MetricsStore } from "../storage/metrics/store.ts";
@@ -38,24 +38,17 @@ type OfRule = { Params: { id: string } };
 type HistoryRoute = OfRule & { Querystring: { start?: string; end?: string; limit: number } };
 
 const HISTORY_MS = 24 * 3_600_000;
-const HISTORY_QUERY = {
-  type: "object",
-  properties: {
-    start: { type: "string", format: "date-time", description: "default: 24 hours before `end`" },
-    end: { type: "string", format: "date-time", description: "default: now" },
-    limit: { type: "integer", minimum: 1, default: 100, description: "at most 500" },
-  },
-};
+const HISTORY_QUERY = optionalSchema({
+  start: { type: "string", format: "date-time", description: "default: 24 hours before `end`" },
+  end: { type: "string", format: "date-time", description: "default: now" },
+  limit: { type: "integer", minimum: 1, default: 100, description: "at most 500" },
+});
 
-const VALIDATION_SCHEMA = {
-  type: "object",
-  required: ["valid"],
-  properties: {
-    valid: { type: "boolean" },
-    matching_series: { type: "integer", minimum: 0, description: "of a valid rule: how many series it matches now" },
-    message: { type: "string", description: "of an invalid one: why" },
-  },
-};
+const VALIDATION_SCHEMA = objectSchema(["valid"], {
+  valid: { type: "boolean" },
+  matching_series: { type: "integer", minimum: 0, description: "of a valid rule: how many series it matches now" },
+  message: { type: "string", description: "of an invalid one: why" },
+});
 
 const rules = { tag: "alerting" } as const;
 const RULE_ROUTES = {

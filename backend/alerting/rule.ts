@@ -2,7 +2,7 @@
 // no control characters and no lone surrogates, labels that the server sets cannot be given, and no template can do more than print.
 // Whether the engines take the rule is rule-check.ts's question.
 import { durationMs } from "../../common/duration.ts";
-import { TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
+import { closedSchema, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { checkText, EXCEPT_LINES, invalid, printedBytes, whyUnsafeTemplate } from "./rule-text.ts";
 import { MAX_ALERT_BYTES, MAX_FOR_MS, MAX_RULE_BYTES } from "./limits.ts";
 import { alertLabel, checkLogs, expressionOf, isOfLogs, LOG_CONDITION_SCHEMA, type LogCondition } from "./log-condition.ts";
@@ -106,12 +106,11 @@ export const RULE_BODY_SCHEMA = {
 };
 
 /** JSON schema of a rule in responses. */
-export const RULE_SCHEMA = {
-  type: "object",
-  additionalProperties: false,
-  required: ["id", "name", "severity", "expr", "for", "enabled", "labels", "annotations", "created_at"],
-  properties: { id: UUID_SCHEMA, ...BODY_PROPERTIES, created_at: TIME_SCHEMA },
-};
+export const RULE_SCHEMA = closedSchema(["id", "name", "severity", "expr", "for", "enabled", "labels", "annotations", "created_at"], {
+  id: UUID_SCHEMA,
+  ...BODY_PROPERTIES,
+  created_at: TIME_SCHEMA,
+});
 
 /** JSON schema of a body of validate: only the condition is required. */
 export const DRAFT_SCHEMA = {

@@ -2,13 +2,13 @@
 // one begins exactly after its last row, whatever was added or removed meanwhile. A Link header (RFC 8288) points to the next page.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
+import { optionalSchema } from "./schemas.ts";
 
 export const PAGE_ROWS = 500;
 
-export const CURSOR_QUERY = {
-  type: "object",
-  properties: { cursor: { type: "string", maxLength: 4000, description: 'opaque; from the Link header with rel="next"' } },
-} as const;
+export const CURSOR_QUERY = optionalSchema({
+  cursor: { type: "string", maxLength: 4000, description: 'opaque; from the Link header with rel="next"' },
+});
 
 export interface CursorQuery {
   Querystring: { cursor?: string };

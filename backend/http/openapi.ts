@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifySchema } from "fastify";
 import { ERROR_CODES } from "../errors.ts";
 import packageFile from "../package.json" with { type: "json" };
 import { addRoutes, NO_GUARDS } from "./route.ts";
+import { objectSchema } from "./schemas.ts";
 
 declare module "fastify" {
   interface FastifySchema {
@@ -143,11 +144,7 @@ function errorResponses(schema: Described, { url, methods, errorStatuses = [], o
 
 function errorResponse(status: number, other: object | undefined): object {
   const codes = Object.entries(ERROR_CODES).filter(([, [of]]) => of === status);
-  const ours = {
-    type: "object",
-    required: ["error", "message"],
-    properties: { error: { type: "string", enum: codes.map(([code]) => code) }, message: { type: "string" } },
-  };
+  const ours = objectSchema({ error: { type: "string", enum: codes.map(([code]) => code) }, message: { type: "string" } });
   const description = codes.map(([code, [, when]]) => `${code}: ${when}`).join("; ");
   return other ? { description, anyOf: [ours, other] } : { description, ...ours };
 }

@@ -20,9 +20,24 @@ export function nameSchema(maxLength: number) {
   return { type: "string", minLength: 1, maxLength, pattern: `^[^${FORBIDDEN_CHARACTERS}]+$`, description } as const;
 }
 
-/** An object with all of these properties. */
-export function objectSchema<T extends Record<string, object>>(properties: T) {
-  return { type: "object", required: Object.keys(properties), properties } as const;
+type Properties = Readonly<Record<string, object>>;
+/** Required names if they are not all, then the properties. */
+type ObjectParts<T extends Properties> = [properties: T] | [required: readonly string[], properties: T];
+
+/** An object with all of these properties, or at least with the required ones. */
+export function objectSchema<T extends Properties>(...parts: ObjectParts<T>) {
+  const [required, properties] = parts.length === 1 ? [Object.keys(parts[0]), parts[0]] : parts;
+  return { type: "object", required, properties } as const;
+}
+
+/** The same without other properties. */
+export function closedSchema<T extends Properties>(...parts: ObjectParts<T>) {
+  return { ...objectSchema(...parts), additionalProperties: false } as const;
+}
+
+/** An object with any of these properties. */
+export function optionalSchema<T extends Properties>(properties: T) {
+  return { type: "object", properties } as const;
 }
 
 /** A 200 response with a list of objects that have all of these properties. */

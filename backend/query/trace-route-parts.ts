@@ -2,6 +2,7 @@
 import type { ResponseBudget } from "../http/response-budget.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import type { SpanStore } from "../storage/traces/store.ts";
+import { objectSchema } from "../http/schemas.ts";
 
 export interface TraceRouteOptions {
   store: Omit<SpanStore, "insert">;
@@ -14,19 +15,15 @@ export interface TraceRouteOptions {
 export const TRACE_ID = { type: "string", pattern: "^[0-9a-fA-F]{32}$", description: "32 hex digits of any case" } as const;
 
 /** Schema of a span in GET /query/traces. */
-export const SPAN_SCHEMA = {
-  type: "object",
-  required: ["Timestamp", "TraceID", "SpanID", "ParentSpanID", "Service", "Operation", "DurationMs", "StatusCode", "Error", "Attributes"],
-  properties: {
-    Timestamp: { type: "string", format: "date-time" },
-    TraceID: { type: "string" },
-    SpanID: { type: "string" },
-    ParentSpanID: { type: "string" },
-    Service: { type: "string" },
-    Operation: { type: "string" },
-    DurationMs: { type: "number" },
-    StatusCode: { type: "string", enum: ["UNSET", "OK", "ERROR"] },
-    Error: { type: "boolean" },
-    Attributes: { type: "object", additionalProperties: { type: "string" } },
-  },
-};
+export const SPAN_SCHEMA = objectSchema({
+  Timestamp: { type: "string", format: "date-time" },
+  TraceID: { type: "string" },
+  SpanID: { type: "string" },
+  ParentSpanID: { type: "string" },
+  Service: { type: "string" },
+  Operation: { type: "string" },
+  DurationMs: { type: "number" },
+  StatusCode: { type: "string", enum: ["UNSET", "OK", "ERROR"] },
+  Error: { type: "boolean" },
+  Attributes: { type: "object", additionalProperties: { type: "string" } },
+});

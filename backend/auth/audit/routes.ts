@@ -5,7 +5,7 @@ import { type Kysely, type Selectable, sql } from "kysely";
 import { callerOf, type Guards } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursorTime, readCursor } from "../../http/list-page.ts";
-import { listResponse, TIME_SCHEMA, UUID_SCHEMA, parseUuid } from "../../http/schemas.ts";
+import { listResponse, optionalSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint, type RouteDeclaration } from "../../http/route.ts";
 import type { AuditTable, AuditTables } from "./trail.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -22,14 +22,11 @@ const declaration = {
   summary: "Who changed what, newest first",
   description:
     "Entries of your organisation; operators see all. Entries are kept for 90 days, at most the newest 200,000 per organisation. Pages have 500 entries; the header Link points to the next page.",
-  query: {
-    type: "object",
-    properties: {
-      ...CURSOR_QUERY.properties,
-      org_id: { ...UUID_SCHEMA, description: "only this organisation; other organisations require the role operator" },
-      action: { type: "string", maxLength: 100, pattern: "^[a-z_.]*$", description: "such as login, user.create or key.revoke" },
-    },
-  },
+  query: optionalSchema({
+    ...CURSOR_QUERY.properties,
+    org_id: { ...UUID_SCHEMA, description: "only this organisation; other organisations require the role operator" },
+    action: { type: "string", maxLength: 100, pattern: "^[a-z_.]*$", description: "such as login, user.create or key.revoke" },
+  }),
   response: listResponse({
     id: UUID_SCHEMA,
     at: TIME_SCHEMA,

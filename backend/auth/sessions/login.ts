@@ -35,14 +35,10 @@ const BODY_LIMIT_BYTES = 8 * 1024;
 
 const credentials = {
   tag: "accounts",
-  body: {
-    type: "object",
-    required: ["email", "password"],
-    properties: {
-      email: { type: "string", maxLength: 254, pattern: `^[^${FORBIDDEN_CHARACTERS}]*$`, description: "text without control characters" },
-      password: { type: "string", maxLength: 1024 },
-    },
-  },
+  body: objectSchema({
+    email: { type: "string", maxLength: 254, pattern: `^[^${FORBIDDEN_CHARACTERS}]*$`, description: "text without control characters" },
+    password: { type: "string", maxLength: 1024 },
+  }),
 } as const;
 
 const login = {

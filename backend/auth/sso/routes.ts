@@ -12,7 +12,7 @@ import { audit } from "../audit-log.ts";
 import { ApiError } from "../../errors.ts";
 import { networkOf } from "../../http/client.ts";
 import { publicOrigin } from "../../http/cookies.ts";
-import { objectSchema } from "../../http/schemas.ts";
+import { objectSchema, optionalSchema } from "../../http/schemas.ts";
 import { addRoute, endpoint, NO_GUARDS } from "../../http/route.ts";
 import type { OidcSettings } from "../../settings.ts";
 import { Attempts, type CliReturn, type LoginTarget, parseReturnPath } from "./attempt.ts";
@@ -51,24 +51,21 @@ const schemas = {
     errors: LOGIN_ERRORS,
     summary: "Log a browser in by single sign-on",
     description: "Redirects to the identity provider, and from there to /api/auth/oidc/callback.",
-    query: {
-      type: "object",
-      properties: {
-        return_to: { type: "string", maxLength: 2000, description: "the path of this server to redirect to after the login" },
-        cli_port: {
-          type: "integer",
-          minimum: 1024,
-          maximum: 65_535,
-          description: "the port of 127.0.0.1 at which `atherops login --sso` waits for a code; this browser gets no session",
-        },
-        cli_state: { type: "string", pattern: SECRET_PATTERN, description: "with cli_port: returned together with the code" },
-        cli_challenge: {
-          type: "string",
-          pattern: "^[A-Za-z0-9_-]{43}$",
-          description: "with cli_port: SHA-256 of the verifier, as in PKCE",
-        },
+    query: optionalSchema({
+      return_to: { type: "string", maxLength: 2000, description: "the path of this server to redirect to after the login" },
+      cli_port: {
+        type: "integer",
+        minimum: 1024,
+        maximum: 65_535,
+        description: "the port of 127.0.0.1 at which `atherops login --sso` waits for a code; this browser gets no session",
       },
-    },
+      cli_state: { type: "string", pattern: SECRET_PATTERN, description: "with cli_port: returned together with the code" },
+      cli_challenge: {
+        type: "string",
+        pattern: "^[A-Za-z0-9_-]{43}$",
+        description: "with cli_port: SHA-256 of the verifier, as in PKCE",
+      },
+    }),
     response: { 302: { description: "to the identity provider", ...NO_BODY } },
   },
   callback: {
@@ -98,11 +95,7 @@ const schemas = {
     errors: LOGIN_ERRORS,
     summary: "Exchange a code of the command line for a session",
     description: "Returns a session like POST /api/auth/login. A code is valid once, for one minute, with the verifier of its login.",
-    body: {
-      type: "object",
-      required: ["code", "verifier"],
-      properties: { code: { type: "string", maxLength: 2000 }, verifier: { type: "string", pattern: SECRET_PATTERN } },
-    },
+    body: objectSchema({ code: { type: "string", maxLength: 2000 }, verifier: { type: "string", pattern: SECRET_PATTERN } }),
     response: { 200: objectSchema({ token: { type: "string" }, email: { type: "string" } }) },
   },
 } as const;

@@ -9,7 +9,7 @@ import { ApiError } from "../../errors.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { goneSignal } from "../../http/client.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
-import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
+import { objectSchema, optionalSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import packageFile from "../../package.json" with { type: "json" };
 import { MAX_ACTIVE_ALERTS_BYTES } from "../limits.ts";
 import { ALERTMANAGER_ERRORS, configurationOf, NO_RECEIVER, readFilters, readFlag, readReceiver } from "./alertmanager-format.ts";
@@ -48,18 +48,15 @@ const ALERT = objectSchema({
   status: objectSchema({ state: { type: "string", enum: ["active", "suppressed"] }, silencedBy: ids, inhibitedBy: ids, mutedBy: ids }),
 });
 const flag = (description: string) => ({ type: "boolean", default: true, description });
-const PARAMETERS = {
-  type: "object",
-  properties: {
-    filter: { type: "array", items: text, description: 'matchers such as severity="critical"; repeatable' },
-    receiver: { type: "string", description: "a regular expression for the whole name of a receiver" },
-    active: flag("alerts that are not silenced"),
-    silenced: flag("alerts that are silenced"),
-    inhibited: flag("there are none"),
-    unprocessed: flag("there are none"),
-    muted: flag("there are none"),
-  },
-};
+const PARAMETERS = optionalSchema({
+  filter: { type: "array", items: text, description: 'matchers such as severity="critical"; repeatable' },
+  receiver: { type: "string", description: "a regular expression for the whole name of a receiver" },
+  active: flag("alerts that are not silenced"),
+  silenced: flag("alerts that are silenced"),
+  inhibited: flag("there are none"),
+  unprocessed: flag("there are none"),
+  muted: flag("there are none"),
+});
 const STATUS_ANSWER = objectSchema({
   cluster: { type: "object", additionalProperties: true },
   versionInfo: { type: "object", additionalProperties: text },

@@ -9,7 +9,7 @@ import { callerOf, RANK } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { goneSignal } from "../../http/client.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
-import { readId, notFound, NO_CONTENT, objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
+import { NO_CONTENT, notFound, objectSchema, readId, TIME_SCHEMA } from "../../http/schemas.ts";
 import { CHANNEL_BODY_SCHEMA, CHANNEL_SCHEMA, type ChannelBody, type ChannelCheck, checkChannel } from "../channels/channel-settings.ts";
 import { type ChannelRow, type ChannelStore, ROTATION_MS } from "../channels/channel-store.ts";
 import type { Message, OpenChannel, Outcome, Send } from "../model/message.ts";
@@ -26,15 +26,11 @@ export interface ChannelRoutesOptions {
   readonly now?: () => number;
 }
 
-const TEST_SCHEMA = {
-  type: "object",
-  required: ["delivered", "status", "error"],
-  properties: {
-    delivered: { type: "boolean" },
-    status: { type: ["integer", "null"], description: "the HTTP status of the receiver, if it sent one" },
-    error: { type: ["string", "null"] },
-  },
-};
+const TEST_SCHEMA = objectSchema({
+  delivered: { type: "boolean" },
+  status: { type: ["integer", "null"], description: "the HTTP status of the receiver, if it sent one" },
+  error: { type: ["string", "null"] },
+});
 const ROTATION_SCHEMA = objectSchema({
   signing_secret: { type: "string" },
   previous_until: { ...TIME_SCHEMA, description: "messages carry both signatures" },

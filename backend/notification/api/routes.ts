@@ -11,7 +11,16 @@ import type { NotificationTables } from "../model/table.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../auth/request-identity.ts";
-import { listResponse, NO_CONTENT, OPTIONAL_TIME_SCHEMA, parseUuid, readId, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import {
+  listResponse,
+  NO_CONTENT,
+  OPTIONAL_TIME_SCHEMA,
+  optionalSchema,
+  parseUuid,
+  readId,
+  TIME_SCHEMA,
+  UUID_SCHEMA,
+} from "../../http/schemas.ts";
 import { checkedRoute, ROUTE_BODY_SCHEMA, ROUTE_SCHEMA, type RouteBody, routeObject } from "../routing/route-body.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, readCursorTime } from "../../http/list-page.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -38,10 +47,11 @@ const DELIVERY_ROUTES = {
   list: {
     ...endpoint("GET", "/deliveries", "viewer", "alerting"),
     summary: "Messages of the last 30 days, newest first, in pages of 500; the header Link points to the next page",
-    query: {
-      type: "object",
-      properties: { ...CURSOR_QUERY.properties, status: STATUS, channel_id: { ...UUID_SCHEMA, description: "only of this channel" } },
-    },
+    query: optionalSchema({
+      ...CURSOR_QUERY.properties,
+      status: STATUS,
+      channel_id: { ...UUID_SCHEMA, description: "only of this channel" },
+    }),
     documented: { response: listResponse(DELIVERY_SCHEMA) },
   },
 } as const satisfies Record<string, RouteDeclaration>;

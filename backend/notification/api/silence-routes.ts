@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, readerOf } from "../../auth/request-identity.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
-import { NO_CONTENT, notFound, objectSchema, parseUuid, readId, UUID_SCHEMA } from "../../http/schemas.ts";
+import { NO_CONTENT, notFound, objectSchema, optionalSchema, parseUuid, readId, UUID_SCHEMA } from "../../http/schemas.ts";
 import { ALERTMANAGER_ERRORS, readFilters } from "./alertmanager-format.ts";
 import type { Matcher } from "../model/matchers.ts";
 import {
@@ -18,10 +18,9 @@ import {
 } from "../routing/silences.ts";
 
 const V2 = "/alertmanager/api/v2";
-const FILTER = {
-  type: "object",
-  properties: { filter: { type: "array", items: { type: "string" }, description: "matchers that the silence must contain; repeatable" } },
-};
+const FILTER = optionalSchema({
+  filter: { type: "array", items: { type: "string" }, description: "matchers that the silence must contain; repeatable" },
+});
 const LIST_RESPONSE = { 200: { type: "array", items: SILENCE_SCHEMA } };
 
 export const SILENCE_ROUTES = {

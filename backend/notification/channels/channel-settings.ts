@@ -2,7 +2,7 @@
 // address that can never be sent to is refused when it is written, with the field's name; texts have bounds.
 import { durationWanted, durationWithin } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
-import { nameSchema, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { closedSchema, nameSchema, objectSchema, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { MAX_CHANNEL_URL_LENGTH, MAX_RECIPIENTS, MAX_TEXT_TEMPLATE_LENGTH, MAX_TITLE_TEMPLATE_LENGTH } from "../limits.ts";
 import { EMAIL_ADDRESS, type Email } from "./email.ts";
 import { whyNoTemplate } from "./message-template.ts";
@@ -72,28 +72,22 @@ const OF_KIND: Readonly<Record<ChannelKind, readonly (keyof typeof SETTINGS)[]>>
 };
 const KINDS = Object.keys(OF_KIND) as ChannelKind[];
 
-export const CHANNEL_BODY_SCHEMA = {
-  type: "object",
-  additionalProperties: false,
-  required: ["name", "kind", "settings"],
-  properties: {
-    name: { ...nameSchema(200), description: "unique in the organisation" },
-    kind: { type: "string", enum: KINDS, description: "cannot be changed" },
-    settings: { type: "object", additionalProperties: false, properties: SETTINGS, description: "by kind" },
-    enabled: { type: "boolean", default: true },
-    heartbeat: {
-      type: ["string", "null"],
-      maxLength: 40,
-      default: null,
-      description: "heartbeat interval, for example 1d; a missing heartbeat means that alerting is down",
-    },
+export const CHANNEL_BODY_SCHEMA = closedSchema(["name", "kind", "settings"], {
+  name: { ...nameSchema(200), description: "unique in the organisation" },
+  kind: { type: "string", enum: KINDS, description: "cannot be changed" },
+  settings: { type: "object", additionalProperties: false, properties: SETTINGS, description: "by kind" },
+  enabled: { type: "boolean", default: true },
+  heartbeat: {
+    type: ["string", "null"],
+    maxLength: 40,
+    default: null,
+    description: "heartbeat interval, for example 1d; a missing heartbeat means that alerting is down",
   },
-};
+});
 
-export const CHANNEL_SCHEMA = {
-  type: "object",
-  required: ["id", "name", "kind", "settings", "enabled", "heartbeat", "last_heartbeat_at", "secret_rotated_at", "created_at"],
-  properties: {
+export const CHANNEL_SCHEMA = objectSchema(
+  ["id", "name", "kind", "settings", "enabled", "heartbeat", "last_heartbeat_at", "secret_rotated_at", "created_at"],
+  {
     id: UUID_SCHEMA,
     name: { type: "string" },
     kind: { type: "string", enum: KINDS },
@@ -109,7 +103,7 @@ export const CHANNEL_SCHEMA = {
     created_at: TIME_SCHEMA,
     signing_secret: { type: "string", description: "of a webhook, whsec_…: shown here and never again" },
   },
-};
+);
 
 /** Throws ApiError `invalid_field`, naming the field. */
 export async function checkChannel(orgId: string, body: ChannelBody, { outgoing, email }: ChannelCheck): Promise<CheckedChannel> {

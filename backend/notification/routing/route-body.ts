@@ -2,7 +2,7 @@
 // and times that the dispatcher can keep; whether its channels are there is the table's question.
 import { durationWanted, durationWithin, formatDuration } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
-import { TIME_SCHEMA, UUID_SCHEMA, parseUuid } from "../../http/schemas.ts";
+import { closedSchema, objectSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { MAX_CHANNELS_PER_ROUTE, MAX_GROUP_LABELS, MAX_MATCHERS, MAX_ROUTE_BYTES } from "../limits.ts";
 import { checkMatchers, matcherOf, OPERATORS, type RouteMatcher } from "../model/matchers.ts";
 
@@ -42,12 +42,7 @@ const WAIT = { minMs: 0, maxMs: 3_600_000 };
 const INTERVAL = { minMs: 5000, maxMs: DAY_MS };
 const REPEAT = { minMs: 60_000, maxMs: 30 * DAY_MS };
 
-const MATCHER = {
-  type: "object",
-  additionalProperties: false,
-  required: ["label", "op", "value"],
-  properties: { label: { type: "string" }, op: { type: "string", enum: OPERATORS }, value: { type: "string" } },
-};
+const MATCHER = closedSchema({ label: { type: "string" }, op: { type: "string", enum: OPERATORS }, value: { type: "string" } });
 const duration = (otherwise: string, description: string) => ({ type: "string", maxLength: 50, default: otherwise, description });
 const PROPERTIES = {
   matchers: {
@@ -77,27 +72,18 @@ const PROPERTIES = {
 };
 
 /** JSON schema of a body of create and replace. */
-export const ROUTE_BODY_SCHEMA = {
-  type: "object",
-  additionalProperties: false,
-  required: ["matchers"],
-  properties: {
-    ...PROPERTIES,
-    position: { type: "integer", minimum: 0, description: "its place among the routes, from 0; left out: the last, or where it is" },
-  },
-};
+export const ROUTE_BODY_SCHEMA = closedSchema(["matchers"], {
+  ...PROPERTIES,
+  position: { type: "integer", minimum: 0, description: "its place among the routes, from 0; left out: the last, or where it is" },
+});
 
-export const ROUTE_SCHEMA = {
-  type: "object",
-  required: ["id", "position", "is_default", "created_at", ...Object.keys(PROPERTIES)],
-  properties: {
-    id: UUID_SCHEMA,
-    position: { type: "integer", minimum: 0 },
-    ...PROPERTIES,
-    is_default: { type: "boolean", description: "takes what no other takes; it is always there, and last" },
-    created_at: TIME_SCHEMA,
-  },
-};
+export const ROUTE_SCHEMA = objectSchema(["id", "position", "is_default", "created_at", ...Object.keys(PROPERTIES)], {
+  id: UUID_SCHEMA,
+  position: { type: "integer", minimum: 0 },
+  ...PROPERTIES,
+  is_default: { type: "boolean", description: "takes what no other takes; it is always there, and last" },
+  created_at: TIME_SCHEMA,
+});
 
 /** Checks what a schema cannot say. Throws ApiError `invalid_field` naming the field. */
 export function checkedRoute(body: RouteBody): CheckedRoute {

@@ -37,31 +37,23 @@ export type SilenceState = "active" | "pending" | "expired";
 
 const UNFIT = /[\u0000\ud800-\udfff]/u;
 
-const MATCHER = {
-  type: "object",
-  required: ["name", "value"],
-  properties: {
-    name: { type: "string" },
-    value: { type: "string" },
-    isRegex: { type: "boolean", default: false },
-    isEqual: { type: "boolean", default: true, description: "false: the label must be another" },
-  },
-};
+const MATCHER = objectSchema(["name", "value"], {
+  name: { type: "string" },
+  value: { type: "string" },
+  isRegex: { type: "boolean", default: false },
+  isEqual: { type: "boolean", default: true, description: "false: the label must be another" },
+});
 const MATCHERS = { type: "array", minItems: 1, maxItems: MAX_MATCHERS, items: MATCHER };
 
 /** JSON schema of a body; like Alertmanager, it takes what else there is and leaves it alone. */
-export const SILENCE_BODY_SCHEMA = {
-  type: "object",
-  required: ["matchers", "endsAt", "comment"],
-  properties: {
-    id: { type: ["string", "null"], description: "of a silence that this one takes the place of" },
-    matchers: { ...MATCHERS, description: "all of them have to hold for an alert's labels" },
-    startsAt: { type: "string", maxLength: 50, description: "RFC 3339; default and earliest: now" },
-    endsAt: { type: "string", maxLength: 50, description: "RFC 3339; at most a year from now" },
-    createdBy: { type: "string", description: "not taken: it is who asks" },
-    comment: { type: "string", maxLength: 2000 },
-  },
-};
+export const SILENCE_BODY_SCHEMA = objectSchema(["matchers", "endsAt", "comment"], {
+  id: { type: ["string", "null"], description: "of a silence that this one takes the place of" },
+  matchers: { ...MATCHERS, description: "all of them have to hold for an alert's labels" },
+  startsAt: { type: "string", maxLength: 50, description: "RFC 3339; default and earliest: now" },
+  endsAt: { type: "string", maxLength: 50, description: "RFC 3339; at most a year from now" },
+  createdBy: { type: "string", description: "not taken: it is who asks" },
+  comment: { type: "string", maxLength: 2000 },
+});
 
 export const SILENCE_SCHEMA = objectSchema({
   id: UUID_SCHEMA,

@@ -7,6 +7,7 @@ import { KINDS, MINUTE_S } from "../../storage/traces/red.ts";
 import { answerJson } from "../page-route.ts";
 import type { TraceRouteOptions } from "../trace-route-parts.ts";
 import { milliseconds, wrong } from "./jaeger-parameters.ts";
+import { objectSchema } from "../../http/schemas.ts";
 
 type Query = Readonly<Record<string, string | string[] | undefined>>;
 type FamilyName = "calls" | "errors" | "latencies";
@@ -44,16 +45,12 @@ const FAMILIES: Readonly<Record<FamilyName, { name: string; help: (quantile: str
   },
 };
 
-const METRICS = {
-  type: "object",
-  required: ["name", "type", "help", "metrics"],
-  properties: {
-    name: { type: "string" },
-    type: { type: "string", const: "GAUGE" },
-    help: { type: "string" },
-    metrics: { type: "array", items: { type: "object", additionalProperties: true } },
-  },
-};
+const METRICS = objectSchema({
+  name: { type: "string" },
+  type: { type: "string", const: "GAUGE" },
+  help: { type: "string" },
+  metrics: { type: "array", items: { type: "object", additionalProperties: true } },
+});
 
 export function registerJaegerMetrics(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
   const routes = (Object.keys(FAMILIES) as FamilyName[]).map((name) => ({

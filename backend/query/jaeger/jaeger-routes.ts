@@ -16,6 +16,7 @@ import {
   TRACE_ID_PARAMETER,
 } from "./jaeger-parameters.ts";
 import type { TraceRouteOptions } from "../trace-route-parts.ts";
+import { objectSchema } from "../../http/schemas.ts";
 
 const BASE = "/query/jaeger/api";
 
@@ -39,11 +40,7 @@ const TRACE = {
   additionalProperties: true,
 };
 const NAME = { type: "string" };
-const DEPENDENCY = {
-  type: "object",
-  required: ["parent", "child", "callCount"],
-  properties: { parent: NAME, child: NAME, callCount: { type: "number" } },
-};
+const DEPENDENCY = objectSchema({ parent: NAME, child: NAME, callCount: { type: "number" } });
 const DAY_MS = 86_400_000;
 const DEPENDENCY_PARAMETERS = {
   endTs: { type: "string", description: "milliseconds since 1970; default now" },

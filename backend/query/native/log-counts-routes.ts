@@ -8,6 +8,7 @@ import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/pa
 import { type RangeFilter, SAMPLED_RECORDS } from "../../storage/logs/counts.ts";
 import { filterSchema, readFilter } from "./log-filter-parameters.ts";
 import type { LogRouteOptions } from "./log-route-parts.ts";
+import { objectSchema } from "../../http/schemas.ts";
 
 const { start, end } = PAGE_PARAMETERS;
 const FIELDS_SCHEMA = filterSchema({ start, end });
@@ -23,52 +24,36 @@ const PATTERNS_SCHEMA = filterSchema({
   limit: { type: "integer", minimum: 1, maximum: MAX_MESSAGE_PATTERNS, default: 50, description: "patterns, the most frequent first" },
 });
 
-const PATTERNS_ANSWER = {
-  type: "object",
-  required: ["records", "sampled_one_of", "patterns"],
-  properties: {
-    records: { type: "integer", description: "records that match" },
-    sampled_one_of: { type: "integer", description: "one of so many stretches of time was read; 1: all, and counts are exact" },
-    patterns: {
-      type: "array",
-      items: {
-        type: "object",
-        required: ["pattern", "count", "example"],
-        properties: {
-          pattern: { type: "string", description: "the first line of its messages, with <_> for the parts that differ" },
-          count: { type: "integer", description: "records, estimated if a sample was read" },
-          example: { type: "string", description: "the first line of one of the messages" },
-        },
-      },
-    },
+const PATTERNS_ANSWER = objectSchema({
+  records: { type: "integer", description: "records that match" },
+  sampled_one_of: { type: "integer", description: "one of so many stretches of time was read; 1: all, and counts are exact" },
+  patterns: {
+    type: "array",
+    items: objectSchema({
+      pattern: { type: "string", description: "the first line of its messages, with <_> for the parts that differ" },
+      count: { type: "integer", description: "records, estimated if a sample was read" },
+      example: { type: "string", description: "the first line of one of the messages" },
+    }),
   },
-};
+});
 
-const STRETCH_SCHEMA = {
-  type: "object",
-  required: ["start", "end", "counts"],
-  properties: {
-    start: { type: "string", format: "date-time" },
-    end: { type: "string", format: "date-time", description: "where the next begins; of the last, the end of the range" },
-    counts: {
-      type: "object",
-      additionalProperties: { type: "integer" },
-      description: "records by level; those of seldom levels are other",
-    },
+const STRETCH_SCHEMA = objectSchema({
+  start: { type: "string", format: "date-time" },
+  end: { type: "string", format: "date-time", description: "where the next begins; of the last, the end of the range" },
+  counts: {
+    type: "object",
+    additionalProperties: { type: "integer" },
+    description: "records by level; those of seldom levels are other",
   },
-};
+});
 
-const FIELD_SCHEMA = {
-  type: "object",
-  required: ["name", "values"],
-  properties: {
-    name: { type: "string", description: "level, source, host_id, node, scope, or label.<key>" },
-    values: {
-      type: "array",
-      items: { type: "object", required: ["value", "count"], properties: { value: { type: "string" }, count: { type: "integer" } } },
-    },
+const FIELD_SCHEMA = objectSchema({
+  name: { type: "string", description: "level, source, host_id, node, scope, or label.<key>" },
+  values: {
+    type: "array",
+    items: { type: "object", required: ["value", "count"], properties: { value: { type: "string" }, count: { type: "integer" } } },
   },
-};
+});
 
 export function registerCountRoutes(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: LogRouteOptions): void {
   const read = (request: FastifyRequest, schema: ReturnType<typeof filterSchema>): RangeFilter => {

@@ -3,6 +3,7 @@ import type { Guards } from "../../auth/request-identity.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import type { LogStore } from "../../storage/logs/store.ts";
 import type { TailTimes } from "./log-tail-stream.ts";
+import { objectSchema } from "../../http/schemas.ts";
 
 export interface LogRouteOptions {
   store: Omit<LogStore, "insert">;
@@ -14,20 +15,16 @@ export interface LogRouteOptions {
 }
 
 /** Schema of a record in a response. */
-export const LOG_SCHEMA = {
-  type: "object",
-  required: ["timestamp", "level", "source", "message", "labels", "host_id", "node", "trace_id", "span_id", "severity_number", "scope"],
-  properties: {
-    timestamp: { type: "string", format: "date-time" },
-    level: { type: "string" },
-    source: { type: "string" },
-    message: { type: "string" },
-    labels: { type: "object", additionalProperties: { type: "string" } },
-    host_id: { type: "string" },
-    node: { type: "string" },
-    trace_id: { type: "string", description: "32 hex digits, or empty" },
-    span_id: { type: "string", description: "16 hex digits, or empty" },
-    severity_number: { type: "integer", minimum: 0, maximum: 24, description: "of OpenTelemetry; 0: not said" },
-    scope: { type: "string", description: "name of the instrumentation scope" },
-  },
-};
+export const LOG_SCHEMA = objectSchema({
+  timestamp: { type: "string", format: "date-time" },
+  level: { type: "string" },
+  source: { type: "string" },
+  message: { type: "string" },
+  labels: { type: "object", additionalProperties: { type: "string" } },
+  host_id: { type: "string" },
+  node: { type: "string" },
+  trace_id: { type: "string", description: "32 hex digits, or empty" },
+  span_id: { type: "string", description: "16 hex digits, or empty" },
+  severity_number: { type: "integer", minimum: 0, maximum: 24, description: "of OpenTelemetry; 0: not said" },
+  scope: { type: "string", description: "name of the instrumentation scope" },
+});

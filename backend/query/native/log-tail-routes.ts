@@ -10,6 +10,7 @@ import { filterSchema, readFilter } from "./log-filter-parameters.ts";
 import type { LogRouteOptions } from "./log-route-parts.ts";
 import { TailCounts } from "../../storage/logs/tail.ts";
 import { TAIL_TIMES, tailStream } from "./log-tail-stream.ts";
+import { optionalSchema } from "../../http/schemas.ts";
 
 const SCHEMA = filterSchema({});
 
@@ -35,10 +36,7 @@ export function registerTailRoute(
       `Without an end, a comment every 15 s. Filters as of GET /query/logs; records whose own time is older than an hour are left out. ` +
       `The header Last-Event-ID resumes after an event. At most ${counts.perOrg} of an organisation, and one while its credential is in force.`,
     query: SCHEMA,
-    headers: {
-      type: "object",
-      properties: { "last-event-id": { type: "string", description: "the id of the last event that was read" } },
-    },
+    headers: optionalSchema({ "last-event-id": { type: "string", description: "the id of the last event that was read" } }),
     documented: { response: { 200: EVENTS } },
     handler: async (request, reply) => {
       const filter = readFilter(request, SCHEMA);

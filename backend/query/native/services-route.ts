@@ -7,6 +7,7 @@ import { CONNECTIONS, type EdgeRow } from "../../storage/traces/graph.ts";
 import { KINDS, minutesOf, type RedFilter, type RedKind } from "../../storage/traces/red.ts";
 import { answerJson, refuseUnknown } from "../page-route.ts";
 import type { TraceRouteOptions } from "../trace-route-parts.ts";
+import { objectSchema } from "../../http/schemas.ts";
 
 const text = { type: "string" } as const;
 const number = { type: "number" } as const;
@@ -28,11 +29,7 @@ const described = (properties: Record<string, object>) =>
 
 const SERVICES = described({
   service: text,
-  operations: arrayOf({
-    type: "object",
-    required: ["operation", "kinds"],
-    properties: { operation: text, kinds: arrayOf(text) },
-  }),
+  operations: arrayOf(objectSchema({ operation: text, kinds: arrayOf(text) })),
   ...FIGURES,
   series: {
     type: "object",

@@ -8,7 +8,7 @@ import { SPAN_SCHEMA, TRACE_ID, type TraceRouteOptions } from "../trace-route-pa
 import { registerSearchRoute } from "./trace-search-route.ts";
 import { registerServicesRoute } from "./services-route.ts";
 import { registerTraceStatistics } from "./trace-statistics-routes.ts";
-import { objectSchema } from "../../http/schemas.ts";
+import { objectSchema, optionalSchema } from "../../http/schemas.ts";
 import { ApiError } from "../../errors.ts";
 import { TRACE_PAGE_SPANS } from "../../storage/traces/span-fields.ts";
 
@@ -18,15 +18,12 @@ interface TraceParameters extends PageParameters {
   trace_id?: string;
 }
 
-const QUERY_SCHEMA = {
-  type: "object",
-  properties: {
-    service: { type: "string", description: "service.name of the sender" },
-    error: { type: "boolean", default: false, description: "true: only spans whose status is ERROR" },
-    trace_id: { ...TRACE_ID, description: `${TRACE_ID.description}; without start and end, the whole retention is searched` },
-    ...PAGE_PARAMETERS,
-  },
-};
+const QUERY_SCHEMA = optionalSchema({
+  service: { type: "string", description: "service.name of the sender" },
+  error: { type: "boolean", default: false, description: "true: only spans whose status is ERROR" },
+  trace_id: { ...TRACE_ID, description: `${TRACE_ID.description}; without start and end, the whole retention is searched` },
+  ...PAGE_PARAMETERS,
+});
 
 export function registerTraceRoutes(app: FastifyInstance, options: TraceRouteOptions): void {
   const { store, answers, guards, now = () => new Date() } = options;
@@ -57,27 +54,20 @@ const text = { type: "string" } as const;
 const attributes = { type: "object", additionalProperties: text } as const;
 const arrayOf = (properties: Record<string, object>) => ({ type: "array", items: objectSchema(properties) });
 
-const WHOLE_SPAN_SCHEMA = {
-  type: "object",
-  required: [...SPAN_SCHEMA.required, "Kind", "StatusMessage", "Events", "Links", "Scope"],
-  properties: {
-    ...SPAN_SCHEMA.properties,
-    Kind: { type: "string", description: "UNSPECIFIED, INTERNAL, SERVER, CLIENT, PRODUCER or CONSUMER" },
-    StatusMessage: text,
-    Events: arrayOf({ Timestamp: { type: "string", format: "date-time" }, Name: text, Attributes: attributes }),
-    Links: arrayOf({ TraceID: text, SpanID: text, TraceState: text, Attributes: attributes }),
-    Scope: { type: "object", properties: { Name: text, Version: text } },
-  },
-};
+const WHOLE_SPAN_SCHEMA = objectSchema([...SPAN_SCHEMA.required, "Kind", "StatusMessage", "Events", "Links", "Scope"], {
+  ...SPAN_SCHEMA.properties,
+  Kind: { type: "string", description: "UNSPECIFIED, INTERNAL, SERVER, CLIENT, PRODUCER or CONSUMER" },
+  StatusMessage: text,
+  Events: arrayOf({ Timestamp: { type: "string", format: "date-time" }, Name: text, Attributes: attributes }),
+  Links: arrayOf({ TraceID: text, SpanID: text, TraceState: text, Attributes: attributes }),
+  Scope: { type: "object", properties: { Name: text, Version: text } },
+});
 
 const SCHEMA = {
   summary: "All spans of a trace, oldest first",
   description: `In pages of ${TRACE_PAGE_SPANS} spans or 8 MiB. A Link header with rel="next" leads to the next page.`,
   params: { type: "object", properties: { trace_id: TRACE_ID } },
-  query: {
-    type: "object",
-    properties: { cursor: { type: "string", description: 'opaque; from the Link header with rel="next"' } },
-  },
+  query: optionalSchema({ cursor: { type: "string", description: 'opaque; from the Link header with rel="next"' } }),
   response: { 200: { type: "array", items: WHOLE_SPAN_SCHEMA } },
 };
 

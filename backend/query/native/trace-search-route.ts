@@ -6,6 +6,7 @@ import { answerPage, readPrefixed, refuseUnknown } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
 import { readComparisons, type SpanConditions, TRACE_ORDERS, type TraceOrder } from "../../storage/traces/search.ts";
 import type { TraceRouteOptions } from "../trace-route-parts.ts";
+import { objectSchema } from "../../http/schemas.ts";
 
 const text = { type: "string" } as const;
 const number = { type: "number" } as const;
@@ -53,20 +54,16 @@ const QUERY_SCHEMA = {
   patternProperties: { "^label\\.": { anyOf: [text, { type: "array", items: text }] } },
 };
 
-const TRACE_SCHEMA = {
-  type: "object",
-  required: ["trace_id", "root_service", "root_operation", "start", "duration_ms", "spans", "errors", "services"],
-  properties: {
-    trace_id: text,
-    root_service: text,
-    root_operation: text,
-    start: { type: "string", format: "date-time" },
-    duration_ms: number,
-    spans: number,
-    errors: number,
-    services: { type: "array", items: text },
-  },
-};
+const TRACE_SCHEMA = objectSchema({
+  trace_id: text,
+  root_service: text,
+  root_operation: text,
+  start: { type: "string", format: "date-time" },
+  duration_ms: number,
+  spans: number,
+  errors: number,
+  services: { type: "array", items: text },
+});
 
 export function registerSearchRoute(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
   addRoute(app, guards, {

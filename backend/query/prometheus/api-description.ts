@@ -3,6 +3,7 @@
 import { endpoint, type RouteDeclaration } from "../../http/route.ts";
 import type { QueryEndpoint } from "../../storage/metrics/store.ts";
 import { FORM } from "../page-route.ts";
+import { objectSchema } from "../../http/schemas.ts";
 
 const text = (description: string) => ({ type: "string", description });
 const TIME = "RFC 3339 or Unix seconds";
@@ -24,11 +25,11 @@ const PARAMETERS: Record<QueryEndpoint, { required: string[]; properties: Record
 };
 
 /** As Prometheus answers. */
-const ENGINE_ERROR = {
-  type: "object",
-  required: ["status", "errorType", "error"],
-  properties: { status: { type: "string", enum: ["error"] }, errorType: { type: "string" }, error: { type: "string" } },
-};
+const ENGINE_ERROR = objectSchema({
+  status: { type: "string", enum: ["error"] },
+  errorType: { type: "string" },
+  error: { type: "string" },
+});
 const ANSWER = {
   description: "as Prometheus answers",
   type: "object",
@@ -52,25 +53,17 @@ export function declareConstant(path: string, summary: string, data: object): Ro
 const texts = { type: "object", additionalProperties: { type: "string" } };
 const EXEMPLARS = {
   type: "array",
-  items: {
-    type: "object",
-    required: ["seriesLabels", "exemplars"],
-    properties: {
-      seriesLabels: texts,
-      exemplars: {
-        type: "array",
-        items: {
-          type: "object",
-          required: ["labels", "value", "timestamp"],
-          properties: {
-            labels: { ...texts, description: "trace_id and span_id" },
-            value: text("seconds that the span took"),
-            timestamp: { type: "number", description: "start of the span, Unix seconds" },
-          },
-        },
-      },
+  items: objectSchema({
+    seriesLabels: texts,
+    exemplars: {
+      type: "array",
+      items: objectSchema({
+        labels: { ...texts, description: "trace_id and span_id" },
+        value: text("seconds that the span took"),
+        timestamp: { type: "number", description: "start of the span, Unix seconds" },
+      }),
     },
-  },
+  }),
 };
 
 /** Declares `query_exemplars`. */
@@ -91,15 +84,11 @@ export function declareExemplars(method: "GET" | "POST"): RouteDeclaration {
   };
 }
 
-const METADATA = {
-  type: "object",
-  required: ["type", "help", "unit"],
-  properties: {
-    type: { type: "string", enum: ["counter", "histogram", "summary", "unknown"] },
-    help: { type: "string", const: "" },
-    unit: text("of the name's suffix, or empty"),
-  },
-};
+const METADATA = objectSchema({
+  type: { type: "string", enum: ["counter", "histogram", "summary", "unknown"] },
+  help: { type: "string", const: "" },
+  unit: text("of the name's suffix, or empty"),
+});
 
 /** Declares `metadata`, which is derived from the names of metrics. */
 export function declareMetadata(): RouteDeclaration {

@@ -8,7 +8,7 @@ import { hashPassword, LoginBackoff, PASSWORD_SCHEMA } from "../../auth/sessions
 import { type AccountDb, insertUser, type InvitationRow, requireFreeEmail, type UserRow } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
-import { NO_CONTENT, objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
+import { closedSchema, NO_CONTENT, objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { type InvitationDeps, invitationHash, requirePasswordLogin } from "./invitations.ts";
 import { requireCapacity } from "./orgs.ts";
@@ -31,12 +31,7 @@ const schemas = {
     ...common,
     summary: "Accept an invitation: creates the user and logs the browser in",
     description: "Sets the cookie of a browser session. A program logs in with the address and the password afterwards.",
-    body: {
-      type: "object",
-      additionalProperties: false,
-      required: ["token", "password"],
-      properties: { token: TOKEN, password: PASSWORD_SCHEMA },
-    },
+    body: closedSchema({ token: TOKEN, password: PASSWORD_SCHEMA }),
     response: NO_CONTENT,
   },
 };

@@ -4,7 +4,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
 import { audit } from "../../auth/audit-log.ts";
-import { ID_PARAMS, NO_CONTENT, UUID_SCHEMA, parseUuid } from "../../http/schemas.ts";
+import { closedSchema, ID_PARAMS, NO_CONTENT, objectSchema, parseUuid, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
@@ -13,23 +13,14 @@ import { requireOtherAdmins, lockOperators, describeUser, USER_SCHEMA } from "./
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const common = { tag: "accounts" } as const;
-const account = {
-  type: "object",
-  required: [...USER_SCHEMA.required, "org_id"],
-  properties: { ...USER_SCHEMA.properties, org_id: UUID_SCHEMA },
-} as const;
+const account = objectSchema([...USER_SCHEMA.required, "org_id"], { ...USER_SCHEMA.properties, org_id: UUID_SCHEMA });
 
 const schemas = {
   addAdmin: {
     ...common,
     summary: "Add an administrator to any organisation",
     params: ID_PARAMS,
-    body: {
-      type: "object",
-      additionalProperties: false,
-      required: ["email", "password"],
-      properties: { email: EMAIL_SCHEMA, password: PASSWORD_SCHEMA },
-    },
+    body: closedSchema({ email: EMAIL_SCHEMA, password: PASSWORD_SCHEMA }),
     response: { 201: USER_SCHEMA },
   },
   find: {

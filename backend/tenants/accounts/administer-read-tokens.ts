@@ -9,13 +9,14 @@ import { callerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../../http/list-page.ts";
 import {
-  readId,
+  closedSchema,
   ID_PARAMS,
   listResponse,
-  notFound,
   nameSchema,
   NO_CONTENT,
+  notFound,
   objectSchema,
+  readId,
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
@@ -36,15 +37,10 @@ const schemas = {
     summary: "Create a read token for Grafana and programs; at most 5,000",
     description:
       "A read token may read /query/ and GET alert rules, as a bearer token or as the password of Basic auth. It stays valid if its creator is removed.",
-    body: {
-      type: "object",
-      additionalProperties: false,
-      required: ["name"],
-      properties: {
-        name: nameSchema(200),
-        ttl: { type: "string", maxLength: 40, default: "90d", description: "a duration such as 12h, 90d or 1y; at most 365 days" },
-      },
-    },
+    body: closedSchema(["name"], {
+      name: nameSchema(200),
+      ttl: { type: "string", maxLength: 40, default: "90d", description: "a duration such as 12h, 90d or 1y; at most 365 days" },
+    }),
     response: { 201: objectSchema({ id: UUID_SCHEMA, name: { type: "string" }, token: { type: "string" }, expires_at: TIME_SCHEMA }) },
   },
   list: {

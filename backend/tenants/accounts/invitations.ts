@@ -10,7 +10,7 @@ import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { EMAIL_SCHEMA, type InvitationRow, normalEmail, requireFreeEmail } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
-import { ID_PARAMS, NO_CONTENT, notFound, objectSchema, readId, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { closedSchema, ID_PARAMS, NO_CONTENT, notFound, objectSchema, readId, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_INVITATION_TTL_MS, MAX_INVITATIONS_PER_ORG } from "../limits.ts";
 import { requireCapacity } from "./orgs.ts";
@@ -35,16 +35,11 @@ const schemas = {
     summary: `Invite a person, who chooses a password; at most ${MAX_INVITATIONS_PER_ORG}`,
     description:
       "The token is returned once and works once. Another invitation of the same address replaces it. It ends if its creator is removed, or may no longer grant the role.",
-    body: {
-      type: "object",
-      additionalProperties: false,
-      required: ["email", "role"],
-      properties: {
-        email: EMAIL_SCHEMA,
-        role: ROLE_SCHEMA,
-        ttl: { type: "string", maxLength: 40, default: "7d", description: "a duration such as 12h or 7d; at most 30 days" },
-      },
-    },
+    body: closedSchema(["email", "role"], {
+      email: EMAIL_SCHEMA,
+      role: ROLE_SCHEMA,
+      ttl: { type: "string", maxLength: 40, default: "7d", description: "a duration such as 12h or 7d; at most 30 days" },
+    }),
     response: { 201: objectSchema({ ...INVITATION, token }) },
   },
   list: {

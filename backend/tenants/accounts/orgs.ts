@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Kysely, sql } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
 import { CURSOR_QUERY, type CursorQuery, cutPage, readCursor, readCursorTime } from "../../http/list-page.ts";
-import { nameSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { closedSchema, nameSchema, objectSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
@@ -13,29 +13,15 @@ import { MAX_ROWS_PER_ORG } from "../limits.ts";
 import { ApiError } from "../../errors.ts";
 import { lockOrg, type OrgLocker, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-const org = {
-  type: "object",
-  required: ["org_id", "name"],
-  properties: { org_id: UUID_SCHEMA, name: { type: "string" }, created_at: TIME_SCHEMA },
-} as const;
+const org = objectSchema(["org_id", "name"], { org_id: UUID_SCHEMA, name: { type: "string" }, created_at: TIME_SCHEMA });
 
 const createSchema = {
   summary: "Create an organisation with its first administrator",
   tag: "accounts",
-  body: {
-    type: "object",
-    additionalProperties: false,
-    required: ["name", "admin"],
-    properties: {
-      name: nameSchema(200),
-      admin: {
-        type: "object",
-        additionalProperties: false,
-        required: ["email", "password"],
-        properties: { email: EMAIL_SCHEMA, password: PASSWORD_SCHEMA },
-      },
-    },
-  },
+  body: closedSchema({
+    name: nameSchema(200),
+    admin: closedSchema({ email: EMAIL_SCHEMA, password: PASSWORD_SCHEMA }),
+  }),
   response: { 201: org },
 } as const;
 

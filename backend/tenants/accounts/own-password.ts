@@ -8,7 +8,7 @@ import { hashPassword, LoginBackoff, PASSWORD_SCHEMA, passwordMatches } from "..
 import type { UserRow } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
-import { NO_CONTENT } from "../../http/schemas.ts";
+import { closedSchema, NO_CONTENT } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { requirePassword } from "./users.ts";
 
@@ -17,12 +17,7 @@ const schema = {
   errors: ["login_backoff", "conflict"],
   summary: "Change your password; your other sessions end",
   description: "A browser gets a new session in the same response. A program logs in again.",
-  body: {
-    type: "object",
-    additionalProperties: false,
-    required: ["current", "password"],
-    properties: { current: { type: "string", maxLength: 1024 }, password: PASSWORD_SCHEMA },
-  },
+  body: closedSchema({ current: { type: "string", maxLength: 1024 }, password: PASSWORD_SCHEMA }),
   response: NO_CONTENT,
 } as const;
 

@@ -3,7 +3,7 @@
 // takes three short queries, whatever the number of nodes.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { callerOf } from "../../auth/request-identity.ts";
-import { listResponse, objectSchema, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { listResponse, objectSchema, OPTIONAL_TIME_SCHEMA, optionalSchema, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { CLUSTER_CONFIG_SCHEMA } from "./cluster-config.ts";
 import { COLLECTOR_SCHEMA, isOnline } from "./heartbeats.ts";
@@ -29,15 +29,12 @@ const schemas = {
       online: { type: "boolean" },
       last_heartbeat: OPTIONAL_TIME_SCHEMA,
       key_created_at: OPTIONAL_TIME_SCHEMA,
-      config: {
-        type: "object",
-        properties: {
-          version: { type: "string" },
-          percent: { type: "integer" },
-          stopped: { ...text, description: "why its rollout was stopped; its nodes then use the configuration before" },
-          config: CLUSTER_CONFIG_SCHEMA,
-        },
-      },
+      config: optionalSchema({
+        version: { type: "string" },
+        percent: { type: "integer" },
+        stopped: { ...text, description: "why its rollout was stopped; its nodes then use the configuration before" },
+        config: CLUSTER_CONFIG_SCHEMA,
+      }),
       nodes: {
         type: "array",
         items: objectSchema({

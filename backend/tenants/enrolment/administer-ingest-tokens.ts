@@ -11,6 +11,7 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import { CURSOR_QUERY, type CursorQuery, cutPage, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
 import {
+  closedSchema,
   ID_PARAMS,
   listResponse,
   nameSchema,
@@ -50,26 +51,21 @@ const schemas = {
     ...common,
     errors: ["not_found"] as const,
     summary: "Create an ingest token, with which programs send telemetry without a signature; at most 5,000",
-    body: {
-      type: "object",
-      additionalProperties: false,
-      required: ["name"],
-      properties: {
-        name: { ...nameSchema(200), description: "becomes `node` of the data, unless `host` or `cluster` is set; no control characters" },
-        signals: { type: "array", minItems: 1, uniqueItems: true, items: { enum: SIGNALS }, description: "all three by default" },
-        host: { ...UUID_SCHEMA, description: "data is stored as that of this host; at most one of host and cluster" },
-        cluster: { ...UUID_SCHEMA, description: "data is stored as that of this cluster" },
-        networks: {
-          type: "array",
-          maxItems: MAX_NETWORKS,
-          items: { type: "string", maxLength: 50 },
-          description: "addresses or CIDRs from which the token may be used; any by default",
-        },
-        bytes_per_second: { ...RATE, description: "of each signal, per replica; 0, the default: only the organisation's limit" },
-        records_per_second: { ...RATE, description: "of each signal, per replica; 0, the default: only the organisation's limit" },
-        ttl: { ...duration, description: "a duration such as 12h, 90d or 1y, at most 10 years; without it the token does not expire" },
+    body: closedSchema(["name"], {
+      name: { ...nameSchema(200), description: "becomes `node` of the data, unless `host` or `cluster` is set; no control characters" },
+      signals: { type: "array", minItems: 1, uniqueItems: true, items: { enum: SIGNALS }, description: "all three by default" },
+      host: { ...UUID_SCHEMA, description: "data is stored as that of this host; at most one of host and cluster" },
+      cluster: { ...UUID_SCHEMA, description: "data is stored as that of this cluster" },
+      networks: {
+        type: "array",
+        maxItems: MAX_NETWORKS,
+        items: { type: "string", maxLength: 50 },
+        description: "addresses or CIDRs from which the token may be used; any by default",
       },
-    },
+      bytes_per_second: { ...RATE, description: "of each signal, per replica; 0, the default: only the organisation's limit" },
+      records_per_second: { ...RATE, description: "of each signal, per replica; 0, the default: only the organisation's limit" },
+      ttl: { ...duration, description: "a duration such as 12h, 90d or 1y, at most 10 years; without it the token does not expire" },
+    }),
     response: { 201: objectSchema(token) },
   },
   list: {

@@ -7,13 +7,13 @@ import { requireCapacity } from "../accounts/orgs.ts";
 import { ApiError } from "../../errors.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import {
-  readId,
   ID_PARAMS,
   listResponse,
-  notFound,
   NO_CONTENT,
+  notFound,
   objectSchema,
   OPTIONAL_TIME_SCHEMA,
+  readId,
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";

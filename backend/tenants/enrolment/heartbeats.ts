@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH, ORG_ID_HEADER } from "../../../common/protocol/enrolment.ts";
 import { signerOf } from "../../auth/request-identity.ts";
-import { NO_CONTENT } from "../../http/schemas.ts";
+import { NO_CONTENT, optionalSchema } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import type { ApiError } from "../../errors.ts";
 import { MAX_HEARTBEAT_BYTES, MAX_HEARTBEAT_INTERVAL_S, MAX_HEARTBEAT_TEXT_LENGTH, MAX_INSTALLATION_LENGTH, MAX_NODES } from "../limits.ts";
@@ -28,17 +28,14 @@ const COLLECTOR_FIELDS = {
   queue_percent: { type: "number", description: "how full the fullest disk queue is" },
   failing: { type: "array", items: text, description: "signals that are not delivered" },
 } as const;
-const HEARTBEAT_SCHEMA = {
-  type: "object",
-  properties: {
-    node: text,
-    agent_version: text,
-    interval_s: { type: "number" },
-    collector: { type: "object", properties: COLLECTOR_FIELDS },
-    installation: text,
-    config: { type: "object", properties: { version: text, error: text } },
-  },
-} as const;
+const HEARTBEAT_SCHEMA = optionalSchema({
+  node: text,
+  agent_version: text,
+  interval_s: { type: "number" },
+  collector: { type: "object", properties: COLLECTOR_FIELDS },
+  installation: text,
+  config: { type: "object", properties: { version: text, error: text } },
+});
 
 /** The collector state in lists. */
 export const COLLECTOR_SCHEMA = {

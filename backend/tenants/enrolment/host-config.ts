@@ -4,7 +4,7 @@
 import type { FastifyInstance } from "fastify";
 import type { HostConfigResponse } from "../../../common/protocol/enrolment.ts";
 import { signerOf } from "../../auth/request-identity.ts";
-import { FORBIDDEN_CHARACTERS, readId, ID_PARAMS, notFound } from "../../http/schemas.ts";
+import { FORBIDDEN_CHARACTERS, ID_PARAMS, notFound, objectSchema, readId } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import type { EnrolmentDeps } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -32,11 +32,7 @@ export const HOST_CONFIG_SCHEMA = {
   },
 } as const;
 
-export const HOST_CONFIG_RESPONSE_SCHEMA = {
-  type: "object",
-  required: ["version", "config"],
-  properties: { version: { type: "string" }, config: HOST_CONFIG_SCHEMA },
-} as const;
+export const HOST_CONFIG_RESPONSE_SCHEMA = objectSchema({ version: { type: "string" }, config: HOST_CONFIG_SCHEMA });
 
 const schema = {
   summary: "Remote configuration of the host that signs",

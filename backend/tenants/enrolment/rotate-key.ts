@@ -8,7 +8,7 @@ import { audit } from "../../auth/audit-log.ts";
 import { createRotationGuard, revoked } from "../../auth/signed-requests.ts";
 import { ApiError } from "../../errors.ts";
 import { signerOf } from "../../auth/request-identity.ts";
-import { TIME_SCHEMA } from "../../http/schemas.ts";
+import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { idempotencyKey, REPLAY_MS } from "./install-token.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
@@ -20,11 +20,7 @@ const schema = {
   description: "Needs the header Idempotency-Key. The old key is accepted for 5 more minutes.",
   tag: "enrolment",
   response: {
-    200: {
-      type: "object",
-      required: ["api_key", "key_created_at", "previous_key_expires_at"],
-      properties: { api_key: { type: "string" }, key_created_at: TIME_SCHEMA, previous_key_expires_at: TIME_SCHEMA },
-    },
+    200: objectSchema({ api_key: { type: "string" }, key_created_at: TIME_SCHEMA, previous_key_expires_at: TIME_SCHEMA }),
   },
 } as const;
 

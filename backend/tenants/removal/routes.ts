@@ -7,7 +7,16 @@ import { callerOf, type Guards } from "../../auth/request-identity.ts";
 import type { Sessions } from "../../auth/sessions/session.ts";
 import { ApiError } from "../../errors.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
-import { ID_PARAMS, listResponse, nameSchema, OPTIONAL_TIME_SCHEMA, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import {
+  closedSchema,
+  ID_PARAMS,
+  listResponse,
+  nameSchema,
+  objectSchema,
+  OPTIONAL_TIME_SCHEMA,
+  TIME_SCHEMA,
+  UUID_SCHEMA,
+} from "../../http/schemas.ts";
 import { requireOrg } from "../accounts/orgs.ts";
 import type { LogRule } from "../../storage/removal/removal.ts";
 import { MAX_LOG_RULES, MAX_RETENTION_DAYS, MAX_ROWS_PER_ORG } from "../limits.ts";
@@ -27,12 +36,7 @@ const common = { tag: "accounts" } as const;
 const DAYS = { type: "integer", minimum: 1, maximum: MAX_RETENTION_DAYS } as const;
 const SETTABLE = { ...DAYS, type: ["integer", "null"], default: null } as const;
 const TEXT = { type: "string", minLength: 1, maxLength: 256 } as const;
-const logRule = {
-  type: "object",
-  additionalProperties: false,
-  required: ["days"],
-  properties: { source: TEXT, level: TEXT, days: DAYS },
-} as const;
+const logRule = closedSchema(["days"], { source: TEXT, level: TEXT, days: DAYS });
 const LOG_RULES = { type: "array", maxItems: MAX_LOG_RULES, items: logRule } as const;
 const retentionSchema = objectSchema({
   logs_days: { type: "integer" },

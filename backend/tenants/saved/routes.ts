@@ -7,6 +7,7 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { CURSOR_QUERY, type CursorQuery, cutPage, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
 import { addRoutes, endpoint, type Route } from "../../http/route.ts";
 import {
+  closedSchema,
   FORBIDDEN_CHARACTERS,
   ID_PARAMS,
   listResponse,
@@ -45,11 +46,7 @@ import {
 
 const text = (maxLength: number) => ({ type: "string", maxLength }) as const;
 
-function closed(required: readonly string[], properties: Readonly<Record<string, object>>) {
-  return { type: "object", additionalProperties: false, required, properties } as const;
-}
-
-const QUERY = closed(["query"], {
+const QUERY = closedSchema(["query"], {
   query: {
     ...text(MAX_SAVED_QUERY_LENGTH),
     description: "PromQL, a log query, or comparisons with attributes, as `source` says; contains `$variable`",
@@ -57,7 +54,7 @@ const QUERY = closed(["query"], {
   legend: { ...text(200), description: "name of a series; `{{label}}` is the value of a label" },
 });
 
-const PANEL = closed(["title", "kind", "source", "width", "queries"], {
+const PANEL = closedSchema(["title", "kind", "source", "width", "queries"], {
   title: text(200),
   kind: { enum: ["timeseries", "stat", "table", "list", "text"] },
   source: { enum: ["metrics", "logs", "traces"] },
@@ -67,21 +64,21 @@ const PANEL = closed(["title", "kind", "source", "width", "queries"], {
   text: { ...text(MAX_PANEL_TEXT_LENGTH), description: "of a panel of the kind text; plain text" },
 });
 
-const VARIABLE = closed(["name"], {
+const VARIABLE = closedSchema(["name"], {
   name: { type: "string", pattern: "^[A-Za-z0-9_]{1,50}$" },
   query: { ...text(MAX_SAVED_QUERY_LENGTH), description: "PromQL; its values are those of `label`" },
   label: text(200),
   values: { type: "array", maxItems: MAX_VARIABLE_VALUES, items: text(200), description: "instead of `query` and `label`" },
 });
 
-const DASHBOARD = closed(["name", "description", "variables", "panels"], {
+const DASHBOARD = closedSchema({
   name: nameSchema(100),
   description: text(1000),
   variables: { type: "array", maxItems: MAX_DASHBOARD_VARIABLES, items: VARIABLE },
   panels: { type: "array", maxItems: MAX_DASHBOARD_PANELS, items: PANEL },
 });
 
-const VIEW = closed(["name", "address"], {
+const VIEW = closedSchema({
   name: nameSchema(100),
   address: {
     type: "string",
