@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import { availableParallelism, totalmem } from "node:os";
 import { join } from "node:path";
-import { mkdir, open, rm, unlink } from "node:fs/promises";
+import { mkdir, open, rm, unlink, writeFile } from "node:fs/promises";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
 import { makeFolder } from "../../../common/files.ts";
 import { StartError } from "../../errors.ts";
@@ -45,6 +45,15 @@ function readThreads(running: number): number {
  */
 const ALLOCATOR = "dirty_decay_ms:200,muzzy_decay_ms:0";
 
+/**
+ * The codec of columns with CODEC(Default), which is LZ4 for parts below 32 MiB: a row is merged twice or more before it is in a part that
+ * large, and ZSTD costs a merge 0.8 µs of CPU a row more. There is no argument for it.
+ */
+const CONFIG = `<clickhouse><compression><case>
+<min_part_size>33554432</min_part_size><min_part_size_ratio>0</min_part_size_ratio><method>zstd</method><level>1</level>
+</case></compression></clickhouse>
+`;
+
 /** Required here, not imported above: a backend with an external engine runs without chDB being installed, as in the lean image. */
 function installedEngine() {
   const require = createRequire(import.meta.url);
@@ -81,9 +90,11 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, l
   const folder = join(dataDir, "inserts");
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { mode: 0o700 });
+  const config = join(folder, "config.xml");
+  await writeFile(config, CONFIG, { mode: 0o600 });
   const { createChdbConnection, drainPending, Session } = installedEngine();
   // The first connection to a folder starts the engine, by its arguments; the client's own connections take none.
-  const first = new Session(dataDir, { connectionArgs: cacheArguments(limitBytes) });
+  const first = new Session(dataDir, { connectionArgs: [`--config-file=${config}`, ...cacheArguments(limitBytes)] });
   // chDB's declarations are CommonJS, the client's are not: the same interface, but the compiler distinguishes them.
   const connect = (): ClientConnection => createChdbConnection({ path: dataDir }) as ClientConnection;
   const connected = (): ClickHouseClient => createClient({ connection: connect() });

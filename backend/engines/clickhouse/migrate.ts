@@ -136,6 +136,7 @@ function filled(clickhouse: Shard, text: string): Sql {
       .replaceAll("{{replacing_engine}}", cluster === undefined ? "ReplacingMergeTree" : "ReplicatedReplacingMergeTree")
       .replaceAll("{{engine}}", cluster === undefined ? "MergeTree" : "ReplicatedMergeTree")
       .replaceAll("{{statistics}}", clickhouse.shared ? "" : NO_STATISTICS)
+      .replaceAll("{{codec}}", clickhouse.shared ? "ZSTD(1)" : "Default")
       .replaceAll("{{deduplication_window}}", deduplicationWindow(clickhouse)),
   );
 }
