@@ -191,11 +191,13 @@ function Validation({ expr }: { expr: string }) {
   });
   if (asked === "") return null;
   const found = result.value.value;
+  // Not the result for what was typed before.
+  const isCurrent = settled.value === expr && !result.busy.value;
+  const words = result.error.value ?? (found?.valid ? `Valid. It matches ${found.matching_series ?? 0} series now.` : found?.message);
   return (
     <>
-      <p role="status" class={found?.valid === false ? "problem" : "quiet"}>
-        {result.error.value ??
-          (found?.valid === false ? found.message : found ? `Valid. It matches ${found.matching_series ?? 0} series now.` : "…")}
+      <p role="status" class={isCurrent && found?.valid === false ? "problem" : "quiet"}>
+        {(isCurrent && words) || "…"}
       </p>
       {found?.valid && <Preview expr={asked} />}
     </>

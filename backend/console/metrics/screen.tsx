@@ -124,11 +124,10 @@ function Graph({ queries, question }: AskedProps) {
   const found = useLoaded(question, async (signal) => {
     const range = currentRange();
     const [series, exemplars] = await Promise.all([readAll(queries, range, signal), readExemplars(queries, range, signal)]);
-    return { range, series, exemplars };
+    const units = new Set(queries.map(unitOfQuery));
+    return { range, series, exemplars, unit: units.size === 1 ? [...units][0] : undefined };
   });
-  const { range, series, exemplars = [] } = found.value.value ?? {};
-  const units = new Set(queries.map(unitOfQuery));
-  const unit = units.size === 1 ? [...units][0] : undefined;
+  const { range, series, exemplars = [], unit } = found.value.value ?? {};
   return (
     <Status of={found} empty={series?.length === 0 && "No series match in this range."}>
       {range && series && series.length > 0 && (

@@ -62,10 +62,12 @@ function Held({ text }: { text: string }) {
     return await call<StandingAlert[]>(STANDING_ALERTS, { query, signal });
   });
   const alerts = found.value.value;
-  const words = found.error.value ?? (alerts ? heldWords(alerts) : "…");
+  // Not the alerts of what was typed before.
+  const isCurrent = asked === text && !found.busy.value;
+  const words = found.error.value ?? (alerts && heldWords(alerts));
   return (
-    <p role="status" class={found.error.value ? "problem" : "quiet"}>
-      <bdi>{visible(words)}</bdi>
+    <p role="status" class={isCurrent && found.error.value ? "problem" : "quiet"}>
+      <bdi>{visible((isCurrent && words) || "…")}</bdi>
     </p>
   );
 }

@@ -159,10 +159,10 @@ export function Differences({ question, parameters }: AnalysisProps) {
   const slower = route.value.query.get("slower") ?? "";
   const found = useLoaded(`${question} ${slower}`, async (signal) => {
     const query = slower ? [...parameters, ["slower_than_ms", slower] as const] : parameters;
-    return await call<Difference[]>("/query/traces/differences", { query, signal });
+    const rows = await call<Difference[]>("/query/traces/differences", { query, signal });
+    return { rows: rows.slice(0, SHOWN_DIFFERENCES), compared: slower ? `spans ≥ ${slower} ms` : "spans with an error" };
   });
-  const rows = (found.value.value ?? []).slice(0, SHOWN_DIFFERENCES);
-  const compared = slower ? `spans ≥ ${slower} ms` : "spans with an error";
+  const { rows = [], compared = "" } = found.value.value ?? {};
   return (
     <section class="card" aria-label="Differences">
       <form
