@@ -8,8 +8,7 @@ import { adminPassword } from "../fixtures/backend-process.ts";
 import { logInBy, openBrowser, openPage, openScreen, violations } from "../fixtures/browser.ts";
 import { call, signedPost } from "../fixtures/processes.ts";
 
-/** 503: the console asks a loaded machine again. */
-const REFUSED = /status of (401|403|404|503)/;
+const REFUSED = /status of (401|403|404)/;
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const [OURS, THEIRS] = ["ourword", "theirword"];
 const VIEWER = { email: `viewer@${OURS}.example`, password: "only reading, thank you" };

@@ -14,7 +14,7 @@ const program = join(ROOT, "backend", "cli", "bin", "atherops.ts");
 const environment = () => ({ PATH: process.env["PATH"], XDG_CONFIG_HOME: backend.folder, ATHEROPS_URL: backend.apiUrl });
 
 function atherops(args: string[], input = ""): { code: number | null; out: string; err: string } {
-  const run = spawnSync(process.execPath, [program, ...args], { env: environment(), input, encoding: "utf8", timeout: 30_000 });
+  const run = spawnSync(process.execPath, [program, ...args], { env: environment(), input, encoding: "utf8", timeout: 120_000 });
   return { code: run.status, out: run.stdout, err: run.stderr };
 }
 

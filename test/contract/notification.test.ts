@@ -81,7 +81,7 @@ test("two rules fire in one message; one is silenced, sent again when the silenc
   const people = await made("/channels", { name: "people", kind: "email", settings: { to: ["on-call@red.example"] } });
   const channel_ids = [hook.id, people.id];
   const onlyStory = [{ label: "severity", op: "=", value: "critical" }];
-  await made("/routes", { matchers: onlyStory, channel_ids, group_by: ["severity"], group_wait: "5s", group_interval: "5s" });
+  await made("/routes", { matchers: onlyStory, channel_ids, group_by: ["severity"], group_wait: "20s", group_interval: "5s" });
   const rule = (name: string) => {
     const annotations = { summary: `${name} is so` };
     return { name, severity: "critical", expr: `story{rule="${name}"} > 5`, annotations };
@@ -89,7 +89,9 @@ test("two rules fire in one message; one is silenced, sent again when the silenc
   for (const name of ["First", "Second"]) await made("/rules", rule(name));
   const read = (): HookBody[] => hooksAt("story").map((one) => verified(one, hook.signing_secret));
   const story = (): string[] => read().map(wordsOf);
-  const receives = async (what: string, words: string) => await eventually(what, async () => story().at(-1) === words, 120_000);
+  // The next message may overtake an e-mail that is under way.
+  const receives = async (what: string, words: string) =>
+    await eventually(what, async () => story().at(-1) === words && mails.length === story().length, 120_000);
 
   await say(`story{rule="First"} 10\nstory{rule="Second"} 10\n`);
   await receives("both fire in one message", "firing: First firing, Second firing");
@@ -117,7 +119,6 @@ test("two rules fire in one message; one is silenced, sent again when the silenc
   expect(new Set(ids).size).toBe(4);
   const subjects = (): string[] => mails.map((text) => /^Subject: (.*)$/m.exec(text)?.[1]?.trim() ?? "");
   const title = "Alerts of red (severity=critical)";
-  await eventually("e-mails say the same", async () => mails.length === 4);
   expect(subjects()).toEqual([
     `[FIRING:2] ${title}`,
     "[RESOLVED] Second (severity=critical)",

@@ -20,7 +20,7 @@ const [grpcPort] = await freePorts(1);
 const grpcUrl = `http://127.0.0.1:${grpcPort}`;
 const backend = backendOfFile({ JWT_TTL: "2h", INGEST_TOKENS: "true", OTLP_GRPC_LISTEN: `127.0.0.1:${grpcPort}` });
 const configuration = configurationOf("collector.md");
-const WITHIN_MS = 60_000;
+const WITHIN_MS = 120_000;
 const stack = new AsyncDisposableStack();
 let bearer: string;
 

@@ -115,7 +115,7 @@ async function say(name: string, more: object = {}): Promise<void> {
 async function sayUntilSeen(name: string): Promise<string> {
   for (let i = 0; ; i++) {
     await say(`${name}-${i}`);
-    const arrives = eventually("it is seen", () => arrivals(`${name}-${i}`) > 0, 2_000);
+    const arrives = eventually("it is seen", () => arrivals(`${name}-${i}`) > 0, 10_000);
     if (
       await arrives.then(
         () => true,
@@ -157,7 +157,7 @@ test("one agent collects state and events; where it loses the API server it stop
   await untilRunning(first);
   await using second = await agent("second");
   const seen = await sayUntilSeen("with-the-first");
-  await eventually("the deployment's state is there", () => series().some(isDesired), 30_000);
+  await eventually("the deployment's state is there", () => series().some(isDesired), 120_000);
   expect(series().find(isDesired)).toMatchObject({
     resource: { "k8s.cluster.name": "north", "k8s.namespace.name": "default" },
     value: "3",

@@ -53,7 +53,7 @@ test("killed under load, the engine is 502 until it is back, and every acknowled
       const stored = await storedNumbers();
       return acknowledged.every((n) => stored.has(n));
     },
-    20_000,
+    120_000,
   );
   console.log(
     `engine killed ${KILLS} times: back after ${downMs.join(", ")} ms; ${acknowledged.length} samples acknowledged, none missing`,
@@ -79,6 +79,6 @@ test("backend and engine killed together lose nothing that was acknowledged", as
       const stored = await storedNumbers();
       return numbers.every((n) => stored.has(n));
     },
-    20_000,
+    120_000,
   );
 });

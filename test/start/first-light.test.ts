@@ -118,7 +118,7 @@ test("a line appended to a watched file is read back with the mapping of the con
   console.log(`append to readable: ${Math.round(performance.now() - written)} ms`);
   expect(row).toMatchObject({ message: "first light é ✓", level: "info", node: hostname() });
   expect(row?.timestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/);
-  expect(Math.abs(Date.parse(row?.timestamp ?? "") - at)).toBeLessThan(10_000);
+  expect(Math.abs(Date.parse(row?.timestamp ?? "") - at)).toBeLessThan(60_000);
   expect(row?.labels["log.file.name"] ?? row?.labels["log.file.path"]).toContain("app.log");
 });
 
