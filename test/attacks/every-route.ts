@@ -59,6 +59,8 @@ export const READS = [
   "/query/jaeger/api/v3/traces",
   "/query/jaeger/api/v3/traces/{trace_id}",
   "/query/logs/tail",
+  "/query/loki/loki/api/v1/drilldown-limits",
+  "/query/loki/loki/api/v1/status/buildinfo",
   "/query/prometheus/",
   "/query/prometheus/api/v1/alerts",
   "/query/prometheus/api/v1/metadata",

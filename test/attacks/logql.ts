@@ -279,6 +279,7 @@ export const LOKI_LISTS = [
   "detected_fields",
   "detected_field/id/values",
   "detected_labels",
+  "format_query",
 ] as const;
 
 export const wideStreams: Attack = {

@@ -3,6 +3,7 @@
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { MAX_VOLUMES } from "../limits.ts";
 import { answerLogs, answerMetrics, type Reading } from "./evaluate.ts";
+import { formatQuery } from "./format.ts";
 import { wrongQuery } from "./grammar.ts";
 import { detectedFields, detectedLabels, patterns, labelNames, labelValues, seriesOf, statistics } from "./label-queries.ts";
 import { type RequestParameters, readBounds, readLimit, readSpan, readSteps, readTime, textOf, wrongParameter } from "./parameters.ts";
@@ -82,6 +83,15 @@ export function addQueries(add: Add): void {
     }
     const bounds = readBounds(parameters);
     return (orgId, asked) => answerLogs(engine, orgId, { query, span, ...bounds, categorize }, asked);
+  });
+}
+
+export function addFormat(add: Add): void {
+  add("format_query", "a query, written with one space between its parts", { query: QUERY }, (parameters) => {
+    const query = textOf(parameters, "query");
+    if (query === undefined) throw wrongQuery("required: LogQL");
+    const answer = Buffer.from(JSON.stringify({ status: "success", data: formatQuery(query) }));
+    return async () => await Promise.resolve(answer);
   });
 }
 
@@ -198,5 +208,6 @@ function collectEndpoints(): Map<string, DescribedEndpoint> {
   addLabels(add);
   addAmounts(add);
   addFields(add);
+  addFormat(add);
   return endpoints;
 }

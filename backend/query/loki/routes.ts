@@ -55,7 +55,7 @@ function declareRoute(
 
 export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptions): void {
   const { sandbox, answers, guards, bounds, now = () => new Date() } = options;
-  const routes: Route[] = [];
+  const routes: Route[] = constantRoutes();
   for (const [path, { summary, parameters }] of ENDPOINTS) {
     const single = Object.keys(parameters).filter((name) => name !== "match[]");
     const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
@@ -90,6 +90,19 @@ export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptio
     addRoutes(scope, guards, routes);
   });
   registerTail(app, options);
+}
+
+/** Logs Drilldown and other clients choose by this version what they ask; each answer is a constant. */
+const CONSTANTS = {
+  "status/buildinfo": { version: "3.7.8", revision: "", branch: "", buildUser: "", buildDate: "", goVersion: "" },
+  "drilldown-limits": { limits: {}, pattern_ingester_enabled: true, version: "3.7.8" },
+} as const;
+
+function constantRoutes(): Route[] {
+  return Object.entries(CONSTANTS).map(([path, answer]) => ({
+    ...declareRoute("GET", path, `${path}, a constant`, {}),
+    handler: async (_request, reply) => await reply.type("application/json").send(JSON.stringify(answer)),
+  }));
 }
 
 /** The parameters of the query string and of a form. A name that is in both, or twice in one, has a list of values. */

@@ -143,6 +143,10 @@ const LOGS: readonly IsolatedRoute[] = [
   shown(`${LOKI}/label/{name}/values`, { of: () => `${LOKI}/label/service_name/values` }),
   // The names of labels are the same in every organisation.
   constant(`${LOKI}/labels`),
+  constant(`${LOKI}/drilldown-limits`),
+  // It reads no data.
+  constant(`${LOKI}/format_query`, { of: () => query(`${LOKI}/format_query`, { query: ALL_STREAMS }) }),
+  constant(`${LOKI}/status/buildinfo`),
   loki("patterns"),
   loki("query", { query: `sum by (service_name) (count_over_time(${ALL_STREAMS}[1h]))` }),
   loki("query_range"),

@@ -182,6 +182,7 @@ export const TELEMETRY_ROWS: Row[] = [
     ["detected_fields", "query=%7Bservice_name%3D~%22.%2B%22%7D"],
     ["detected_field/{name}/values", "query=%7Bservice_name%3D~%22.%2B%22%7D"],
     ["patterns", "query=%7Bservice_name%3D~%22.%2B%22%7D"],
+    ["format_query", "query=%7Bservice_name%3D~%22.%2B%22%7D"],
   ].flatMap(([endpoint = "", query = ""]): Row[] => {
     const path = `/query/loki/loki/api/v1/${endpoint}`;
     const own = path.replace("{name}", "service_name");
@@ -200,6 +201,10 @@ export const TELEMETRY_ROWS: Row[] = [
       ),
     ]);
     return [get, post];
+  }),
+  ...["status/buildinfo", "drilldown-limits"].map((name) => {
+    const path = `/query/loki/loki/api/v1/${name}`;
+    return row("GET", path, "reader", () => [asUser("answered", "GET", () => red.token, 200, undefined, undefined, path)]);
   }),
   row("GET", "/query/loki/loki/api/v1/tail", "reader", () => [
     asUser(
