@@ -76,7 +76,8 @@ function places(data: string): Places {
 }
 
 function startBackend(place: Places, engines: Record<string, string>): Program {
-  const env = { UV_THREADPOOL_SIZE: "16", ...process.env, ...engines, DATA_DIR: join(place.data, "backend") };
+  // Ingest tokens are accepted from this machine only, unless TLS is set up.
+  const env = { UV_THREADPOOL_SIZE: "16", INGEST_TOKENS: "true", ...process.env, ...engines, DATA_DIR: join(place.data, "backend") };
   const args = ["backend/main.ts", "serve"];
   return new Program({ name: "backend", args, env, log: place.backendLog, stopping: stop.signal, hasChannel: true });
 }

@@ -1,6 +1,7 @@
 // The header of every screen: links to the screens, the user and the organisation, and the choices of time zone and colours; and the dialog
 // that lists the keys. The screens themselves are listed in state/screens.ts.
 import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
 import { isHelpOpen, isPaletteOpen, isViewsOpen } from "./state/keys.ts";
 import { address, route } from "./state/route.ts";
 import { screenNamed, SCREENS } from "./state/screens.ts";
@@ -55,8 +56,11 @@ function ScreenLinks() {
   const { screen: open, query } = route.value;
   const current = screenNamed(open)?.parent ?? open;
   const { from, to } = Object.fromEntries(query);
+  const links = useRef<HTMLElement>(null);
+  // On a phone the links scroll sideways.
+  useEffect(() => links.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [current]);
   return (
-    <nav aria-label="Screens">
+    <nav aria-label="Screens" ref={links}>
       {IN_NAVIGATION.map(({ name, title, key, keepsRange }) => (
         <a
           key={name}

@@ -144,7 +144,7 @@ const SCREENS: readonly Screen[] = [
     async (page) => await page.getByRole("button", { name: "Preview" }).first().click(),
   ],
   ["fleet", "#/fleet", hasText("worker-3")],
-  ["add", "#/add?kind=cluster", hasHeading("Add")],
+  ["add", "#/add?kind=cluster", hasHeading("Connect")],
   ["alert-rules", `#/alerts?rule=${rule.id}`, hasText("Container restarts")],
   ["alerts-firing", "#/alerts?view=firing", async (page) => await page.getByRole("link", { name: "Silence Container restarts" }).waitFor()],
   ["silences", "#/alerts?view=silences", hasText("Kernel update")],

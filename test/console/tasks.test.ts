@@ -4,9 +4,10 @@ import { randomUUID } from "node:crypto";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { adminPassword } from "../fixtures/backend-process.ts";
-import { logInBy, openBrowser, openPage, openScreen, violations } from "../fixtures/browser.ts";
-import { call, eventually } from "../fixtures/processes.ts";
+import { adminPassword, login } from "../fixtures/backend-process.ts";
+import { faultsOf, logInBy, LOOKS, openBrowser, openPage, openScreen, type Screen, violations } from "../fixtures/browser.ts";
+import { INGEST_PATHS } from "../fixtures/otlp-load.ts";
+import { call, eventually, signedPost } from "../fixtures/processes.ts";
 import { startShopCluster } from "../fixtures/shop-cluster.ts";
 import { visit } from "../fixtures/shop-visits.ts";
 
@@ -376,4 +377,113 @@ test("the tasks are done within their clicks, at most three for the median", { t
   expect(sorted[11]).toBeLessThanOrEqual(3);
   expect(await page.locator("img[src=x], img[src='x/onerror=alert(1)']").count()).toBe(0);
   expect(complaints).toEqual([]);
+});
+
+test("an SDK, a Prometheus and Grafana are connected with what the page gives, and the page shows that data arrived", async () => {
+  await using opened = await openPage(browser, backend.apiUrl, {}, REFUSED);
+  const { page, complaints } = opened;
+  await logInBy(page, "admin@localhost", adminPassword(backend.place));
+  const given = async (kind: string): Promise<string> => {
+    await page.goto(`/#/add?kind=${kind}`);
+    await page.getByRole("button", { name: "Make a token" }).click();
+    await page.locator("pre").first().waitFor();
+    return (await page.locator("pre").allTextContents()).join("\n");
+  };
+  const sdk = await given("sdk");
+  const [, endpoint = ""] = /OTEL_EXPORTER_OTLP_ENDPOINT=(\S+)/.exec(sdk) ?? [];
+  const [, key = ""] = /x-api-key=([^"]+)/.exec(sdk) ?? [];
+  await page.getByText("Waiting for the first data …").waitFor();
+  const { status } = await call("POST", `${endpoint}/v1/traces`, { headers: { "x-api-key": key }, body: { resourceSpans: [] } });
+  expect(status).toBe(200);
+  await page.getByRole("link", { name: "The first data has arrived" }).waitFor();
+
+  const prometheus = await given("prometheus");
+  expect(prometheus).toContain(`url: ${backend.apiUrl}/api/v1/write`);
+  const [, credentials = ""] = /credentials: (\S+)/.exec(prometheus) ?? [];
+  const empty = await fetch(`${backend.apiUrl}/api/v1/write`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${credentials}`,
+      "content-type": "application/x-protobuf",
+      "content-encoding": "snappy",
+      "x-prometheus-remote-write-version": "0.1.0",
+    },
+    // An empty request in snappy's block format.
+    body: new Uint8Array([0]),
+  });
+  expect(empty.status).toBe(204);
+  await page.getByRole("link", { name: "The first data has arrived" }).waitFor();
+
+  const grafana = await given("grafana");
+  const [, bearer = ""] = /Bearer ([^"]+)/.exec(grafana) ?? [];
+  const checks = ["/api/v1/query?query=1", "/loki/api/v1/labels", "/api/services", "/api/v2/status"];
+  const urls = [...grafana.matchAll(/url: (\S+)/g)].map(([, url = ""], at) => `${url}${checks[at]}`);
+  expect(await Promise.all(urls.map(async (url) => (await call("GET", url, { bearer })).status))).toEqual([200, 200, 200, 200]);
+  expect(complaints).toEqual([]);
+});
+
+test("long and hostile names of a sender widen no screen", async () => {
+  const bearer = await login(backend.apiUrl, other.email, other.password);
+  const { api_key: key } = await api("/api/keys", { name: "sender" }, bearer);
+  const long = `${HOSTILE_ORG} \u202e gnp.exe ${"name-without-end".repeat(10)}`.slice(0, 200);
+  const names = [long, "calls it"];
+  const traceId = "1".repeat(32);
+  const at = (ms: number): string => `${Date.now() - 60_000 + ms}000000`;
+  const attributes = (pairs: Record<string, string>) =>
+    Object.entries(pairs).map(([name, stringValue]) => ({ key: name, value: { stringValue } }));
+  const resource = (name: string) => ({ attributes: attributes({ "service.name": name, "k8s.pod.name": long }) });
+  const trace = `Error\n    at ${"frame/".repeat(60)}\n`;
+  const resourceSpans = names.map((name, index) => {
+    const ids = { traceId, spanId: `${index + 1}`.repeat(16), parentSpanId: index === 0 ? "2".repeat(16) : "" };
+    const span = {
+      ...ids,
+      name: long,
+      kind: 2,
+      startTimeUnixNano: at(index),
+      endTimeUnixNano: at(90_000_000),
+      attributes: attributes({ [long]: long }),
+    };
+    return { resource: resource(name), scopeSpans: [{ spans: [span] }] };
+  });
+  const record = {
+    timeUnixNano: at(0),
+    traceId,
+    body: { stringValue: long },
+    attributes: attributes({ [long]: long, "exception.stacktrace": trace }),
+  };
+  const resourceLogs = [{ resource: resource(long), scopeLogs: [{ logRecords: [record] }] }];
+  const earlierMs = Date.now() - 120_000;
+  const metrics = `many_bytes{name=${JSON.stringify(long)}} 1e300 ${earlierMs}\nmany_bytes{name="x"} 1e-9 ${earlierMs}\n`;
+  for (const [path, body, type] of [
+    [INGEST_PATHS.spans, JSON.stringify({ resourceSpans }), "application/json"],
+    [INGEST_PATHS.logs, JSON.stringify({ resourceLogs }), "application/json"],
+    ["/ingest", metrics, "text/plain"],
+  ] as const)
+    expect((await signedPost(backend.apiUrl, path, key, body, { "content-type": type })).status).toBe(204);
+  const screens: readonly Screen[] = [
+    ["services", "#/services", async (page) => await page.getByRole("link", { name: "calls it" }).waitFor()],
+    ["service", `#/services/${encodeURIComponent("calls it")}`, async (page) => await page.getByLabel("compare with").waitFor()],
+    ["record", "#/logs", async (page) => await page.getByRole("row").filter({ hasText: "onerror" }).click()],
+    ["trace", `#/traces/${traceId}`, async (page) => await page.getByText("25 h 0 min").first().waitFor()],
+    [
+      "flame graph",
+      `#/traces/${traceId}?view=flame`,
+      async (page) => await page.getByRole("cell", { name: "25 h 0 min" }).first().waitFor(),
+    ],
+    ["metrics", "#/metrics?q=many_bytes", async (page) => await page.getByRole("cell", { name: "1e+300 B" }).first().waitFor()],
+  ];
+  for (const [, options] of LOOKS.slice(1)) {
+    await using opened = await openPage(browser, backend.apiUrl, options, REFUSED);
+    await logInBy(opened.page, other.email, other.password);
+    expect(await faultsOf(opened.page, screens)).toEqual([]);
+    await opened.page.goto("/#/logs");
+    await opened.page.getByRole("row").filter({ hasText: "onerror" }).click();
+    const nameOfLevel = await opened.page.getByRole("rowheader", { name: "level", exact: true }).boundingBox();
+    expect(nameOfLevel?.width).toBeGreaterThan(60);
+    await opened.page.keyboard.press("Control+k");
+    const kind = opened.page.getByRole("option", { name: "calls it service" }).locator(".quiet");
+    const [box, dialog] = [await kind.boundingBox(), await opened.page.getByRole("dialog").boundingBox()];
+    expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual((dialog?.x ?? 0) + (dialog?.width ?? 0));
+    expect(opened.complaints).toEqual([]);
+  }
 });

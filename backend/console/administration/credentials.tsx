@@ -3,6 +3,7 @@
 import type { ApiResponses } from "../../client/api.ts";
 import { moment } from "../state/time.ts";
 import { Command } from "../parts/common.tsx";
+import { dataSources, sdkEnvironment } from "../parts/snippets.ts";
 import { ResourceList } from "./resource-list.tsx";
 
 type Key = ApiResponses["GET /api/keys"][number];
@@ -67,19 +68,13 @@ function IngestTokens() {
         secret: {
           name: "token",
           label: "The token, shown this once",
-          more: (token) => <Command label="Environment of a program with an OpenTelemetry SDK" text={sdkEnvironment(token)} />,
+          more: (token) => (
+            <Command label="Environment of a program with an OpenTelemetry SDK" text={sdkEnvironment(location.origin, token)} />
+          ),
         },
       }}
     />
   );
-}
-
-function sdkEnvironment(token: string): string {
-  return [
-    `OTEL_EXPORTER_OTLP_ENDPOINT=${location.origin}`,
-    "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
-    `OTEL_EXPORTER_OTLP_HEADERS="x-api-key=${token}"`,
-  ].join("\n");
 }
 
 function Keys() {
@@ -117,29 +112,11 @@ function ReadTokens() {
         secret: {
           name: "token",
           label: "The token, shown this once",
-          more: (token) => <Command label="Grafana: /etc/grafana/provisioning/datasources/atherops.yaml" text={dataSources(token)} />,
+          more: (token) => (
+            <Command label="Grafana: /etc/grafana/provisioning/datasources/atherops.yaml" text={dataSources(location.origin, token)} />
+          ),
         },
       }}
     />
   );
-}
-
-/** The four data sources of Grafana, as a file that it reads at start. */
-function dataSources(token: string): string {
-  const sources = [
-    ["Prometheus", "prometheus", "/query/prometheus"],
-    ["Loki", "loki", "/query/loki"],
-    ["Jaeger", "jaeger", "/query/jaeger"],
-    ["Alertmanager", "alertmanager", "/alerting/alertmanager"],
-  ].map(([name, type, path]) =>
-    [
-      `  - name: AtherOps ${name}`,
-      `    type: ${type}`,
-      `    url: ${location.origin}${path}`,
-      "    access: proxy",
-      `    jsonData: { httpHeaderName1: Authorization${type === "alertmanager" ? ", implementation: prometheus" : ""} }`,
-      `    secureJsonData: { httpHeaderValue1: "Bearer ${token}" }`,
-    ].join("\n"),
-  );
-  return ["apiVersion: 1", "datasources:", ...sources].join("\n");
 }

@@ -66,7 +66,7 @@ export function Audit() {
                   <Foreign text={change.actor ?? "–"} />
                 </td>
                 <td>{visible(change.action)}</td>
-                <td>
+                <td class="details">
                   <Foreign text={written(change.subject)} />
                 </td>
                 <td>{change.address ?? ""}</td>
@@ -79,8 +79,11 @@ export function Audit() {
   );
 }
 
+/** Details that are empty are left out. */
 function written(subject: Change["subject"]): string {
   return Object.entries(subject)
-    .map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`)
+    .map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)])
+    .filter(([, text]) => !["", "null", "[]"].includes(text ?? ""))
+    .map((pair) => pair.join(" "))
     .join(", ");
 }

@@ -85,6 +85,9 @@ export function ResourceList<T>({ title, path, columns, idOf, removal, createFor
   );
 }
 
+/** Columns with a time, which stays on one line. */
+const MOMENTS: ReadonlySet<string> = new Set(["since", "created", "expires"]);
+
 interface RowsProps<T> extends Omit<ResourceListProps<T>, "createForm"> {
   readonly rows: readonly T[];
   readonly onChanged: () => void;
@@ -100,7 +103,9 @@ function Rows<T>({ title, path, rows, columns, idOf, removal, onChanged }: RowsP
         {rows.map((row) => (
           <tr key={idOf(row)}>
             {columns.map(({ name, of, control }) => (
-              <td key={name}>{(mayWrite.value && control?.(row, onChanged)) || <bdi>{visible(of(row))}</bdi>}</td>
+              <td key={name} class={MOMENTS.has(name) ? "moment" : ""}>
+                {(mayWrite.value && control?.(row, onChanged)) || <bdi>{visible(of(row))}</bdi>}
+              </td>
             ))}
             {hasRemoval && (
               <td class="actions">

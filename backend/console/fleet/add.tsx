@@ -1,6 +1,7 @@
-// Adding a cluster or a host: a name, a token, the commands with everything filled in, and then the first heartbeat and the first record.
+// Connecting senders and Grafana. Adding a cluster or a host: a name, a token, the commands with everything filled in, and then the first heartbeat and the first record.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
+import { AddProgram } from "./add-program.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { moment } from "../state/time.ts";
@@ -13,6 +14,9 @@ const ASK_EVERY_MS = 3000;
 const KINDS = [
   ["cluster", "Kubernetes cluster"],
   ["host", "Linux host"],
+  ["sdk", "OpenTelemetry SDK"],
+  ["prometheus", "Prometheus"],
+  ["grafana", "Grafana"],
 ] as const;
 
 type Minted = ApiResponses["POST /api/install-tokens"];
@@ -24,7 +28,7 @@ interface Target {
 }
 
 export function AddCluster() {
-  const kind = route.value.query.get("kind") ?? "cluster";
+  const kind = KINDS.find(([name]) => name === route.value.query.get("kind"))?.[0] ?? "cluster";
   const made = useSignal<(Target & { minted: Minted; sinceMs: number }) | undefined>(undefined);
   if (!mayWrite.value) return <p class="empty">This needs the role admin. Ask an administrator of your organisation.</p>;
   return (
@@ -32,7 +36,7 @@ export function AddCluster() {
       <p>
         <a href="#/fleet">Fleet</a>
       </p>
-      <h1 id="title">Add a cluster or host</h1>
+      <h1 id="title">Connect</h1>
       {made.value ? (
         <Steps {...made.value} onAgain={() => (made.value = undefined)} />
       ) : (
@@ -44,7 +48,11 @@ export function AddCluster() {
               </button>
             ))}
           </div>
-          <AddForm kind={kind} onMade={(target, minted) => (made.value = { ...target, minted, sinceMs: Date.now() })} />
+          {kind === "cluster" || kind === "host" ? (
+            <AddForm kind={kind} onMade={(target, minted) => (made.value = { ...target, minted, sinceMs: Date.now() })} />
+          ) : (
+            <AddProgram kind={kind} key={kind} />
+          )}
         </>
       )}
     </section>

@@ -1,5 +1,6 @@
 // Clusters, nodes and hosts, and which of them need attention: silent ones, and ones with an old key.
 import type { ApiResponses } from "../../client/api.ts";
+import type { Entity } from "../entities/entity.ts";
 import { wholeList } from "../state/api.ts";
 
 export type Cluster = ApiResponses["GET /api/clusters"][number];
@@ -11,8 +12,7 @@ const OLD_KEY_MS = 60 * 86_400_000;
 
 /** A cluster, one of its nodes, or a host. */
 export interface Member {
-  readonly kind: "cluster" | "node" | "host";
-  readonly name: string;
+  readonly entity: Entity;
   readonly online: boolean;
   readonly lastHeartbeat: string | null;
   readonly keyCreatedAt: string | null;
@@ -27,18 +27,22 @@ export async function readFleet(signal: AbortSignal): Promise<{ clusters: Cluste
 export async function allMembers(signal: AbortSignal): Promise<Member[]> {
   const { clusters, hosts } = await readFleet(signal);
   return [
-    ...clusters.map((cluster): Member => ({ ...memberOf("cluster", cluster.name, cluster), keyCreatedAt: cluster.key_created_at })),
-    ...clusters.flatMap(({ nodes }) => nodes.map((node) => ({ ...memberOf("node", node.name, node), collector: node.collector }))),
-    ...hosts.map((host) => ({
-      ...memberOf("host", host.hostname, host),
+    ...clusters.map((cluster): Member => {
+      return { ...memberOf({ kind: "cluster", name: cluster.name }, cluster), keyCreatedAt: cluster.key_created_at };
+    }),
+    ...clusters.flatMap(({ name: cluster, nodes }) =>
+      nodes.map((node): Member => ({ ...memberOf({ kind: "node", name: node.name, cluster }, node), collector: node.collector })),
+    ),
+    ...hosts.map((host): Member => ({
+      ...memberOf({ kind: "host", name: host.hostname, hostId: host.agent_id }, host),
       keyCreatedAt: host.key_created_at,
       collector: host.collector,
     })),
   ];
 }
 
-function memberOf(kind: Member["kind"], name: string, from: { readonly online: boolean; readonly last_heartbeat: string | null }): Member {
-  return { kind, name, online: from.online, lastHeartbeat: from.last_heartbeat, keyCreatedAt: null, collector: null };
+function memberOf(entity: Entity, from: { readonly online: boolean; readonly last_heartbeat: string | null }): Member {
+  return { entity, online: from.online, lastHeartbeat: from.last_heartbeat, keyCreatedAt: null, collector: null };
 }
 
 export function isSilent({ online }: { readonly online: boolean }): boolean {

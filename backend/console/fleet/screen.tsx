@@ -175,7 +175,7 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
                 <bdi>{visible(host.hostname)}</bdi>
               </a>
             </th>
-            <td title={host.last_heartbeat ?? ""} class={host.online ? "" : "level is-error"}>
+            <td title={host.last_heartbeat ?? ""} class={`moment ${host.online ? "" : "level is-error"}`}>
               {host.online ? ago(host.last_heartbeat, atMs) : `silent, ${ago(host.last_heartbeat, atMs)}`}
             </td>
             <td>{visible(host.agent_version ?? "")}</td>
@@ -205,7 +205,7 @@ function Members({ cluster, members, atMs }: { cluster: string; members: readonl
               <bdi>{visible(name)}</bdi>
             </a>
           </th>
-          <td title={lastHeartbeat ? moment(lastHeartbeat) : ""} class={online ? "" : "level is-error"}>
+          <td title={lastHeartbeat ? moment(lastHeartbeat) : ""} class={`moment ${online ? "" : "level is-error"}`}>
             {online ? ago(lastHeartbeat, atMs) : `silent, ${ago(lastHeartbeat, atMs)}`}
           </td>
           <td>{visible(version ?? "")}</td>
@@ -213,7 +213,7 @@ function Members({ cluster, members, atMs }: { cluster: string; members: readonl
             <CollectorState of={collector} />
           </td>
           <td>
-            {visible(config.in_force ?? "")}
+            {visible(config.in_force ?? "–")}
             {config.error && <span class="level is-error last-error"> {visible(config.error.slice(0, 300))}</span>}
           </td>
         </tr>

@@ -58,7 +58,7 @@ function Values({ field: { name, values }, total, onTerm }: { field: Field; tota
           <button
             type="button"
             class="plain value"
-            aria-label={`Only ${name} ${visible(value.slice(0, 40))}`}
+            aria-label={`Only ${name} ${visible(value)}`}
             onClick={() => onTerm({ not: false, name, value })}
           >
             <bdi>{visible(value) || "(empty)"}</bdi>

@@ -13,7 +13,7 @@ export function Cardinality() {
     <>
       <ActiveSeries />
       <p class="quiet">The metrics with the most series of this organisation, now.</p>
-      <Instants found={found} nothing="There are no series." />
+      <Instants found={found} nothing="There are no series." heads={["metric", "series"]} />
     </>
   );
 }

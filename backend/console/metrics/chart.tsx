@@ -3,6 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { clock, day, moment, showRange, utc } from "../state/time.ts";
+import { visible } from "../parts/text.ts";
 import { go } from "../state/route.ts";
 import { type Exemplar, exemplarAddress, exemplarText } from "./exemplars.tsx";
 import type { Series } from "./prometheus.ts";
@@ -19,7 +20,7 @@ const CHARACTER_PX = 7;
 /** The side of an exemplar's diamond, and how far from its middle a click may be. */
 const [DIAMOND_PX, NEAR_PX] = [4, 9];
 /** Steps between labels of bytes, so that these are round in KiB, MiB and GiB. */
-const BINARY_STEPS = Array.from({ length: 60 }, (_, at) => 2 ** at);
+const BINARY_STEPS = Array.from({ length: 1024 }, (_, at) => 2 ** at);
 
 export interface ChartProps {
   readonly series: readonly Series[];
@@ -63,9 +64,13 @@ function options(element: HTMLElement, { series, fromS, toS, threshold, unit, ex
     tzDate: (ts) => (utc.peek() ? uPlot.tzDate(new Date(ts * 1000), "Etc/UTC") : new Date(ts * 1000)),
     scales: {
       x: { min: fromS, max: toS },
-      ...(marks.length > 0 && {
-        y: { range: (_plot, min, max) => uPlot.rangeNum(Math.min(min ?? 0, 0), Math.max(max ?? 0, highest), 0.1, true) },
-      }),
+      y: {
+        range: (_plot, min, max) => {
+          const [low, high] = marks.length > 0 ? [Math.min(min ?? 0, 0), Math.max(max ?? 0, highest)] : [min ?? 0, max ?? 0];
+          // uPlot would draw up to 100.
+          return low === 0 && high === 0 ? [0, 1] : uPlot.rangeNum(low, high, 0.1, true);
+        },
+      },
     },
     cursor: { drag: { setScale: false, x: true, y: false } },
     axes: [
@@ -79,8 +84,8 @@ function options(element: HTMLElement, { series, fromS, toS, threshold, unit, ex
     ],
     series: [
       { value: (_plot, at) => (at === null ? "–" : moment(at * 1000)) },
-      ...series.map(({ short: label }, at) => ({
-        label: label.length > LEGEND_LENGTH ? `${label.slice(0, LEGEND_LENGTH)}…` : label,
+      ...series.map(({ short }, at) => ({
+        label: visible(short.length > LEGEND_LENGTH ? `${short.slice(0, LEGEND_LENGTH)}…` : short),
         value: (_plot: uPlot, value: number | null) => (value === null ? "–" : formatValue(value, unit)),
         stroke: colour(`--colour-${at % COLOURS}`),
         width: 1.5,

@@ -7,12 +7,12 @@ import { type Instant, seriesName } from "./prometheus.ts";
 
 export const MOST_ROWS = 1000;
 
-export function Instants({ found, nothing }: { found: Loaded<Instant[]>; nothing: string }) {
+export function Instants({ found, nothing, heads = ["series", "value"] }: { found: Loaded<Instant[]>; nothing: string; heads?: string[] }) {
   const rows = found.value.value ?? [];
   return (
     <Status of={found} empty={rows.length === 0 && nothing}>
       {rows.length > 0 && (
-        <Table title="Series and their values" heads={["series", "value"]}>
+        <Table title="Series and their values" heads={heads}>
           {rows.slice(0, MOST_ROWS).map(({ labels, value }, at) => (
             <tr key={at}>
               <td>

@@ -24,6 +24,9 @@ test.each([
   [90, "s", "90 s"],
   [7200, "s", "2 h"],
   [1_200_000, "short", "1.2M"],
+  [1.5e21, "short", "1.5e+21"],
+  [2 ** 61, "bytes", "2 EiB"],
+  [1e300, "bytes", "1e+300 B"],
   [Number.NaN, "bytes", "–"],
 ] as const)("%d %s is written %s", (value, unit, words) => {
   expect(formatValue(value, unit)).toBe(words);

@@ -1,9 +1,11 @@
 // Units of metrics: how a value is written on an axis and in a table. Names of units are those of Grafana's field options.
-import { shortNumber } from "../parts/text.ts";
+import { HUGE, shortNumber } from "../parts/text.ts";
 
 export type Unit = "short" | "bytes" | "Bps" | "percentunit" | "percent" | "s" | "ms" | "reqps";
 
 const BINARY = [
+  [2 ** 60, "Ei"],
+  [2 ** 50, "Pi"],
   [2 ** 40, "Ti"],
   [2 ** 30, "Gi"],
   [2 ** 20, "Mi"],
@@ -35,6 +37,7 @@ export function formatValue(value: number, unit: Unit | undefined): string {
 
 /** `1.5 Gi`, `12 `. */
 function binary(value: number): string {
+  if (Math.abs(value) >= HUGE * 2 ** 20) return `${shortNumber(value)} `;
   for (const [size, prefix] of BINARY) if (Math.abs(value) >= size) return `${Number((value / size).toPrecision(4))} ${prefix}`;
   return `${Number(value.toPrecision(5))} `;
 }
@@ -46,7 +49,7 @@ function duration(ms: number): string {
   if (size < 1000) return `${Number(ms.toPrecision(3))} ms`;
   if (size < 120_000) return `${Number((ms / 1000).toPrecision(3))} s`;
   if (size < 7_200_000) return `${Number((ms / 60_000).toPrecision(3))} min`;
-  return `${Number((ms / 3_600_000).toPrecision(3))} h`;
+  return `${shortNumber(Number((ms / 3_600_000).toPrecision(3)))} h`;
 }
 
 const UNITS = [

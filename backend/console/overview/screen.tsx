@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { Status, Table } from "../parts/common.tsx";
 import { bytesText, counted, visible } from "../parts/text.ts";
 import { useRefresh } from "../parts/time-picker.tsx";
+import { entityAddress } from "../entities/entity.ts";
 import { allMembers, isOld, isSilent, type Member } from "../fleet/members.ts";
 import { ThisMachine } from "../fleet/this-machine.tsx";
 import { servicesBetween, worstFirst } from "../services/service.ts";
@@ -82,7 +83,7 @@ function Firing({ alerts, channels, atMs }: Alerting) {
       <ul class="plain-list">
         {firing.slice(0, SHOWN).map(({ labels, activeAt }, at) => (
           <li key={at}>
-            <a href={address("alerts", { view: "firing" })}>
+            <a href={address("alerts", { view: "firing" })} title={visible(labels["alertname"] ?? "")}>
               <bdi>{visible(labels["alertname"] ?? "")}</bdi>
             </a>{" "}
             <span class="quiet">
@@ -113,16 +114,17 @@ function Agents({ members, atMs }: { members: readonly Member[]; atMs: number })
         of {members.length}
       </p>
       <ul class="plain-list">
-        {silent.slice(0, SHOWN).map(({ kind, name, lastHeartbeat }) => (
-          <li key={`${kind} ${name}`}>
-            <a href={address("fleet")}>
-              <bdi>{visible(name)}</bdi>
+        {silent.slice(0, SHOWN).map(({ entity, lastHeartbeat }) => (
+          <li key={entityAddress(entity)}>
+            <a href={entityAddress(entity)} title={visible(entity.name)}>
+              <bdi>{visible(entity.name)}</bdi>
             </a>{" "}
             <span class="quiet">
-              {kind}, {ago(lastHeartbeat, atMs)}
+              {entity.kind}, {ago(lastHeartbeat, atMs)}
             </span>
           </li>
         ))}
+        {silent.length > SHOWN && <li class="quiet">and {silent.length - SHOWN} more</li>}
       </ul>
       {broken.length > 0 && (
         <p class="level is-warn">
@@ -167,17 +169,24 @@ interface SetUpProps {
   readonly signals: ReadonlySet<string> | undefined;
 }
 
-/** What is missing, each with the step that adds it. Nothing if all of it is there. */
+type Link = readonly [words: string, href: string];
+const connect = (words: string, kind: string): Link => [words, address("add", { kind })];
+const TO_CLUSTER = connect("Kubernetes cluster", "cluster");
+const TO_HOST = connect("Linux host", "host");
+const TO_SDK = connect("OpenTelemetry SDK", "sdk");
+const TO_PROMETHEUS = connect("Prometheus", "prometheus");
+
+/** What is missing, each with the steps that add it. Nothing if all of it is there. */
 function SetUp({ alerting, members, signals }: SetUpProps) {
   if (!alerting || !members || !signals) return null;
   const { rules, channels } = alerting;
-  const steps: [boolean, string, string, string][] = [
-    [members.length > 0, "Agents", "Add a cluster or host", address("add")],
-    [signals.has("logs"), "Logs", "Agents send them; or send them directly with a key", address("settings", { part: "credentials" })],
-    [signals.has("traces"), "Traces", "Point an OpenTelemetry SDK at an agent, or use a key", address("settings", { part: "credentials" })],
-    [signals.has("metrics"), "Metrics", "Agents send them; or send them directly with a key", address("settings", { part: "credentials" })],
-    [rules > 0, "Alert rules", "Add a rule", address("alerts", { rule: "new" })],
-    [channels > 0, "Notifications", "Add a channel", address("alerts", { view: "channels", channel: "new" })],
+  const steps: [boolean, string, Link[]][] = [
+    [members.length > 0, "Agents", [TO_CLUSTER, TO_HOST]],
+    [signals.has("logs"), "Logs", [TO_CLUSTER, TO_HOST, TO_SDK]],
+    [signals.has("traces"), "Traces", [TO_SDK]],
+    [signals.has("metrics"), "Metrics", [TO_CLUSTER, TO_HOST, TO_SDK, TO_PROMETHEUS]],
+    [rules > 0, "Alert rules", [["Add a rule", address("alerts", { rule: "new" })]]],
+    [channels > 0, "Notifications", [["Add a channel", address("alerts", { view: "channels", channel: "new" })]]],
   ];
   const missing = steps.filter(([isDone]) => !isDone);
   if (missing.length === 0 || !mayWrite.value) return null;
@@ -185,9 +194,14 @@ function SetUp({ alerting, members, signals }: SetUpProps) {
     <article class="card" aria-label="Not set up yet">
       <h2>Not set up yet</h2>
       <ul class="plain-list">
-        {missing.map(([, name, step, href]) => (
+        {missing.map(([, name, links]) => (
           <li key={name}>
-            <strong>{name}</strong> <a href={href}>{step}</a>
+            <strong>{name}</strong>
+            {links.map(([step, href]) => (
+              <a href={href} key={href}>
+                {step}
+              </a>
+            ))}
           </li>
         ))}
       </ul>

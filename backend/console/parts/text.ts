@@ -33,8 +33,12 @@ const NUMBER_UNITS = [
   [1e3, "k"],
 ] as const;
 
-/** `1.2M`, `0.0034`. */
+/** From here on numbers are written with an exponent, which no unit makes readable. */
+export const HUGE = 1e15;
+
+/** `1.2M`, `0.0034`, `1.5e+21`. */
 export function shortNumber(value: number): string {
+  if (Math.abs(value) >= HUGE) return Number(value.toPrecision(4)).toExponential();
   for (const [size, unit] of NUMBER_UNITS) if (Math.abs(value) >= size) return `${Number((value / size).toPrecision(4))}${unit}`;
   return String(Number(value.toPrecision(5)));
 }

@@ -2,7 +2,7 @@
 // Below it a table with the same calls in numbers. Services are links, so the picture is used by keyboard too.
 import { useMemo } from "preact/hooks";
 import { useSignal } from "@preact/signals";
-import { Status, Table } from "../parts/common.tsx";
+import { Foreign, Status, Table } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
@@ -163,6 +163,17 @@ function pathOf(from: PlacedNode, to: PlacedNode): string {
 
 const latency = (ms: number | null): string => (ms === null ? "unknown" : span(ms));
 
+/** Whether the callee sends spans itself. */
+const isService = ({ connection }: Edge): boolean => connection === "" || connection === "messaging";
+
+function ServiceName({ name, range }: { name: string; range: AddressRange }) {
+  return (
+    <a href={address("services", { ...range }, name)}>
+      <Foreign text={name} />
+    </a>
+  );
+}
+
 function Calls({ edges, range }: { edges: readonly Edge[]; range: AddressRange }) {
   return (
     <>
@@ -170,13 +181,9 @@ function Calls({ edges, range }: { edges: readonly Edge[]; range: AddressRange }
         {edges.slice(0, SHOWN_EDGES).map((edge) => (
           <tr key={`${edge.client} ${edge.server} ${edge.connection}`}>
             <th scope="row">
-              <a href={address("services", { ...range }, edge.client)}>
-                <bdi>{visible(edge.client)}</bdi>
-              </a>
+              <ServiceName name={edge.client} range={range} />
             </th>
-            <td>
-              <bdi>{visible(edge.server)}</bdi>
-            </td>
+            <td>{isService(edge) ? <ServiceName name={edge.server} range={range} /> : <Foreign text={edge.server} />}</td>
             <td>{edge.connection || "request"}</td>
             <td class="number">{rateText(edge.rate)}</td>
             <td class={`number ${edge.error_ratio >= LEAST_ERROR_RATIO ? "level is-error" : ""}`}>{shareText(edge.error_ratio)}</td>

@@ -31,7 +31,9 @@ export function worseBy(now: Figured, before: Figured | undefined): number {
   return (errors >= WORSE_ERRORS ? errors * 10 : 0) + (latency >= WORSE_LATENCY ? Math.log2(latency) : 0);
 }
 
-/** Those that got worse, the worst first; then those with the most calls. */
+const errorsOf = ({ calls, error_ratio: ratio }: Figured): number => (calls < LEAST_CALLS ? 0 : ratio);
+
+/** Those that got worse, the worst first; then those with the most errors, then those with the most calls. */
 export function worstFirst<T extends Figured & { readonly service: string }>(
   now: readonly T[],
   before: readonly T[],
@@ -39,7 +41,7 @@ export function worstFirst<T extends Figured & { readonly service: string }>(
   const earlier = new Map(before.map((service) => [service.service, service]));
   return now
     .map((service) => ({ ...service, worse: worseBy(service, earlier.get(service.service)) }))
-    .toSorted((a, b) => b.worse - a.worse || b.calls - a.calls || a.service.localeCompare(b.service));
+    .toSorted((a, b) => b.worse - a.worse || errorsOf(b) - errorsOf(a) || b.calls - a.calls || a.service.localeCompare(b.service));
 }
 
 /** `1.2/s`, `3.4/min`. */

@@ -18,7 +18,7 @@ export const SCREENS: readonly Screen[] = [
   { name: "overview", title: "Overview", key: "o" },
   { name: "services", title: "Services", key: "v", keepsRange: true },
   { name: "fleet", title: "Fleet", key: "f" },
-  { name: "add", title: "Add a cluster or host", parent: "fleet" },
+  { name: "add", title: "Connect", parent: "fleet" },
   { name: "entity", title: "Infrastructure", parent: "fleet" },
   { name: "logs", title: "Logs", key: "l", keepsRange: true },
   { name: "traces", title: "Traces", key: "t", keepsRange: true },

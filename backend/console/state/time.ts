@@ -93,12 +93,14 @@ export function ago(at: string | null, nowMs: number): string {
   return at === null ? "never" : ageText(nowMs - Date.parse(at));
 }
 
-/** `12 µs`, `3.4 ms`, `1.20 s`, `2 min 5 s`. */
+/** `12 µs`, `3.4 ms`, `1.20 s`, `2 min 5 s`, `3 h 20 min`. */
 export function span(ms: number): string {
   if (ms < 1) return `${Math.round(ms * 1000)} µs`;
   if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(2)} s`;
-  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+  const s = Math.round(ms / 1000);
+  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  return `${Math.floor(s / 3600).toLocaleString("en")} h ${Math.floor((s % 3600) / 60)} min`;
 }
 
 export const currentRange = (standard?: string): Range => rangeOf(route.value.query, Date.now(), standard);

@@ -44,7 +44,7 @@ function Value({ name, value }: { name: string; value: string }) {
       type="button"
       class="plain value"
       disabled={searchFor(name, value) === undefined}
-      aria-label={`Only ${nameOf(name)} ${visible(value.slice(0, 60))}`}
+      aria-label={`Only ${nameOf(name)} ${visible(value)}`}
       onClick={() => choose(searchFor(name, value) ?? {})}
     >
       <bdi>{visible(value) || "(empty)"}</bdi>
@@ -173,11 +173,12 @@ export function Differences({ question, parameters }: AnalysisProps) {
         }}
       >
         <label>
-          Compare spans that took at least
-          <input name="slower" type="text" inputMode="numeric" size={6} placeholder="ms" pattern="\d+(\.\d+)?" defaultValue={slower} />
+          Compare spans of at least
+          <input name="slower" type="text" inputMode="numeric" size={6} pattern="\d+(\.\d+)?" defaultValue={slower} />
+          ms
         </label>
         <button type="submit">Compare</button>
-        <span class="quiet">Without a duration: spans with an error.</span>
+        <span class="quiet">with the others. An empty field compares spans with an error.</span>
       </form>
       <Status of={found} empty={rows.length === 0 && `There are no ${compared}, or they do not differ from the others.`}>
         {rows.length > 0 && (

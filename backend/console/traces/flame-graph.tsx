@@ -6,6 +6,7 @@ import { visible } from "../parts/text.ts";
 import { choose } from "../state/route.ts";
 import { span as duration } from "../state/time.ts";
 import type { Tree } from "../../client/trace-tree.ts";
+import { shareText } from "../services/service.ts";
 import { flameFrames, operationTimes } from "./flame.ts";
 
 const ROW_PX = 22;
@@ -71,7 +72,7 @@ function Operations({ tree }: { tree: Tree }) {
             </button>
           </th>
           <td class="number">{duration(selfMs)}</td>
-          <td class="number">{Number(((selfMs / wholeMs) * 100).toPrecision(2))} %</td>
+          <td class="number">{shareText(selfMs / wholeMs)}</td>
           <td class="number">{count.toLocaleString("en")}</td>
           <td class="number">{duration(minMs)}</td>
           <td class="number">{duration(maxMs)}</td>

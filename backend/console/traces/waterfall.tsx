@@ -91,7 +91,7 @@ function Row({ node, tree, colour, isChosen, isCollapsed, onChoose, onToggle }: 
           </span>
         )}
         <strong>
-          <bdi>{visible(span.Service.slice(0, 60))}</bdi>
+          <bdi title={visible(span.Service)}>{visible(span.Service.slice(0, 60))}</bdi>
         </strong>
         <bdi>{visible(span.Operation.slice(0, 120))}</bdi>
       </div>

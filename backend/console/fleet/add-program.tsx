@@ -1,0 +1,102 @@
+// Adding what needs no agent: programs with an OpenTelemetry SDK, a Prometheus, and Grafana. A token, the configuration with everything filled
+// in, and then whether the token was used.
+import { useSignal } from "@preact/signals";
+import type { ApiResponses } from "../../client/api.ts";
+import { Command, Problem } from "../parts/common.tsx";
+import { dataSources, remoteWrite, SDK_STARTS, sdkEnvironment } from "../parts/snippets.ts";
+import { ApiFailure, call, wholeList, wordsOf } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { address } from "../state/route.ts";
+import { typedIn } from "../state/sending.ts";
+
+const ASK_EVERY_MS = 3000;
+const SWITCHED_OFF = "Ingest tokens are switched off. Start the backend with INGEST_TOKENS=true.";
+
+export type ProgramKind = "sdk" | "prometheus" | "grafana";
+
+interface Token {
+  readonly id: string;
+  readonly token: string;
+  readonly url: string;
+}
+
+export function AddProgram({ kind }: { kind: ProgramKind }) {
+  const made = useSignal<Token | undefined>(undefined);
+  const error = useSignal<string | undefined>(undefined);
+  const create = async (form: HTMLFormElement): Promise<void> => {
+    const typed = typedIn(form);
+    const path = kind === "grafana" ? "/api/read-tokens" : "/api/ingest-tokens";
+    try {
+      const answer = await call<Omit<Token, "url">>(path, { method: "POST", body: { name: typed("name"), ttl: "90d" } });
+      made.value = { ...answer, url: typed("url").replace(/\/+$/, "") };
+    } catch (failure) {
+      error.value = failure instanceof ApiFailure && failure.status === 404 ? SWITCHED_OFF : wordsOf(failure);
+    }
+  };
+  if (made.value) return <Configuration kind={kind} {...made.value} />;
+  return (
+    <form class="stack" onSubmit={(event) => (event.preventDefault(), void create(event.currentTarget))}>
+      <label>
+        Name of the token
+        <input name="name" required defaultValue={kind} autoComplete="off" />
+      </label>
+      <label>
+        Address of this backend, as {kind === "sdk" ? "the program" : kind === "grafana" ? "Grafana" : "Prometheus"} reaches it
+        <input name="url" type="url" required defaultValue={location.origin} />
+      </label>
+      <Problem words={error.value} />
+      <button type="submit" class="primary">
+        Make a token
+      </button>
+    </form>
+  );
+}
+
+function Configuration({ kind, id, token, url }: Token & { kind: ProgramKind }) {
+  return (
+    <>
+      <p>The token is shown this once and expires in 90 days.</p>
+      {kind === "sdk" && (
+        <>
+          <Command label="Environment of the program" text={sdkEnvironment(url, token)} />
+          {SDK_STARTS.map(([language, text]) => (
+            <Command key={language} label={language} text={text} />
+          ))}
+        </>
+      )}
+      {kind === "prometheus" && <Command label="Into prometheus.yml; then reload Prometheus" text={remoteWrite(url, token)} />}
+      {kind === "grafana" ? (
+        <>
+          <Command label="/etc/grafana/provisioning/datasources/atherops.yaml" text={dataSources(url, token)} />
+          <p>Restart Grafana. “Save & test” of each data source then reports success.</p>
+        </>
+      ) : (
+        <FirstData id={id} signal={kind === "sdk" ? "traces" : "metrics"} />
+      )}
+    </>
+  );
+}
+
+/** Whether anything was sent with the token. */
+function FirstData({ id, signal: screen }: { id: string; signal: "traces" | "metrics" }) {
+  const found = useLoaded(
+    id,
+    async (signal) => {
+      const { rows } = await wholeList<ApiResponses["GET /api/ingest-tokens"][number]>("/api/ingest-tokens", signal);
+      return { isUsed: rows.some((row) => row.id === id && row.last_used_at !== null) };
+    },
+    { everyMs: ASK_EVERY_MS },
+  );
+  return (
+    <ol class="steps" role="status">
+      {found.value.value?.isUsed ? (
+        <li class="is-done">
+          <a href={address(screen)}>The first data has arrived</a>
+        </li>
+      ) : (
+        <li>Waiting for the first data …</li>
+      )}
+      <Problem words={found.error.value} />
+    </ol>
+  );
+}
