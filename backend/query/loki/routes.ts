@@ -92,10 +92,12 @@ export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptio
   registerTail(app, options);
 }
 
-/** Logs Drilldown and other clients choose by this version what they ask; each answer is a constant. */
+/** Logs Drilldown and other clients choose by it what they ask. */
+const COMPATIBLE_VERSION = "3.7.8";
+/** Without settings of this server or data of an organisation. */
 const CONSTANTS = {
-  "status/buildinfo": { version: "3.7.8", revision: "", branch: "", buildUser: "", buildDate: "", goVersion: "" },
-  "drilldown-limits": { limits: {}, pattern_ingester_enabled: true, version: "3.7.8" },
+  "status/buildinfo": { version: COMPATIBLE_VERSION, revision: "", branch: "", buildUser: "", buildDate: "", goVersion: "" },
+  "drilldown-limits": { limits: {}, pattern_ingester_enabled: true, version: COMPATIBLE_VERSION },
 } as const;
 
 function constantRoutes(): Route[] {
