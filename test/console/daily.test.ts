@@ -373,3 +373,28 @@ test("traces are ordered by the engine, and attributes are compared; what is no 
   expect(await rows(page).count()).toBe(0);
   expect(complaints).toEqual([]);
 });
+
+test("rows of the search before cannot be clicked while the answer to the next one is under way", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  await openScreen(page, "#/traces?from=3h");
+  const answered = Promise.withResolvers<void>();
+  await page.route("**/query/traces/search?*error=true*", async (route) => {
+    await answered.promise;
+    await route.continue();
+  });
+  await page.getByLabel("errors").check();
+  await page.getByRole("button", { name: "Search", exact: true }).click();
+  const traces = page.getByRole("grid", { name: "Traces" });
+  await traces.and(page.locator("[aria-busy=true]")).waitFor();
+  const first = traces.getByRole("link").first();
+  // Proves an absence: two seconds are enough for a click.
+  await expect(first.click({ timeout: 2000 })).rejects.toThrow("Timeout");
+  answered.resolve();
+  await settled(page);
+  expect(await traces.getByText("1 error", { exact: true }).count()).toBe(15);
+  await first.click();
+  await page.getByRole("heading", { name: "web" }).waitFor();
+  expect(page.url()).not.toContain(TRACE);
+  expect(complaints).toEqual([]);
+});
