@@ -90,6 +90,10 @@ export const MAX_MONITOR_TARGETS = 10_000;
 /** JSON of the targets of one pod, each of which repeats the labels of the pod; ports beyond it are not scraped. */
 export const MAX_POD_TARGETS_CHARACTERS = 256 * 1024;
 
+// monitors/monitors.ts
+/** JSON of the targets of all jobs of a node; beyond it, the largest jobs have only some of their targets. */
+export const MAX_NODE_TARGETS_CHARACTERS = 8 * 1024 * 1024;
+
 // monitors/object-watch.ts
 /** Bytes of one page of a list of monitors or Services; larger ones are read again in smaller pages. */
 export const MAX_MONITOR_PAGE_BYTES = 4 * 1024 * 1024;
@@ -105,8 +109,18 @@ export const MAX_POLICY_REGEX_CHARACTERS = 256;
 export const MAX_POLICY_EXPANDED_CHARACTERS = 2048;
 
 // policies/log-policies.ts
-/** Namespaces whose annotations change the configuration of the collector; the first by name. */
+/** Namespaces whose annotations change the configuration of the collector; the oldest. */
 export const MAX_POLICY_NAMESPACES = 100;
+
+// policies/policy-resources.ts
+/** LogPolicy objects of one namespace that are applied; the oldest. The collector matches the redaction of each with every line. */
+export const MAX_NAMESPACE_POLICIES = 8;
+
+// policies/log-rates.ts
+/** Namespaces with a count of their own of the bytes that rate limits dropped. */
+export const MAX_RATE_NAMESPACES = 100;
+/** Log files of one pod whose growth is measured; the kubelet keeps five per container. */
+export const MAX_RATED_FILES = 1000;
 
 // collector/config/fragments/pod-log-policies.ts
 /** A line of a pod with redaction by annotation is cut to this size, because each character could become four. */

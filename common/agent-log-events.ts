@@ -144,11 +144,20 @@ export const AGENT_LOG_EVENTS = {
     "A ServiceMonitor or PodMonitor, or one of its endpoints, is not scraped.",
     'Check the reason; `atherops.io/scrape: "false"` as a label of the monitor ends the message.',
   ],
+  "monitors.targets_truncated": [
+    "The targets of all scrape jobs of this node are too large together. Not all pods of the largest job are scraped.",
+    "Shorten the labels of these pods, or use fewer monitors that select them.",
+  ],
   "monitors.unknown": [
     "ServiceMonitors, PodMonitors or Services cannot be listed or watched; those that are known stay in use.",
     "Check the connection to the Kubernetes API and the ClusterRole of the chart.",
   ],
-  "policies.known": ["The annotations of namespaces are watched again.", ""],
+  "policies.known": ["Namespaces and LogPolicy objects are watched again.", ""],
+  "policies.rates_known": ["The log files of pods with a rate limit are measured again.", ""],
+  "policies.rates_unknown": [
+    "The log files of pods with a rate limit cannot be measured, so the shares that were last calculated stay in force.",
+    "Check that /var/log/pods is mounted in the agent's pod.",
+  ],
   "policies.unknown": [
     "The namespaces cannot be listed or watched; log policies that are known stay in force, and without any, logs of pods are not read.",
     "Check the connection to the Kubernetes API and the ClusterRole of the chart.",

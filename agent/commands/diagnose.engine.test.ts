@@ -152,9 +152,12 @@ describe("diagnose", () => {
   });
 
   test("running agent: warns of annotations that are ignored, and of namespaces whose annotations are not known", async () => {
-    const logPolicies = { effective: {}, refused: { "shop atherops.io/logs-fields": "is beyond the limit" }, dropped: 3 };
+    const effective = { "shop/web-1": { bytesPerSecond: 1000, keptPercent: 12.5, droppedBytes: 7000 } };
+    const logPolicies = { effective, refused: { "shop atherops.io/logs-fields": "is beyond the limit" }, dropped: 3 };
     using agent = await answering(200, {}, JSON.stringify({ ready: true, reasons: [], failing: [], logPolicies }));
     const found = texts(await checkAgent({ health: { host: "127.0.0.1", port: agent.port }, cluster: undefined }));
-    expect(found).toMatch(/\nwarn: shop .*beyond the limit[^]*\nwarn: the annotations of 3 namespaces are not known/);
+    expect(found).toMatch(
+      /\nwarn: shop\/web-1: .*7000.* dropped by a rate limit[^]*\nwarn: shop .*beyond the limit[^]*\nwarn: 3 namespaces or LogPolicy/,
+    );
   });
 });

@@ -93,8 +93,11 @@ export function keptPodFields(
 ): SlimOptions {
   const { podLabels, podAnnotations, prometheusOperator = false, logPolicies = false } = settings;
   const policies = logPolicies ? POD_POLICY_ANNOTATIONS : [OPT_OUT_ANNOTATION];
-  // Monitors select pods by any label.
-  return { labels: prometheusOperator ? "all" : podLabels, annotations: [...policies, ...SCRAPE_ANNOTATIONS, ...podAnnotations] };
+  // Monitors and policies select pods by any label.
+  return {
+    labels: prometheusOperator || logPolicies ? "all" : podLabels,
+    annotations: [...policies, ...SCRAPE_ANNOTATIONS, ...podAnnotations],
+  };
 }
 
 /** Disposed with `started`, after the collector's last flush, which still needs the identity. */

@@ -37,18 +37,24 @@ export function telemetryPermissions(
 ): Permission[] {
   const everywhere = { apiGroup: "", name: undefined, namespace: undefined };
   const monitored = prometheusOperator && signals.includes("metrics") ? MONITOR_RESOURCES : [];
-  const annotated = logPolicies && signals.includes("logs") ? [{ resource: "namespaces" }] : [];
+  const annotated =
+    logPolicies && signals.includes("logs") ? [{ resource: "namespaces" }, { apiGroup: POLICY_GROUP, resource: "logpolicies" }] : [];
   const usage = signals.includes("metrics") ? ["nodes/stats", "nodes/metrics"] : [];
   const watched = ["list", "watch"].flatMap((verb) =>
     [{ resource: "pods" }, ...monitored, ...annotated].map((what) => ({ ...what, verb })),
   );
-  return [...usage.map((resource) => ({ resource, verb: "get" })), ...watched].map((rule) => ({ ...everywhere, ...rule }));
+  const reported = annotated.length > 0 ? [{ apiGroup: POLICY_GROUP, resource: "logpolicies/status", verb: "patch" }] : [];
+  return [...usage.map((resource) => ({ resource, verb: "get" })), ...watched, ...reported].map((rule) => ({ ...everywhere, ...rule }));
 }
 
-/** What ServiceMonitors and PodMonitors need. */
+const POLICY_GROUP = "atherops.io";
+
+/** What objects of the Prometheus Operator need. */
 const MONITOR_RESOURCES = [
   { apiGroup: "monitoring.coreos.com", resource: "servicemonitors" },
   { apiGroup: "monitoring.coreos.com", resource: "podmonitors" },
+  { apiGroup: "monitoring.coreos.com", resource: "probes" },
+  { apiGroup: "monitoring.coreos.com", resource: "scrapeconfigs" },
   { apiGroup: "", resource: "services" },
 ];
 

@@ -62,10 +62,13 @@ export interface ObjectJson {
     readonly namespace?: string;
     readonly uid: string;
     readonly resourceVersion?: string;
+    readonly generation?: number;
+    readonly creationTimestamp?: string;
     readonly labels?: Readonly<Record<string, string>>;
     readonly annotations?: Readonly<Record<string, string>>;
   };
   readonly spec?: unknown;
+  readonly status?: unknown;
 }
 
 export interface ObjectListJson {
@@ -208,6 +211,12 @@ export class KubernetesApi implements AsyncDisposable {
     const query = new URLSearchParams({ resourceVersion, timeoutSeconds: String(forSeconds), allowWatchBookmarks: "true", watch: "true" });
     const lines = this.#transport.lines({ method: "GET", path: `${path}?${query.toString()}` }, silenceMs, signal);
     for await (const line of lines) yield watchEvent(line) as WatchEvent<ObjectJson>;
+  }
+
+  /** RFC 7386 merge patch of the subresource; with `metadata.resourceVersion` as in `replaceSecret`. */
+  async patchStatus(path: string, patch: object, signal: AbortSignal): Promise<void> {
+    const headers = { "content-type": "application/merge-patch+json" };
+    await this.#transport.text({ method: "PATCH", path: `${path}/status`, headers, body: JSON.stringify(patch) }, signal);
   }
 
   /** The resourceVersion that events have come to, of all namespaces, whether there are any or not. */

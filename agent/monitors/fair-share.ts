@@ -56,6 +56,18 @@ export class FairShare<Job> {
   }
 }
 
+/** How much each may take so that all together take at most `total`; those that take less leave the rest to the others. */
+export function fairLimit(wanted: Iterable<number>, total: number): number {
+  const sorted = [...wanted].toSorted((a, b) => a - b);
+  let left = total;
+  for (const [i, amount] of sorted.entries()) {
+    const share = left / (sorted.length - i);
+    if (amount > share) return share;
+    left -= amount;
+  }
+  return Number.POSITIVE_INFINITY;
+}
+
 function beyondLimit(): MonitorError {
   return new MonitorError(`beyond the limits of ${MAX_MONITOR_JOBS} scrape jobs and ${MAX_MONITOR_CHARACTERS} characters for all of them`);
 }

@@ -44,6 +44,12 @@ export interface Monitor {
   };
 }
 
+/** Read to say that it is not scraped. */
+export interface ForeignTarget {
+  readonly kind: "Probe" | "ScrapeConfig";
+  readonly metadata: Metadata;
+}
+
 export interface Service {
   readonly metadata: Metadata;
   readonly spec: {
@@ -56,6 +62,6 @@ export function path({ namespace, name }: Metadata): string {
   return `${namespace}/${name}`;
 }
 
-export function nameOf({ kind, metadata }: Monitor): string {
+export function nameOf({ kind, metadata }: Pick<Monitor, "metadata"> & { readonly kind: string }): string {
   return `${kind} ${path(metadata)}`;
 }

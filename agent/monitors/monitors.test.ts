@@ -159,3 +159,38 @@ test("a pod with many labels and ports is scraped up to a limit, which is logged
   }
   expect(lines).toEqual([expect.stringContaining('"event":"monitors.pod_truncated","pod":"shop/a"')]);
 });
+
+test("targets of all jobs share a limit, and a Probe and a ScrapeConfig are refused by name", async () => {
+  const api = new Api();
+  const small = object({ ...serviceMonitor({ port: "admin" }), metadata: { name: "small", namespace: "shop" } });
+  api.lists[SERVICE_MONITORS] = [object(serviceMonitor({ port: "metrics" })), small];
+  api.lists[SERVICES] = [object(SHOP)];
+  const foreign = { metadata: { name: "outside", namespace: "shop" }, spec: {} };
+  api.lists["/apis/monitoring.coreos.com/v1/probes"] = [object(foreign)];
+  api.lists["/apis/monitoring.coreos.com/v1alpha1/scrapeconfigs"] = [
+    object(foreign),
+    object({ metadata: { name: "left", namespace: "shop", labels: { "atherops.io/scrape": "false" } }, spec: {} }),
+  ];
+  const pod = (i: number, ports: object[]): string =>
+    JSON.stringify({
+      metadata: { name: `web-${i}`, namespace: "shop", uid: `${i}`, labels: { app: "web", tier: "a.b" } },
+      spec: { containers: [{ name: "a", ports }] },
+      status: { podIP: `10.0.0.${i}` },
+    });
+  const ports = Array.from({ length: 20 }, (_, i) => ({ name: "http-metrics", containerPort: i + 1 }));
+  const pods = { pods: Array.from({ length: 20 }, (_, i) => pod(i, ports)), version: "1" };
+  const lines: string[] = [];
+  const log = pino({ level: "warn" }, { write: (line: string) => void lines.push(line) });
+  const options = { api, intervalMs: 30_000, acrossNamespaces: [], log, maxTargetsCharacters: 100_000 };
+  await using monitors = new Monitors({ ...options, pods });
+  await expect.poll(() => monitors.jobs().size).toBe(2);
+  const targetsOf = (name: string): string => monitors.answer(`/jobs/ServiceMonitor%20shop%2F${name}%2F0%2Fshop%2Fweb/targets`) ?? "";
+  targetsOf("small");
+  const [first, second] = [targetsOf("web"), targetsOf("small")];
+  expect(first.length + second.length).toBeLessThan(100_000 + 1000);
+  expect([first, second].map((answer) => (JSON.parse(answer) as unknown[]).length).every((count) => count > 3)).toBe(true);
+  const why = expect.stringContaining("names addresses outside of the cluster's pods");
+  expect(monitors.status().refused).toEqual({ "Probe shop/outside": why, "ScrapeConfig shop/outside": why });
+  expect(lines.filter((line) => line.includes("monitors.refused"))).toHaveLength(2);
+  expect(lines.filter((line) => line.includes("monitors.targets_truncated")).length).toBeGreaterThan(0);
+});

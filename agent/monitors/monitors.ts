@@ -6,10 +6,12 @@ import { Outage } from "../../common/outage.ts";
 import type { ObjectJson } from "../kubernetes/api.ts";
 import type { Log } from "../log.ts";
 import type { NodePods } from "../pods/node-pods.ts";
-import type { Monitor, Service } from "./monitor-objects.ts";
+import { MAX_NODE_TARGETS_CHARACTERS } from "../limits.ts";
+import { fairLimit } from "./fair-share.ts";
+import { type ForeignTarget, type Monitor, nameOf, type Service } from "./monitor-objects.ts";
 import { ObjectWatch, type ObjectsApi } from "./object-watch.ts";
 import { PodTargets } from "./pod-targets.ts";
-import { type ScrapeJob, scrapeJobs } from "./scrape-jobs.ts";
+import { OPT_OUT_LABEL, type ScrapeJob, scrapeJobs } from "./scrape-jobs.ts";
 import { selectsPod } from "./selectors.ts";
 
 export interface MonitorsOptions {
@@ -21,27 +23,32 @@ export interface MonitorsOptions {
   readonly acrossNamespaces: readonly string[];
   readonly log: Log;
   readonly nowMs?: () => number;
+  readonly maxTargetsCharacters?: number;
 }
 
 const CHANGE_EVERY_MS = 10_000;
 const MAX_SHOWN = 100;
 
 const group = "/apis/monitoring.coreos.com/v1";
+const FOREIGN_TARGET =
+  "is not scraped, because it names addresses outside of the cluster's pods; give the pods a PodMonitor or ServiceMonitor";
 const JOBS_PATH = "/scrape_configs";
 const TARGETS_PATH = /^\/jobs\/([^/]+)\/targets$/;
 
 export class Monitors implements AsyncDisposable {
   readonly #options: MonitorsOptions;
   readonly #outage: Outage;
-  readonly #watches: readonly [ObjectWatch<Monitor>, ObjectWatch<Monitor>, ObjectWatch<Service>];
+  readonly #watches: readonly [ObjectWatch<Monitor>, ObjectWatch<Monitor>, ObjectWatch<Service>, ...ObjectWatch<ForeignTarget>[]];
   #jobs: ReadonlyMap<string, ScrapeJob> = new Map();
   #changedMs = Number.NEGATIVE_INFINITY;
   /** Versions of the objects from which jobs and targets were made. */
   #version = 0;
   #podsVersion: string | undefined;
   #pods: readonly PodTargets[] = [];
-  /** Pods whose missing targets have been logged. */
+  /** Pods and jobs whose missing targets have been logged. */
   #truncated = new Set<string>();
+  /** Characters of the targets of each job, as it last asked for them. */
+  #targetSizes = new Map<string, number>();
   #refused: ReadonlyMap<string, string> = new Map();
   #isKnown = false;
   #collectorStarts = true;
@@ -58,7 +65,10 @@ export class Monitors implements AsyncDisposable {
     const monitors = (kind: Monitor["kind"]): ObjectWatch<Monitor> =>
       new ObjectWatch({ api, path: `${group}/${kind.toLowerCase()}s`, slim: (object) => slimMonitor(kind, object), ...report });
     const services = new ObjectWatch({ api, path: "/api/v1/services", slim: slimService, ...report });
-    this.#watches = [monitors("ServiceMonitor"), monitors("PodMonitor"), services];
+    const foreign = (kind: ForeignTarget["kind"], version: string): ObjectWatch<ForeignTarget> =>
+      new ObjectWatch({ api, path: `${group}${version}/${kind.toLowerCase()}s`, slim: (object) => slimForeign(kind, object), ...report });
+    const foreigns = [foreign("Probe", ""), foreign("ScrapeConfig", "alpha1")];
+    this.#watches = [monitors("ServiceMonitor"), monitors("PodMonitor"), services, ...foreigns];
     void Promise.all(this.#watches.map(({ known }) => known)).then(() => (this.#isKnown = true));
   }
 
@@ -91,15 +101,17 @@ export class Monitors implements AsyncDisposable {
     if (!this.#isKnown || version === this.#version || nowMs() - this.#changedMs < CHANGE_EVERY_MS) return this.#jobs;
     this.#version = version;
     this.#changedMs = nowMs();
-    const [serviceMonitors, podMonitors, services] = this.#watches;
+    const [serviceMonitors, podMonitors, services, ...foreigns] = this.#watches;
     const { jobs, refused } = scrapeJobs({
       monitors: [...serviceMonitors.objects, ...podMonitors.objects],
       services: services.objects,
       defaultIntervalMs: intervalMs,
       acrossNamespaces,
     });
-    this.#report(refused);
+    const foreign = foreigns.flatMap(({ objects }) => objects).filter(({ metadata }) => metadata.labels?.[OPT_OUT_LABEL] !== "false");
+    this.#report(new Map([...refused, ...foreign.map((target) => [nameOf(target), FOREIGN_TARGET] as const)]));
     this.#jobs = jobs;
+    this.#targetSizes = new Map([...this.#targetSizes].filter(([job]) => jobs.has(job)));
     return jobs;
   }
 
@@ -109,20 +121,32 @@ export class Monitors implements AsyncDisposable {
     const { pods } = this.#options;
     if (pods.version !== this.#podsVersion) {
       this.#pods = [...pods.pods].map((pod) => new PodTargets(pod));
-      this.#truncated = this.#truncated.intersection(new Set(this.#pods.map(({ path }) => path)));
+      this.#truncated = this.#truncated.intersection(new Set([...this.#pods.map(({ path }) => path), ...this.#jobs.keys()]));
       this.#podsVersion = pods.version;
     }
     const selected = this.#pods.filter((pod) => selectsPod(selector, pod));
     const groups = selected.flatMap((pod) => pod.groups);
-    for (const pod of selected) if (pod.isTruncated) this.#reportTruncated(pod.path);
-    return `[${groups.join()}]`;
+    const { log } = this.#options;
+    for (const { isTruncated, path: pod } of selected) {
+      if (!isTruncated || this.#truncated.has(pod)) continue;
+      this.#truncated.add(pod);
+      log.warn({ event: "monitors.pod_truncated", pod }, "the labels and ports of a pod are too large, not all are scraped");
+    }
+    const fitting = this.#fitting(job, groups);
+    if (fitting.length < groups.length && !this.#truncated.has(job)) {
+      this.#truncated.add(job);
+      log.warn({ event: "monitors.targets_truncated", job }, "the targets of all jobs are too large, not all pods of this job are scraped");
+    }
+    return `[${fitting.join()}]`;
   }
 
-  /** Once for each pod. */
-  #reportTruncated(pod: string): void {
-    if (this.#truncated.has(pod)) return;
-    this.#truncated.add(pod);
-    this.#options.log.warn({ event: "monitors.pod_truncated", pod }, "the labels and ports of a pod are too large, not all are scraped");
+  /** Jobs share the limit of all targets, so that one with many or large pods takes none from the others. */
+  #fitting(job: string, groups: readonly string[]): readonly string[] {
+    const { maxTargetsCharacters = MAX_NODE_TARGETS_CHARACTERS } = this.#options;
+    const size = groups.reduce((sum, group) => sum + group.length, 0);
+    this.#targetSizes.set(job, size);
+    let left = fairLimit(this.#targetSizes.values(), maxTargetsCharacters);
+    return size <= left ? groups : groups.filter((group) => (left -= group.length) >= 0);
   }
 
   #report(refused: ReadonlyMap<string, string>): void {
@@ -141,6 +165,11 @@ export class Monitors implements AsyncDisposable {
 function slimMonitor(kind: Monitor["kind"], { metadata, spec }: ObjectJson): Monitor {
   const { name, namespace = "", labels } = metadata;
   return { kind, metadata: { name, namespace, ...(labels && { labels }) }, spec: spec ?? {} };
+}
+
+function slimForeign(kind: ForeignTarget["kind"], { metadata }: ObjectJson): ForeignTarget {
+  const { name, namespace = "", labels } = metadata;
+  return { kind, metadata: { name, namespace, ...(labels && { labels }) } };
 }
 
 function slimService({ metadata, spec }: ObjectJson): Service {

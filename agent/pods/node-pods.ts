@@ -17,7 +17,9 @@ export interface NodePodsOptions {
   readonly log: Log;
   readonly backoffMs?: Backoff;
   /** Changes annotations of pods; pods are listed after `known`. */
-  readonly policies?: { resolve(pod: string): string; readonly known: Promise<void>; changed: () => void } | undefined;
+  readonly policies?:
+    | { resolve(pod: string): string; readonly known: Promise<unknown>; changed: () => void; sources: () => Iterable<string> }
+    | undefined;
 }
 
 export interface PodChange {
@@ -51,10 +53,12 @@ export class NodePods implements AsyncDisposable {
 
   constructor(options: NodePodsOptions) {
     this.#options = options;
-    if (options.policies)
+    if (options.policies) {
+      options.policies.sources = () => this.sources;
       options.policies.changed = () => {
         for (const [uid, source] of this.#sources) this.#put(uid, source);
       };
+    }
     this.#outage = new Outage({
       began: (error) => {
         // Before the first list, the caller that waits for it logs the error.

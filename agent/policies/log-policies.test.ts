@@ -1,29 +1,37 @@
+import { appendFileSync, mkdirSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { pino } from "pino";
 import { expect, test } from "vitest";
+import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import type { ObjectJson, WatchEvent } from "../kubernetes/api.ts";
-import type { ObjectsApi } from "../monitors/object-watch.ts";
 import { LogPolicies } from "./log-policies.ts";
+import type { PoliciesApi } from "./policy-resources.ts";
 import { redactPattern, sampleBelow } from "./policy-values.ts";
 
 /** Namespaces with these annotations; `annotate` changes one. */
-class Api implements ObjectsApi {
+class Api implements PoliciesApi {
   readonly #namespaces: Record<string, Record<string, string>>;
+  readonly #policies: readonly ObjectJson[];
   #send: (event: WatchEvent<ObjectJson>) => void = () => {};
 
-  constructor(namespaces: Record<string, Record<string, string>>) {
+  constructor(namespaces: Record<string, Record<string, string>>, policies: readonly ObjectJson[]) {
     this.#namespaces = namespaces;
+    this.#policies = policies;
   }
 
-  listObjects: ObjectsApi["listObjects"] = async () => {
+  patchStatus: PoliciesApi["patchStatus"] = async () => Promise.resolve();
+
+  listObjects: PoliciesApi["listObjects"] = async (path) => {
+    if (path.endsWith("/logpolicies")) return Promise.resolve({ metadata: { resourceVersion: "1" }, items: this.#policies });
     const items = Object.entries(this.#namespaces).map(([name, annotations]) => namespace(name, annotations));
     return Promise.resolve({ metadata: { resourceVersion: "1" }, items });
   };
 
-  async *watchObjects(_path: string, _version: string, _time: unknown, signal: AbortSignal): AsyncGenerator<WatchEvent<ObjectJson>> {
+  async *watchObjects(path: string, _version: string, _time: unknown, signal: AbortSignal): AsyncGenerator<WatchEvent<ObjectJson>> {
     while (!signal.aborted) {
       const { promise, resolve, reject } = Promise.withResolvers<WatchEvent<ObjectJson>>();
       signal.addEventListener("abort", () => reject(new Error("stopped")));
-      this.#send = resolve;
+      if (path.endsWith("/namespaces")) this.#send = resolve;
       yield await promise;
     }
   }
@@ -34,15 +42,21 @@ class Api implements ObjectsApi {
 }
 
 function namespace(name: string, annotations: Record<string, string>): ObjectJson {
-  return { metadata: { name, uid: name, resourceVersion: "2", annotations } };
+  // A higher number is older.
+  const creationTimestamp = new Date(1e12 - Number(name.replace(/\D/g, "")) * 1000).toISOString();
+  return { metadata: { name, uid: name, resourceVersion: "2", annotations, creationTimestamp } };
 }
 
 const pod = (annotations: Record<string, string>, ofNamespace = "shop"): string =>
   JSON.stringify({ metadata: { name: "web-1", namespace: ofNamespace, annotations } });
 const log = pino({ level: "silent" });
 
-async function known(namespaces: Record<string, Record<string, string>>, nowMs = Date.now): Promise<{ policies: LogPolicies; api: Api }> {
-  const api = new Api(namespaces);
+async function known(
+  namespaces: Record<string, Record<string, string>>,
+  nowMs = Date.now,
+  objects: readonly ObjectJson[] = [],
+): Promise<{ policies: LogPolicies; api: Api }> {
+  const api = new Api(namespaces, objects);
   const policies = new LogPolicies({ api, log, nowMs });
   await policies.known;
   return { policies, api };
@@ -64,7 +78,6 @@ test("a pod's annotation counts before its namespace's, and redactions add up", 
   expect(resolved({ "atherops.io/logs": "true", "atherops.io/logs-sample-percent": "100", "atherops.io/logs-redact": "pin" })).toEqual({
     "atherops.io/logs": "true",
     "effective.atherops.io/redact": "(?:(?i)card=\\d+)|(?:pin)",
-    "effective.atherops.io/sample-below": "g",
   });
   expect(resolved({}, "other")).toEqual({});
 });
@@ -82,6 +95,54 @@ test("an invalid annotation is ignored and reported, and what is in force is lis
       "shop atherops.io/logs-fields": 'must be "true" or "false"',
     },
     dropped: 0,
+    rateLimitedBytes: {},
+  });
+});
+
+test("a LogPolicy counts after the pod's annotation and before the namespace's, and the lowest limit of a pod counts", async () => {
+  const meta = { namespace: "shop", resourceVersion: "1", generation: 1 };
+  const spec = { redact: "pin", samplePercent: 25, logs: false, bytesPerSecond: 4000 };
+  const objects = [{ metadata: { ...meta, name: "cards", uid: "c" }, spec }];
+  const namespaces = {
+    shop: { "atherops.io/logs-sample-percent": "50", "atherops.io/logs-redact": "card", "atherops.io/logs-bytes-per-second": "9000" },
+  };
+  const { policies } = await known(namespaces, Date.now, objects);
+  await using _ = policies;
+  const source = pod({ "atherops.io/logs": "true", "atherops.io/logs-bytes-per-second": "5000" });
+  expect(JSON.parse(policies.resolve(source)).metadata.annotations).toEqual({
+    "atherops.io/logs": "true",
+    "effective.atherops.io/redact": "(?:card)|(?:pin)",
+    "effective.atherops.io/sample-below": "4000",
+  });
+  expect(policies.status([source]).effective).toEqual({
+    "shop/web-1": {
+      logs: true,
+      samplePercent: 25,
+      redact: "(?:card)|(?:pin)",
+      policies: ["cards"],
+      bytesPerSecond: 4000,
+      namespaceBytesPerSecond: 9000,
+    },
+  });
+});
+
+test("a pod above its limit gets a lower share, which is listed with what was dropped", async () => {
+  using folder = temporaryFolder();
+  const file = join(folder.path, "shop_web-1_uid", "app", "0.log");
+  mkdirSync(dirname(file), { recursive: true });
+  let nowMs = 0;
+  const api = new Api({ shop: { "atherops.io/logs-bytes-per-second": "1000" } }, []);
+  await using policies = new LogPolicies({ api, log, nowMs: () => nowMs, logsFolder: folder.path });
+  await policies.known;
+  policies.sources = () => [pod({})];
+  for (nowMs = 0; nowMs <= 20_000; nowMs += 5000) {
+    appendFileSync(file, "x".repeat(20_000));
+    await policies.rates.measure();
+  }
+  expect(policies.resolve(pod({}))).toContain('"effective.atherops.io/sample-below":"4000"');
+  expect(policies.status([pod({})])).toMatchObject({
+    effective: { "shop/web-1": { namespaceBytesPerSecond: 1000, keptPercent: 25, droppedBytes: 45_000 } },
+    rateLimitedBytes: { shop: 45_000 },
   });
 });
 
@@ -111,8 +172,9 @@ test("long annotations of namespaces take no memory from others, and namespaces 
   expect(others.policies.status([]).dropped).toBeGreaterThan(0);
 });
 
-test("at most 100 namespaces change the configuration, and the others are listed", async () => {
-  const names = Array.from({ length: 101 }, (_, i) => `n${i + 100}`);
+test("at most 100 namespaces change the configuration, the oldest, and the others are listed", async () => {
+  // In the order of their age, see `namespace`.
+  const names = Array.from({ length: 101 }, (_, i) => `n${300 - i}`);
   const { policies } = await known(Object.fromEntries(names.map((name) => [name, { "atherops.io/logs-fields": "false" }])));
   await using _ = policies;
   expect(policies.ofNamespaces().map(({ namespace }) => namespace)).toEqual(names.slice(0, 100));
@@ -152,5 +214,5 @@ test.each(["a+", "^card=\\d+$", "[$^*]", "\\$", "(?i)password=\\S+", "\\b\\d{4}\
 test("a share of hashes is below the number of a percentage", () => {
   const hashes = Array.from({ length: 65_536 }, (_, i) => i.toString(16).padStart(4, "0"));
   const share = (percent: number): number => hashes.filter((hash) => hash < sampleBelow(percent)).length / hashes.length;
-  expect([0, 1, 50, 99, 100].map((percent) => Math.round(share(percent) * 100))).toEqual([0, 1, 50, 99, 100]);
+  expect([0, 1, 50, 99, 100].map((percent) => Math.round(share(percent / 100) * 100))).toEqual([0, 1, 50, 99, 100]);
 });

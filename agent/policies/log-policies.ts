@@ -1,5 +1,6 @@
-// Resolves the log policies that annotations of pods and namespaces set on this node. A pod's annotation (a workload sets it in its pod
-// template) overrides its namespace's, which overrides the settings; redactions add up. Invariants: a pod's author changes nothing for other
+// Resolves the log policies that annotations of pods and namespaces and LogPolicy objects set on this node. A pod's annotation (a workload
+// sets it in its pod template) overrides the LogPolicy objects that select it, the oldest first; these override the namespace's annotation,
+// which overrides the settings. Redactions add up, and the lowest rate limit counts. Invariants: a pod's author changes nothing for other
 // pods, because the values of a pod's annotations travel with its records; only annotations of namespaces change the configuration of the
 // collector, because users of a namespace have no permission to set them; an invalid annotation is ignored and reported.
 import { Outage } from "../../common/outage.ts";
@@ -9,10 +10,12 @@ import { POD_POLICY_ANNOTATIONS, REDACT_ANNOTATION, SAMPLE_ANNOTATION } from "..
 import type { ObjectJson } from "../kubernetes/api.ts";
 import { MAX_POLICY_NAMESPACES, MAX_POLICY_REGEX_CHARACTERS } from "../limits.ts";
 import type { Log } from "../log.ts";
-import { ObjectWatch, type ObjectsApi } from "../monitors/object-watch.ts";
-import { AnnotationReader, multilinePattern, readFlag, readPercent, redactPattern, sampleBelow } from "./policy-values.ts";
+import { ObjectWatch } from "../monitors/object-watch.ts";
+import { type LimitedPod, LogRates } from "./log-rates.ts";
+import { byAge, type PoliciesApi, type PolicyFields, PolicyResources } from "./policy-resources.ts";
+import { AnnotationReader, multilinePattern, readFlag, readPercent, readRate, redactPattern, sampleBelow } from "./policy-values.ts";
 
-const [, REDACT, SAMPLE] = POD_POLICY_ANNOTATIONS;
+const [, REDACT, SAMPLE, RATE] = POD_POLICY_ANNOTATIONS;
 /** On namespaces only. */
 const MULTILINE = "atherops.io/logs-multiline-start";
 const FIELDS = "atherops.io/logs-fields";
@@ -22,24 +25,33 @@ export interface LogPolicyStatus {
   readonly effective: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** `shop/web-1 atherops.io/logs-redact` → why it is ignored. */
   readonly refused: Readonly<Record<string, string>>;
-  /** Namespaces that are not known, because the annotations of all take too much memory. */
+  /** Namespaces and LogPolicy objects that are not known, because all of them take too much memory. */
   readonly dropped: number;
+  /** Bytes that rate limits dropped, by namespace; an estimate from the growth of the files. */
+  readonly rateLimitedBytes: Readonly<Record<string, number>>;
 }
 
 export interface LogPoliciesOptions {
-  readonly api: ObjectsApi;
+  readonly api: PoliciesApi;
   readonly log: Log;
   readonly nowMs?: () => number;
+  readonly logsFolder?: string;
 }
 
 type Annotations = Readonly<Record<string, string>>;
 
 interface SlimPod {
-  readonly metadata: { readonly name: string; readonly namespace: string; readonly annotations?: Annotations };
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly labels?: Annotations;
+    readonly annotations?: Annotations;
+  };
 }
 
 interface Namespace {
   readonly name: string;
+  readonly createdAt: string;
   readonly annotations: Annotations;
 }
 
@@ -47,16 +59,28 @@ const CHANGE_EVERY_MS = 5 * 60_000;
 const MAX_SHOWN = 100;
 
 export class LogPolicies implements AsyncDisposable {
-  /** Call after each change of a namespace: pods must be resolved again. */
+  /** Called after each change of a namespace, LogPolicy or rate: pods must be resolved again. */
   changed: () => void = () => {};
+  /** The pods of the node as they are kept, before they are resolved. */
+  sources: () => Iterable<string> = () => [];
+  readonly rates: LogRates;
+  readonly #resources: PolicyResources;
   readonly #nowMs: () => number;
   readonly #watch: ObjectWatch<Namespace>;
-  #namespaces: ReadonlyMap<string, Annotations> = new Map();
+  #namespaces: ReadonlyMap<string, Namespace> = new Map();
   #ofNamespaces: readonly NamespaceLogs[] = [];
   #ofNamespacesMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ api, log, nowMs = Date.now }: LogPoliciesOptions) {
+  constructor({ api, log, nowMs = Date.now, logsFolder }: LogPoliciesOptions) {
     this.#nowMs = nowMs;
+    const changed = (): void => this.changed();
+    this.#resources = new PolicyResources({ api, log, changed });
+    const unmeasured = new Outage({
+      began: (error) =>
+        log.warn({ event: "policies.rates_unknown", err: (error as Error).message }, "cannot measure the log files of pods; retrying"),
+      ended: () => log.info({ event: "policies.rates_known" }, "measuring the log files of pods has recovered"),
+    });
+    this.rates = new LogRates({ pods: () => this.#limitedPods(), changed, outage: unmeasured, nowMs, folder: logsFolder });
     const outage = new Outage({
       began: (error) =>
         log.warn({ event: "policies.unknown", err: (error as Error).message }, "cannot watch the annotations of namespaces; retrying"),
@@ -69,27 +93,29 @@ export class LogPolicies implements AsyncDisposable {
       failed: (error) => outage.failed(error),
       recovered: () => outage.recovered(),
       changed: () => {
-        this.#namespaces = new Map(this.#watch.objects.map(({ name, annotations }) => [name, annotations]));
+        this.#namespaces = new Map(this.#watch.objects.map((namespace) => [namespace.name, namespace]));
         this.changed();
       },
     });
   }
 
-  /** Resolves once the namespaces are known; before, logs could be sent that a namespace's policy drops or redacts. */
-  get known(): Promise<void> {
-    return this.#watch.known;
+  /** Resolves once namespaces and LogPolicy objects are known; before, logs could be sent that a policy drops or redacts. */
+  get known(): Promise<unknown> {
+    return Promise.all([this.#watch.known, this.#resources.known]);
   }
 
   /** A pod as pods/node-pods.ts keeps it, with the policies in force instead of its own annotations. */
   resolve(pod: string): string {
     const object = JSON.parse(pod) as SlimPod;
-    const { [REDACT]: _, [SAMPLE]: __, ...others } = object.metadata.annotations ?? {};
-    const { logs, redact, samplePercent } = this.#effective(object).policy;
+    const { [REDACT]: _, [SAMPLE]: __, [RATE]: ___, ...others } = object.metadata.annotations ?? {};
+    const { name, policy } = this.#effective(object);
+    const { logs, redact, samplePercent = 100 } = policy;
+    const share = Math.min(samplePercent / 100, this.rates.of(name).share);
     const annotations = {
       ...others,
       ...(logs !== undefined && { [OPT_OUT_ANNOTATION]: String(logs) }),
       ...(redact !== undefined && { [REDACT_ANNOTATION]: redact }),
-      ...(samplePercent !== undefined && { [SAMPLE_ANNOTATION]: sampleBelow(samplePercent) }),
+      ...(share < 1 && { [SAMPLE_ANNOTATION]: sampleBelow(share) }),
     };
     return JSON.stringify({ ...object, metadata: { ...object.metadata, annotations } });
   }
@@ -109,8 +135,10 @@ export class LogPolicies implements AsyncDisposable {
     const effective: [string, Record<string, unknown>][] = [];
     const refused = new Map<string, string>();
     const found = [...pods].map((pod) => this.#effective(JSON.parse(pod) as SlimPod));
-    for (const { name, policy, problems } of found) {
-      if (Object.keys(policy).length > 0) effective.push([name, policy]);
+    for (const { name, policy, limits, problems } of found) {
+      const { share, dropped } = this.rates.of(name);
+      const rate = { ...limits, ...(dropped > 0 && { keptPercent: Math.round(1000 * share) / 10, droppedBytes: dropped }) };
+      if (Object.keys({ ...policy, ...rate }).length > 0) effective.push([name, { ...policy, ...rate }]);
       for (const [annotation, why] of problems) refused.set(annotation, why);
     }
     for (const [i, { namespace, multilineStart, readsFields: fields }] of this.#configured().entries()) {
@@ -121,40 +149,67 @@ export class LogPolicies implements AsyncDisposable {
           `is beyond the limit of ${MAX_POLICY_NAMESPACES} namespaces`,
         );
     }
-    for (const [namespace, annotations] of this.#namespaces)
-      for (const [annotation, why] of configuredBy(namespace, annotations).problems) refused.set(annotation, why);
-    return { effective: shown(effective), refused: shown(refused), dropped: this.#watch.dropped };
+    for (const namespace of this.#namespaces.values())
+      for (const [annotation, why] of configuredBy(namespace).problems) refused.set(annotation, why);
+    for (const [policy, why] of this.#resources.refused) refused.set(policy, why);
+    return {
+      effective: shown(effective),
+      refused: shown(refused),
+      dropped: this.#watch.dropped + this.#resources.dropped,
+      rateLimitedBytes: Object.fromEntries(this.rates.droppedBytes),
+    };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#watch[Symbol.asyncDispose]();
+    await Promise.all([this.rates, this.#resources, this.#watch].map((part) => part[Symbol.asyncDispose]()));
   }
 
-  /** What the collector's configuration contains, in the order of names. */
+  /** What the collector's configuration contains, the oldest namespace first: a new one takes no effect from another. */
   #configured(): NamespaceLogs[] {
-    return [...this.#namespaces]
-      .map(([namespace, annotations]) => configuredBy(namespace, annotations).logs)
-      .filter(({ multilineStart, readsFields }) => multilineStart !== undefined || readsFields !== undefined)
-      .toSorted((a, b) => (a.namespace < b.namespace ? -1 : 1));
+    return [...this.#namespaces.values()]
+      .toSorted(byAge)
+      .map((namespace) => configuredBy(namespace).logs)
+      .filter(({ multilineStart, readsFields }) => multilineStart !== undefined || readsFields !== undefined);
+  }
+
+  #limitedPods(): LimitedPod[] {
+    return [...this.sources()].flatMap((source) => {
+      const { metadata } = JSON.parse(source) as SlimPod;
+      const { policy, limits } = this.#effective({ metadata });
+      const { bytesPerSecond: limit, namespaceBytesPerSecond: namespaceLimit } = limits;
+      if (limit === undefined && namespaceLimit === undefined) return [];
+      return [{ namespace: metadata.namespace, name: metadata.name, limit, namespaceLimit, sampled: (policy.samplePercent ?? 100) / 100 }];
+    });
   }
 
   #effective({ metadata }: SlimPod) {
     const name = `${metadata.namespace}/${metadata.name}`;
     const pod = new AnnotationReader(name, metadata.annotations ?? {});
-    const namespace = new AnnotationReader(metadata.namespace, this.#namespaces.get(metadata.namespace) ?? {});
-    const logs = pod.read(OPT_OUT_ANNOTATION, readFlag) ?? namespace.read(OPT_OUT_ANNOTATION, readFlag);
-    const samplePercent = pod.read(SAMPLE, readPercent) ?? namespace.read(SAMPLE, readPercent);
-    const patterns = [namespace, pod].flatMap((reader) => reader.read(REDACT, redactPattern) ?? []);
+    const resources = this.#resources.selecting(metadata);
+    const namespace = new AnnotationReader(metadata.namespace, this.#namespaces.get(metadata.namespace)?.annotations ?? {});
+    const first = <T extends keyof PolicyFields>(field: T): PolicyFields[T] =>
+      resources.find((policy) => policy[field] !== undefined)?.[field];
+    const logs = pod.read(OPT_OUT_ANNOTATION, readFlag) ?? first("logs") ?? namespace.read(OPT_OUT_ANNOTATION, readFlag);
+    const samplePercent = pod.read(SAMPLE, readPercent) ?? first("samplePercent") ?? namespace.read(SAMPLE, readPercent);
+    const added = resources.flatMap(({ redact }) => redact ?? []);
+    const patterns = [namespace.read(REDACT, redactPattern) ?? [], added, pod.read(REDACT, redactPattern) ?? []].flat();
+    const limit = Math.min(...[pod.read(RATE, readRate) ?? [], resources.flatMap(({ bytesPerSecond }) => bytesPerSecond ?? [])].flat());
+    const namespaceLimit = namespace.read(RATE, readRate);
     const policy = {
       ...(logs !== undefined && { logs }),
       ...(samplePercent !== undefined && { samplePercent }),
       ...(patterns.length > 0 && { redact: patterns.map((pattern) => `(?:${pattern})`).join("|") }),
+      ...(resources.length > 0 && { policies: resources.map((resource) => resource.name) }),
     };
-    return { name, policy, problems: [...pod.problems, ...namespace.problems] };
+    const limits = {
+      ...(Number.isFinite(limit) && { bytesPerSecond: limit }),
+      ...(namespaceLimit !== undefined && { namespaceBytesPerSecond: namespaceLimit }),
+    };
+    return { name, policy, limits, problems: [...pod.problems, ...namespace.problems] };
   }
 }
 
-function configuredBy(namespace: string, annotations: Annotations): { logs: NamespaceLogs; problems: AnnotationReader["problems"] } {
+function configuredBy({ name: namespace, annotations }: Namespace): { logs: NamespaceLogs; problems: AnnotationReader["problems"] } {
   const reader = new AnnotationReader(namespace, annotations);
   const logs = { namespace, multilineStart: reader.read(MULTILINE, multilinePattern), readsFields: reader.read(FIELDS, readFlag) };
   return { logs, problems: reader.problems };
@@ -169,7 +224,7 @@ function slimNamespace({ metadata }: ObjectJson): Namespace {
   const annotations = Object.entries(metadata.annotations ?? {}).flatMap(([name, value]) =>
     wanted.includes(name) ? [[name, clipped(value)] as const] : [],
   );
-  return { name: metadata.name, annotations: Object.fromEntries(annotations) };
+  return { name: metadata.name, createdAt: metadata.creationTimestamp ?? "", annotations: Object.fromEntries(annotations) };
 }
 
 /** Long enough to be refused as too long. A copy, because a slice would keep the whole value in memory. */

@@ -4,7 +4,7 @@ import { MAX_POLICY_EXPANDED_CHARACTERS, MAX_POLICY_REGEX_CHARACTERS } from "../
 import { expandedCharacters, isAccepted } from "../monitors/relabeling.ts";
 
 /** An annotation is ignored; the message says why. */
-class PolicyError extends Error {
+export class PolicyError extends Error {
   override readonly name = "PolicyError";
 }
 
@@ -42,12 +42,17 @@ export function readPercent(text: string): number {
   return Number(text);
 }
 
+export function readRate(text: string): number {
+  if (!/^\d{4,12}$/.test(text)) throw new PolicyError("must be a whole number of bytes per second, at least 1000");
+  return Number(text);
+}
+
 /** Records of which the first four digits of the hash are below it are kept. */
-export function sampleBelow(percent: number): string {
+export function sampleBelow(share: number): string {
   // Behind every hash of four hexadecimal digits.
-  return percent === 100
+  return share >= 1
     ? "g"
-    : Math.floor((percent * 65_536) / 100)
+    : Math.floor(share * 65_536)
         .toString(16)
         .padStart(4, "0");
 }

@@ -62,6 +62,12 @@ export function ownMetrics(status: AgentStatus): Row[] {
       "1 while the newest configuration is not in force.",
       Number(collector?.configError != null),
     ],
+    ...Object.entries(status.logPolicies?.rateLimitedBytes ?? {}).map(([namespace, bytes]): Row => [
+      "atherops_agent_logs_rate_limited_bytes_total",
+      "Bytes of pods' logs that rate limits dropped, estimated from the growth of their files.",
+      bytes,
+      { namespace },
+    ]),
     ...signalRows(status),
   ];
 }

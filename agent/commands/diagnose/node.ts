@@ -156,22 +156,23 @@ async function fromStatus(health: Settings["health"]): Promise<Finding[]> {
     ...stateOfOthers(state),
     ...Object.entries(policies?.effective ?? {}).map(([of, policy]): Finding => ({
       name,
-      status: "ok",
+      status: "droppedBytes" in policy ? "warn" : "ok",
       detail: `${of}: ${JSON.stringify(policy)}`,
+      ...("droppedBytes" in policy && { advice: "its lines are dropped by a rate limit; raise it, or make the pod log less" }),
     })),
     ...Object.entries(policies?.refused ?? {}).map(([annotation, why]): Finding => ({
       name,
       status: "warn",
       detail: `${annotation} ${why}`,
-      advice: "it is ignored; correct the annotation",
+      advice: "it is ignored; correct it",
     })),
     ...(policies?.dropped ? [droppedNamespaces(name, policies.dropped)] : []),
   ];
 }
 
 function droppedNamespaces(name: string, dropped: number): Finding {
-  const detail = `the annotations of ${dropped} namespaces are not known, because those of all namespaces are too large together`;
-  return { name, status: "warn", detail, advice: "remove annotations atherops.io/logs… from namespaces" };
+  const detail = `${dropped} namespaces or LogPolicy objects are not known, because all of them are too large together`;
+  return { name, status: "warn", detail, advice: "remove annotations atherops.io/logs… from namespaces, or LogPolicy objects" };
 }
 
 function stateOfOthers(state: StateStatus | undefined): Finding[] {

@@ -6,7 +6,12 @@ import { OPT_OUT_ANNOTATION } from "./kubernetes-attributes.ts";
 import { MAX_REDACTED_LINE_BYTES } from "../../../limits.ts";
 
 /** Annotations that pods and namespaces have. */
-export const POD_POLICY_ANNOTATIONS = [OPT_OUT_ANNOTATION, "atherops.io/logs-redact", "atherops.io/logs-sample-percent"] as const;
+export const POD_POLICY_ANNOTATIONS = [
+  OPT_OUT_ANNOTATION,
+  "atherops.io/logs-redact",
+  "atherops.io/logs-sample-percent",
+  "atherops.io/logs-bytes-per-second",
+] as const;
 
 /** On relayed pods only; kept of no pod of the API server. */
 export const REDACT_ANNOTATION = "effective.atherops.io/redact";

@@ -1,0 +1,184 @@
+// The LogPolicy objects of the cluster (charts/cluster-agent/templates/crd.yaml), validated, and their status. Invariants: a policy that is
+// invalid is not applied in part; the status of a generation is written once: agents wait a random time, and one that sees it written does
+// not write, so 1,000 nodes send a few requests per change instead of 1,000.
+import { Loop } from "../../common/loop.ts";
+import { Outage } from "../../common/outage.ts";
+import type { KubernetesApi, ObjectJson } from "../kubernetes/api.ts";
+import { MAX_NAMESPACE_POLICIES } from "../limits.ts";
+import type { Log } from "../log.ts";
+import type { Metadata, Selector } from "../monitors/monitor-objects.ts";
+import { ObjectWatch, type ObjectsApi } from "../monitors/object-watch.ts";
+import { checkedSelector, selectsPod } from "../monitors/selectors.ts";
+import { PolicyError, readPercent, readRate, redactPattern } from "./policy-values.ts";
+
+export type PoliciesApi = ObjectsApi & Pick<KubernetesApi, "patchStatus">;
+
+export interface PolicyFields {
+  readonly logs?: boolean;
+  readonly redact?: string;
+  readonly samplePercent?: number;
+  /** The limit of each selected pod. */
+  readonly bytesPerSecond?: number;
+}
+
+interface LogPolicy extends PolicyFields {
+  readonly name: string;
+  readonly namespace: string;
+  readonly createdAt: string;
+  readonly version: string;
+  readonly generation: number;
+  /** Generation that the status is about. */
+  readonly observed: number | undefined;
+  readonly selector: Selector;
+  readonly problem?: string;
+}
+
+export interface PolicyResourcesOptions {
+  readonly api: PoliciesApi;
+  readonly log: Log;
+  readonly changed: () => void;
+  readonly delayMs?: () => number;
+}
+
+const PATH = "/apis/atherops.io/v1alpha1";
+const EVERY_MS = 1000;
+const MAX_DELAY_MS = 60_000;
+const LIMIT_PROBLEM = `is beyond the limit of ${MAX_NAMESPACE_POLICIES} policies of a namespace`;
+
+export class PolicyResources implements AsyncDisposable {
+  readonly #options: PolicyResourcesOptions;
+  readonly #watch: ObjectWatch<LogPolicy>;
+  readonly #loop: Loop;
+  #byNamespace: ReadonlyMap<string, readonly LogPolicy[]> = new Map();
+  /** Policy and generation → when this agent writes its status. */
+  #due: ReadonlyMap<string, number> = new Map();
+
+  constructor(options: PolicyResourcesOptions) {
+    this.#options = options;
+    const { api, log, changed } = options;
+    const outage = new Outage({
+      began: (error) =>
+        log.warn({ event: "policies.unknown", err: (error as Error).message }, "cannot watch log policies or write their status; retrying"),
+      ended: () => log.info({ event: "policies.known" }, "watching log policies has recovered"),
+    });
+    const report = { failed: (error: unknown) => outage.failed(error), recovered: () => outage.recovered() };
+    this.#watch = new ObjectWatch({
+      api,
+      path: `${PATH}/logpolicies`,
+      slim: slimPolicy,
+      ...report,
+      changed: () => {
+        this.#byNamespace = groupPolicies(this.#watch.objects);
+        changed();
+      },
+    });
+    this.#loop = new Loop({ step: async (signal) => (await this.#writeStatuses(signal), EVERY_MS), failed: report.failed });
+  }
+
+  get known(): Promise<void> {
+    return this.#watch.known;
+  }
+
+  get dropped(): number {
+    return this.#watch.dropped;
+  }
+
+  /** Valid policies for a pod, the oldest first. */
+  selecting(pod: Pick<Metadata, "namespace" | "labels">): readonly LogPolicy[] {
+    const policies = this.#byNamespace.get(pod.namespace) ?? [];
+    return policies.filter(({ problem, selector }) => problem === undefined && selectsPod({ namespaces: undefined, selector }, pod));
+  }
+
+  /** `LogPolicy shop/web` → why it is not applied. */
+  get refused(): [string, string][] {
+    const all = [...this.#byNamespace.values()].flat();
+    return all.flatMap((policy) => (policy.problem === undefined ? [] : [[`LogPolicy ${pathOf(policy)}`, policy.problem]]));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([this.#loop[Symbol.asyncDispose](), this.#watch[Symbol.asyncDispose]()]);
+  }
+
+  async #writeStatuses(signal: AbortSignal): Promise<void> {
+    const { api, delayMs = () => Math.random() * MAX_DELAY_MS } = this.#options;
+    const due = new Map<string, number>();
+    const outdated = [...this.#byNamespace.values()].flat().filter(({ generation, observed }) => generation !== observed);
+    for (const policy of outdated) {
+      const key = `${pathOf(policy)} ${policy.version}`;
+      const atMs = this.#due.get(key) ?? Date.now() + delayMs();
+      due.set(key, atMs);
+    }
+    this.#due = due;
+    const next = outdated.find((policy) => (due.get(`${pathOf(policy)} ${policy.version}`) ?? 0) <= Date.now());
+    // At most one request per second of each agent.
+    if (next) await writeStatus(api, next, signal);
+  }
+}
+
+async function writeStatus(api: PoliciesApi, { name, namespace, generation, version, problem }: LogPolicy, signal: AbortSignal) {
+  const accepted = {
+    type: "Accepted",
+    status: problem === undefined ? "True" : "False",
+    reason: problem === undefined ? "Valid" : "Invalid",
+    message: problem ?? "agents apply it to new lines",
+    observedGeneration: generation,
+    lastTransitionTime: new Date().toISOString().replace(/\.\d+/, ""),
+  };
+  // With the version, so that the request of a slower agent is refused as a conflict.
+  const patch = { metadata: { resourceVersion: version }, status: { conditions: [accepted] } };
+  await api.patchStatus(`${PATH}/namespaces/${namespace}/logpolicies/${name}`, patch, signal);
+}
+
+interface Aged {
+  readonly createdAt: string;
+  readonly name: string;
+}
+
+/** The oldest first, so that a new object takes no effect from another. */
+export function byAge(a: Aged, b: Aged): number {
+  const order = [`${a.createdAt} ${a.name}`, `${b.createdAt} ${b.name}`] as const;
+  return order[0] < order[1] ? -1 : 1;
+}
+
+function groupPolicies(policies: readonly LogPolicy[]): Map<string, LogPolicy[]> {
+  const byNamespace = Map.groupBy(policies.toSorted(byAge), ({ namespace }) => namespace);
+  for (const [namespace, own] of byNamespace)
+    byNamespace.set(
+      namespace,
+      own.map((policy, i) => (i < MAX_NAMESPACE_POLICIES ? policy : { ...policy, problem: LIMIT_PROBLEM })),
+    );
+  return byNamespace;
+}
+
+function slimPolicy({ metadata, spec, status }: ObjectJson): LogPolicy {
+  const { name, namespace = "", generation = 0, resourceVersion = "", creationTimestamp = "" } = metadata;
+  const { conditions = [] } = (status ?? {}) as { conditions?: readonly { type?: string; observedGeneration?: number }[] };
+  const observed = conditions.find(({ type }) => type === "Accepted")?.observedGeneration;
+  const policy = { name, namespace, createdAt: creationTimestamp, version: resourceVersion, generation, observed };
+  try {
+    return { ...policy, ...readSpec(spec ?? {}) };
+  } catch (error) {
+    return { ...policy, selector: {}, problem: error instanceof PolicyError ? error.message : "does not follow its schema" };
+  }
+}
+
+type Spec = PolicyFields & { readonly selector?: Selector };
+
+/** The API server has validated the types, expressions not. */
+function readSpec({ selector = {}, logs, redact, samplePercent, bytesPerSecond }: Spec) {
+  const checked = checkedSelector(selector);
+  if (JSON.stringify(checked).length > MAX_SELECTOR_CHARACTERS) throw new PolicyError("selector is too long");
+  return {
+    selector: checked,
+    ...(logs !== undefined && { logs }),
+    ...(redact !== undefined && { redact: redactPattern(redact) }),
+    ...(samplePercent !== undefined && { samplePercent: readPercent(String(samplePercent)) }),
+    ...(bytesPerSecond !== undefined && { bytesPerSecond: readRate(String(bytesPerSecond)) }),
+  };
+}
+
+const MAX_SELECTOR_CHARACTERS = 4096;
+
+function pathOf({ namespace, name }: LogPolicy): string {
+  return `${namespace}/${name}`;
+}
