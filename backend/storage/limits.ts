@@ -122,7 +122,7 @@ export const MAX_REMEMBERED_OPERATIONS = 300_000;
 /** Larger rows get an insert of their own, because the journal would write them twice. */
 export const MAX_JOURNALED_BYTES = 1024 * 1024;
 /** Rows per table that are not in the engine yet: three inserts, running, queued and filling. */
-export const MAX_PENDING_BYTES = 24 * 1024 * 1024;
+export const MAX_PENDING_BYTES = 48 * 1024 * 1024;
 /** Pending bytes of an organisation are at most this many times the free bytes: three quarters of the limit if it is alone. */
 export const MAX_SHARE_OF_FREE = 3;
 

@@ -43,7 +43,7 @@ export interface ClickHouse extends Shard, AsyncDisposable {
    * A tenant's queries, one after another in one turn. Throws ApiError query_too_expensive, too_many_queries, storage_unavailable, and
    * the signal's reason once it aborts.
    */
-  read<T>(orgId: string, options: ReadOptions, work: (ask: Ask) => Promise<T>): Promise<T>;
+  read<T>(orgId: string, options: QueryOptions, work: (ask: Ask) => Promise<T>): Promise<T>;
   /** Commits acknowledged rows. Throws storage_unavailable if the engine does not accept them. */
   settle(): Promise<void>;
   insert(insert: Insert): Promise<void>;
@@ -55,11 +55,6 @@ export interface ClickHouse extends Shard, AsyncDisposable {
   readonly pending?: PendingRows | undefined;
   /** Resolves when the engine answers. */
   ping(): Promise<void>;
-}
-
-export interface ReadOptions extends QueryOptions {
-  /** Acknowledged rows that are not committed may be missing: the caller is notified of commits and queries again. */
-  readonly skipsPending?: boolean;
 }
 
 /**
@@ -123,7 +118,7 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
       runQueued({ queue, stopping }, orgId, options, () => {
         const signal = AbortSignal.any([closing.signal, ...signalOf(options)]);
         const ask = asker(engine, orgId, signal, partialAnswers ? options.onPartial : undefined);
-        return work(pending && !options.skipsPending ? afterCommit(ask, { orgId, pending, signal }) : ask);
+        return work(pending ? afterCommit(ask, { orgId, pending, signal }) : ask);
       }),
     async settle() {
       await pending?.flush();

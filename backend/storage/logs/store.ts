@@ -1,6 +1,6 @@
 // Stores and queries log records in ClickHouse, embedded or a server; `LogStore` is the interface. Invariants: an organisation never sees
 // rows of another; rows are stored exactly once when `insert` resolves.
-import type { Ask, ClickHouse, ReadOptions } from "../../engines/clickhouse/client.ts";
+import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
 import type { BodyClaims } from "../../replicas/body-claims.ts";
 import { OnceWriter } from "../write-path/once-writer.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
@@ -51,7 +51,7 @@ export interface LogStore {
 export interface LogTail {
   /** True: other processes may store records without a notification here. */
   readonly isShared: boolean;
-  /** Calls back after each commit of this process. */
+  /** Calls back once this process has stored records. */
   readonly listen: (notify: () => void) => Disposable;
   /** Throws as `query` does. */
   readonly next: (options: QueryOptions, nowMs: number) => Promise<Arrived>;
@@ -118,20 +118,14 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
 
   async tail(orgId: string, filter: RecordFilter, after: bigint | undefined, nowMs: number): Promise<LogTail> {
     const tail = new Tail(orgId, filter, LOG_FIELDS, after, nowMs);
-    // The first question has what was answered before it; the others follow commits.
-    let skipsPending = false;
     return {
       isShared: this.#clickhouse.shared,
       listen: (notify) => this.#arrivals.listen(orgId, notify),
-      next: async (options, atMs) => {
-        const arrived = await this.#read(orgId, filter, { ...options, skipsPending }, (ask) => tail.next(ask, atMs));
-        skipsPending = true;
-        return arrived;
-      },
+      next: (options, atMs) => this.#read(orgId, filter, options, (ask) => tail.next(ask, atMs)),
     };
   }
 
-  async #read<T>(orgId: string, filter: RecordFilter, options: ReadOptions, work: (ask: Ask) => Promise<T>): Promise<T> {
+  async #read<T>(orgId: string, filter: RecordFilter, options: QueryOptions, work: (ask: Ask) => Promise<T>): Promise<T> {
     return await this.#clickhouse.read(orgId, options, work).catch((error: unknown) => refusePattern(error, filter));
   }
 

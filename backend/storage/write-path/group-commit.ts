@@ -21,11 +21,11 @@ const SMALL: InsertQueueOptions = {
   smallBatchRows: 1000,
   extendByMs: 5,
   maxBatchWindowMs: 40,
-  // A live tail shows new rows twice a second.
-  acknowledgedWindowMs: 400,
+  acknowledgedWindowMs: 1000,
+  acknowledgedFullBytes: 16 * MIB,
   flushIntervalMs: 20,
 };
-const LARGE: InsertQueueOptions = { ...SMALL, maxBytes: 0, maxRows: 0, fullBytes: 0 };
+const LARGE: InsertQueueOptions = { ...SMALL, maxBytes: 0, maxRows: 0, fullBytes: 0, acknowledgedFullBytes: 0 };
 
 export class GroupCommit implements AsyncDisposable {
   readonly #small: InsertQueue;
@@ -39,7 +39,7 @@ export class GroupCommit implements AsyncDisposable {
 
   /**
    * Resolves when the rows are committed. Throws ApiError storage_unavailable or unstorable. `isAcknowledged`: no client waits for the rows,
-   * so they accumulate for up to 400 ms.
+   * so they accumulate for up to a second.
    */
   add(orgId: string, rows: NativeRows, isAcknowledged = false): Promise<void> {
     return (rows.bytes.byteLength > LARGE_BYTES ? this.#large : this.#small).add(orgId, rows, isAcknowledged);

@@ -17,8 +17,9 @@ export interface InsertQueueOptions {
   readonly smallBatchRows: number;
   readonly extendByMs: number;
   readonly maxBatchWindowMs: number;
-  /** How long acknowledged rows, which no client waits for, accumulate; and the minimum interval between inserts for readers. */
+  /** How long acknowledged rows, which no client waits for, accumulate, up to how many bytes; and the minimum interval between inserts for readers. */
   readonly acknowledgedWindowMs: number;
+  readonly acknowledgedFullBytes: number;
   readonly flushIntervalMs: number;
 }
 
@@ -123,10 +124,11 @@ export class InsertQueue implements AsyncDisposable {
 
   /** An insert costs as much as 2,000 of its rows, so waiting pays as long as few rows are queued. */
   #waitMs(): number {
-    const { fullBytes, batchWindowMs, smallBatchRows, acknowledgedWindowMs, flushIntervalMs } = this.#options;
-    if (this.#closing || this.#queuedBytes >= fullBytes) return 0;
+    const { fullBytes, batchWindowMs, smallBatchRows, acknowledgedWindowMs, acknowledgedFullBytes, flushIntervalMs } = this.#options;
+    const isAcknowledged = this.#acknowledged === this.#queued.length;
+    if (this.#closing || this.#queuedBytes >= (isAcknowledged ? acknowledgedFullBytes : fullBytes)) return 0;
     const nowMs = performance.now();
-    if (this.#acknowledged === this.#queued.length) {
+    if (isAcknowledged) {
       const leftMs = this.#acknowledgedSinceMs + acknowledgedWindowMs - nowMs;
       return this.#isFlushRequested ? Math.min(leftMs, this.#endedMs + flushIntervalMs - nowMs) : leftMs;
     }

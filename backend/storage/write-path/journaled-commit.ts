@@ -26,7 +26,7 @@ export interface JournaledCommitOptions {
   readonly convert?: (entry: JournalEntry) => JournalEntry | undefined;
   /** Which of these entries the table already has. */
   readonly findStored: (entries: readonly JournalEntry[]) => Promise<Set<JournalEntry>>;
-  /** Called after each commit. */
+  /** Called after each acknowledgement and each commit: from then on queries see the rows. */
   readonly onCommit: (orgId: string) => void;
   readonly backoffMs?: readonly [firstMs: number, maxMs: number];
   readonly maxPendingBytes?: number;
@@ -162,6 +162,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       const kept = await this.#options.journal.append(entry);
       this.#journalOutage.recovered();
       void this.#commitLater(this.#pending(entry, kept));
+      this.#options.onCommit(entry.orgId);
       return true;
     } catch (error) {
       // Safe: the acknowledgement waits for the commit instead, and fails if that fails too.

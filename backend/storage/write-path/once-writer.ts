@@ -25,7 +25,7 @@ export interface WriterBatch {
 /** From this many rows on, the engine's own token also recognises a body that another replica stored. */
 const TOKEN_ROWS = 1000;
 
-/** Called after each commit of an organisation's rows. */
+/** Called after each acknowledgement and each commit of an organisation's rows: from then on queries see them. */
 type OnCommit = (orgId: string) => void;
 
 export interface OnceWriterOptions {
