@@ -65,7 +65,7 @@ const evaluatorPid = (): number => backend.enginePid("vmalert");
 describe("the time line of an alert", () => {
   test("samples over a threshold make a rule pending, then after `for` firing, then inactive, instance by instance", async () => {
     await push(red, 'queue_length{q="a"} 1\nqueue_length{q="b"} 1');
-    const id = await createRule(red, rule("queue too long", "queue_length > 10", { for: "10s" }));
+    const id = await createRule(red, rule("queue too long", "queue_length > 10", { for: "20s" }));
     const line: [string, number][] = [["inactive", await becomes(red, id, "inactive")]];
     expect((await status(red, id)).active_alerts).toBe(0);
 

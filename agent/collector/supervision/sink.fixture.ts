@@ -61,6 +61,7 @@ export class Sink implements AsyncDisposable {
   /** What came: a body that comes again byte for byte is stored once, as the backend does. */
   readonly #bodies = new Set<string>();
   repeatedBodies = 0;
+  /** Of telemetry; agents ask for their configuration at times of their own. */
   requests = 0;
   /** Answers 503 to telemetry while true. */
   away = false;
@@ -104,7 +105,7 @@ export class Sink implements AsyncDisposable {
       return;
     }
     if (path.endsWith("heartbeat")) return void response.writeHead(204, { "x-key-age-days": "0" }).end();
-    this.requests++;
+    if (/logs|metrics|traces/.test(path)) this.requests++;
     if (this.away) return void response.writeHead(503, { "retry-after": "1" }).end();
     if (path.includes("logs")) this.#take(body.toString("utf8"));
     if (path.endsWith("metrics")) this.metrics.push(body.toString("utf8"));
