@@ -384,7 +384,7 @@ test("an SDK, a Prometheus and Grafana are connected with what the page gives, a
   const { page, complaints } = opened;
   await logInBy(page, "admin@localhost", adminPassword(backend.place));
   const given = async (kind: string): Promise<string> => {
-    await page.goto(`/#/add?kind=${kind}`);
+    await openScreen(page, `#/add?kind=${kind}`);
     await page.getByRole("button", { name: "Make a token" }).click();
     await page.locator("pre").first().waitFor();
     return (await page.locator("pre").allTextContents()).join("\n");
@@ -460,6 +460,9 @@ test("long and hostile names of a sender widen no screen", async () => {
     ["/ingest", metrics, "text/plain"],
   ] as const)
     expect((await signedPost(backend.apiUrl, path, key, body, { "content-type": type })).status).toBe(204);
+  // The metrics engine shows the first sample of a series some seconds after it has it.
+  const stored = `${backend.apiUrl}/query/prometheus/api/v1/series?match[]=many_bytes`;
+  await eventually("the series are there", async () => (await call("GET", stored, { bearer })).json.data.length === 2, 150_000);
   const screens: readonly Screen[] = [
     ["services", "#/services", async (page) => await page.getByRole("link", { name: "calls it" }).waitFor()],
     ["service", `#/services/${encodeURIComponent("calls it")}`, async (page) => await page.getByLabel("compare with").waitFor()],
@@ -476,7 +479,7 @@ test("long and hostile names of a sender widen no screen", async () => {
     await using opened = await openPage(browser, backend.apiUrl, options, REFUSED);
     await logInBy(opened.page, other.email, other.password);
     expect(await faultsOf(opened.page, screens)).toEqual([]);
-    await opened.page.goto("/#/logs");
+    await openScreen(opened.page, "#/logs");
     await opened.page.getByRole("row").filter({ hasText: "onerror" }).click();
     const nameOfLevel = await opened.page.getByRole("rowheader", { name: "level", exact: true }).boundingBox();
     expect(nameOfLevel?.width).toBeGreaterThan(60);
