@@ -5,7 +5,7 @@ import { addRoutes, endpoint } from "../../http/route.ts";
 import type { FamilyFilter, FamilyQuestion } from "../../storage/traces/metric-family.ts";
 import { KINDS, MINUTE_S } from "../../storage/traces/red.ts";
 import { answerJson } from "../page-route.ts";
-import type { TraceRouteOptions } from "../trace-route-parts.ts";
+import type { TraceRouteOptions } from "../route-parts.ts";
 import { milliseconds, wrong } from "./jaeger-parameters.ts";
 import { objectSchema } from "../../http/schemas.ts";
 

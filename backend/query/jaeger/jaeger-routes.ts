@@ -15,7 +15,7 @@ import {
   readTraceId,
   TRACE_ID_PARAMETER,
 } from "./jaeger-parameters.ts";
-import type { TraceRouteOptions } from "../trace-route-parts.ts";
+import type { TraceRouteOptions } from "../route-parts.ts";
 import { objectSchema } from "../../http/schemas.ts";
 
 const BASE = "/query/jaeger/api";

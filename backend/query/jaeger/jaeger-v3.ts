@@ -7,7 +7,7 @@ import { readTime } from "../../storage/page.ts";
 import type { TraceFilter } from "../../storage/traces/search.ts";
 import { MAX_TRACES } from "../limits.ts";
 import { answerJson } from "../page-route.ts";
-import type { TraceRouteOptions } from "../trace-route-parts.ts";
+import type { TraceRouteOptions } from "../route-parts.ts";
 import { duration, parseTags, readLimit, readTags, readTraceId, TRACE_ID_PARAMETER, wrong } from "./jaeger-parameters.ts";
 
 const BASE = "/query/jaeger/api/v3";

@@ -7,7 +7,7 @@ import { answerJson } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
 import { type RangeFilter, SAMPLED_RECORDS } from "../../storage/logs/counts.ts";
 import { filterSchema, readFilter } from "./log-filter-parameters.ts";
-import type { LogRouteOptions } from "./log-route-parts.ts";
+import type { LogRouteOptions } from "../route-parts.ts";
 import { objectSchema } from "../../http/schemas.ts";
 
 const { start, end } = PAGE_PARAMETERS;

@@ -6,7 +6,7 @@ import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/pa
 import { registerCountRoutes } from "./log-counts-routes.ts";
 import { filterSchema, readFilter } from "./log-filter-parameters.ts";
 import { registerTailRoute } from "./log-tail-routes.ts";
-import { LOG_SCHEMA, type LogRouteOptions } from "./log-route-parts.ts";
+import { LOG_SCHEMA, type LogRouteOptions } from "../route-parts.ts";
 
 const ORDER = { type: "string", enum: ["newest", "oldest"], default: "newest", description: "which record is first" } as const;
 const QUERY_SCHEMA = filterSchema({ ...PAGE_PARAMETERS, order: ORDER });

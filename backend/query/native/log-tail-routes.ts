@@ -7,7 +7,7 @@ import { readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { goneSignal } from "../../http/client.ts";
 import { filterSchema, readFilter } from "./log-filter-parameters.ts";
-import type { LogRouteOptions } from "./log-route-parts.ts";
+import type { LogRouteOptions } from "../route-parts.ts";
 import { TailCounts } from "../../storage/logs/tail.ts";
 import { TAIL_TIMES, tailStream } from "./log-tail-stream.ts";
 import { optionalSchema } from "../../http/schemas.ts";

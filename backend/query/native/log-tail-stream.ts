@@ -3,19 +3,7 @@
 import { Wakeup } from "../../../common/loop.ts";
 import { ApiError } from "../../errors.ts";
 import type { Arrived, TailEvent } from "../../storage/logs/tail.ts";
-
-export interface TailTimes {
-  /** Between two questions at least. */
-  readonly pollMs: number;
-  /** Between two questions at most, where other processes store records too. */
-  readonly idleMs: number;
-  /** Between two comments, while there are no events. */
-  readonly commentMs: number;
-  /** Between two looks at the credential: one that was removed is refused within 5 s. */
-  readonly checkMs: number;
-  /** A reader that takes nothing for so long is cut off. */
-  readonly stallMs: number;
-}
+import type { TailTimes } from "../route-parts.ts";
 
 export const TAIL_TIMES: TailTimes = { pollMs: 1000, idleMs: 5000, commentMs: 15_000, checkMs: 4000, stallMs: 30_000 };
 const RETRIED = new Set([429, 502, 503]);

@@ -6,7 +6,7 @@ import { PAGE_PARAMETERS, readPage } from "../../storage/page.ts";
 import { CONNECTIONS, type EdgeRow } from "../../storage/traces/graph.ts";
 import { KINDS, minutesOf, type RedFilter, type RedKind } from "../../storage/traces/red.ts";
 import { answerJson, refuseUnknown } from "../page-route.ts";
-import type { TraceRouteOptions } from "../trace-route-parts.ts";
+import type { TraceRouteOptions } from "../route-parts.ts";
 import { objectSchema } from "../../http/schemas.ts";
 
 const text = { type: "string" } as const;

@@ -4,7 +4,7 @@ import { addRoute, endpoint } from "../../http/route.ts";
 import { answerPage } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readCursor, readPage } from "../../storage/page.ts";
 import { registerJaegerRoutes } from "../jaeger/jaeger-routes.ts";
-import { SPAN_SCHEMA, TRACE_ID, type TraceRouteOptions } from "../trace-route-parts.ts";
+import { SPAN_SCHEMA, TRACE_ID, type TraceRouteOptions } from "../route-parts.ts";
 import { registerSearchRoute } from "./trace-search-route.ts";
 import { registerServicesRoute } from "./services-route.ts";
 import { registerTraceStatistics } from "./trace-statistics-routes.ts";

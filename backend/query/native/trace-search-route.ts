@@ -5,7 +5,7 @@ import { ApiError } from "../../errors.ts";
 import { answerPage, readPrefixed, refuseUnknown } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
 import { readComparisons, type SpanConditions, TRACE_ORDERS, type TraceOrder } from "../../storage/traces/search.ts";
-import type { TraceRouteOptions } from "../trace-route-parts.ts";
+import type { TraceRouteOptions } from "../route-parts.ts";
 import { objectSchema } from "../../http/schemas.ts";
 
 const text = { type: "string" } as const;

@@ -8,7 +8,7 @@ import type { StatisticsFilter } from "../../storage/traces/span-statistics.ts";
 import type { StatisticsQuestion } from "../../storage/traces/store.ts";
 import { answerJson, refuseUnknown } from "../page-route.ts";
 import { MILLISECONDS, nanosecondsOf, SPAN_PARAMETERS, type SpanParameters, spanOf } from "./trace-search-route.ts";
-import type { TraceRouteOptions } from "../trace-route-parts.ts";
+import type { TraceRouteOptions } from "../route-parts.ts";
 
 const text = { type: "string" } as const;
 const number = { type: "number" } as const;

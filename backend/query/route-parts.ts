@@ -1,0 +1,67 @@
+// What the routes of logs and the routes of traces have in common: what they are given, and pieces of their schemas.
+import type { ResponseBudget } from "../http/response-budget.ts";
+import type { Guards } from "../auth/request-identity.ts";
+import type { SpanStore } from "../storage/traces/store.ts";
+import { objectSchema } from "../http/schemas.ts";
+import type { LogStore } from "../storage/logs/store.ts";
+
+export interface TraceRouteOptions {
+  store: Omit<SpanStore, "insert">;
+  answers: ResponseBudget;
+  guards: Pick<Guards, "reader">;
+  now?: () => Date;
+}
+
+/** Accepts both cases; stored ids are in lower case. */
+export const TRACE_ID = { type: "string", pattern: "^[0-9a-fA-F]{32}$", description: "32 hex digits of any case" } as const;
+
+/** Schema of a span in GET /query/traces. */
+export const SPAN_SCHEMA = objectSchema({
+  Timestamp: { type: "string", format: "date-time" },
+  TraceID: { type: "string" },
+  SpanID: { type: "string" },
+  ParentSpanID: { type: "string" },
+  Service: { type: "string" },
+  Operation: { type: "string" },
+  DurationMs: { type: "number" },
+  StatusCode: { type: "string", enum: ["UNSET", "OK", "ERROR"] },
+  Error: { type: "boolean" },
+  Attributes: { type: "object", additionalProperties: { type: "string" } },
+});
+
+export interface TailTimes {
+  /** Between two questions at least. */
+  readonly pollMs: number;
+  /** Between two questions at most, where other processes store records too. */
+  readonly idleMs: number;
+  /** Between two comments, while there are no events. */
+  readonly commentMs: number;
+  /** Between two looks at the credential: one that was removed is refused within 5 s. */
+  readonly checkMs: number;
+  /** A reader that takes nothing for so long is cut off. */
+  readonly stallMs: number;
+}
+
+export interface LogRouteOptions {
+  store: Omit<LogStore, "insert">;
+  answers: ResponseBudget;
+  guards: Pick<Guards, "reader">;
+  now?: () => Date;
+  /** Bounds of tails that are not those of production. */
+  tails?: Partial<TailTimes> & { perOrg?: number; inAll?: number };
+}
+
+/** Schema of a record in a response. */
+export const LOG_SCHEMA = objectSchema({
+  timestamp: { type: "string", format: "date-time" },
+  level: { type: "string" },
+  source: { type: "string" },
+  message: { type: "string" },
+  labels: { type: "object", additionalProperties: { type: "string" } },
+  host_id: { type: "string" },
+  node: { type: "string" },
+  trace_id: { type: "string", description: "32 hex digits, or empty" },
+  span_id: { type: "string", description: "16 hex digits, or empty" },
+  severity_number: { type: "integer", minimum: 0, maximum: 24, description: "of OpenTelemetry; 0: not said" },
+  scope: { type: "string", description: "name of the instrumentation scope" },
+});
