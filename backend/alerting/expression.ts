@@ -292,7 +292,9 @@ class Parser {
 }
 
 function unexpected(token: Token | undefined): ExpressionError {
-  return new ExpressionError(token ? `does not expect ${JSON.stringify(token.text.slice(0, 20))} there` : "ends too early");
+  return new ExpressionError(
+    token ? `does not expect ${JSON.stringify(token.text.slice(0, 20))} there` : "ends too early: a bracket or an operand is missing",
+  );
 }
 
 function tooDeep(): ExpressionError {

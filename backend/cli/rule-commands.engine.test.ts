@@ -153,7 +153,7 @@ test.each([
   [["rules", "create", "n", "--expr", "up == 0", "--for", "5"], "atherops: --for: must be a Prometheus duration"],
   [["rules", "create", "n", "--expr", "up == 0", "--annotation", "summary={{ x"], "atherops: --annotation summary: "],
   [["rules", "create", "", "--expr", "up == 0"], "atherops: <name>: must not be empty"],
-  [["rules", "create", "n", "--expr", "up =="], "atherops: --expr: ends too early"],
+  [["rules", "create", "n", "--expr", "up =="], "atherops: --expr: ends too early: a bracket or an operand is missing"],
   [["rules", "update", "n", "--for", "5"], "atherops: there is no rule n in your organisation", 1],
   [["rules", "check", "--where", "source=shop"], "--logs: is missing, but --where or --by is given"],
   [["rules", "update", "n"], "nothing to change: see `atherops rules update --help` for the options"],

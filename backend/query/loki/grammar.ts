@@ -152,8 +152,25 @@ function withoutComments(text: string): string {
   });
 }
 
-/** What this grammar does not have and Loki's has, by what one writes instead. */
+/** What to write instead, of what this grammar does not have and Loki's has, and of common mistakes. */
 function hintFor(text: string, at: number): string {
+  return hintForLoki(text, at) || mistakeAt(text.slice(0, at).trimEnd(), text.slice(at).trimStart());
+}
+
+function mistakeAt(before: string, after: string): string {
+  const isInSelector = before.lastIndexOf("{") > before.lastIndexOf("}");
+  if (before.endsWith("{")) return '; a selector needs a matcher, such as {service_name="shop"}';
+  if (isInSelector && /[=~]$/.test(before)) return '; a value is in quotes, such as {service_name="shop"}';
+  if (isInSelector && after === "") return "; a } is missing";
+  if (/(?:\|[=~>]|![=~>])$/.test(before)) return '; a line filter needs a text in quotes, such as |= "timeout"';
+  if (before.endsWith("|")) return "; a stage is missing after |, such as | json";
+  if (before.endsWith("[")) return "; a duration has a unit, such as [5m]";
+  if (after.startsWith(")") && before.endsWith("}")) return "; a range is missing, such as {…}[5m]";
+  if (before === "" && /^\w+\s*\(/.test(after)) return "; LogQL has no function of this name";
+  return after === "" && before.split("(").length > before.split(")").length ? "; a ) is missing" : "";
+}
+
+function hintForLoki(text: string, at: number): string {
   if (/\bunwrap\b[^[]*\[[^\]]*\]\s*offset\b/.test(text)) return "; write an offset before the stages: {…} [5m] offset 1h | … | unwrap …";
   if (/^\s*[A-Za-z_]\w*\s*[=!<>]/.test(text.slice(at)) && /\|\s*[\w(][^|]*["`\w)]\s+$/.test(text.slice(0, at)))
     return "; write and between two label filters";

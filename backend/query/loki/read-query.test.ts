@@ -76,6 +76,15 @@ test("comments are Go's and those after #, wherever no text is", () => {
 
 describe("refused by name, with what to write instead:", () => {
   test.each([
+    ["{", '{service_name="shop"}'],
+    ["{}", "a selector needs a matcher"],
+    ["{app=x}", "a value is in quotes"],
+    ['{app="x"} |= ', "a line filter needs a text in quotes"],
+    ['{app="x"} | json |', "a stage is missing after |"],
+    ['rate({app="x"})', "a range is missing, such as {…}[5m]"],
+    ['rate({app="x"}[5])', "a duration has a unit, such as [5m]"],
+    ['sum(rate({app="x"}[5m])', "a ) is missing"],
+    ['foo({a="b"}[5m])', "LogQL has no function of this name"],
     ['{a="b"', "parse error at line 1, column 7: unexpected end"],
     ['{a="b"} foo', 'unexpected "foo"'],
     ["", "unexpected end"],

@@ -85,8 +85,8 @@ export function declareExemplars(method: "GET" | "POST"): RouteDeclaration {
 }
 
 const METADATA = objectSchema({
-  type: { type: "string", enum: ["counter", "histogram", "summary", "unknown"] },
-  help: { type: "string", const: "" },
+  type: { type: "string", enum: ["counter", "gauge", "histogram", "summary", "unknown"] },
+  help: { type: "string", description: "empty for metrics that the agent does not collect" },
   unit: text("of the name's suffix, or empty"),
 });
 

@@ -5,11 +5,11 @@ const described = (...names: string[]): unknown =>
   Object.fromEntries([...metadataOf(names)].map(([name, { type, unit }]) => [name, [type, unit]]));
 
 test("a counter, a histogram and a summary are distinguished by the suffixes of their series", () => {
-  expect(described("http_requests_total", "cpu_seconds_total", "system_memory_usage_bytes", "up")).toEqual({
+  expect(described("http_requests_total", "cpu_seconds_total", "system_memory_usage_bytes", "shop_baskets")).toEqual({
     cpu_seconds_total: ["counter", "seconds"],
     http_requests_total: ["counter", ""],
-    system_memory_usage_bytes: ["unknown", "bytes"],
-    up: ["unknown", ""],
+    system_memory_usage_bytes: ["gauge", "bytes"],
+    shop_baskets: ["unknown", ""],
   });
   const histogram = { latency_seconds: ["histogram", "seconds"] };
   expect(described("latency_seconds_bucket", "latency_seconds_count", "latency_seconds_sum")).toEqual(histogram);
@@ -31,4 +31,11 @@ test("a suffix alone makes no summary, and a name of a suffix only stays itself"
 test("a gauge of a histogram's name does not hide the histogram", () => {
   expect(described("size", "size_bucket", "size_sum", "size_count")).toEqual({ size: ["histogram", ""] });
   expect(described("size_bucket", "size")).toEqual({ size: ["histogram", ""] });
+});
+
+test("what the agent collects has a help text, under the name of the metric that a series belongs to", () => {
+  const help = (...names: string[]): string[] => [...metadataOf(names).values()].map((metadata) => metadata.help);
+  expect(help("k8s_pod_phase")).toEqual(["Phase of the pod: 1 pending, 2 running, 3 succeeded, 4 failed, 5 unknown"]);
+  expect(help("traces_spanmetrics_latency_bucket")).toEqual(["Duration of spans by service, name, kind and status, in seconds"]);
+  expect(help("shop_baskets", "constructor")).toEqual(["", ""]);
 });

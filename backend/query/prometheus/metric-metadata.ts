@@ -1,9 +1,10 @@
 // Derives the metadata of metrics from their names, by the naming conventions of Prometheus and OpenMetrics: the metrics engine keeps no types,
 // and its metadata is that of all tenants.
+import { helpOf } from "./metric-help.ts";
 
 export interface MetricMetadata {
-  readonly type: "counter" | "histogram" | "summary" | "unknown";
-  readonly help: "";
+  readonly type: "counter" | "gauge" | "histogram" | "summary" | "unknown";
+  readonly help: string;
   readonly unit: string;
 }
 
@@ -23,7 +24,10 @@ export function metadataOf(names: readonly string[]): Map<string, MetricMetadata
   const found = new Map<string, MetricMetadata>();
   for (const name of names) {
     const [metric, type] = typeOf(name, series);
-    if (type !== "unknown" || !found.has(metric)) found.set(metric, { type, help: "", unit: UNIT.exec(metric)?.groups?.["unit"] ?? "" });
+    if (type === "unknown" && found.has(metric)) continue;
+    const help = helpOf(metric);
+    const unit = UNIT.exec(metric)?.groups?.["unit"] ?? "";
+    found.set(metric, { type: type === "unknown" && help !== "" ? "gauge" : type, help, unit });
   }
   return new Map([...found].sort(([one], [other]) => (one < other ? -1 : 1)));
 }

@@ -38,6 +38,7 @@ import {
 
 const SIGNALS = ["metrics", "logs", "traces"] as const;
 const TTL = { minMs: 60_000, maxMs: 10 * 365 * 86_400_000 };
+const NAME = nameSchema(200);
 const OVERLAP = { maxMs: 30 * 86_400_000 };
 const MAX_NETWORKS = 32;
 const RATE = { type: "integer", minimum: 0, maximum: 1e15 } as const;
@@ -52,7 +53,7 @@ const schemas = {
     errors: ["not_found"] as const,
     summary: "Create an ingest token, with which programs send telemetry without a signature; at most 5,000",
     body: closedSchema(["name"], {
-      name: { ...nameSchema(200), description: "becomes `node` of the data, unless `host` or `cluster` is set; no control characters" },
+      name: { ...NAME, description: `${NAME.description}; becomes \`node\` of the data, unless \`host\` or \`cluster\` is set` },
       signals: { type: "array", minItems: 1, uniqueItems: true, items: { enum: SIGNALS }, description: "all three by default" },
       host: { ...UUID_SCHEMA, description: "data is stored as that of this host; at most one of host and cluster" },
       cluster: { ...UUID_SCHEMA, description: "data is stored as that of this cluster" },

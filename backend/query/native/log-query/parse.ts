@@ -27,6 +27,8 @@ export type LogQuery =
 
 const NAME = /^[A-Za-z_@][\w.@/-]*/;
 const SIGN = /^(?:!=|>=|<=|:>=|:<=|:>|:<|[:=<>])/;
+/** A selector, which people copy from Grafana. */
+const LOGQL = /^\{\s*[A-Za-z_]\w*\s*[=!]/;
 const FIELDS_WITH_EXAMPLE: Readonly<Record<string, string>> = {
   level: "level:error",
   source: "source:checkout",
@@ -55,6 +57,8 @@ class Parser {
   parse(): LogQuery | undefined {
     this.#space();
     if (this.#at === this.#text.length) return undefined;
+    if (LOGQL.test(this.#text.slice(this.#at, this.#at + MOST_NAME_CHARACTERS)))
+      throw this.#refusal(this.#at, "this is LogQL, which Loki's API answers; here fields have no braces", 'service:checkout "timeout"');
     const query = this.#or();
     if (this.#at < this.#text.length) throw this.#refusal(this.#at, "this ) closes nothing", '(error OR warn) timeout, or ")" as text');
     return query;
@@ -130,6 +134,8 @@ class Parser {
     const example = FIELDS_WITH_EXAMPLE[name];
     if (next === "" || /[\s)]/.test(next)) {
       if (example && sign === ":") throw this.#refusal(start, `${name}: needs a value`, example);
+      if (/^:?[<>]/.test(sign))
+        throw this.#refusal(start, `after ${sign} comes a number`, `duration_ms${sign}400; as text: "${name}${sign}"`);
       return undefined;
     }
     if (sign === ":" && this.#text.startsWith("//", valueAt)) return undefined;
@@ -163,8 +169,9 @@ class Parser {
     };
     if (this.#text[this.#at] !== "(") {
       add(this.#value(true));
-      while (this.#text[this.#at] === "," && /[^\s,)]/.test(this.#text[this.#at + 1] ?? " ")) {
+      while (this.#text[this.#at] === ",") {
         this.#at++;
+        if (/[\s,)]/.test(this.#text[this.#at] ?? " ")) throw this.#refusal(this.#at, "a value is missing after the comma", `${name}:a,b`);
         add(this.#value(true));
       }
       return values;
