@@ -6,6 +6,7 @@ export function sdkEnvironment(url: string, token: string): string {
     `export OTEL_EXPORTER_OTLP_ENDPOINT=${url}`,
     "export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
     `export OTEL_EXPORTER_OTLP_HEADERS="x-api-key=${token}"`,
+    "export OTEL_SERVICE_NAME=my-service",
   ].join("\n");
 }
 
@@ -19,7 +20,10 @@ export const SDK_STARTS = [
     "Python",
     "pip install opentelemetry-distro opentelemetry-exporter-otlp\nopentelemetry-bootstrap -a install\nopentelemetry-instrument python app.py",
   ],
-  ["Java", "java -javaagent:opentelemetry-javaagent.jar -jar app.jar"],
+  [
+    "Java",
+    "curl -LO https://github.com/open-telemetry/opentelemetry-java-instrumentation/releases/latest/download/opentelemetry-javaagent.jar\njava -javaagent:opentelemetry-javaagent.jar -jar app.jar",
+  ],
   ["Go, .NET and others", "# The exporter otlp of each SDK reads these variables: https://opentelemetry.io/docs/languages/"],
 ] as const;
 
