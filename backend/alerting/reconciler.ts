@@ -5,7 +5,7 @@
 // delays no reload of another. Every replica may run one.
 import { Loop, pause } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
-import type { VmalertClient } from "../engines/vmalert/client.ts";
+import type { Evaluator } from "../engines/vmalert/shards.ts";
 import type { Log } from "../operations/log.ts";
 import { MAX_NAMED_GROUPS } from "./limits.ts";
 import { groupOf, revisionOf, type RuleSet, type RuleSets } from "./rule-groups.ts";
@@ -15,7 +15,7 @@ import type { RuleTable } from "./table.ts";
 
 export interface ReconcilerOptions {
   readonly ruleSets: Pick<RuleSets, "read">;
-  readonly evaluator: Pick<VmalertClient, "groups" | "reload" | "refusedLastReload">;
+  readonly evaluator: Pick<Evaluator, "groups" | "reload" | "refusedLastReload">;
   /** Hands the groups over to the embedded evaluator; an external one fetches them from the rules listener. */
   readonly writeRules?: ((groups: ReadonlyMap<string, string>) => Promise<void>) | undefined;
   readonly quarantine: Pick<Quarantine, "withhold" | "tryNext">;
@@ -157,7 +157,7 @@ export class Reconciler implements AsyncDisposable {
     const now = performance.now();
     if (fresh.length === 0 || now - this.#reloadedAtMs < pauseMs) return false;
     await this.#options.writeRules?.(new Map([...sets.values()].filter(({ text }) => text !== "").map(({ orgId, text }) => [orgId, text])));
-    await this.#options.evaluator.reload();
+    await this.#options.evaluator.reload(fresh.map(({ orgId }) => orgId));
     this.#reloadedAtMs = performance.now();
     this.#loadingMs = undefined;
     for (const { orgId, revision } of fresh) {
@@ -202,7 +202,7 @@ export class Reconciler implements AsyncDisposable {
     const now = performance.now();
     const longestMs = now - Math.max(this.#questionedAtMs, Math.min(...[...this.#waiting.values()].map(({ sinceMs }) => sinceMs)));
     if (this.#waiting.size === 0 || longestMs < SUSPICIOUS_MS) return;
-    const isRefused = await this.#options.evaluator.refusedLastReload();
+    const isRefused = await this.#options.evaluator.refusedLastReload([...this.#waiting.keys()]);
     if (!isRefused && longestMs < this.#timing.confirmMs) return;
     if (isRefused) await this.#options.quarantine.withhold(this.#behind(), this.#confirmed);
     for (const waiting of this.#waiting.values()) waiting.announced = undefined;

@@ -75,7 +75,8 @@ export interface RuleSet {
 
 export class RuleSets {
   readonly #table: RuleTable;
-  #sets: ReadonlyMap<string, RuleSet> = new Map();
+  /** Read or being read: vmalerts that start together share the statements. */
+  readonly #known = new Map<string, { readonly revision: number; readonly set: Promise<RuleSet> }>();
 
   constructor(table: RuleTable) {
     this.#table = table;
@@ -84,12 +85,22 @@ export class RuleSets {
   /** All organisations that ever had a rule, in a stable order. */
   async read(): Promise<ReadonlyMap<string, RuleSet>> {
     const sets = new Map<string, RuleSet>();
-    for (const { orgId, revision } of await this.#table.revisions()) {
-      const known = this.#sets.get(orgId);
-      sets.set(orgId, known?.revision === revision ? known : await this.#readOne(orgId, revision));
-    }
-    this.#sets = sets;
+    for (const { orgId, revision } of await this.#table.revisions()) sets.set(orgId, await this.#setOf(orgId, revision));
+    for (const orgId of this.#known.keys()) if (!sets.has(orgId)) this.#known.delete(orgId);
     return sets;
+  }
+
+  async #setOf(orgId: string, revision: number): Promise<RuleSet> {
+    const known = this.#known.get(orgId);
+    if (known?.revision === revision) return await known.set;
+    const reading = { revision, set: this.#readOne(orgId, revision) };
+    this.#known.set(orgId, reading);
+    try {
+      return await reading.set;
+    } catch (error) {
+      if (this.#known.get(orgId) === reading) this.#known.delete(orgId);
+      throw error;
+    }
   }
 
   // The rules may be newer than the revision that was read before them; the next read then finds that revision and reads again.

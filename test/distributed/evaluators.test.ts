@@ -1,27 +1,17 @@
 // The rules of many organisations, divided between two vmalerts: each rule is evaluated by one of them, and a change is effective in seconds
 // although there is no vmalert that has all rules. RULE_ORGANISATIONS and RULES_OF_EACH make it as large as an installation.
-import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { login, makeTenant, startBackend, type BackendPlace, type Tenant } from "../fixtures/backend-process.ts";
 import { FIRST_PASSWORD, startDistributedEngines, type DistributedEngines } from "../fixtures/distributed.ts";
 import { NO_POSTGRES, postgresBinaries } from "../fixtures/postgres.ts";
 import { call, eventually, freeAddresses, type TestProcess } from "../fixtures/processes.ts";
+import { fillRules } from "../fixtures/rules.ts";
 import { RULES_PASSWORD, startVmalert } from "../fixtures/vmalert-outside.ts";
 
 const ORGANISATIONS = Number(process.env["RULE_ORGANISATIONS"] ?? 40);
 const RULES_OF_EACH = Number(process.env["RULES_OF_EACH"] ?? 5);
 /** Its time grows with the rules that are loaded for the first time. */
 const DEADLINE_MS = 240_000;
-
-/** Organisations with rules, written straight into the tables: creating them one by one would take hours. */
-const FILL = `
-  WITH made AS (
-    INSERT INTO orgs SELECT gen_random_uuid(), 'rules-' || n, now() FROM generate_series(1, ${ORGANISATIONS}) AS n RETURNING id
-  ), sets AS (INSERT INTO rule_sets SELECT id, 1 FROM made RETURNING org_id)
-  INSERT INTO rules (id, org_id, name, severity, expr, for_duration, enabled, labels, annotations, revision, created_at)
-  SELECT gen_random_uuid(), org_id, 'rule ' || n, 'warning', 'rate(requests_total{job="job-' || n || '"}[5m]) > ' || n, '5m', true,
-    '{"team": "shop"}', '{"summary": "{{ $labels.job }} has too many requests"}', 1, now()
-  FROM sets, generate_series(1, ${RULES_OF_EACH}) AS n`;
 
 describe.skipIf(!postgresBinaries)(`two vmalerts${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
   let engines: DistributedEngines;
@@ -42,10 +32,7 @@ describe.skipIf(!postgresBinaries)(`two vmalerts${postgresBinaries ? "" : `: ${N
       vmalerts.push(await startVmalert({ rules, listen: address, shard: `${index}/2`, metricsUrl: engines.metricsUrl }));
     const operator = await login(place.apiUrl, "admin@localhost", FIRST_PASSWORD);
     tenant = await makeTenant(place.apiUrl, operator, "changes");
-    const client = new Client(engines.databaseUrl);
-    await client.connect();
-    await client.query(FILL);
-    await client.end();
+    await fillRules(engines.databaseUrl, ORGANISATIONS, RULES_OF_EACH);
   });
   afterAll(async () => {
     for (const vmalert of vmalerts) await vmalert[Symbol.asyncDispose]();
