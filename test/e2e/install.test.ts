@@ -11,6 +11,7 @@ import { metricsOfDocs } from "../fixtures/metrics-of-docs.ts";
 import { call, eventually, readIfThere, ROOT } from "../fixtures/processes.ts";
 import { versionOf } from "../../hack/version.ts";
 import { apply, get, helm, kubectl, NAMESPACE, PortForward } from "./cluster.ts";
+import { acceptedOf, logPolicy, noisyPod, POLICY_SET, sequencePod } from "./policies.ts";
 import { compareNode, type RawSeries } from "./node-truth.ts";
 import { foundByPage, TROUBLED, troubles } from "./trouble.ts";
 
@@ -143,6 +144,11 @@ async function agentPod(): Promise<string> {
   return pods.items[0].metadata.name;
 }
 
+interface AgentPod {
+  readonly metadata: { readonly name: string };
+  readonly status: { readonly containerStatuses?: readonly { readonly state: { readonly running?: object } }[] };
+}
+
 async function agentRestarts(): Promise<number> {
   return (await get("pod", await agentPod())).status.containerStatuses[0].restartCount;
 }
@@ -260,6 +266,83 @@ test("helm install of the agent with a fresh install token: telemetry of all kin
   expect(row.labels["k8s.node.name"]).toBeTruthy();
   await helm("test", "agent", "--timeout", "2m");
 });
+
+test("a LogPolicy redacts and limits a noisy pod and no other, with a status, and is listed by diagnose", async () => {
+  await helm("upgrade", "agent", AGENT_CHART, "--reuse-values", ...POLICY_SET, "--wait", "--timeout", "3m");
+  const word = `noisy-${randomUUID().slice(0, 8)}`;
+  await apply(logPolicy("cards", { redact: String.raw`card=\d+`, bytesPerSecond: 2000 }), logPolicy("wrong", { redact: "(?=x)" }));
+  await apply(noisyPod(word));
+  const accepted = async (name: string) => acceptedOf(await get("logpolicies.atherops.io", name));
+  const cards = await eventually("the status of a policy", async () => await accepted("cards"), 120_000);
+  const wrong = await eventually("the status of an invalid policy", async () => await accepted("wrong"), 120_000);
+  expect(cards.status).toBe("True");
+  expect(wrong).toMatchObject({ status: "False", message: expect.stringContaining("not a regular expression") });
+  const stored = async (): Promise<{ message: string }[]> => (await ask(`/query/logs?limit=500&q=${word}`)).json ?? [];
+  await eventually("lines of the noisy pod", async () => (await stored()).length > 0, 120_000);
+  for (const { message } of await stored()) expect(message).toContain("****");
+  const dropped = await eventually(
+    "the count of dropped bytes",
+    async () => (await series(`atherops_agent_logs_rate_limited_bytes_total{namespace="${NAMESPACE}"} > 100000`))[0],
+    120_000,
+  );
+  console.log(`dropped by the rate limit: ${dropped.value[1]} bytes`);
+  const diagnosed = await kubectl(["-n", NAMESPACE, "exec", await agentPod(), "--", "atherops-k8s-otel-agent", "diagnose"]).catch(String);
+  expect(diagnosed).toMatch(/atherops-e2e\/noisy: .*"policies":\["cards"\].*"droppedBytes":/);
+  await kubectl(["-n", NAMESPACE, "delete", "pod", "noisy", "--wait=false"]);
+  expect(await settled()).toMatchObject({ missing: 0, doubled: 0 });
+});
+
+test("remote configuration reaches the node, and one that the node refuses is stopped with the reason", async () => {
+  const cluster = async () => (await ask("/api/clusters")).json[0];
+  const { cluster_id: id } = await cluster();
+  const write = async (config: object) => await call("PUT", `${api.url}/api/clusters/${id}/config`, { bearer: token, body: { config } });
+  expect((await write({ log_level: "warn" })).json).toMatchObject({ version: "1" });
+  const inForce = async (): Promise<string> => (await cluster()).nodes[0].config.in_force;
+  await eventually("the first version in force", async () => (await inForce()) === "1", 60_000);
+  expect((await write({ signals: ["metrics", "logs", "traces"] })).json).toMatchObject({ version: "2" });
+  const { config } = await eventually("the stop", async () => ((await cluster()).config.stopped ? await cluster() : undefined), 120_000);
+  console.log("stopped:", config.stopped);
+  expect(config).toMatchObject({ version: "2", percent: 0, stopped: expect.stringContaining("refuses the configuration") });
+  await eventually("the version before without a problem", async () => (await cluster()).nodes[0].config.error === null, 60_000);
+  expect(await inForce()).toBe("1");
+  await helm("rollback", "agent", "1", "--wait", "--timeout", "3m");
+});
+
+// Six minutes, so only on demand.
+test.runIf(process.env["E2E_STORM"])(
+  "60 kills while 100,000 lines are written, with a rotation and new configuration: one key, no line lost",
+  async () => {
+    const sequence = `storm-${randomUUID().slice(0, 8)}`;
+    await apply(sequencePod("storm", sequence, 100_000));
+    const [{ cluster_id: id }] = (await ask("/api/clusters")).json;
+    const running = async () =>
+      (await get("pods", "-l", "app.kubernetes.io/name=cluster-agent")).items.find(
+        (pod: AgentPod) => pod.status.containerStatuses?.[0]?.state.running,
+      );
+    for (let kill = 1; kill <= 60; kill += 1) {
+      const pod = await eventually("an agent that runs", running, 120_000);
+      if (kill % 20 === 0)
+        await kubectl(["-n", NAMESPACE, "exec", pod.metadata.name, "--", "atherops-k8s-otel-agent", "rotate"]).catch(String);
+      if (kill % 15 === 0)
+        await call("PUT", `${api.url}/api/clusters/${id}/config`, {
+          bearer: token,
+          body: { config: { intervals: { metrics: `${kill}s` } } },
+        });
+      await kubectl(["-n", NAMESPACE, "delete", "pod", pod.metadata.name, "--grace-period=0", "--force", "--wait=true"]);
+    }
+    let seen = new Map<number, number>();
+    await eventually("all lines", async () => (seen = await storedSequence(sequence)).size === 100_000, 240_000).catch(() => undefined);
+    const keys = (await ask("/api/keys")).json;
+    const clusters = (await ask("/api/clusters")).json.length;
+    console.log("storm:", {
+      stored: seen.size,
+      doubled: [...seen.values()].filter((count) => count > 1).length,
+      clusters,
+      keys: JSON.stringify(keys).slice(0, 1500),
+    });
+    expect([seen.size, clusters]).toEqual([100_000, 1]);
+  },
+);
 
 test("helm upgrade while telemetry flows, before and after a rotation, then rollback: no conflict, the key is kept, no line is lost", async () => {
   const before = await storedKey();
