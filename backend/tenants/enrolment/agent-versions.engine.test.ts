@@ -12,7 +12,7 @@ import {
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 
 const COLLECTOR = { state: "running", restarts: 0 };
-/** Heartbeats of cluster agents, as `running-parts.ts` sent them at these commits. */
+/** Heartbeats of cluster agents, as `agent/commands/running-parts.ts` sent them at these commits. */
 const VERSIONS: readonly (readonly [string, object])[] = [
   ["without fields in its heartbeat", {}],
   ["at 4847244", { node: "n", agent_version: "0.1.0", interval_s: 30, installation: "a/b", collector: COLLECTOR }],
