@@ -6,12 +6,37 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../test/fixtures/postgres.ts";
 import { openDatabase, type Database } from "../engines/relational/database.ts";
 import { migrate } from "../engines/relational/migrate.ts";
+import { Quota } from "../ingest/quota.ts";
 import { createLog } from "../operations/log.ts";
 import { ActiveSeries } from "../storage/metrics/active-series.ts";
 import { newHashKey } from "../storage/metrics/series-hash.ts";
 import { BodyClaims } from "./body-claims.ts";
-import { SharedReplicas } from "./replica-set.ts";
+import { type ReplicaSet, SharedReplicas } from "./replica-set.ts";
 import { exchangeSeriesSketches } from "./series-sketches.ts";
+
+/** What may be sent at once after a pause, in seconds of the limit. */
+const BURST_S = 10;
+
+/** Records that an organisation gets in while it sends more than its limit to each replica, by a clock of the test. */
+function recordsInAMinute(replicas: readonly ReplicaSet[], recordsPerSecond: number): number {
+  let [nowMs, records] = [0, 0];
+  const quotas = replicas.map((each) => new Quota({ owners: "organisation's", replicas: each, now: () => nowMs }));
+  const limits = { bytesPerSecond: 0, recordsPerSecond };
+  for (; nowMs <= 60_000; nowMs += 100) {
+    for (const quota of quotas) {
+      for (let attempt = 0; attempt < 2000; attempt += 1) {
+        try {
+          quota.admit("acme", limits);
+        } catch {
+          break;
+        }
+        quota.charge("acme", limits, { bytes: 1, records: 1 });
+        records += 1;
+      }
+    }
+  }
+  return records;
+}
 
 describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
   const log = createLog("silent");
@@ -82,6 +107,10 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
     const sum = () => parts().reduce((all, part) => all + part, 0);
     await expect.poll(() => replicas.map((replica) => replica.count), { timeout: 50_000 }).toEqual(replicas.map(() => count));
     expect(sum()).toBeCloseTo(1, 5);
+    // Each replica refuses at its part; a replica may go over it by one record.
+    const admitted = recordsInAMinute(replicas, 100);
+    expect(admitted).toBeGreaterThanOrEqual(100 * (BURST_S + 60) - count);
+    expect(admitted).toBeLessThanOrEqual(100 * (BURST_S + 60) + count);
     const pace = setInterval(() => replicas[0]?.demanded("acme", 1), 10);
     try {
       await expect.poll(() => replicas[0]?.shareOf("acme"), { timeout: 50_000 }).toBeGreaterThan(0.9);
