@@ -40,7 +40,7 @@ export const ERROR_CODES = {
     413,
     "the body exceeds its limit: 32 MiB on ingest, compressed or decompressed; at most 256 KiB on other routes, and the message states it",
   ],
-  batch_too_large: [413, "the records of the body need too much memory once decoded: send smaller batches"],
+  batch_too_large: [413, "the body has too many records or values, or they need too much memory once decoded: send smaller batches"],
   unsupported_encoding: [415, "Content-Encoding must be gzip, zstd or absent"],
   expectation_failed: [417, "the Expect header is not 100-continue"],
   idempotency_key_reused: [422, "this Idempotency-Key was used with another body"],

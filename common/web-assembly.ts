@@ -65,7 +65,7 @@ export class LazyKernel<Kernel> {
 // A kernel's memory as its host sees it: text and numbers, where the kernel says. Invariant: nothing is written beyond the room that the
 // kernel gave; it gives up instead.
 
-/** Thrown through the kernel: it has no words for what it does not take. */
+/** Thrown by the host on behalf of the kernel, which cannot make error objects. */
 export class GaveUp extends Error {
   static readonly instance = new GaveUp("the kernel gave up");
 }

@@ -146,8 +146,9 @@ export async function readLimits(file: string): Promise<Limit[]> {
   const reasons = new Map(
     [...text.matchAll(/\/\*\*\s+([^*]+?)\s*\*\/\nexport const (\w+)/g)].map(([, reason = "", name = ""]) => [name, reason]),
   );
+  const place = (name: string): number => text.indexOf(`export const ${name} `);
   return Object.entries(values)
-    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .toSorted(([a], [b]) => place(a) - place(b))
     .map(([name, value]) => ({ name, value, reason: reasons.get(name) ?? "" }));
 }
 

@@ -16,7 +16,7 @@ import { makeFolder } from "../common/files.ts";
 import { findTool, toolPath } from "./fetch-tools.ts";
 import { checkPorts, listenAddress } from "./start/listeners.ts";
 import { Program, StartError } from "./start/program.ts";
-import { adminEmail, apiUrl, nextSteps, isPrivate, type StartInfo, meanwhile } from "./start/messages.ts";
+import { adminEmail, apiUrl, nextSteps, isPrivate, type StartInfo, backendReady } from "./start/messages.ts";
 import { type Progress, progressOn } from "./tools/progress.ts";
 
 const COLLECTOR = "otelcol-contrib";
@@ -91,7 +91,7 @@ function startBackend(place: Places, engines: Record<string, string>): Program {
 async function collectorPath(backend: Program, place: Places): Promise<string | undefined> {
   const found = await findTool(COLLECTOR);
   if (found !== undefined) return found;
-  console.log(meanwhile(await startInfo(backend, place)));
+  console.log(backendReady(await startInfo(backend, place)));
   const print = progressOn(process.stderr);
   const progress: Progress = (line, live) => {
     print(line, live);

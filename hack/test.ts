@@ -1,4 +1,4 @@
-// `npm test`: everything that has to be right before a change is taken. Brings the programs that tests run, checks types, lint and
+// `npm test`: all checks that a change must pass. Brings the programs that tests run, checks types, lint and
 // format, runs every test, and ends with one line `N passed, N failed` (and `, N skipped` when there are). Exit status 0 means that
 // all of it was right.
 //

@@ -25,7 +25,7 @@ export async function rotateCommand(): Promise<void> {
   const where = `Secret ${cluster.podNamespace}/${cluster.secretName}`;
   if (!before) throw new RotateError(`${where} has no key yet: the cluster is not enrolled; see /status of an agent`);
   const waitMs = rotationWaitMs(found);
-  if (waitMs > 0) throw new RotateError(`${tooEarly(waitMs)}; nothing was asked for: ask again then`);
+  if (waitMs > 0) throw new RotateError(`${tooEarly(waitMs)}; no rotation was requested`);
   await secret.requestRotation(signal);
   console.log("asked for; waiting for the agent that acts for the cluster …");
   while (!signal.aborted) {
@@ -45,5 +45,5 @@ export async function rotateCommand(): Promise<void> {
 }
 
 function tooEarly(waitMs: number): string {
-  return `not rotated: the key was made less than 5 minutes ago, and until the one before it ends, in ${Math.ceil(waitMs / 1000)} s, there is no other rotation`;
+  return `not rotated: the key is less than 5 minutes old, and the previous key is still valid; retry in ${Math.ceil(waitMs / 1000)} s`;
 }

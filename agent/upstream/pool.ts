@@ -46,7 +46,7 @@ export interface Upstream extends AsyncDisposable {
 /** The backend gave no answer: not resolved, not connected, not trusted, timed out, cut off. The message is fit for a log line. */
 export class UpstreamError extends Error {
   override readonly name = "UpstreamError";
-  /** True when a connection stood and broke: the request may have been refused or even taken before its answer got lost. */
+  /** True if an established connection broke: the backend may have processed the request. */
   readonly wasConnected: boolean;
   constructor(message: string, wasConnected: boolean, options?: ErrorOptions) {
     super(message, options);
@@ -126,7 +126,7 @@ function openPool(options: UpstreamOptions): Dispatcher {
   const proxy = protocol === "https:" ? options.httpsProxy : options.httpProxy;
   const viaProxy = proxy !== undefined && !isLoopback(hostname) && !isExempt(backendUrl, noProxy);
   const secure = protocol === "https:" || (viaProxy && proxy.startsWith("https:"));
-  const tls = secure ? { secureContext: trusting(caFile) } : {};
+  const tls = secure ? { secureContext: createTrustContext(caFile) } : {};
   const connectTimeout = options.connectTimeoutMs ?? 5_000;
   const connections = options.maxConnections ?? 16;
   const pool = { connections, pipelining: 1, allowH2: false, connectTimeout, keepAliveTimeout: 30_000 };
@@ -142,7 +142,7 @@ function openPool(options: UpstreamOptions): Dispatcher {
 }
 
 /** Made once for all connections: a host has hundreds of authorities. */
-function trusting(caFile: string | undefined): SecureContext {
+function createTrustContext(caFile: string | undefined): SecureContext {
   const own = caFile === undefined ? [] : [readFileSync(caFile, "utf8")];
   return createSecureContext({ ca: [...new Set([...getCACertificates("default"), ...getCACertificates("system"), ...own])] });
 }
@@ -218,13 +218,13 @@ class AnswerCollector implements Dispatcher.DispatchHandler {
     this.#bytes += chunk.length;
     if (this.#bytes < this.#maxBytes) return;
     this.onResponseEnd();
-    controller.abort(new Error("an answer longer than anything that the backend says"));
+    controller.abort(new Error("the answer exceeds 1 MiB"));
   }
 
   onResponseEnd(): void {
     this.#signal?.removeEventListener("abort", this.#aborted);
     const body = this.#chunks.length === 0 ? "" : Buffer.concat(this.#chunks).toString("utf8");
-    this.#settle.resolve({ status: this.#status, headers: plain(this.#headers), body });
+    this.#settle.resolve({ status: this.#status, headers: flattenHeaders(this.#headers), body });
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -233,7 +233,7 @@ class AnswerCollector implements Dispatcher.DispatchHandler {
   }
 }
 
-function plain(headers: Headers): Record<string, string> {
+function flattenHeaders(headers: Headers): Record<string, string> {
   const plain: Record<string, string> = {};
   for (const name in headers) {
     const value = headers[name];

@@ -219,10 +219,10 @@ function columnsOf(rule: CheckedRule) {
   };
 }
 
-/** What its counts say, where they were read, too. */
+/** A rule row, with the state of its log counts if they were joined. */
 type Row = Selectable<RulesTable> & { since_at?: Date | null; counted_at?: Date | null; count_error?: string | null };
 
-/** A rule whose `for` cannot be read, as no version of this service writes it, is withheld as a refused one. */
+/** An unreadable `for`, which no version of this service writes, marks the rule as refused, so vmalert never gets it. */
 function ruleOf(row: Row): Rule {
   const hold = readHold(row.for_duration);
   const logs = row.logs === null ? undefined : (JSON.parse(row.logs) as LogCondition);

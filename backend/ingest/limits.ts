@@ -26,7 +26,7 @@ export const MAX_STRUCTURED_METADATA = 128;
 /** JSON tokens of one record; at worst they take 60 MiB while they are read. */
 export const MAX_TOKENS_AT_ONCE = 256 * 1024;
 /** Resources and scopes of a body. */
-export const MAX_PARTS = 100_000;
+export const MAX_RESOURCES_AND_SCOPES = 100_000;
 
 // otlp/operations-of.ts
 /** Longer names of services and operations are not listed. */

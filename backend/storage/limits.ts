@@ -78,7 +78,7 @@ export const MAX_METRIC_QUERY_BYTES = 16 * 1024;
 /** Concurrent queries of metrics. */
 export const MAX_METRIC_QUERIES = 3;
 /** Concurrent queries of metrics of one organisation. */
-export const MAX_METRIC_QUERIES_PER_ORG = 2;
+export const DEFAULT_METRIC_QUERIES_PER_ORG = 2;
 /** Queries that wait; a dashboard asks for all its panels at once. */
 export const MAX_WAITING_METRIC_QUERIES_PER_ORG = 64;
 /** All `match[]` of one request. */

@@ -37,7 +37,7 @@ const FIRST_MILLISECOND = 2 ** 31;
 /** Writes the points of one resource's metrics. */
 export class SeriesWriter {
   readonly #resource: ResourceLabels;
-  readonly #posts: Lines;
+  readonly #lines: Lines;
   readonly #drop: OnDrop;
   readonly #plain: PointLabels;
   #timeNano: Int64 | undefined;
@@ -45,16 +45,16 @@ export class SeriesWriter {
   /** Time of the last written point: ` <ms>`, or "" for a point without time; undefined before the first. */
   lastTime: string | undefined;
 
-  constructor(resource: ResourceLabels, posts: Lines, drop: OnDrop) {
+  constructor(resource: ResourceLabels, lines: Lines, drop: OnDrop) {
     this.#resource = resource;
-    this.#posts = posts;
+    this.#lines = lines;
     this.#drop = drop;
     this.#plain = new PointLabels(resource);
   }
 
   numbers(name: string, points: readonly NumberPoint[]): void {
     const open = `${name}{`;
-    const posts = this.#posts;
+    const posts = this.#lines;
     for (const point of points) {
       const labelText = this.#labelText(point, this.#plain);
       if (labelText === undefined) continue;
@@ -88,10 +88,10 @@ export class SeriesWriter {
     const open = flat(`${name}_bucket{${labelText}${labelText === "" ? "" : ","}`);
     const end = `${this.#time}\n`;
     for (const bucket of found) {
-      this.#posts.text += open + bucket.le + bucket.count + end;
-      this.#posts.writeIfLarge();
+      this.#lines.text += open + bucket.le + bucket.count + end;
+      this.#lines.writeIfLarge();
     }
-    this.#posts.text += `${open}le="+Inf"} ${count}${end}${this.#sumAndCount(name, labelText, toDouble(point.sum), count)}`;
+    this.#lines.text += `${open}le="+Inf"} ${count}${end}${this.#sumAndCount(name, labelText, toDouble(point.sum), count)}`;
   }
 
   summaries(name: string, points: readonly SummaryPoint[]): void {
@@ -107,10 +107,10 @@ export class SeriesWriter {
       }
       const open = `${name}{${labelText}${labelText === "" ? "" : ","}quantile="`;
       for (const [quantile = 0, value = Number.NaN] of quantiles) {
-        this.#posts.text += `${open}${plainDecimal(quantile)}"} ${sampleValue(value)}${this.#time}\n`;
-        this.#posts.writeIfLarge();
+        this.#lines.text += `${open}${plainDecimal(quantile)}"} ${sampleValue(value)}${this.#time}\n`;
+        this.#lines.writeIfLarge();
       }
-      this.#posts.text += this.#sumAndCount(name, labelText, toDouble(point.sum ?? 0), count);
+      this.#lines.text += this.#sumAndCount(name, labelText, toDouble(point.sum ?? 0), count);
     }
   }
 
@@ -134,7 +134,7 @@ export class SeriesWriter {
       return undefined;
     }
     this.lastTime = this.#time;
-    this.#posts.writeIfLarge();
+    this.#lines.writeIfLarge();
     return labelText;
   }
 }
@@ -149,10 +149,7 @@ function timeText(nano: Int64 | undefined): string | undefined {
   return Number(milliseconds) < FIRST_MILLISECOND ? undefined : ` ${milliseconds}`;
 }
 
-/**
- * The same text in one piece: one put together of many would be walked through again for each line that it begins. Reading a character
- * is what makes V8 join the pieces, and only where the character is used.
- */
+/** Makes V8 join a concatenated string, which it would traverse for each line otherwise. It joins when a character is read and used. */
 function flat(text: string): string {
   return text.charCodeAt(0) === 0 ? "" : text;
 }

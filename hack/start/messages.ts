@@ -1,4 +1,4 @@
-// What `npm start` says in the end, and meanwhile where that end is minutes away. Invariant: no password and no token is in it; the link
+// What `npm start` prints when everything runs, and before that when this takes minutes. Invariant: no password and no token is in it; the link
 // that logs in is printed only where no other user reads the output.
 import { fstatSync } from "node:fs";
 import { listenAddress } from "./listeners.ts";
@@ -26,14 +26,14 @@ export function isPrivate(descriptor: number): boolean {
   return !output.isFile() || (output.mode & 0o077) === 0;
 }
 
-/** While the agent's collector is brought. */
-export function meanwhile({ passwordFile, loginCode }: StartInfo): string {
+/** Printed while the collector is downloaded or built. */
+export function backendReady({ passwordFile, loginCode }: StartInfo): string {
   return `
 The backend and its console are up. This machine's agent follows by itself, as soon as its collector is there.
-${theConsole(passwordFile, loginCode)}`;
+${consoleSection(passwordFile, loginCode)}`;
 }
 
-function theConsole(passwordFile: string, loginCode: string | undefined): string {
+function consoleSection(passwordFile: string, loginCode: string | undefined): string {
   const logIn = `  e-mail    ${adminEmail()}\n  password  in ${passwordFile}`;
   if (loginCode === undefined) return `\nThe console:\n\n  ${apiUrl()}/\n${logIn}\n`;
   return `
@@ -54,7 +54,7 @@ export function nextSteps({ data, passwordFile, tryLog, loginCode }: StartInfo):
 Running. This machine's metrics, logs and spans are on their way into ${data}.
 OTLP is taken at ${listenAddress("OTLP_GRPC_LISTEN")} (gRPC) and http://${listenAddress("OTLP_HTTP_LISTEN")}.
 
-Copy and paste, in another terminal. An answer that is empty in the first half minute is on its way; ask once more:
+Copy and paste, in another terminal. In the first half minute an answer may be empty; then run the command again:
 
   # a session token (15 minutes)
   TOKEN=$(printf '{"email":"${email}","password":"%s"}' "$(cat '${passwordFile}')" | curl -s ${url}/api/auth/login -H 'Content-Type: application/json' -d @- | sed 's/.*"token":"\\([^"]*\\)".*/\\1/')
@@ -69,6 +69,6 @@ Copy and paste, in another terminal. An answer that is empty in the first half m
   # a span, and back after a moment
   curl -s http://${listenAddress("OTLP_HTTP_LISTEN")}/v1/traces -H 'Content-Type: application/json' -d '{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"try-me"}}]},"scopeSpans":[{"spans":[{"traceId":"'$(openssl rand -hex 16)'","spanId":"'$(openssl rand -hex 8)'","name":"first light","kind":1,"startTimeUnixNano":"'$(date +%s)000000000'","endTimeUnixNano":"'$(date +%s)500000000'"}]}]}]}'; sleep 2
   ${get} ${url}/query/traces -d service=try-me
-${theConsole(passwordFile, loginCode)}
+${consoleSection(passwordFile, loginCode)}
 Ctrl-C stops everything; \`npm start\` continues with the same data and key.`;
 }

@@ -3,7 +3,7 @@
 // document are never parsed; a 64-bit integer never passes through a double.
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../errors.ts";
-import { MAX_PARTS, MAX_TOKENS_AT_ONCE } from "../limits.ts";
+import { MAX_RESOURCES_AND_SCOPES, MAX_TOKENS_AT_ONCE } from "../limits.ts";
 import { JsonScanner, utf8 } from "./json-scanner.ts";
 import { asObject, EXACT_INTEGER, FieldError, type Json } from "./json.ts";
 
@@ -136,7 +136,7 @@ class Planner {
     if (!this.#isList(path)) return this.#scanner.value();
     this.#scanner.array((index) => {
       this.#parts += 1;
-      if (this.#parts > MAX_PARTS) throw tooLarge(`more than ${MAX_PARTS} resources and scopes`);
+      if (this.#parts > MAX_RESOURCES_AND_SCOPES) throw tooLarge(`more than ${MAX_RESOURCES_AND_SCOPES} resources and scopes`);
       visit(`${path}[${index}]`);
     });
   }

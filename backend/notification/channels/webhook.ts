@@ -37,7 +37,7 @@ export function webhookBody(message: Message): string {
 const PREFIX = "whsec_";
 const SECRET_BYTES = 32;
 /** The specification's bounds. */
-const [LEAST_BYTES, MOST_BYTES] = [24, 64];
+const [MIN_SECRET_BYTES, MAX_SECRET_BYTES] = [24, 64];
 
 /** `whsec_` and 32 random bytes in base64. */
 export function newSigningSecret(): string {
@@ -58,6 +58,6 @@ export function signatureHeaders(
 function keyOf(secret: string): Buffer {
   const key = Buffer.from(secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : "", "base64");
   // A key of another length is not one of our secrets, and could be weak.
-  if (key.length < LEAST_BYTES || key.length > MOST_BYTES) throw new Error("not a signing secret");
+  if (key.length < MIN_SECRET_BYTES || key.length > MAX_SECRET_BYTES) throw new Error("not a signing secret");
   return key;
 }

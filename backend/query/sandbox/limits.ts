@@ -1,4 +1,4 @@
-// What a sandbox process may take. Two processes: one organisation uses at most one, so that another organisation always finds a free one.
+// What a sandbox process may take. There are two processes, and an organisation uses at most one, so that no organisation can occupy both.
 
 const MIB = 1024 * 1024;
 
@@ -12,7 +12,7 @@ export interface SandboxLimits {
   /** V8's own limit. A process that meets it aborts, and nothing else does. */
   readonly heapMib: number;
   /** Anonymous memory of a process, V8's and that of buffers: some 25 MiB at rest. */
-  readonly residentBytes: number;
+  readonly anonymousBytes: number;
   /** A process that keeps more after a job is replaced. */
   readonly keptBytes: number;
   /** An idle process ends after this. */
@@ -24,7 +24,7 @@ export const SANDBOX_LIMITS: SandboxLimits = {
   cpuMs: 8000,
   wallMs: 60_000,
   heapMib: 128,
-  residentBytes: 192 * MIB,
+  anonymousBytes: 192 * MIB,
   keptBytes: 128 * MIB,
   idleMs: 60_000,
 };

@@ -12,7 +12,7 @@ import { readFileSync } from "node:fs";
 export interface ProcessUsage {
   readonly cpuMs: number;
   /** Resident memory without the pages of files, such as the program itself. */
-  readonly residentBytes: number;
+  readonly anonymousBytes: number;
 }
 
 /** Linux on all architectures that Node supports has 100 ticks a second. */
@@ -28,7 +28,7 @@ export function readProcessUsage(pid: number): ProcessUsage | undefined {
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     const status = readFileSync(`/proc/${pid}/status`, "latin1");
     const [, kibibytes] = /^RssAnon:\s+(\d+) kB$/m.exec(status) ?? /^VmRSS:\s+(\d+) kB$/m.exec(status) ?? [];
-    return { cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS, residentBytes: Number(kibibytes ?? 0) * 1024 };
+    return { cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS, anonymousBytes: Number(kibibytes ?? 0) * 1024 };
   } catch {
     return undefined;
   }
@@ -96,7 +96,7 @@ export class SandboxProcess {
   get isReusable(): boolean {
     if (this.#refusal !== undefined || !this.#child.connected) return false;
     const usage = this.#usage();
-    return !usage || (usage.residentBytes <= this.#limits.keptBytes && usage.cpuMs < (LIFETIME_CPU_S * 1000) / 2);
+    return !usage || (usage.anonymousBytes <= this.#limits.keptBytes && usage.cpuMs < (LIFETIME_CPU_S * 1000) / 2);
   }
 
   /**
@@ -136,11 +136,11 @@ export class SandboxProcess {
   }
 
   #tooExpensive(reason: KillReason): ApiError {
-    const { cpuMs, residentBytes } = this.#limits;
+    const { cpuMs, anonymousBytes } = this.#limits;
     const why = {
       cpu_time: `takes more than ${cpuMs / 1000} s of CPU time`,
       no_progress: "makes no progress",
-      memory: `takes more than ${residentBytes / 1024 / 1024} MiB of memory`,
+      memory: `takes more than ${anonymousBytes / 1024 / 1024} MiB of memory`,
       crash: "cannot be evaluated",
       client_gone: "was abandoned",
     }[reason];
@@ -210,13 +210,13 @@ export class SandboxProcess {
   }
 
   #watch(): Disposable {
-    const { cpuMs, wallMs, residentBytes } = this.#limits;
+    const { cpuMs, wallMs, anonymousBytes } = this.#limits;
     const beforeMs = this.#usage()?.cpuMs ?? 0;
     let busyMs = 0;
     const check = (): void => {
       if (!this.#running?.isWaitingForRows) busyMs += POLL_MS;
       const usage = this.#usage();
-      if (usage && usage.residentBytes > residentBytes) this.#end("memory");
+      if (usage && usage.anonymousBytes > anonymousBytes) this.#end("memory");
       else if (usage && usage.cpuMs - beforeMs > cpuMs) this.#end("cpu_time");
       else if (busyMs > wallMs) this.#end("no_progress");
     };

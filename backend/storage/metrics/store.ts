@@ -8,7 +8,7 @@ import { LogFullError } from "../../engines/append-log/append-log.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { runQueued, type QueryOptions } from "../../admission/query-queue.ts";
-import { MAX_METRIC_QUERIES, MAX_METRIC_QUERIES_PER_ORG, MAX_SELECTOR_BYTES, MAX_WAITING_METRIC_QUERIES_PER_ORG } from "../limits.ts";
+import { MAX_METRIC_QUERIES, DEFAULT_METRIC_QUERIES_PER_ORG, MAX_SELECTOR_BYTES, MAX_WAITING_METRIC_QUERIES_PER_ORG } from "../limits.ts";
 import { evaluationOf, refuseCostly, timeOf } from "./query-cost.ts";
 import { DENY_PARTIAL, isPartial, type QueryAnswer, RETRY_AFTER_S, unavailable, Upstream } from "./upstream.ts";
 
@@ -84,7 +84,7 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     journal,
     outsideJournal,
     querySlots = MAX_METRIC_QUERIES,
-    queriesPerOrg = Math.max(MAX_METRIC_QUERIES_PER_ORG, Math.floor(querySlots / 2)),
+    queriesPerOrg = Math.max(DEFAULT_METRIC_QUERIES_PER_ORG, Math.floor(querySlots / 2)),
     stopping,
     answerMs = ANSWER_MS,
     oldestMsOf = () => undefined,

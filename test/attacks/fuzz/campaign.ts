@@ -16,7 +16,7 @@ import { StallMeter, threadCpuMs } from "./stall-meter.ts";
 
 export const STALL_MS = 50;
 /** V8's heap, and what native code allocates between two looks at the process. */
-const SANDBOX_BYTES = SANDBOX_LIMITS.residentBytes * 1.5;
+const SANDBOX_BYTES = SANDBOX_LIMITS.anonymousBytes * 1.5;
 /** Each organisation runs one program at a time. */
 const ORGANISATIONS = ["red", "blue"];
 const LABEL_ENDPOINTS = ["index/volume", "index/volume_range", "index/stats", "labels", "label/:name/values", "series", "detected_labels"];
@@ -215,7 +215,7 @@ class Campaign {
   #sample(): void {
     for (const pid of children()) {
       this.#pids.add(pid);
-      const anonymous = readProcessUsage(pid)?.residentBytes ?? 0;
+      const anonymous = readProcessUsage(pid)?.anonymousBytes ?? 0;
       if (anonymous > SANDBOX_BYTES)
         for (const program of this.#running.values()) this.#report(program, `a sandbox process had ${anonymous} bytes meanwhile`);
       this.#peaks.anonymous = Math.max(this.#peaks.anonymous, anonymous);

@@ -19,7 +19,7 @@ test("no random program stalls the event loop, exceeds the memory of a sandbox p
 });
 
 test("a killed program is reported with its seed", async () => {
-  const limits = { residentBytes: 1, cpuMs: 1 };
+  const limits = { anonymousBytes: 1, cpuMs: 1 };
   let { broken, killed } = await runCampaign({ programs: 8, seed: 1, mainShare: 0, limits });
   // A program that answers before its process is next looked at (every 50 ms) is not stopped. On a fast machine these can be all of them.
   for (let seed = 2; broken.length === 0; seed++) ({ broken, killed } = await runCampaign({ programs: 8, seed, mainShare: 0, limits }));
