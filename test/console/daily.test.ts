@@ -316,7 +316,7 @@ test(
     await page.getByLabel("metric", { exact: true }).fill(metric);
     await page.getByLabel("metric", { exact: true }).press("Enter");
     const builder = page.getByRole("group", { name: "Builder" });
-    await builder.getByText("histogram", { exact: true }).waitFor();
+    await builder.getByText("histogram, Duration of spans by service").waitFor();
     await builder.getByLabel("filter by").selectOption("service");
     await builder.getByLabel("value of service").fill("web");
     await builder.getByLabel("value of service").press("Enter");
