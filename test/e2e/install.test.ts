@@ -308,9 +308,9 @@ test("remote configuration reaches the node, and one that the node refuses is st
   await helm("rollback", "agent", "1", "--wait", "--timeout", "3m");
 });
 
-// Six minutes, so only on demand.
+// Up to fifteen minutes, so only on demand.
 test.runIf(process.env["E2E_STORM"])(
-  "60 kills while 100,000 lines are written, with a rotation and new configuration: one key, no line lost",
+  "60 kills while 100,000 lines are written, with rotations and new configurations: one registration, no line lost",
   async () => {
     const sequence = `storm-${randomUUID().slice(0, 8)}`;
     await apply(sequencePod("storm", sequence, 100_000));
@@ -331,16 +331,11 @@ test.runIf(process.env["E2E_STORM"])(
       await kubectl(["-n", NAMESPACE, "delete", "pod", pod.metadata.name, "--grace-period=0", "--force", "--wait=true"]);
     }
     let seen = new Map<number, number>();
-    await eventually("all lines", async () => (seen = await storedSequence(sequence)).size === 100_000, 240_000).catch(() => undefined);
-    const keys = (await ask("/api/keys")).json;
+    await eventually("all lines", async () => (seen = await storedSequence(sequence)).size === 100_000, 420_000).catch(() => undefined);
     const clusters = (await ask("/api/clusters")).json.length;
-    console.log("storm:", {
-      stored: seen.size,
-      doubled: [...seen.values()].filter((count) => count > 1).length,
-      clusters,
-      keys: JSON.stringify(keys).slice(0, 1500),
-    });
-    expect([seen.size, clusters]).toEqual([100_000, 1]);
+    const doubled = [...seen.values()].filter((count) => count > 1).length;
+    console.log("storm:", { stored: seen.size, doubled, clusters });
+    expect([seen.size, doubled, clusters]).toEqual([100_000, 0, 1]);
   },
 );
 
