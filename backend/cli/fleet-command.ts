@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { allClusters, type Cluster, collectorText } from "./enrolment-commands.ts";
 import type { Console } from "./output.ts";
-import { type Row, shortened } from "./table.ts";
+import { type Row, shortened, visible } from "./table.ts";
 
 interface Agent {
   readonly kind: "host" | "node";
@@ -41,7 +41,7 @@ export function addFleetCommand(program: Command, console: Console): void {
       console.note(summary(agents));
       for (const { name, config } of clusters)
         if (config?.stopped)
-          console.note(`cluster ${String(name)}: the rollout of configuration ${config.version} is stopped: ${config.stopped}`);
+          console.note(visible(`cluster ${String(name)}: the rollout of configuration ${config.version} is stopped: ${config.stopped}`));
     });
 }
 

@@ -187,8 +187,8 @@ function asker(engine: Engine, orgId: string, signal: AbortSignal, onPartial?: (
         return lines;
       } catch (error) {
         // The next attempt asks another server.
-        if (!onPartial || attempt === engine.shardCount || !(error instanceof ApiError) || error.code !== "storage_unavailable")
-          throw error;
+        const isOver = attempt === engine.shardCount || performance.now() >= end;
+        if (!onPartial || isOver || !(error instanceof ApiError) || error.code !== "storage_unavailable") throw error;
       }
     }
   };

@@ -17,6 +17,7 @@ test.each([
   `quantile_over_time(0.99,{a="b"}|json|unwrap duration(d)|__error__=""[5m])by(x)`,
   `sum(rate({a="b"}[1m]))/on(a)group_left(b)sum(rate({a="b"}[1m]))>bool 1e-3`,
   `1-(-2)`,
+  `rate({a="b"}[5m] offset -5m)-1`,
   `label_replace(rate({a="b"}[1m]),"x","$1","y","(.*)")`,
 ])("%s means the same when it is formatted, and is not changed again", (query) => {
   const formatted = formatQuery(query);

@@ -15,7 +15,8 @@ export function formatQuery(text: string): string {
   let isSelector = false;
   for (const [at, token] of tokens.entries()) {
     if (token === "{") isSelector = true;
-    if (at > 0 && hasSpace(tokens[at - 1] ?? "", token, isSelector)) written += " ";
+    const isSigned = tokens[at - 1] === "-" && tokens[at - 2] === "offset";
+    if (at > 0 && !isSigned && hasSpace(tokens[at - 1] ?? "", token, isSelector)) written += " ";
     written += token;
     if (token === "}") isSelector = false;
   }

@@ -10,7 +10,7 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { ID_PARAMS, notFound, objectSchema, readId } from "../../http/schemas.ts";
 import { HOST_CONFIG_SCHEMA, matchesEtag } from "./host-config.ts";
-import { findProblem, isInShare } from "./rollout-health.ts";
+import { findProblem, isInShare, slowestIntervalS } from "./rollout-health.ts";
 import type { EnrolmentDeps, EnrolmentTables } from "./table.ts";
 
 const { log_paths: _, ...properties } = HOST_CONFIG_SCHEMA.properties;
@@ -103,7 +103,8 @@ async function writeConfig(trx: Kysely<EnrolmentTables>, stage: Stage): Promise<
   const isSame = canonical(row.config) === canonical(config);
   const wasOnAll = row.config_percent === 100;
   const earlier = isSame && row.config_percent > 0 ? row : { config_percent: 0, config_unhealthy_before: 0 };
-  const added = await countUnhealthy(trx, stage, row.heartbeat_interval_s, earlier.config_percent);
+  const intervalS = slowestIntervalS(row.heartbeat_interval_s, config, row.config);
+  const added = await countUnhealthy(trx, stage, intervalS, earlier.config_percent);
   const change = isSame
     ? {}
     : {
@@ -134,7 +135,7 @@ async function countUnhealthy(trx: Kysely<EnrolmentTables>, { id, percent, nowMs
     .where("cluster_id", "=", id)
     .execute();
   const added = nodes.filter(({ name }) => isInShare(id, name, percent) && !isInShare(id, name, earlier));
-  return added.filter((node) => findProblem(node, intervalS, nowMs) !== undefined).length;
+  return added.filter((node) => findProblem(node, { percent, intervalS }, nowMs) !== undefined).length;
 }
 
 /** Databases return the fields of JSON in their own order. */

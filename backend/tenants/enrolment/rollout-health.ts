@@ -1,6 +1,8 @@
 // Which nodes of a cluster use its newest remote configuration, which of them are unhealthy, and whether that is because of the configuration.
 import { createHash } from "node:crypto";
 import type { Selectable } from "kysely";
+import { durationMs } from "../../../common/duration.ts";
+import type { ClusterConfig } from "../../../common/protocol/enrolment.ts";
 import { isOnline } from "./heartbeats.ts";
 import type { ClusterNodeTable } from "./table.ts";
 
@@ -25,20 +27,30 @@ export function isInShare(clusterId: string, node: string, percent: number): boo
   return createHash("sha256").update(`${clusterId}/${node}`).digest().readUInt32BE() % 100 < percent;
 }
 
-/** Undefined for a healthy node. */
-export function findProblem(node: ReportedNode, intervalS: number, nowMs: number): string | undefined {
+/** In seconds: while a change of the interval is rolled out, nodes send heartbeats at either. */
+export function slowestIntervalS(reportedS: number, ...configs: readonly ClusterConfig[]): number {
+  return Math.max(reportedS, ...configs.map(({ intervals }) => (durationMs(intervals?.heartbeat ?? "") ?? 0) / 1000));
+}
+
+/**
+ * Undefined for a healthy node. With the configuration on all nodes (`percent` 100) there are none to compare with, so problems that an
+ * outage of the backend or a smaller cluster also causes do not count.
+ */
+export function findProblem(node: ReportedNode, { percent, intervalS }: Pick<Rollout, "percent" | "intervalS">, nowMs: number) {
   const { state = "running", queue_percent: queued = 0, failing = [] } = node.collector ?? {};
-  if (!isOnline(node.last_heartbeat, intervalS, nowMs)) return "offline";
+  const isComparable = percent < 100;
+  if (!isOnline(node.last_heartbeat, intervalS, nowMs)) return isComparable ? "offline" : undefined;
   if (state !== "running") return `collector is ${state}`;
   if (node.config_error) return "refuses the configuration";
+  if (!isComparable) return undefined;
   if (failing.length > 0) return `${failing.join(" and ")} not delivered`;
   return queued >= FULL_QUEUE_PERCENT ? `disk queue ${queued} % full` : undefined;
 }
 
 /** Why the rollout is to be stopped. Nodes without the configuration are compared, because an outage affects them too. */
 export function findReason(rollout: Rollout, nodes: readonly ReportedNode[], nowMs: number): string | undefined {
-  const { clusterId, percent, intervalS, unhealthyBefore } = rollout;
-  const checked = nodes.map((node) => ({ node, problem: findProblem(node, intervalS, nowMs) }));
+  const { clusterId, percent, unhealthyBefore } = rollout;
+  const checked = nodes.map((node) => ({ node, problem: findProblem(node, rollout, nowMs) }));
   const { inside = [], outside = [] } = Object.groupBy(checked, ({ node }) =>
     isInShare(clusterId, node.name, percent) ? "inside" : "outside",
   );

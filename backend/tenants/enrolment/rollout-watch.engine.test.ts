@@ -25,8 +25,8 @@ describeOnEachStore((store) => {
     const versionOf = async (node: string): Promise<string> => (await backend.call("GET", `${path}?node=${node}`, { key })).json().version;
     const write = (percent: number, config: object = { log_level: "debug" }) =>
       backend.call("PUT", path, { bearer: org.token, body: { config, percent } });
-    const beat = async (names: readonly string[], collector: object = {}) => {
-      const reports = names.map((node) => ({ node, collector: { state: "running", ...collector } }));
+    const beat = async (names: readonly string[], collector: object = {}, intervalS = 30) => {
+      const reports = names.map((node) => ({ node, interval_s: intervalS, collector: { state: "running", ...collector } }));
       await Promise.all(reports.map((body) => backend.call("POST", "/heartbeat", { key, body })));
     };
     await beat(NAMES);
@@ -50,7 +50,7 @@ describeOnEachStore((store) => {
       }
       return (await listedCluster(backend, org, id)).config as { percent: number; stopped: string | null };
     };
-    return { inside, outside, write, run, versionOf };
+    return { inside, outside, write, run, beat, pass: () => passes.pass(), versionOf };
   }
 
   test.each([
@@ -78,6 +78,27 @@ describeOnEachStore((store) => {
     await run(NAMES);
     backend.clock.ms += 20 * INTERVAL_MS;
     expect(await run([]), "no node").toMatchObject({ stopped: null });
+  });
+
+  test("on all nodes it goes on while the backend cannot store or a node group is removed, and not when collectors end", async () => {
+    const { inside, outside, run, write } = await rollout();
+    await write(100);
+    expect(await run([], NAMES, { failing: ["logs"], queue_percent: 40 }), "outage of a store").toMatchObject({ stopped: null });
+    expect(await run(outside), "removed nodes").toMatchObject({ stopped: null });
+    const stopped = await run(outside, inside, { state: "crash-loop" });
+    expect(stopped).toMatchObject({ percent: 0, stopped: expect.stringContaining("collector is crash-loop") });
+  });
+
+  test("a longer interval of heartbeats does not stop its own rollout", async () => {
+    const { inside, outside, beat, pass, run, write } = await rollout();
+    await write(50, { intervals: { heartbeat: "5m" } });
+    for (let beats = 1; beats <= 60; beats += 1) {
+      backend.clock.ms += INTERVAL_MS;
+      if (beats % 10 === 0) await beat(inside, {}, 300);
+      await beat(outside);
+      await pass();
+    }
+    expect(await run([])).toMatchObject({ percent: 50, stopped: null });
   });
 
   test("nodes that were unhealthy before the stage do not count, and an hour later none does", async () => {
