@@ -12,10 +12,12 @@ import type { ObjectsApi } from "./object-watch.ts";
 /** An API server with the kinds that `lists` has; changes are sent by `send`. */
 class Api {
   readonly lists: Record<string, ObjectJson[]> = {};
+  readonly forbidden = new Set<string>();
   readonly #watches = new Map<string, (event: WatchEvent<ObjectJson>) => void>();
 
   async listObjects(path: string): Promise<ObjectListJson> {
     const items = this.lists[path];
+    if (this.forbidden.has(path)) throw new KubernetesError(403, "Forbidden", "cannot list resource");
     if (!items) throw new KubernetesError(404, "NotFound", "the server could not find the requested resource");
     return Promise.resolve({ metadata: { resourceVersion: "1" }, items });
   }
@@ -193,4 +195,14 @@ test("targets of all jobs share a limit, and a Probe and a ScrapeConfig are refu
   expect(monitors.status().refused).toEqual({ "Probe shop/outside": why, "ScrapeConfig shop/outside": why });
   expect(lines.filter((line) => line.includes("monitors.refused"))).toHaveLength(2);
   expect(lines.filter((line) => line.includes("monitors.targets_truncated")).length).toBeGreaterThan(0);
+});
+
+test("without permission to list Probes and ScrapeConfigs, monitors are scraped", async () => {
+  const api = new Api();
+  api.lists[SERVICE_MONITORS] = [object(serviceMonitor({ port: "metrics" }))];
+  api.lists[SERVICES] = [object(SHOP)];
+  api.forbidden.add("/apis/monitoring.coreos.com/v1/probes").add("/apis/monitoring.coreos.com/v1alpha1/scrapeconfigs");
+  const log = pino({ level: "silent" });
+  await using monitors = new Monitors({ api, intervalMs: 30_000, acrossNamespaces: [], log, pods: PODS });
+  await expect.poll(() => monitors.jobs().size).toBe(1);
 });

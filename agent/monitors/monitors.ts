@@ -68,8 +68,10 @@ export class Monitors implements AsyncDisposable {
     const foreign = (kind: ForeignTarget["kind"], version: string): ObjectWatch<ForeignTarget> =>
       new ObjectWatch({ api, path: `${group}${version}/${kind.toLowerCase()}s`, slim: (object) => slimForeign(kind, object), ...report });
     const foreigns = [foreign("Probe", ""), foreign("ScrapeConfig", "alpha1")];
-    this.#watches = [monitors("ServiceMonitor"), monitors("PodMonitor"), services, ...foreigns];
-    void Promise.all(this.#watches.map(({ known }) => known)).then(() => (this.#isKnown = true));
+    const scraped = [monitors("ServiceMonitor"), monitors("PodMonitor"), services] as const;
+    this.#watches = [...scraped, ...foreigns];
+    // Probes and ScrapeConfigs are only reported: without permission to list them, monitors are still scraped.
+    void Promise.all(scraped.map(({ known }) => known)).then(() => (this.#isKnown = true));
   }
 
   /** For `/status`. */
