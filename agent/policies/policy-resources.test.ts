@@ -7,6 +7,8 @@ import { type PoliciesApi, PolicyResources } from "./policy-resources.ts";
 class Api implements PoliciesApi {
   readonly objects: Map<string, ObjectJson>;
   readonly requests: string[] = [];
+  /** A policy whose status the API server refuses to write. */
+  refused = "";
   readonly #watches = new Set<(event: WatchEvent<ObjectJson>) => void>();
 
   constructor(objects: readonly ObjectJson[]) {
@@ -33,6 +35,7 @@ class Api implements PoliciesApi {
   patchStatus: PoliciesApi["patchStatus"] = async (path, patch) => {
     this.requests.push(path);
     const name = path.split("/").at(-1) ?? "";
+    if (name === this.refused) throw new Error("denied by an admission webhook");
     const object = this.objects.get(name);
     const { metadata, status } = patch as { metadata: { resourceVersion: string }; status: unknown };
     if (object?.metadata.resourceVersion !== metadata.resourceVersion) throw new Error("Conflict");
@@ -76,6 +79,15 @@ test("of 50 agents one writes the status of a policy, for a change once more, wi
       message: "is not a regular expression of RE2 that is supported here",
     });
   expect(api.requests).toEqual(Array.from({ length: 2 }, () => "/apis/atherops.io/v1alpha1/namespaces/shop/logpolicies/cards"));
+});
+
+test("a status that cannot be written is tried again later and keeps no others from being written", async () => {
+  const api = new Api([policy("denied", { redact: "pin" }, 1), policy("cards", { redact: "card" }, 2)]);
+  api.refused = "denied";
+  await using _ = start(api);
+  await expect.poll(() => api.accepted("cards"), { timeout: 30_000 }).toMatchObject({ status: "True" });
+  api.refused = "";
+  await expect.poll(() => api.accepted("denied"), { timeout: 30_000 }).toMatchObject({ status: "True" });
 });
 
 test("valid policies that select a pod are found, the oldest first; invalid ones and those beyond the limit are named", async () => {

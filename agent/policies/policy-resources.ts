@@ -72,7 +72,7 @@ export class PolicyResources implements AsyncDisposable {
         changed();
       },
     });
-    this.#loop = new Loop({ step: async (signal) => (await this.#writeStatuses(signal), EVERY_MS), failed: report.failed });
+    this.#loop = new Loop({ step: async (signal) => (await this.#writeStatuses(signal, report.failed), EVERY_MS), failed: report.failed });
   }
 
   get known(): Promise<void> {
@@ -99,19 +99,25 @@ export class PolicyResources implements AsyncDisposable {
     await Promise.all([this.#loop[Symbol.asyncDispose](), this.#watch[Symbol.asyncDispose]()]);
   }
 
-  async #writeStatuses(signal: AbortSignal): Promise<void> {
+  async #writeStatuses(signal: AbortSignal, failed: (error: unknown) => void): Promise<void> {
     const { api, delayMs = () => Math.random() * MAX_DELAY_MS } = this.#options;
     const due = new Map<string, number>();
     const outdated = [...this.#byNamespace.values()].flat().filter(({ generation, observed }) => generation !== observed);
     for (const policy of outdated) {
-      const key = `${pathOf(policy)} ${policy.version}`;
-      const atMs = this.#due.get(key) ?? Date.now() + delayMs();
-      due.set(key, atMs);
+      const atMs = this.#due.get(keyOf(policy)) ?? Date.now() + delayMs();
+      due.set(keyOf(policy), atMs);
     }
     this.#due = due;
-    const next = outdated.find((policy) => (due.get(`${pathOf(policy)} ${policy.version}`) ?? 0) <= Date.now());
-    // At most one request per second of each agent.
-    if (next) await writeStatus(api, next, signal);
+    // At most one request per second of each agent. The longest due comes first, so that policies whose status cannot be written block no others.
+    const [next] = outdated.map((policy) => ({ policy, atMs: due.get(keyOf(policy)) ?? 0 })).toSorted((a, b) => a.atMs - b.atMs);
+    if (!next || next.atMs > Date.now()) return;
+    try {
+      await writeStatus(api, next.policy, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      due.set(keyOf(next.policy), Date.now() + delayMs());
+      failed(error);
+    }
   }
 }
 
@@ -181,4 +187,9 @@ const MAX_SELECTOR_CHARACTERS = 4096;
 
 function pathOf({ namespace, name }: LogPolicy): string {
   return `${namespace}/${name}`;
+}
+
+/** Changes with each version of a policy. */
+function keyOf(policy: LogPolicy): string {
+  return `${pathOf(policy)} ${policy.version}`;
 }
