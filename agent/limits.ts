@@ -127,7 +127,7 @@ export const MAX_RATED_FILES = 1000;
 export const MAX_REDACTED_LINE_BYTES = 65_536;
 
 // pods/node-pods.ts
-/** A larger pod is kept without ports and long annotations, and if necessary without owners. */
+/** A larger pod is kept without ports and long annotations, and if necessary without owners and with fewer labels. */
 export const MAX_POD_CHARACTERS = 64 * 1024;
 
 // proxy/body.ts

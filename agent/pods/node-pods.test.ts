@@ -217,3 +217,39 @@ test.each([
     status: { podIP: "10.0.0.1" },
   });
 });
+
+test("a pod that its author has made huge by labels keeps the first that fit", () => {
+  const labels = Object.fromEntries(Array.from({ length: 6500 }, (_, i) => [`example.com/${"k".repeat(55)}${i}`, "v".repeat(63)]));
+  const text = slimPod({ ...POD, metadata: { ...POD.metadata, labels: { app: "web", ...labels } } }, { ...KEPT, labels: "all" });
+  expect(text.length).toBeGreaterThan(60 * 1024);
+  expect(text.length).toBeLessThanOrEqual(64 * 1024);
+  expect(JSON.parse(text)).toMatchObject({ metadata: { name: "web-1", labels: { app: "web" } }, status: { podIP: "10.0.0.1" } });
+});
+
+test("many changes of policies resolve the pods again once, with the last of them; a new pod is resolved at once", async () => {
+  api.lists.push(list("10", pod("a", "7")));
+  let redact = "none";
+  const resolved: string[] = [];
+  const policies = {
+    resolve: (source: string) => (resolved.push(`${(JSON.parse(source) as PodJson).metadata.uid} ${redact}`), source),
+    known: Promise.resolve(),
+    changed: () => {},
+    sources: (): Iterable<string> => [],
+  };
+  const kept = { labels: [], annotations: [] };
+  await using followed = new NodePods({ api, nodeName: "node-1", kept, log: pino({ level: "silent" }), backoffMs: [1, 5], policies });
+  followed.start();
+  await followed.known;
+  for (let i = 0; i < 500; i += 1) {
+    redact = String(i);
+    policies.changed();
+  }
+  api.send(event("ADDED", pod("b", "11")));
+  await expect.poll(() => resolved, { timeout: 30_000 }).toContain("a 499");
+  await expect.poll(() => resolved).toContain("b 499");
+  redact = "last";
+  policies.changed();
+  policies.changed();
+  await expect.poll(() => resolved, { timeout: 30_000 }).toEqual(expect.arrayContaining(["a last", "b last"]));
+  expect(resolved.filter((line) => line.startsWith("a "))).toEqual(["a none", "a 499", "a last"]);
+});

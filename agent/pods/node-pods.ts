@@ -34,6 +34,7 @@ const WATCH_SECONDS = 300;
 const SILENCE_MS = 150_000;
 /** A watch that lasted so long has worked, and what ended it begins a new count of failures. */
 const STEADY_MS = 30_000;
+const RESOLVE_EVERY_MS = 1000;
 
 export class NodePods implements AsyncDisposable {
   readonly #options: NodePodsOptions;
@@ -50,14 +51,15 @@ export class NodePods implements AsyncDisposable {
   /** Where the next list, or the next watch, begins; no watch without a list before it. */
   #listFrom = "0";
   #watchFrom: string | undefined;
+  /** When policies were last applied to all pods. */
+  #resolvedMs = Number.NEGATIVE_INFINITY;
+  #resolveTimer: NodeJS.Timeout | undefined;
 
   constructor(options: NodePodsOptions) {
     this.#options = options;
     if (options.policies) {
       options.policies.sources = () => this.sources;
-      options.policies.changed = () => {
-        for (const [uid, source] of this.#sources) this.#put(uid, source);
-      };
+      options.policies.changed = () => this.#resolveSoon();
     }
     this.#outage = new Outage({
       began: (error) => {
@@ -113,6 +115,7 @@ export class NodePods implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#loop?.[Symbol.asyncDispose]();
+    clearTimeout(this.#resolveTimer);
   }
 
   /** One watch, after a list if there is no resourceVersion to continue from. Answers how long to wait. */
@@ -188,6 +191,19 @@ export class NodePods implements AsyncDisposable {
     this.#notify({ type: before === undefined ? "ADDED" : "MODIFIED", pod });
   }
 
+  /** Resolves all pods again: at once, but at most once per second. */
+  #resolveSoon(): void {
+    const waitMs = this.#resolvedMs + RESOLVE_EVERY_MS - performance.now();
+    this.#resolveTimer ??= setTimeout(
+      () => {
+        this.#resolveTimer = undefined;
+        this.#resolvedMs = performance.now();
+        for (const [uid, source] of this.#sources) this.#put(uid, source);
+      },
+      Math.max(0, waitMs),
+    );
+  }
+
   #forget(uid: string, pod: string): void {
     this.#pods.delete(uid);
     this.#sources.delete(uid);
@@ -222,7 +238,10 @@ export function slimPod(pod: PodJson, options: SlimOptions): string {
     const text = JSON.stringify(shape);
     if (text.length <= MAX_POD_CHARACTERS) return text;
   }
-  return JSON.stringify(less);
+  const { labels, ...others } = less.metadata;
+  let left = MAX_POD_CHARACTERS - JSON.stringify({ ...less, metadata: { ...others, labels: {} } }).length;
+  const fitting = picked(labels, (name, value) => (left -= JSON.stringify({ [name]: value }).length) >= 0);
+  return JSON.stringify({ ...less, metadata: { ...others, labels: fitting } });
 }
 
 function slim({ metadata, spec = {}, status = {} }: PodJson, { labels, annotations }: SlimOptions) {
