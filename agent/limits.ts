@@ -99,7 +99,7 @@ export const MAX_NODE_TARGETS_CHARACTERS = 8 * 1024 * 1024;
 export const MAX_MONITOR_PAGE_BYTES = 4 * 1024 * 1024;
 /** JSON of what is kept of the monitors, or of the Services, of one namespace; objects beyond it are not used. */
 export const MAX_NAMESPACE_OBJECT_CHARACTERS = 2 * 1024 * 1024;
-/** The same of all namespaces. */
+/** The same of all namespaces; beyond it, the largest namespaces lose objects. */
 export const MAX_OBJECT_CHARACTERS = 8 * 1024 * 1024;
 
 // policies/policy-values.ts
@@ -112,7 +112,12 @@ export const MAX_POLICY_EXPANDED_CHARACTERS = 2048;
 /** Namespaces whose annotations change the configuration of the collector; the oldest. */
 export const MAX_POLICY_NAMESPACES = 100;
 
+/** JSON of the annotations of all namespaces; beyond it, logs of pods of those with most are not read. */
+export const MAX_NAMESPACES_CHARACTERS = 2 * 1024 * 1024;
+
 // policies/policy-resources.ts
+/** JSON of the LogPolicy objects of one namespace; beyond it, logs of its pods are not read. */
+export const MAX_NAMESPACE_POLICY_CHARACTERS = 64 * 1024;
 /** LogPolicy objects of one namespace that are applied; the oldest. The collector matches the redaction of each with every line. */
 export const MAX_NAMESPACE_POLICIES = 8;
 

@@ -172,6 +172,36 @@ test("long annotations of namespaces take no memory from others, and namespaces 
   expect(others.policies.status([]).dropped).toBeGreaterThan(0);
 });
 
+test("large LogPolicy objects of other namespaces evict no redaction, and logs of a namespace with too many are not read", async () => {
+  const policy = (ofNamespace: string, name: string, spec: object): ObjectJson => ({
+    metadata: { name, namespace: ofNamespace, uid: `${ofNamespace}/${name}`, resourceVersion: "1", generation: 1 },
+    spec,
+  });
+  const selector = { matchExpressions: [{ key: "app", operator: "In", values: Array.from({ length: 60 }, () => "v".repeat(60)) }] };
+  const large = (ofNamespace: string, count: number): ObjectJson[] =>
+    Array.from({ length: count }, (_, i) => policy(ofNamespace, `p${i}`, { selector, samplePercent: 100 }));
+  // 60 KB each, 15 MB together.
+  const others = Array.from({ length: 250 }, (_, i) => large(`team-${i}`, 15));
+  const objects = [...large("greedy", 20), ...others.flat(), policy("shop", "cards", { redact: "card" })];
+  const { policies } = await known({}, Date.now, objects);
+  await using _ = policies;
+  const annotationsOf = (source: string): unknown => JSON.parse(policies.resolve(source)).metadata.annotations;
+  expect(annotationsOf(pod({}))).toEqual({ "effective.atherops.io/redact": "(?:card)" });
+  expect(annotationsOf(pod({ "atherops.io/logs": "true" }, "greedy"))).toEqual({ "atherops.io/logs": "false" });
+  const { refused, dropped } = policies.status([]);
+  expect(refused["namespace greedy"]).toContain("logs of its pods are not read");
+  expect(refused).not.toHaveProperty("namespace shop");
+  expect(dropped).toBeGreaterThan(1000);
+});
+
+test("logs of a namespace whose own annotations are not known are not read", async () => {
+  const many = Object.fromEntries(Array.from({ length: 9000 }, (_, i) => [`n${i}`, { "atherops.io/logs-redact": "x".repeat(250) }]));
+  const { policies } = await known(many);
+  await using _ = policies;
+  const resolved = Object.keys(many).map((name) => policies.resolve(pod({}, name)));
+  expect(resolved.every((text) => text.includes('"atherops.io/logs":"false"') || text.includes('redact":"(?:xxx'))).toBe(true);
+});
+
 test("at most 100 namespaces change the configuration, the oldest, and the others are listed", async () => {
   // In the order of their age, see `namespace`.
   const names = Array.from({ length: 101 }, (_, i) => `n${300 - i}`);

@@ -2,13 +2,14 @@
 // sets it in its pod template) overrides the LogPolicy objects that select it, the oldest first; these override the namespace's annotation,
 // which overrides the settings. Redactions add up, and the lowest rate limit counts. Invariants: a pod's author changes nothing for other
 // pods, because the values of a pod's annotations travel with its records; only annotations of namespaces change the configuration of the
-// collector, because users of a namespace have no permission to set them; an invalid annotation is ignored and reported.
+// collector, because users of a namespace have no permission to set them; an invalid annotation is ignored and reported; logs of a namespace
+// whose policies are not all known are not read.
 import { Outage } from "../../common/outage.ts";
 import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-attributes.ts";
 import type { NamespaceLogs } from "../collector/config/fragments/pod-logs.ts";
 import { POD_POLICY_ANNOTATIONS, REDACT_ANNOTATION, SAMPLE_ANNOTATION } from "../collector/config/fragments/pod-log-policies.ts";
 import type { ObjectJson } from "../kubernetes/api.ts";
-import { MAX_POLICY_NAMESPACES, MAX_POLICY_REGEX_CHARACTERS } from "../limits.ts";
+import { MAX_NAMESPACES_CHARACTERS, MAX_POLICY_NAMESPACES, MAX_POLICY_REGEX_CHARACTERS } from "../limits.ts";
 import type { Log } from "../log.ts";
 import { ObjectWatch } from "../monitors/object-watch.ts";
 import { type LimitedPod, LogRates } from "./log-rates.ts";
@@ -57,6 +58,7 @@ interface Namespace {
 
 const CHANGE_EVERY_MS = 5 * 60_000;
 const MAX_SHOWN = 100;
+const INCOMPLETE = "has annotations or LogPolicy objects beyond the limit of memory: logs of its pods are not read until some are removed";
 
 export class LogPolicies implements AsyncDisposable {
   /** Called after each change of a namespace, LogPolicy or rate: pods must be resolved again. */
@@ -68,6 +70,8 @@ export class LogPolicies implements AsyncDisposable {
   readonly #nowMs: () => number;
   readonly #watch: ObjectWatch<Namespace>;
   #namespaces: ReadonlyMap<string, Namespace> = new Map();
+  /** Namespaces that did not fit. */
+  #unknown: ReadonlySet<string> = new Set();
   #ofNamespaces: readonly NamespaceLogs[] = [];
   #ofNamespacesMs = Number.NEGATIVE_INFINITY;
 
@@ -90,10 +94,12 @@ export class LogPolicies implements AsyncDisposable {
       api,
       path: "/api/v1/namespaces",
       slim: slimNamespace,
+      maxCharacters: { ofNamespace: MAX_NAMESPACES_CHARACTERS, ofAll: MAX_NAMESPACES_CHARACTERS },
       failed: (error) => outage.failed(error),
       recovered: () => outage.recovered(),
       changed: () => {
         this.#namespaces = new Map(this.#watch.objects.map((namespace) => [namespace.name, namespace]));
+        this.#unknown = this.#watch.droppedNamespaces;
         this.changed();
       },
     });
@@ -133,7 +139,9 @@ export class LogPolicies implements AsyncDisposable {
   /** `pods`: as they are kept, before they are resolved. */
   status(pods: Iterable<string>): LogPolicyStatus {
     const effective: [string, Record<string, unknown>][] = [];
-    const refused = new Map<string, string>();
+    const refused = new Map<string, string>(
+      [...this.#unknown.union(this.#resources.incomplete)].map((namespace) => [`namespace ${namespace}`, INCOMPLETE]),
+    );
     const found = [...pods].map((pod) => this.#effective(JSON.parse(pod) as SlimPod));
     for (const { name, policy, limits, problems } of found) {
       const { share, dropped } = this.rates.of(name);
@@ -189,7 +197,9 @@ export class LogPolicies implements AsyncDisposable {
     const namespace = new AnnotationReader(metadata.namespace, this.#namespaces.get(metadata.namespace)?.annotations ?? {});
     const first = <T extends keyof PolicyFields>(field: T): PolicyFields[T] =>
       resources.find((policy) => policy[field] !== undefined)?.[field];
-    const logs = pod.read(OPT_OUT_ANNOTATION, readFlag) ?? first("logs") ?? namespace.read(OPT_OUT_ANNOTATION, readFlag);
+    const isIncomplete = this.#unknown.has(metadata.namespace) || this.#resources.incomplete.has(metadata.namespace);
+    const wanted = pod.read(OPT_OUT_ANNOTATION, readFlag) ?? first("logs") ?? namespace.read(OPT_OUT_ANNOTATION, readFlag);
+    const logs = isIncomplete ? false : wanted;
     const samplePercent = pod.read(SAMPLE, readPercent) ?? first("samplePercent") ?? namespace.read(SAMPLE, readPercent);
     const added = resources.flatMap(({ redact }) => redact ?? []);
     const patterns = [namespace.read(REDACT, redactPattern) ?? [], added, pod.read(REDACT, redactPattern) ?? []].flat();

@@ -4,7 +4,7 @@
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { KubernetesApi, ObjectJson } from "../kubernetes/api.ts";
-import { MAX_NAMESPACE_POLICIES } from "../limits.ts";
+import { MAX_NAMESPACE_POLICIES, MAX_NAMESPACE_POLICY_CHARACTERS, MAX_OBJECT_CHARACTERS } from "../limits.ts";
 import type { Log } from "../log.ts";
 import type { Metadata, Selector } from "../monitors/monitor-objects.ts";
 import { ObjectWatch, type ObjectsApi } from "../monitors/object-watch.ts";
@@ -50,6 +50,7 @@ export class PolicyResources implements AsyncDisposable {
   readonly #watch: ObjectWatch<LogPolicy>;
   readonly #loop: Loop;
   #byNamespace: ReadonlyMap<string, readonly LogPolicy[]> = new Map();
+  #incomplete: ReadonlySet<string> = new Set();
   /** Policy and generation → when this agent writes its status. */
   #due: ReadonlyMap<string, number> = new Map();
 
@@ -66,9 +67,11 @@ export class PolicyResources implements AsyncDisposable {
       api,
       path: `${PATH}/logpolicies`,
       slim: slimPolicy,
+      maxCharacters: { ofNamespace: MAX_NAMESPACE_POLICY_CHARACTERS, ofAll: MAX_OBJECT_CHARACTERS },
       ...report,
       changed: () => {
         this.#byNamespace = groupPolicies(this.#watch.objects);
+        this.#incomplete = this.#watch.droppedNamespaces;
         changed();
       },
     });
@@ -81,6 +84,11 @@ export class PolicyResources implements AsyncDisposable {
 
   get dropped(): number {
     return this.#watch.dropped;
+  }
+
+  /** Namespaces with policies that are not known, because all of theirs take too much memory. */
+  get incomplete(): ReadonlySet<string> {
+    return this.#incomplete;
   }
 
   /** Valid policies for a pod, the oldest first. */

@@ -164,7 +164,7 @@ async function fromStatus(health: Settings["health"]): Promise<Finding[]> {
       name,
       status: "warn",
       detail: `${annotation} ${why}`,
-      advice: "it is ignored; correct it",
+      advice: "correct it",
     })),
     ...(policies?.dropped ? [droppedNamespaces(name, policies.dropped)] : []),
   ];

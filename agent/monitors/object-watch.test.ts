@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import type { ObjectJson, WatchEvent } from "../kubernetes/api.ts";
+import { ObjectWatch, type ObjectsApi } from "./object-watch.ts";
+
+const object = (namespace: string, name: string, size: number): ObjectJson => ({
+  metadata: { name, namespace, uid: `${namespace}/${name}`, resourceVersion: "1" },
+  spec: "x".repeat(size),
+});
+
+test("the largest namespace loses objects, and gets them back after a watch in which others were removed", async () => {
+  let items = [object("shop", "a", 100), ...Array.from({ length: 10 }, (_, i) => object("large", `l${i}`, 100)), object("other", "b", 100)];
+  const removed = Promise.withResolvers<WatchEvent<ObjectJson>>();
+  const api: ObjectsApi = {
+    listObjects: async () => Promise.resolve({ metadata: { resourceVersion: "1" }, items }),
+    async *watchObjects() {
+      yield await removed.promise;
+    },
+  };
+  const slim = ({ spec, metadata }: ObjectJson) => ({ name: metadata.name, spec });
+  const maxCharacters = { ofNamespace: 2000, ofAll: 1200 };
+  await using watch = new ObjectWatch({ api, path: "/x", slim, failed: () => {}, recovered: () => {}, maxCharacters });
+  await watch.known;
+  const names = (): string[] => watch.objects.map(({ name }) => name);
+  expect(names()).toEqual(expect.arrayContaining(["a", "l0", "b"]));
+  expect([...watch.droppedNamespaces]).toEqual(["large"]);
+  expect(names()).not.toContain("l9");
+  const [first] = items;
+  items = [...items.slice(1, 4), object("large", "l9", 100)];
+  removed.resolve({ type: "DELETED", object: first! });
+  await expect.poll(names, { timeout: 30_000 }).toEqual(["l0", "l1", "l2", "l9"]);
+  expect(watch.droppedNamespaces.size).toBe(0);
+});
