@@ -12,8 +12,9 @@ import type { ObjectJson } from "../kubernetes/api.ts";
 import { MAX_NAMESPACES_CHARACTERS, MAX_POLICY_NAMESPACES, MAX_POLICY_REGEX_CHARACTERS } from "../limits.ts";
 import type { Log } from "../log.ts";
 import { ObjectWatch } from "../monitors/object-watch.ts";
-import { type LimitedPod, LogRates } from "./log-rates.ts";
+import { LogRates } from "./log-rates.ts";
 import { byAge, type PoliciesApi, type PolicyFields, PolicyResources } from "./policy-resources.ts";
+import type { LimitedPod } from "./rate-allotment.ts";
 import { AnnotationReader, multilinePattern, readFlag, readPercent, readRate, redactPattern, sampleBelow } from "./policy-values.ts";
 
 const [, REDACT, SAMPLE, RATE] = POD_POLICY_ANNOTATIONS;
@@ -114,9 +115,10 @@ export class LogPolicies implements AsyncDisposable {
   resolve(pod: string): string {
     const object = JSON.parse(pod) as SlimPod;
     const { [REDACT]: _, [SAMPLE]: __, [RATE]: ___, ...others } = object.metadata.annotations ?? {};
-    const { name, policy } = this.#effective(object);
+    const { name, policy, limits } = this.#effective(object);
     const { logs, redact, samplePercent = 100 } = policy;
-    const share = Math.min(samplePercent / 100, this.rates.of(name).share);
+    const namespace = limits.namespaceBytesPerSecond === undefined ? undefined : object.metadata.namespace;
+    const share = Math.min(samplePercent / 100, Object.keys(limits).length > 0 ? this.rates.of(name, namespace).share : 1);
     const annotations = {
       ...others,
       ...(logs !== undefined && { [OPT_OUT_ANNOTATION]: String(logs) }),

@@ -1,23 +1,13 @@
 // Limits of bytes per second for logs of pods. The collector cannot count per pod, so the agent measures how fast the files of limited pods
 // grow, and lowers the share of their lines that the collector keeps, before the disk queue. Invariants: a pod that writes less than its part
-// of a limit loses nothing, however much its neighbours write; bytes that are dropped are counted.
+// of a limit loses nothing, however much its neighbours write (but for 10 s when it is new in a namespace above its limit); bytes that are
+// dropped are counted; a share that fell rises again after what was sent above the limit is made up for, at most ten minutes' worth.
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Loop } from "../../common/loop.ts";
 import type { Outage } from "../../common/outage.ts";
-import { fairLimit } from "../monitors/fair-share.ts";
 import { MAX_RATE_NAMESPACES, MAX_RATED_FILES } from "../limits.ts";
-
-export interface LimitedPod {
-  readonly namespace: string;
-  readonly name: string;
-  /** Bytes per second of this pod; undefined without a limit of its own. */
-  readonly limit: number | undefined;
-  /** Bytes per second of all pods of its namespace on this node. */
-  readonly namespaceLimit: number | undefined;
-  /** Share of lines that sampling keeps. */
-  readonly sampled: number;
-}
+import { type Allowance, allotNamespaces, allotPods, type LimitedPod, type NamespaceAllowance, type Rated } from "./rate-allotment.ts";
 
 export interface LogRatesOptions {
   readonly pods: () => readonly LimitedPod[];
@@ -28,12 +18,8 @@ export interface LogRatesOptions {
   readonly nowMs?: () => number;
 }
 
-interface Rated {
-  readonly pod: LimitedPod;
+interface Measured extends Rated {
   readonly sizes: ReadonlyMap<number, number>;
-  /** How much its files grew by each time. */
-  readonly growth: readonly { readonly atMs: number; readonly bytes: number }[];
-  readonly share: number;
   readonly dropped: number;
 }
 
@@ -46,7 +32,10 @@ export class LogRates implements AsyncDisposable {
   readonly droppedBytes = new Map<string, number>();
   readonly #options: LogRatesOptions;
   readonly #loop: Loop;
-  #rated: ReadonlyMap<string, Rated> = new Map();
+  #rated: ReadonlyMap<string, Measured> = new Map();
+  /** Namespaces with a limit: pods that are not measured yet have its share. */
+  #namespaces: ReadonlyMap<string, NamespaceAllowance> = new Map();
+  #measuredMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: LogRatesOptions) {
     this.#options = options;
@@ -59,9 +48,12 @@ export class LogRates implements AsyncDisposable {
     this.#loop = new Loop({ firstAfterMs: EVERY_MS, step, failed: (error) => outage.failed(error) });
   }
 
-  /** Share of the lines of `shop/web-1` that its limits allow, and the bytes that were dropped since it was first limited. */
-  of(pod: string): { readonly share: number; readonly dropped: number } {
-    return this.#rated.get(pod) ?? { share: 1, dropped: 0 };
+  /**
+   * Share of the lines of `shop/web-1` that its limits allow, and the bytes that were dropped since it was first limited. `namespace`: that of
+   * the pod if it has a limit.
+   */
+  of(pod: string, namespace?: string): { readonly share: number; readonly dropped: number } {
+    return this.#rated.get(pod) ?? { share: this.#namespaces.get(namespace ?? "")?.share ?? 1, dropped: 0 };
   }
 
   async measure(): Promise<void> {
@@ -69,72 +61,67 @@ export class LogRates implements AsyncDisposable {
     const limited = pods();
     const folders = limited.length === 0 ? [] : await readdir(folder);
     const atMs = nowMs();
-    const measured = new Map<string, Rated>();
+    const measured = new Map<string, Measured>();
     for (const pod of limited) {
       const prefix = `${pod.namespace}_${pod.name}_`;
       const own = folders.filter((name) => name.startsWith(prefix)).map((name) => join(folder, name));
-      measured.set(`${pod.namespace}/${pod.name}`, this.#grown(pod, await sizesOf(own), atMs));
+      measured.set(`${pod.namespace}/${pod.name}`, this.#grown(pod, await filesOf(own), atMs));
     }
-    const before = this.#rated;
-    this.#rated = allot(measured, atMs);
-    if ([...this.#rated].some(([name, { share }]) => share !== (before.get(name)?.share ?? 1))) changed();
+    const time = { atMs, seconds: Math.max(0, atMs - this.#measuredMs) / 1000 };
+    const before = this.#namespaces;
+    this.#namespaces = allotNamespaces(measured, before, time);
+    this.#rated = allotPods(measured, time);
+    this.#measuredMs = atMs;
+    if (isChanged(measured, this.#rated) || isChanged(before, this.#namespaces)) changed();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
   }
 
-  #grown(pod: LimitedPod, sizes: ReadonlyMap<number, number>, atMs: number): Rated {
-    const before = this.#rated.get(`${pod.namespace}/${pod.name}`);
+  #grown(pod: LimitedPod, files: readonly LogFile[], atMs: number): Measured {
+    const namespace = pod.namespaceLimit === undefined ? undefined : this.#namespaces.get(pod.namespace);
+    const sizes = new Map(files.map(({ inode, size }) => [inode, size]));
+    const first: Measured = { pod, sizes, growth: [{ atMs, bytes: 0 }], share: 1, debt: 0, sent: 0, dropped: 0 };
+    const before = this.#rated.get(`${pod.namespace}/${pod.name}`) ?? (namespace && this.#newPod(first, namespace, files));
     // What it wrote before it was limited does not count.
-    if (!before) return { pod, sizes, growth: [{ atMs, bytes: 0 }], share: 1, dropped: 0 };
+    if (!before) return first;
     const bytes = [...sizes].reduce((sum, [file, size]) => sum + Math.max(0, size - (before.sizes.get(file) ?? 0)), 0);
     const dropped = Math.round(bytes * Math.max(0, pod.sampled - before.share));
-    const { namespace } = pod;
-    const key = this.droppedBytes.has(namespace) || this.droppedBytes.size < MAX_RATE_NAMESPACES ? namespace : OTHERS;
+    const key = this.droppedBytes.has(pod.namespace) || this.droppedBytes.size < MAX_RATE_NAMESPACES ? pod.namespace : OTHERS;
     if (dropped > 0) this.droppedBytes.set(key, (this.droppedBytes.get(key) ?? 0) + dropped);
     const growth = [...before.growth.filter((past) => atMs - past.atMs <= WINDOW_MS), { atMs, bytes }];
-    return { ...before, pod, sizes, growth, dropped: before.dropped + dropped };
+    return { ...before, pod, sizes, growth, sent: bytes * Math.min(pod.sampled, before.share), dropped: before.dropped + dropped };
+  }
+
+  /** A pod that began since the last measurement: all that it has written counts, but not the files of an earlier pod of its name. */
+  #newPod(pod: Measured, { share }: NamespaceAllowance, files: readonly LogFile[]): Measured {
+    const atMs = this.#measuredMs;
+    const old = files.filter(({ changedMs }) => changedMs < atMs).map(({ inode, size }) => [inode, size] as const);
+    return { ...pod, share, sizes: new Map(old), growth: [{ atMs, bytes: 0 }] };
   }
 }
 
-/** Inode → bytes: a rotated file keeps its inode. */
-async function sizesOf(folders: readonly string[]): Promise<Map<number, number>> {
-  const sizes = new Map<number, number>();
+function isChanged(before: ReadonlyMap<string, Allowance>, after: ReadonlyMap<string, Allowance>): boolean {
+  return [...after].some(([name, { share }]) => share !== (before.get(name)?.share ?? 1));
+}
+
+interface LogFile {
+  /** A rotated file keeps it. */
+  readonly inode: number;
+  readonly size: number;
+  readonly changedMs: number;
+}
+
+async function filesOf(folders: readonly string[]): Promise<LogFile[]> {
+  const files: LogFile[] = [];
   for (const folder of folders) {
     const names = await readdir(folder, { recursive: true }).catch(() => []);
     for (const name of names.slice(0, MAX_RATED_FILES)) {
       // Safe: a file that is removed meanwhile does not grow.
       const found = name.endsWith(".gz") ? undefined : await stat(join(folder, name)).catch(() => undefined);
-      if (found?.isFile()) sizes.set(found.ino, found.size);
+      if (found?.isFile()) files.push({ inode: found.ino, size: found.size, changedMs: found.mtimeMs });
     }
   }
-  return sizes;
-}
-
-function allot(measured: ReadonlyMap<string, Rated>, atMs: number): Map<string, Rated> {
-  const shares = new Map<string, Rated>();
-  for (const pods of Map.groupBy(measured, ([, { pod }]) => pod.namespace).values()) {
-    const demands = pods.map(([name, rated]) => {
-      const rate = rateOf(rated, atMs);
-      return { name, rated, rate, wanted: Math.min(rate * rated.pod.sampled, rated.pod.limit ?? Number.POSITIVE_INFINITY) };
-    });
-    const total = Math.min(...pods.map(([, { pod }]) => pod.namespaceLimit ?? Number.POSITIVE_INFINITY));
-    const most = fairLimit(
-      demands.map(({ wanted }) => wanted),
-      total,
-    );
-    for (const { name, rated, rate, wanted } of demands) {
-      const allowed = Math.min(wanted, most);
-      shares.set(name, { ...rated, share: allowed < rate * rated.pod.sampled ? allowed / rate : 1 });
-    }
-  }
-  return shares;
-}
-
-/** Bytes per second within the window. */
-function rateOf({ growth }: Rated, atMs: number): number {
-  const [first, ...later] = growth;
-  const seconds = (atMs - (first?.atMs ?? atMs)) / 1000;
-  return seconds > 0 ? later.reduce((sum, { bytes }) => sum + bytes, 0) / seconds : 0;
+  return files;
 }
