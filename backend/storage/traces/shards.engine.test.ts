@@ -9,6 +9,7 @@ import { type ShardServers, startShardServers } from "../../../test/fixtures/sha
 import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/client.ts";
 import { CLUSTER, openTwoShards } from "../../engines/clickhouse/cluster-front.fixture.ts";
 import { prepare } from "../../engines/clickhouse/prepare.ts";
+import { chooseShard } from "../../engines/clickhouse/shards.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { tenantFilter } from "../../engines/clickhouse/tenant-filter.ts";
 import { nanosecondsOf, signingKey, span, stringAttribute, tracesBody } from "../../ingest/otlp/otlp-body.fixture.ts";
@@ -26,7 +27,11 @@ const log = pino({ level: "silent" });
 /** The middle of a minute, so that all passes see the same minutes. */
 const nowS = Math.floor(Date.now() / 60_000) * 60;
 const nowNs = nanosecondsOf(new Date(nowS * 1000));
-const orgId = randomUUID();
+const hostOf = (service: string): string => `host-of-${service}`;
+const shardsUsed = (id: string, shardCount: number): number =>
+  new Set(SERVICES.map((service) => chooseShard({ orgId: id, hostId: hostOf(service) }, shardCount, new Set()))).size;
+/** One whose services use every shard, of two and of three: for every fourth, one shard of three has none. */
+const orgId = Array.from({ length: 200 }, () => randomUUID()).find((id) => shardsUsed(id, 2) === 2 && shardsUsed(id, 3) === 3) ?? "";
 
 /** Numbers that are the same in each run. */
 const numberOf = (...key: unknown[]): number => createHash("sha1").update(key.join()).digest().readUInt32BE();
@@ -74,7 +79,7 @@ async function send(stores: Stores, bodies: Map<string, Buffer>): Promise<void> 
   const receivedAt = new Date(nowS * 1000);
   // A copy: the decoder takes the memory of a body.
   const sending = [...bodies].map(([service, body]) =>
-    stores.ingestTraces(signingKey(orgId, `host-of-${service}`), Buffer.from(body), { receivedAt }),
+    stores.ingestTraces(signingKey(orgId, hostOf(service)), Buffer.from(body), { receivedAt }),
   );
   await Promise.all(sending);
 }
