@@ -1,5 +1,5 @@
 // What the reference pages show, made from the code: settings from the table of each program, metrics from their declarations, limits from
-// their files.
+// their files, LogQL from the tables of its parser.
 import { globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { MetricObject } from "prom-client";
@@ -146,9 +146,9 @@ export async function readLimits(file: string): Promise<Limit[]> {
   const reasons = new Map(
     [...text.matchAll(/\/\*\*\s+([^*]+?)\s*\*\/\nexport const (\w+)/g)].map(([, reason = "", name = ""]) => [name, reason]),
   );
-  const place = (name: string): number => text.indexOf(`export const ${name} `);
+  const offset = (name: string): number => text.indexOf(`export const ${name} `);
   return Object.entries(values)
-    .toSorted(([a], [b]) => place(a) - place(b))
+    .toSorted(([a], [b]) => offset(a) - offset(b))
     .map(([name, value]) => ({ name, value, reason: reasons.get(name) ?? "" }));
 }
 
@@ -186,8 +186,7 @@ function bytesText(value: number): string {
   return `${(value / size).toLocaleString("en-US")} ${unit}`;
 }
 
-// The reference page of LogQL: which template functions exist and which are refused, made from the tables that the parser uses.
-
+/** The page of LogQL: where a query is evaluated, and which template functions are supported and refused. */
 export function logqlPage(): string {
   const supported = [...LANGUAGE_FUNCTIONS, ...Object.keys(FUNCTIONS)].toSorted().map(code).join(", ");
   const functions = Object.entries(REFUSED_FUNCTIONS).map(([name, instead]) => `| ${code(name)} | ${instead} |`);

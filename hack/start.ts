@@ -77,9 +77,9 @@ function places(data: string): Places {
 
 function startBackend(place: Places, engines: Record<string, string>): Program {
   // Ingest tokens are accepted from this machine only, unless TLS is set up.
-  // OTLP_GRPC_LISTEN is the agent's here; the backend has a setting of this name, too.
-  const own = { ...engines, DATA_DIR: join(place.data, "backend"), OTLP_GRPC_LISTEN: undefined };
-  const env = { UV_THREADPOOL_SIZE: "16", INGEST_TOKENS: "true", ...process.env, ...own };
+  // OTLP_GRPC_LISTEN is the agent's address here. The backend has a setting of the same name, which stays unset.
+  const overrides = { ...engines, DATA_DIR: join(place.data, "backend"), OTLP_GRPC_LISTEN: undefined };
+  const env = { UV_THREADPOOL_SIZE: "16", INGEST_TOKENS: "true", ...process.env, ...overrides };
   const args = ["backend/main.ts", "serve"];
   return new Program({ name: "backend", args, env, log: place.backendLog, stopping: stop.signal, hasChannel: true });
 }

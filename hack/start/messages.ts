@@ -1,5 +1,5 @@
-// What `npm start` prints when everything runs, and before that when this takes minutes. Invariant: no password and no token is in it; the link
-// that logs in is printed only where no other user reads the output.
+// What `npm start` prints when everything runs, and before that if the collector must be downloaded or built. Invariant: it contains no
+// password and no token; the link that logs in is printed only if no other user can read the output.
 import { fstatSync } from "node:fs";
 import { listenAddress } from "./listeners.ts";
 
