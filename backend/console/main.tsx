@@ -23,7 +23,7 @@ import { findSession, invitation, logInByLink, openInvitation, problem, user } f
 
 const Administration = lazy(async () => (await import("./administration/screen.tsx")).Administration);
 const Alerts = lazy(async () => (await import("./alerts/screen.tsx")).Alerts);
-const AddCluster = lazy(async () => (await import("./fleet/add.tsx")).AddCluster);
+const Connect = lazy(async () => (await import("./fleet/add.tsx")).Connect);
 const Dashboards = lazy(async () => (await import("./dashboards/screen.tsx")).Dashboards);
 const EntityScreen = lazy(async () => (await import("./entities/screen.tsx")).EntityScreen);
 const Fleet = lazy(async () => (await import("./fleet/screen.tsx")).Fleet);
@@ -71,7 +71,7 @@ const SCREENS = new Map(
     fleet: Fleet,
     entity: EntityScreen,
     dashboards: Dashboards,
-    add: AddCluster,
+    add: Connect,
     logs: Logs,
     traces: Traces,
     metrics: Metrics,

@@ -383,13 +383,14 @@ test("an SDK, a Prometheus and Grafana are connected with what the page gives, a
   await using opened = await openPage(browser, backend.apiUrl, {}, REFUSED);
   const { page, complaints } = opened;
   await logInBy(page, "admin@localhost", adminPassword(backend.place));
-  const given = async (kind: string): Promise<string> => {
+  const configuration = async (kind: string): Promise<string> => {
     await openScreen(page, `#/add?kind=${kind}`);
-    await page.getByRole("button", { name: "Make a token" }).click();
+    // An impatient user gets one token.
+    await page.getByRole("button", { name: "Make a token" }).dblclick();
     await page.locator("pre").first().waitFor();
     return (await page.locator("pre").allTextContents()).join("\n");
   };
-  const sdk = await given("sdk");
+  const sdk = await configuration("sdk");
   const [, endpoint = ""] = /OTEL_EXPORTER_OTLP_ENDPOINT=(\S+)/.exec(sdk) ?? [];
   const [, key = ""] = /x-api-key=([^"]+)/.exec(sdk) ?? [];
   await page.getByText("Waiting for the first data …").waitFor();
@@ -397,7 +398,7 @@ test("an SDK, a Prometheus and Grafana are connected with what the page gives, a
   expect(status).toBe(200);
   await page.getByRole("link", { name: "The first data has arrived" }).waitFor();
 
-  const prometheus = await given("prometheus");
+  const prometheus = await configuration("prometheus");
   expect(prometheus).toContain(`url: ${backend.apiUrl}/api/v1/write`);
   const [, credentials = ""] = /credentials: (\S+)/.exec(prometheus) ?? [];
   const empty = await fetch(`${backend.apiUrl}/api/v1/write`, {
@@ -414,11 +415,13 @@ test("an SDK, a Prometheus and Grafana are connected with what the page gives, a
   expect(empty.status).toBe(204);
   await page.getByRole("link", { name: "The first data has arrived" }).waitFor();
 
-  const grafana = await given("grafana");
+  const grafana = await configuration("grafana");
   const [, bearer = ""] = /Bearer ([^"]+)/.exec(grafana) ?? [];
   const checks = ["/api/v1/query?query=1", "/loki/api/v1/labels", "/api/services", "/api/v2/status"];
   const urls = [...grafana.matchAll(/url: (\S+)/g)].map(([, url = ""], at) => `${url}${checks[at]}`);
   expect(await Promise.all(urls.map(async (url) => (await call("GET", url, { bearer })).status))).toEqual([200, 200, 200, 200]);
+  const tokens = await call("GET", `${backend.apiUrl}/api/ingest-tokens`, { bearer: await backend.operator() });
+  expect(tokens.json.map(({ name }: { name: string }) => name).toSorted()).toEqual(["prometheus", "sdk"]);
   expect(complaints).toEqual([]);
 });
 

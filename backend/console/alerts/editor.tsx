@@ -1,7 +1,6 @@
 // The editor of a rule. The backend validates the expression while the user types, and a chart shows its values of the last day.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
 import { Chart } from "../metrics/chart.tsx";
 import { queryRange } from "../metrics/prometheus.ts";
 import { PromqlField } from "../metrics/promql-field.tsx";
@@ -13,8 +12,8 @@ import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { typedIn, useSending } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
+import { useSettled } from "../state/settled.ts";
 
-const PAUSE_MS = 500;
 const DAY_MS = 86_400_000;
 const MOST_DRAWN = 20;
 
@@ -177,22 +176,18 @@ function typedRule(form: HTMLFormElement, expr: string): Rule {
 
 type ValidationResult = ApiResponses["POST /alerting/rules/validate"];
 
-/** Validates the expression half a second after the last key. */
+/** Validates the expression after a pause in typing. */
 function Validation({ expr }: { expr: string }) {
-  const settled = useSignal(expr);
-  useEffect(() => {
-    const timer = setTimeout(() => (settled.value = expr), PAUSE_MS);
-    return () => clearTimeout(timer);
-  }, [expr]);
-  const asked = settled.value.trim();
+  const settled = useSettled(expr);
+  const asked = settled.trim();
   const result = useLoaded(asked === "" ? undefined : `validate ${asked}`, async (signal) => {
     const body: Rule = { name: "preview", expr: asked, severity: "info" };
     return await call<ValidationResult>(`${RULES}/validate`, { method: "POST", body, signal });
   });
   if (asked === "") return null;
   const found = result.value.value;
-  // Not the result for what was typed before.
-  const isCurrent = settled.value === expr && !result.busy.value;
+  // A result for an earlier expression is not shown.
+  const isCurrent = settled === expr && !result.busy.value;
   const words = result.error.value ?? (found?.valid ? `Valid. It matches ${found.matching_series ?? 0} series now.` : found?.message);
   return (
     <>

@@ -1,18 +1,19 @@
-// Adding what needs no agent: programs with an OpenTelemetry SDK, a Prometheus, and Grafana. A token, the configuration with everything filled
-// in, and then whether the token was used.
+// Connects programs that need no agent: programs with an OpenTelemetry SDK, Prometheus, and Grafana. Creates a token, shows the configuration
+// with everything filled in, and then shows whether the token was used.
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
 import { Command, Problem } from "../parts/common.tsx";
 import { dataSources, remoteWrite, SDK_STARTS, sdkEnvironment } from "../parts/snippets.ts";
-import { ApiFailure, call, wholeList, wordsOf } from "../state/api.ts";
+import { ApiFailure, call, wholeList } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
-import { typedIn } from "../state/sending.ts";
+import { TokenForm } from "./token-form.tsx";
 
 const ASK_EVERY_MS = 3000;
 const SWITCHED_OFF = "Ingest tokens are switched off. Start the backend with INGEST_TOKENS=true.";
 
 export type ProgramKind = "sdk" | "prometheus" | "grafana";
+const PROGRAMS: Readonly<Record<ProgramKind, string>> = { sdk: "the program", prometheus: "Prometheus", grafana: "Grafana" };
 
 interface Token {
   readonly id: string;
@@ -22,33 +23,24 @@ interface Token {
 
 export function AddProgram({ kind }: { kind: ProgramKind }) {
   const made = useSignal<Token | undefined>(undefined);
-  const error = useSignal<string | undefined>(undefined);
-  const create = async (form: HTMLFormElement): Promise<void> => {
-    const typed = typedIn(form);
+  const create = async (name: string, url: string): Promise<void> => {
     const path = kind === "grafana" ? "/api/read-tokens" : "/api/ingest-tokens";
     try {
-      const answer = await call<Omit<Token, "url">>(path, { method: "POST", body: { name: typed("name"), ttl: "90d" } });
-      made.value = { ...answer, url: typed("url").replace(/\/+$/, "") };
+      const answer = await call<Omit<Token, "url">>(path, { method: "POST", body: { name, ttl: "90d" } });
+      made.value = { ...answer, url };
     } catch (failure) {
-      error.value = failure instanceof ApiFailure && failure.status === 404 ? SWITCHED_OFF : wordsOf(failure);
+      if (failure instanceof ApiFailure && failure.status === 404) throw new Error(SWITCHED_OFF, { cause: failure });
+      throw failure;
     }
   };
   if (made.value) return <Configuration kind={kind} {...made.value} />;
   return (
-    <form class="stack" onSubmit={(event) => (event.preventDefault(), void create(event.currentTarget))}>
+    <TokenForm program={PROGRAMS[kind]} create={create}>
       <label>
         Name of the token
         <input name="name" required defaultValue={kind} autoComplete="off" />
       </label>
-      <label>
-        Address of this backend, as {kind === "sdk" ? "the program" : kind === "grafana" ? "Grafana" : "Prometheus"} reaches it
-        <input name="url" type="url" required defaultValue={location.origin} />
-      </label>
-      <Problem words={error.value} />
-      <button type="submit" class="primary">
-        Make a token
-      </button>
-    </form>
+    </TokenForm>
   );
 }
 

@@ -1,4 +1,5 @@
-// Connecting senders and Grafana. Adding a cluster or a host: a name, a token, the commands with everything filled in, and then the first heartbeat and the first record.
+// Connects clusters, hosts, and programs without an agent (add-program.tsx). For a cluster or a host: creates a token, shows the commands with
+// everything filled in, and then waits for the first heartbeat and the first record.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { AddProgram } from "./add-program.tsx";
@@ -6,9 +7,9 @@ import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { moment } from "../state/time.ts";
 import { Command, Problem } from "../parts/common.tsx";
-import { call, wordsOf } from "../state/api.ts";
-import { typedIn } from "../state/sending.ts";
+import { call } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
+import { TokenForm } from "./token-form.tsx";
 
 const ASK_EVERY_MS = 3000;
 const KINDS = [
@@ -27,7 +28,7 @@ interface Target {
   readonly url: string;
 }
 
-export function AddCluster() {
+export function Connect() {
   const kind = KINDS.find(([name]) => name === route.value.query.get("kind"))?.[0] ?? "cluster";
   const made = useSignal<(Target & { minted: Minted; sinceMs: number }) | undefined>(undefined);
   if (!mayWrite.value) return <p class="empty">This needs the role admin. Ask an administrator of your organisation.</p>;
@@ -59,25 +60,11 @@ export function AddCluster() {
   );
 }
 
-function AddForm({ kind, onMade }: { kind: string; onMade: (target: Target, minted: Minted) => void }) {
-  const error = useSignal<string | undefined>(undefined);
-  const send = async (form: HTMLFormElement): Promise<void> => {
-    const typed = typedIn(form);
-    const target = { kind, name: typed("name"), url: typed("url").replace(/\/+$/, "") };
-    try {
-      onMade(target, await call<Minted>("/api/install-tokens", { method: "POST", body: { ttl: "1h" } }));
-    } catch (failure) {
-      error.value = wordsOf(failure);
-    }
-  };
+function AddForm({ kind, onMade }: { kind: "cluster" | "host"; onMade: (target: Target, minted: Minted) => void }) {
+  const create = async (name: string, url: string): Promise<void> =>
+    onMade({ kind, name, url }, await call<Minted>("/api/install-tokens", { method: "POST", body: { ttl: "1h" } }));
   return (
-    <form
-      class="stack"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send(event.currentTarget);
-      }}
-    >
+    <TokenForm program={`the ${kind}`} create={create}>
       {kind === "cluster" && (
         <label>
           Name of the cluster
@@ -90,15 +77,7 @@ function AddForm({ kind, onMade }: { kind: string; onMade: (target: Target, mint
           />
         </label>
       )}
-      <label>
-        Address of this backend, as the {kind === "cluster" ? "cluster" : "host"} reaches it
-        <input name="url" type="url" required defaultValue={location.origin} />
-      </label>
-      <Problem words={error.value} />
-      <button type="submit" class="primary">
-        Make a token
-      </button>
-    </form>
+    </TokenForm>
   );
 }
 
@@ -149,7 +128,7 @@ function hostInstall(url: string, token: string, isPlain: boolean): string {
   ].join("\n");
 }
 
-/** Who came after the token was made, and whether anything was stored of it. */
+/** Whether a cluster or host has registered since the token was created, and whether a record of it is stored. */
 function Waiting({ kind, name, sinceMs }: { kind: string; name: string; sinceMs: number }) {
   const found = useLoaded(
     `${kind} ${name}`,

@@ -1,8 +1,8 @@
 // Matchers as they are shown, as they are typed, and which of the alerts that fire now they hold for.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
 import { useLoaded } from "../state/loaded.ts";
+import { useSettled } from "../state/settled.ts";
 import { type Matcher, matcherAsked, matchersRead, matcherWritten } from "./matcher.ts";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
@@ -12,7 +12,6 @@ export const STANDING_ALERTS = "/alerting/alertmanager/api/v2/alerts";
 /** A firing alert, with the channels that are notified and the silences that mute it. */
 export type StandingAlert = ApiResponses["GET /alerting/alertmanager/api/v2/alerts"][number];
 
-const PAUSE_MS = 500;
 const MOST_NAMED = 5;
 
 export function Matchers({ of }: { of: readonly Matcher[] }) {
@@ -49,20 +48,15 @@ export function MatchersField({ written, none }: { written: string; none?: strin
   );
 }
 
-/** Half a second after the last key. */
+/** The firing alerts that match, read after a pause in typing. */
 function Held({ text }: { text: string }) {
-  const settled = useSignal(text);
-  useEffect(() => {
-    const timer = setTimeout(() => (settled.value = text), PAUSE_MS);
-    return () => clearTimeout(timer);
-  }, [text]);
-  const asked = settled.value;
+  const asked = useSettled(text);
   const found = useLoaded(`held ${asked}`, async (signal) => {
     const query = matchersRead(asked).map((matcher) => ["filter", matcherAsked(matcher)] as const);
     return await call<StandingAlert[]>(STANDING_ALERTS, { query, signal });
   });
   const alerts = found.value.value;
-  // Not the alerts of what was typed before.
+  // Alerts that match earlier matchers are not shown.
   const isCurrent = asked === text && !found.busy.value;
   const words = found.error.value ?? (alerts && heldWords(alerts));
   return (

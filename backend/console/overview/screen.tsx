@@ -176,7 +176,7 @@ const TO_HOST = connect("Linux host", "host");
 const TO_SDK = connect("OpenTelemetry SDK", "sdk");
 const TO_PROMETHEUS = connect("Prometheus", "prometheus");
 
-/** What is missing, each with the steps that add it. Nothing if all of it is there. */
+/** Lists the parts that are not set up, each with links that add it. Shows nothing if everything is set up. */
 function SetUp({ alerting, members, signals }: SetUpProps) {
   if (!alerting || !members || !signals) return null;
   const { rules, channels } = alerting;

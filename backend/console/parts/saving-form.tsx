@@ -1,4 +1,4 @@
-// A form that sends what was typed. Invariants: a refusal is shown and what was typed stays; while it is under way it is not sent again.
+// A form that sends what was typed. Invariants: a refusal is shown and what was typed stays; the form is not sent again while a request runs.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -8,8 +8,8 @@ import { useSending } from "../state/sending.ts";
 export interface SavingFormProps {
   /** Label of the button. */
   readonly label: string;
-  /** What is said when it is saved. */
-  readonly saved: string;
+  /** Shown after a save. A form that is replaced by its result needs none. */
+  readonly saved?: string;
   /** Throws an Error whose message is shown to the user. */
   readonly save: (form: HTMLFormElement) => Promise<void>;
   /** Focus the first field, for a form that the user has just opened. */
@@ -42,7 +42,7 @@ export function SavingForm({ label, saved, save, takesFocus, children }: SavingF
       <button type="submit" class="primary">
         {label}
       </button>
-      {isSaved.value && <p role="status">{saved}</p>}
+      {saved && isSaved.value && <p role="status">{saved}</p>}
     </form>
   );
 }

@@ -6,7 +6,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { wordsOf } from "./api.ts";
 
 const pending = signal(0);
-/** Empty while answers are under way that will replace what the screen shows, which excludes refreshes by a timer: an attribute. */
+/** Value of the attribute `data-loading`: empty while the screen waits for an answer, else absent. Refreshes by a timer do not count. */
 export const loadingAttribute = computed(() => (pending.value > 0 ? "" : undefined));
 
 /** Counts as loading until `work` ends. */
@@ -42,7 +42,7 @@ export function useLoaded<T>(
   asking.current = ask;
   const turn = again.value;
   const answered = useRef<string | undefined>(undefined);
-  // With the page, not after it: no moment shows a new question with an old answer, or nothing, and does not count as loading.
+  // Before the browser paints: otherwise a frame could show the old answer to a new question without counting as loading.
   useLayoutEffect(() => {
     if (question === undefined) return undefined;
     const abort = new AbortController();

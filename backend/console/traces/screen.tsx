@@ -207,8 +207,10 @@ function useFoundTraces(question: string, again: number, query: URLSearchParams,
 function FoundTraces({ rows, isBusy, isStale, more }: FoundPages) {
   const at = useSignal(-1);
   useKeys(() => {
-    const steps = stepKeys({ count: () => (isStale ? 0 : (rows?.length ?? 0)), at: () => at.peek(), choose: (next) => (at.value = next) });
-    return { ...steps, Enter: () => !isStale && rows?.[at.peek()] && go(addressOf(rows[at.peek()] as Found)) };
+    const current = isStale ? [] : (rows ?? []);
+    const steps = stepKeys({ count: () => current.length, at: () => at.peek(), choose: (next) => (at.value = next) });
+    const open = (found: Found | undefined): void => found && go(addressOf(found));
+    return { ...steps, Enter: () => open(current[at.peek()]) };
   }, [rows, isStale]);
   if (!rows) return isBusy ? <p class="quiet">Loading …</p> : null;
   if (rows.length === 0) return <div class="empty">No traces. A longer time range or fewer conditions may find some.</div>;
