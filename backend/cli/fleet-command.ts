@@ -1,5 +1,6 @@
 // `atherops fleet`: every agent of the organisation, on hosts and on nodes of clusters, with its version and what is wrong with it.
 import type { Command } from "commander";
+import { FULL_QUEUE_PERCENT, type Heartbeat } from "../../common/protocol/enrolment.ts";
 import { allClusters, type Cluster, collectorText } from "./enrolment-commands.ts";
 import type { Console } from "./output.ts";
 import { type Row, shortened, visible } from "./table.ts";
@@ -12,15 +13,6 @@ interface Agent {
   readonly last_heartbeat: string | null;
   readonly problem: string | null;
 }
-
-interface Collector {
-  readonly state?: string;
-  readonly queue_percent?: number;
-  readonly failing?: readonly string[];
-}
-
-/** From then on the backend counts a node as unhealthy. */
-const FULL_QUEUE_PERCENT = 25;
 
 type Report = Row & { agent_version?: string | null; config?: { error?: string | null } };
 
@@ -69,7 +61,7 @@ async function readFleet(console: Console, clusters: readonly Cluster[]): Promis
 
 function problemOf(report: Report, newest: string): string | null {
   const { online, agent_version: version, collector, config } = report;
-  const { state, queue_percent: queued = 0, failing = [] } = (collector ?? {}) as Collector;
+  const { state, queue_percent: queued = 0, failing = [] } = (collector ?? {}) as NonNullable<Heartbeat["collector"]>;
   const problems = [
     online === true ? undefined : "offline",
     online === true && collector && state !== "running" ? `collector: ${collectorText(collector)}` : undefined,

@@ -46,6 +46,9 @@ export interface RotateKeyResponse {
   /** RFC 3339; the old key signs until then. */
   previous_key_expires_at: string;
 }
+/** A node whose `queue_percent` is this or more is unhealthy. During an outage of the backend the queue has about a minute of data, which is less. */
+export const FULL_QUEUE_PERCENT = 25;
+
 /** Informational and bounded; every field is optional. */
 export interface Heartbeat {
   node?: string;

@@ -1,4 +1,5 @@
-// Agents that are older or newer than the backend: heartbeats as those versions send them, and one with fields that no version sends yet. A fleet is never upgraded at once.
+// A fleet is never upgraded at once, so the backend accepts agents of other versions: heartbeats as earlier versions sent them, and one with
+// fields that no version sends yet.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   accountsApp,

@@ -1,6 +1,6 @@
 // Remote configuration of a cluster's agents: an administrator writes it for a share of the nodes, and raises the share; the agent of each node
-// reads it. rollout-watch.ts stops it. Invariants: the id of another cluster is 404; a node outside of the share gets the configuration before; a node that is in the
-// share stays in it when the share grows.
+// reads it; rollout-watch.ts stops a rollout that makes nodes unhealthy. Invariants: the id of another cluster is 404; a node outside the share
+// gets the previous configuration; a node in the share stays in it when the share grows.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import type { ClusterConfig, ClusterConfigRequest, ClusterConfigResponse } from "../../../common/protocol/enrolment.ts";
@@ -10,7 +10,7 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { ID_PARAMS, notFound, objectSchema, readId } from "../../http/schemas.ts";
 import { HOST_CONFIG_SCHEMA, matchesEtag } from "./host-config.ts";
-import { findProblem, isInShare, slowestIntervalS } from "./rollout-health.ts";
+import { findProblem, isInShare, readNodes, slowestIntervalS } from "./rollout-health.ts";
 import type { EnrolmentDeps, EnrolmentTables } from "./table.ts";
 
 const { log_paths: _, ...properties } = HOST_CONFIG_SCHEMA.properties;
@@ -127,13 +127,9 @@ async function writeConfig(trx: Kysely<EnrolmentTables>, stage: Stage): Promise<
   return isSame ? row.config_version : row.config_version + 1;
 }
 
-/** Among the nodes that a stage adds to those of the stage before. */
+/** Counts the unhealthy nodes among those that this stage adds to the previous one. */
 async function countUnhealthy(trx: Kysely<EnrolmentTables>, { id, percent, nowMs }: Stage, intervalS: number, earlier: number) {
-  const nodes = await trx
-    .selectFrom("cluster_nodes")
-    .select(["name", "last_heartbeat", "collector", "config_error"])
-    .where("cluster_id", "=", id)
-    .execute();
+  const nodes = await readNodes(trx, id);
   const added = nodes.filter(({ name }) => isInShare(id, name, percent) && !isInShare(id, name, earlier));
   return added.filter((node) => findProblem(node, { percent, intervalS }, nowMs) !== undefined).length;
 }

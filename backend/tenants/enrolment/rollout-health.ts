@@ -1,12 +1,12 @@
-// Which nodes of a cluster use its newest remote configuration, which of them are unhealthy, and whether that is because of the configuration.
+// Decides which nodes of a cluster use its newest remote configuration, which of them are unhealthy, and whether the configuration is the cause.
 import { createHash } from "node:crypto";
-import type { Selectable } from "kysely";
+import type { Kysely, Selectable } from "kysely";
 import { durationMs } from "../../../common/duration.ts";
-import type { ClusterConfig } from "../../../common/protocol/enrolment.ts";
+import { type ClusterConfig, FULL_QUEUE_PERCENT } from "../../../common/protocol/enrolment.ts";
 import { isOnline } from "./heartbeats.ts";
-import type { ClusterNodeTable } from "./table.ts";
+import type { ClusterNodeTable, EnrolmentTables } from "./table.ts";
 
-export type ReportedNode = Pick<Selectable<ClusterNodeTable>, "name" | "last_heartbeat" | "collector" | "config_error">;
+type ReportedNode = Pick<Selectable<ClusterNodeTable>, "name" | "last_heartbeat" | "collector" | "config_error">;
 
 export interface Rollout {
   readonly clusterId: string;
@@ -16,11 +16,19 @@ export interface Rollout {
   readonly unhealthyBefore: number;
 }
 
-/** An outage of the backend keeps about a minute of data in the queue, which is far below it. */
-const FULL_QUEUE_PERCENT = 25;
 /** Share of the nodes with the configuration that may become unhealthy. */
 const TOLERATED_SHARE = 0.1;
 const SHOWN_NODES = 3;
+
+/** The nodes of a cluster, by name. */
+export async function readNodes(db: Kysely<EnrolmentTables>, clusterId: string): Promise<ReportedNode[]> {
+  return await db
+    .selectFrom("cluster_nodes")
+    .select(["name", "last_heartbeat", "collector", "config_error"])
+    .where("cluster_id", "=", clusterId)
+    .orderBy("name")
+    .execute();
+}
 
 /** By a hash of its name, so that a node does not change sides when the share grows. */
 export function isInShare(clusterId: string, node: string, percent: number): boolean {
@@ -47,7 +55,7 @@ export function findProblem(node: ReportedNode, { percent, intervalS }: Pick<Rol
   return queued >= FULL_QUEUE_PERCENT ? `disk queue ${queued} % full` : undefined;
 }
 
-/** Why the rollout is to be stopped. Nodes without the configuration are compared, because an outage affects them too. */
+/** Why the rollout has to be stopped; undefined: it goes on. Compares with the nodes without the configuration: an outage affects them too. */
 export function findReason(rollout: Rollout, nodes: readonly ReportedNode[], nowMs: number): string | undefined {
   const { clusterId, percent, unhealthyBefore } = rollout;
   const checked = nodes.map((node) => ({ node, problem: findProblem(node, rollout, nowMs) }));

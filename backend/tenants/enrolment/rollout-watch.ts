@@ -1,12 +1,12 @@
-// Stops the rollout of a cluster's remote configuration when nodes that use it get worse: all nodes then get the configuration before. Every
-// replica watches each stage for its first hour. Invariants: a cluster from which no heartbeat arrives is left alone, so an outage of the
-// backend stops nothing; a stage that an administrator changed meanwhile is not stopped.
+// Stops the rollout of a cluster's remote configuration when nodes that use it become unhealthy: all nodes then get the previous configuration.
+// Every replica watches each stage for its first hour. Invariants: a cluster that sends no heartbeats is skipped, so an outage of the backend
+// stops no rollout; a stage that an administrator has just changed is not stopped.
 import type { Kysely } from "kysely";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../../operations/log.ts";
 import { isOnline, offlineAfterMs } from "./heartbeats.ts";
-import { findReason, slowestIntervalS } from "./rollout-health.ts";
+import { findReason, readNodes, slowestIntervalS } from "./rollout-health.ts";
 import type { EnrolmentTables } from "./table.ts";
 
 export interface RolloutWatchOptions {
@@ -70,18 +70,13 @@ export class RolloutWatch implements AsyncDisposable {
     const reason = isOnline(stage.last_heartbeat, stage.intervalS, nowMs) ? await this.#findReason(stage, nowMs) : undefined;
     if (reason === undefined) return { checkedMs: nowMs };
     const sinceMs = worseSinceMs ?? nowMs;
-    // The collector of a node restarts for a change: only what lasts as long as a node may be silent counts.
+    // A change restarts the collectors, so problems count only if they last as long as a node may be silent.
     if (nowMs - sinceMs >= offlineAfterMs(stage.intervalS)) await this.#stop(stage, reason);
     return { checkedMs: nowMs, worseSinceMs: sinceMs };
   }
 
   async #findReason(stage: Stage, nowMs: number): Promise<string | undefined> {
-    const nodes = await this.#options.db
-      .selectFrom("cluster_nodes")
-      .select(["name", "last_heartbeat", "collector", "config_error"])
-      .where("cluster_id", "=", stage.id)
-      .orderBy("name")
-      .execute();
+    const nodes = await readNodes(this.#options.db, stage.id);
     const { id: clusterId, config_percent: percent, intervalS, config_unhealthy_before: unhealthyBefore } = stage;
     return findReason({ clusterId, percent, intervalS, unhealthyBefore }, nodes, nowMs);
   }

@@ -1,7 +1,7 @@
 // The tables of enrolment for kysely, which engines/relational/migrations/010-enrolment.sql creates, and what every route of enrolment gets.
 // Types only, so that routes do not import each other through this file.
 import type { ColumnType, Generated, Kysely } from "kysely";
-import type { ClusterConfig, HostConfig } from "../../../common/protocol/enrolment.ts";
+import type { ClusterConfig, Heartbeat, HostConfig } from "../../../common/protocol/enrolment.ts";
 import type { IngestTokenTables } from "../../auth/ingest-tokens/table.ts";
 import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import type { Guards, KeyKind } from "../../auth/request-identity.ts";
@@ -42,13 +42,7 @@ export interface InstallTokenRow {
 }
 
 /** From an agent's heartbeat, truncated. */
-export interface CollectorReport {
-  state?: string;
-  restarts?: number;
-  last_error?: string;
-  queue_percent?: number;
-  failing?: readonly string[];
-}
+export type CollectorReport = NonNullable<Heartbeat["collector"]>;
 
 export interface ClusterTable {
   id: string;
