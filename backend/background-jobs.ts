@@ -1,5 +1,5 @@
 // What a backend with logs and spans does without a request: counts records for alert rules, derives figures from spans, removes what is
-// expired or deleted, stops rollouts that harm. Each job ends with the backend's stack.
+// expired or deleted, stops rollouts that make nodes unhealthy. Each job ends with the backend's stack.
 import { sql } from "kysely";
 import { type CountedLogs, countLogs, matchingGroups } from "./alerting/log-count.ts";
 import { LogCounter } from "./alerting/log-counter.ts";

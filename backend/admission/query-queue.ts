@@ -8,7 +8,7 @@ export interface QueryOptions {
   readonly signal?: AbortSignal;
   /** Called when the query is about to start; throws to refuse it. */
   readonly admit?: () => void;
-  /** Called when the answer leaves out the rows of a shard that is away. Without it such a query fails. */
+  /** Called when the answer leaves out the rows of an unavailable shard. Without this callback, such a query fails. */
   readonly onPartial?: (() => void) | undefined;
 }
 

@@ -59,8 +59,7 @@ class Forwarder {
   route(declaration: RouteDeclaration): Route {
     const { method, path, access, tag, summary, query, body, bodyIsOptional, response, documented, otherErrors } = declaration;
     return {
-      ...endpoint(method, path, access === "reader" ? "reader" : "viewer"),
-      ...(tag && { tag }),
+      ...endpoint(method, path, access === "reader" ? "reader" : "viewer", tag),
       ...(summary !== undefined && { summary }),
       ...(bodyIsOptional && { bodyIsOptional }),
       documented: { ...(query && { query }), ...(body && { body }), ...(response && { response }), ...documented },

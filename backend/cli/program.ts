@@ -208,13 +208,13 @@ function loggedIn({ url, email }: Session): string {
 
 // Profiles: several sessions at once, for several backends or users. Invariant: a name is a plain file name, so it stays in the folder.
 
-const NAME = /^[A-Za-z0-9_][\w.-]{0,49}$/;
-const FILE = /^session-(.+)\.json$/;
+const PROFILE_NAME = /^[A-Za-z0-9_][\w.-]{0,49}$/;
+const SESSION_FILE = /^session-(.+)\.json$/;
 
 /** The file of a profile's session; that of no profile is `sessionFile` itself. Throws WrongUsage. */
 function sessionFileOf(sessionFile: string, profile: string | undefined): string {
   if (profile === undefined) return sessionFile;
-  if (!NAME.test(profile)) throw new WrongUsage(`--profile ${profile}: must be letters, digits, dots and dashes, at most 50`);
+  if (!PROFILE_NAME.test(profile)) throw new WrongUsage(`--profile ${profile}: must be letters, digits, dots and dashes, at most 50`);
   return join(dirname(sessionFile), `session-${profile}.json`);
 }
 
@@ -239,8 +239,8 @@ function addProfiles(program: Command, console: Console, sessionFile: string): v
 function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder)
-      .flatMap((file) => FILE.exec(basename(file))?.[1] ?? [])
-      .filter((name) => NAME.test(name))
+      .flatMap((file) => SESSION_FILE.exec(basename(file))?.[1] ?? [])
+      .filter((name) => PROFILE_NAME.test(name))
       .toSorted();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];

@@ -79,7 +79,7 @@ export interface Route extends RouteDeclaration {
 
 type Method = "GET" | "POST" | "PUT" | "DELETE";
 
-/** The first line of a declaration. */
+/** The fields that every declaration of a route begins with. */
 export function endpoint(
   method: RouteDeclaration["method"],
   path: string,

@@ -30,7 +30,7 @@ export function objectSchema<T extends Properties>(...parts: ObjectParts<T>) {
   return { type: "object", required, properties } as const;
 }
 
-/** The same without other properties. */
+/** As `objectSchema`, but refuses other properties. */
 export function closedSchema<T extends Properties>(...parts: ObjectParts<T>) {
   return { ...objectSchema(...parts), additionalProperties: false } as const;
 }

@@ -1,4 +1,4 @@
-// What the routes of logs and the routes of traces have in common: what they are given, and pieces of their schemas.
+// Options of the query routes of logs and traces, and the schemas of a log record and a span in their responses.
 import type { ResponseBudget } from "../http/response-budget.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import type { SpanStore } from "../storage/traces/store.ts";
@@ -30,15 +30,15 @@ export const SPAN_SCHEMA = objectSchema({
 });
 
 export interface TailTimes {
-  /** Between two questions at least. */
+  /** Minimum time between two queries. */
   readonly pollMs: number;
-  /** Between two questions at most, where other processes store records too. */
+  /** Maximum time between two queries if other processes store records too. */
   readonly idleMs: number;
-  /** Between two comments, while there are no events. */
+  /** Time between two comments while there are no events. */
   readonly commentMs: number;
-  /** Between two looks at the credential: one that was removed is refused within 5 s. */
+  /** Time between two checks of the credential: a removed one ends the tail within 5 s. */
   readonly checkMs: number;
-  /** A reader that takes nothing for so long is cut off. */
+  /** A client that reads nothing for this long is disconnected. */
   readonly stallMs: number;
 }
 
@@ -47,7 +47,7 @@ export interface LogRouteOptions {
   answers: ResponseBudget;
   guards: Pick<Guards, "reader">;
   now?: () => Date;
-  /** Bounds of tails that are not those of production. */
+  /** Replace the limits of tails, in tests. */
   tails?: Partial<TailTimes> & { perOrg?: number; inAll?: number };
 }
 
@@ -62,6 +62,6 @@ export const LOG_SCHEMA = objectSchema({
   node: { type: "string" },
   trace_id: { type: "string", description: "32 hex digits, or empty" },
   span_id: { type: "string", description: "16 hex digits, or empty" },
-  severity_number: { type: "integer", minimum: 0, maximum: 24, description: "of OpenTelemetry; 0: not said" },
+  severity_number: { type: "integer", minimum: 0, maximum: 24, description: "of OpenTelemetry; 0: unspecified" },
   scope: { type: "string", description: "name of the instrumentation scope" },
 });

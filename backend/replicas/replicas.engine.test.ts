@@ -14,7 +14,7 @@ import { BodyClaims } from "./body-claims.ts";
 import { type ReplicaSet, SharedReplicas } from "./replica-set.ts";
 import { exchangeSeriesSketches } from "./series-sketches.ts";
 
-/** What may be sent at once after a pause, in seconds of the limit. */
+/** The burst that is allowed after a pause, in seconds of the limit. */
 const BURST_S = 10;
 
 /** Records that an organisation gets in while it sends more than its limit to each replica, by a clock of the test. */

@@ -67,7 +67,7 @@ export type Ask = (statement: Sql, maxResultBytes?: number, blockRows?: number, 
 export interface ClickHouseOptions extends Omit<RemoteOptions, "urls"> {
   /** `http(s)://user:password@host:port/database`, of several shards separated by commas; unset: embedded. */
   url?: string;
-  /** Queries whose caller can report it leave out shards that are away, instead of failing. */
+  /** Queries whose caller can report missing rows leave out unavailable shards instead of failing. */
   partialAnswers?: boolean;
   /** Organisations whose bodies are spread over all shards. */
   spread?: readonly string[];
@@ -198,7 +198,7 @@ function asker(engine: Engine, orgId: string, signal: AbortSignal, onPartial?: (
 const LIMIT_CODES = new Set(["158", "159", "160", "307"]);
 
 const TOO_LONG = "this query has more filters and values than can be asked at once: ask for fewer";
-/** The same of its text, in levels and parts. */
+/** Limits of the text of a query: its nesting and its number of parts. */
 const LENGTH_CODES = new Set(["167", "168"]);
 
 function readFailure(cause: unknown): ApiError {

@@ -27,7 +27,7 @@ export function withoutKeeper(statement: string): string {
     );
 }
 
-/** What a shard has half of: parents and children of other services are on the other shard. */
+/** Each shard has the rows with one parity of this expression; by service elsewhere, so a parent and its child may be on different shards. */
 const HALF_BY: Readonly<Record<string, string>> = { logs: "intDiv(toUnixTimestamp(time), 60)", service_edges: "cityHash64(client)" };
 
 /** Each row is on one of the shards. */
@@ -51,7 +51,7 @@ export interface TwoShards extends AsyncDisposable {
   readonly server: ClickHouse;
 }
 
-/** `withThird`: of a third shard that is away. */
+/** `withThird`: the cluster lists a third shard, at which nothing listens. */
 export async function openTwoShards({ withThird = false, partialAnswers = false } = {}): Promise<TwoShards> {
   const log = pino({ level: "silent" });
   await using stack = new AsyncDisposableStack();

@@ -47,7 +47,7 @@ const ALLOCATOR = "dirty_decay_ms:200,muzzy_decay_ms:0";
 
 /**
  * The codec of columns with CODEC(Default), which is LZ4 for parts below 32 MiB: a row is merged twice or more before it is in a part that
- * large, and ZSTD costs a merge 0.8 µs of CPU a row more. There is no argument for it.
+ * large, and ZSTD costs a merge 0.8 µs of CPU a row more. It can only be set in a file.
  */
 const CONFIG = `<clickhouse><compression><case>
 <min_part_size>33554432</min_part_size><min_part_size_ratio>0</min_part_size_ratio><method>zstd</method><level>1</level>

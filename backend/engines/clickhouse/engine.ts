@@ -25,7 +25,7 @@ export interface ReadLimits {
   readonly groupLimit?: number | undefined;
   /** The statement ends with LIMIT. */
   readonly isPage?: boolean;
-  /** Rows of shards that are away are left out. */
+  /** Leaves out the rows of unavailable shards. */
   readonly skipsShards?: boolean;
 }
 

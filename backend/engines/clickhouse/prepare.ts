@@ -66,12 +66,12 @@ interface Tier {
   readonly afterDays: number;
 }
 
-const TABLES = ["logs", "spans"] as const;
+const TIERED_TABLES = ["logs", "spans"] as const;
 
 /** Does nothing if the tables are so already. Parts move in the background. */
 async function applyTier(shard: Shard, { policy, volume, afterDays }: Tier, log: Log): Promise<void> {
   const moves = sql`toDateTime(time) + toIntervalDay(${afterDays}) TO VOLUME ${volume}`.text;
-  for (const table of TABLES) {
+  for (const table of TIERED_TABLES) {
     const definition = await definitionOf(shard, table);
     const setting = sql`storage_policy = ${policy}`.text;
     if (!definition.includes(setting)) await modify(shard, table, `SETTING ${setting}`);

@@ -7,7 +7,7 @@ import { tenantFilter } from "./tenant-filter.ts";
 
 /**
  * A query of our own is bounded in time and memory; 64-bit integers arrive as strings, because a double would round them. It fails while a
- * shard, or for `everyReplica` a replica, is away: what it decides (stored once, erased, changed minutes) must not rest on a part of the rows.
+ * shard (with `everyReplica`, a replica) is unavailable: whether rows are stored, erased or changed must not be decided from a part of them.
  */
 export const QUERY_SETTINGS =
   "\nSETTINGS skip_unavailable_shards = 0, max_execution_time = 30, max_memory_usage = 2000000000, output_format_json_quote_64bit_integers = 1";
@@ -22,8 +22,8 @@ const PAGE_SETTINGS = sql`use_top_k_dynamic_filtering = 0, use_query_condition_c
 /**
  * A tenant's query: limited to the organisation's rows, bounded in time, memory and the bytes of its result, and found by its comment when it is to be cancelled. Its rows
  * are the JSON of the answer: times in RFC 3339, 64-bit integers in quotes. `threads`: where the engine shares the processor with us.
- * `shardDatabase`: the statement reads Distributed tables over this database, and shards exchange subqueries; it fails if a shard is away,
- * unless `skipsShards`.
+ * `shardDatabase`: the statement reads Distributed tables over this database, and shards exchange subqueries; it fails if a shard is
+ * unavailable, unless `skipsShards` is set.
  */
 export function readSettings(
   comment: string,

@@ -5,9 +5,9 @@ import { createHash } from "node:crypto";
 import type { AnswerBudget, LoadedGroup, RuleFilter, VmalertClient } from "./client.ts";
 
 export interface Evaluator extends Pick<VmalertClient, "groups" | "ping"> {
-  /** For changes of these groups: a vmalert reads all its rules again, 6 s of CPU for 50,000, so the others are left alone. */
+  /** Makes the vmalerts of these groups read their rules again. Not the others: a reload of 50,000 rules takes 6 s of CPU. */
   reload(groups: readonly string[]): Promise<void>;
-  /** Whether one of those that have these groups refused its last reload. */
+  /** Whether a vmalert of these groups refused its last reload. */
   refusedLastReload(groups: readonly string[]): Promise<boolean>;
 }
 

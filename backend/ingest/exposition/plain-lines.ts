@@ -14,7 +14,7 @@ const MOST_PAGES = 16;
 /** Zeros behind the text. */
 const GUARD_BYTES = 64;
 
-/** What the engine stores of a series: its defaults (`-maxLabelsPerTimeseries` and others), minus the labels that this server adds. */
+/** Limits of a series that the engine stores: its defaults (`-maxLabelsPerTimeseries` and others), minus the labels that this server adds. */
 export interface SeriesLimits {
   /** The name counts as one. */
   readonly maxLabels: number;

@@ -1,6 +1,7 @@
 // Checks a remote write request and makes the bodies that the metrics engine gets, on the calling thread: with the kernel (fast-check.ts) if it
-// accepts the request, otherwise in TypeScript. Invariants: samples that the engine would drop silently are counted by reason; the engine gets the request as it came only if it would store all of it under the names that it has;
-// labels that name the sender are renamed as Prometheus does (`exported_node`), so a request cannot claim the identity of another one.
+// accepts the request, otherwise in TypeScript. Invariants: samples that the engine would drop silently are counted by reason; the engine gets the
+// request unchanged only if it would store every sample under its own name; labels that name the sender are renamed as Prometheus does
+// (`exported_node`), so a request cannot claim the identity of another sender.
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../errors.ts";
 import { type HashKey, hashOf } from "../../storage/metrics/series-hash.ts";
@@ -48,7 +49,7 @@ export function checkFast({ body, version, limits, hashKey }: WriteTask): Checke
   return fast && { ...fast, dropped: {}, bodies: [ownBytes(body)], storedBytes: snappyLength(body) };
 }
 
-/** The same without the kernel: for version 2.0, large requests, and requests of which something is rejected, dropped or renamed. */
+/** Checks a request in TypeScript: one of version 2.0, a large one, or one with samples that are rejected, dropped or renamed. */
 export function checkSlowPath(task: WriteTask): CheckedWrite {
   const { body, version } = task;
   const bytes = decompressSnappy(body);

@@ -54,7 +54,7 @@ const METRICS = objectSchema({
 
 export function registerJaegerMetrics(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
   const routes = (Object.keys(FAMILIES) as FamilyName[]).map((name) => ({
-    ...endpoint("GET" as const, `/query/jaeger/api/metrics/${name}`, "reader" as const, "jaeger" as const),
+    ...endpoint("GET", `/query/jaeger/api/metrics/${name}`, "reader", "jaeger"),
     summary: `Jaeger's HTTP API: ${FAMILIES[name].summary}, by service or operation`,
     description: "Of whole minutes, without the one that has not ended.",
     documented: {

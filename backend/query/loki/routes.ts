@@ -93,9 +93,9 @@ export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptio
   registerTail(app, options);
 }
 
-/** Logs Drilldown and other clients choose by it what they ask. */
+/** Clients such as Logs Drilldown choose their requests by this version of Loki. */
 const COMPATIBLE_VERSION = "3.7.8";
-/** Without settings of this server or data of an organisation. */
+/** They contain no settings of this server and no data of an organisation. */
 const CONSTANTS = {
   "status/buildinfo": { version: COMPATIBLE_VERSION, revision: "", branch: "", buildUser: "", buildDate: "", goVersion: "" },
   "drilldown-limits": { limits: {}, pattern_ingester_enabled: true, version: COMPATIBLE_VERSION },

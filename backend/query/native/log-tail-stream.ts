@@ -28,11 +28,11 @@ const SERVER_SENT: TailForm = {
 
 export interface TailStreamOptions {
   readonly form?: TailForm;
-  /** What has arrived since. */
+  /** Records that have arrived since the last call. */
   readonly next: () => Promise<Arrived>;
-  /** Calls back after each insert of this process. */
-  readonly listen: (told: () => void) => Disposable;
-  /** Others may store records as well. */
+  /** Calls back once this process has stored records. */
+  readonly listen: (notify: () => void) => Disposable;
+  /** Other processes may store records without a notification here. */
   readonly isShared: boolean;
   /** Throws ApiError when the credential is no longer in force. */
   readonly check: () => Promise<void>;

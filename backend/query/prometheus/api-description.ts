@@ -86,7 +86,7 @@ export function declareExemplars(method: "GET" | "POST"): RouteDeclaration {
 
 const METADATA = objectSchema({
   type: { type: "string", enum: ["counter", "gauge", "histogram", "summary", "unknown"] },
-  help: { type: "string", description: "empty for metrics that the agent does not collect" },
+  help: { type: "string", description: "empty for metrics without one, such as those of applications" },
   unit: text("of the name's suffix, or empty"),
 });
 

@@ -86,7 +86,7 @@ const DERIVED = {
 
 const HELP: ReadonlyMap<string, string> = new Map(Object.entries({ ...SYSTEM, ...KUBERNETES, ...DERIVED }));
 
-/** Empty for metrics that the agent does not collect. */
+/** Empty for metrics without a text, such as those of applications. */
 export function helpOf(metric: string): string {
   return HELP.get(metric) ?? "";
 }

@@ -1,4 +1,4 @@
-// What a sandbox process may take. There are two processes, and an organisation uses at most one, so that no organisation can occupy both.
+// Limits of a sandbox process. There are two processes, and an organisation uses at most one, so that no organisation can occupy both.
 
 const MIB = 1024 * 1024;
 

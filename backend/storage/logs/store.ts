@@ -28,7 +28,7 @@ export interface LogRow {
   readonly node: string;
   readonly trace_id: string;
   readonly span_id: string;
-  /** 1 to 24; 0: not said. */
+  /** 1 to 24; 0: unspecified. */
   readonly severity_number: number;
   readonly scope: string;
 }
@@ -74,7 +74,7 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
   /** After migrate(). */
   static async open(clickhouse: ClickHouse, claims?: BodyClaims): Promise<ClickHouseLogStore> {
     const arrivals = new Arrivals();
-    const writer = await OnceWriter.open(clickhouse, "logs", LOG_COLUMNS, { onCommit: (orgId) => arrivals.notify(orgId), claims });
+    const writer = await OnceWriter.open(clickhouse, "logs", LOG_COLUMNS, { onStored: (orgId) => arrivals.notify(orgId), claims });
     return new ClickHouseLogStore(clickhouse, writer, arrivals);
   }
 

@@ -87,7 +87,7 @@ export async function eraseOrganisation(clickhouse: ClickHouse, orgId: string): 
     }
   }
   if (Object.keys(left).length > 0 || clickhouse.cluster === undefined) return left;
-  // A replica that was away still has its rows; while it is away, this fails.
+  // A replica that was unavailable may still have rows. The count fails while a replica is unavailable.
   for (const table of TENANT_TABLES) {
     const replicas = clickhouse.everyReplica(table);
     const [counted] = await clickhouse.query<{ rows: string }>(sql`SELECT count() AS rows FROM ${replicas} WHERE org_id = ${orgId}`);

@@ -65,7 +65,7 @@ export class SpanOperations implements AsyncDisposable {
   #read(orgId: string): OrgOperations {
     const org = new OrgOperations();
     const read = async (): Promise<void> => {
-      // They are on one shard: another one that is away does not stop spans.
+      // The operations of an organisation are on one shard, so that spans are accepted while another shard is unavailable.
       const shard = this.#clickhouse.shards[this.#clickhouse.shardOf({ orgId })] ?? this.#clickhouse;
       const rows = await shard.query<Operation & { day: number }>(
         sql`SELECT service, operation, kind, intDiv(toUnixTimestamp(max(time)), ${DAY_S}) - 1 AS day FROM span_operations

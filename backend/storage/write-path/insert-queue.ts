@@ -17,9 +17,10 @@ export interface InsertQueueOptions {
   readonly smallBatchRows: number;
   readonly extendByMs: number;
   readonly maxBatchWindowMs: number;
-  /** How long acknowledged rows, which no client waits for, accumulate, up to how many bytes; and the minimum interval between inserts for readers. */
+  /** No client waits for acknowledged rows, so they accumulate for this long, or until there are `acknowledgedFullBytes` of them. */
   readonly acknowledgedWindowMs: number;
   readonly acknowledgedFullBytes: number;
+  /** Minimum interval between inserts that queries request. */
   readonly flushIntervalMs: number;
 }
 

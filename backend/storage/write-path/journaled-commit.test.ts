@@ -16,7 +16,7 @@ import { stub } from "../../../test/fixtures/stub.ts";
 
 const MIB = 1024 * 1024;
 const AWAY = new ApiError("storage_unavailable", "away");
-/** Rows are committed a second after the first of them, so what adds several meanwhile does not wait for a disk. */
+/** Rows are committed a second after the first of them, so tests that add several do not wait for a disk. */
 const NO_DISK_WAIT = { sync: () => Promise.resolve() };
 const REFUSED = new ApiError("unstorable", "no");
 
@@ -51,7 +51,7 @@ function opened(options: Partial<JournaledCommitOptions> & { calls?: Partial<Log
     commit: new GroupCommit(clickhouse, "logs", []),
     log: pino({}, { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) }),
     findStored: async (entries) => new Set(entries.filter(({ rows }) => table.includes(rows.bytes[0] ?? -1))),
-    onCommit: (orgId) => void commits.push(orgId),
+    onStored: (orgId) => void commits.push(orgId),
     backoffMs: [1, 5],
     ...rest,
   });

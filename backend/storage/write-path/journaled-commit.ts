@@ -27,7 +27,7 @@ export interface JournaledCommitOptions {
   /** Which of these entries the table already has. */
   readonly findStored: (entries: readonly JournalEntry[]) => Promise<Set<JournalEntry>>;
   /** Called after each acknowledgement and each commit: from then on queries see the rows. */
-  readonly onCommit: (orgId: string) => void;
+  readonly onStored: (orgId: string) => void;
   readonly backoffMs?: readonly [firstMs: number, maxMs: number];
   readonly maxPendingBytes?: number;
 }
@@ -132,12 +132,12 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   }
 
   async #add(entry: JournalEntry): Promise<void> {
-    const { commit, onCommit } = this.#options;
+    const { commit, onStored } = this.#options;
     const { orgId, rows } = entry;
     const size = rows.bytes.byteLength;
     if (size <= MAX_JOURNALED_BYTES && this.#isWithinLimits(orgId, size) && (await this.#isJournaled(entry))) return;
     await commit.add(orgId, rows);
-    onCommit(orgId);
+    onStored(orgId);
   }
 
   /** While the engine is unavailable nothing is freed, so without a share the largest sender would take the memory of all others. */
@@ -162,7 +162,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       const kept = await this.#options.journal.append(entry);
       this.#journalOutage.recovered();
       void this.#commitLater(this.#pending(entry, kept));
-      this.#options.onCommit(entry.orgId);
+      this.#options.onStored(entry.orgId);
       return true;
     } catch (error) {
       // Safe: the acknowledgement waits for the commit instead, and fails if that fails too.
@@ -181,7 +181,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
 
   /** Never rejects. */
   async #commitLater(pending: PendingEntry): Promise<void> {
-    const { commit, onCommit } = this.#options;
+    const { commit, onStored } = this.#options;
     const { orgId, rows } = pending.entry;
     try {
       await commit.add(orgId, rows, true);
@@ -190,7 +190,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       return this.#keepDeadLetter(pending, error);
     }
     this.#settle(pending);
-    onCommit(orgId);
+    onStored(orgId);
   }
 
   #settle({ entry, kept, bytes }: PendingEntry): void {
@@ -254,7 +254,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
    */
   async #commitMissing(pending: readonly PendingEntry[]): Promise<number> {
     if (pending.length === 0) return 0;
-    const { findStored, commit, onCommit, columnsId } = this.#options;
+    const { findStored, commit, onStored, columnsId } = this.#options;
     const readable = pending.filter(({ entry }) => entry.columnsId === columnsId);
     const stored = await findStored(readable.map(({ entry }) => entry));
     for (const unreadable of pending)
@@ -264,7 +264,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     for (const found of readable) {
       if (!stored.has(found.entry)) continue;
       this.#settle(found);
-      onCommit(found.entry.orgId);
+      onStored(found.entry.orgId);
     }
     const committing = missing.map((entry) => this.#commitLater(entry));
     await commit.flush();

@@ -26,10 +26,10 @@ export interface WriterBatch {
 const TOKEN_ROWS = 1000;
 
 /** Called after each acknowledgement and each commit of an organisation's rows: from then on queries see them. */
-type OnCommit = (orgId: string) => void;
+type OnStored = (orgId: string) => void;
 
 export interface OnceWriterOptions {
-  readonly onCommit?: OnCommit;
+  readonly onStored?: OnStored;
   /** With replicas that share the tables. */
   readonly claims?: Pick<BodyClaims, "claim" | "takeOver"> | undefined;
 }
@@ -40,7 +40,7 @@ export class OnceWriter implements AsyncDisposable {
   readonly #columns: NativeColumns;
   /** One for each shard. */
   readonly #commits: readonly GroupCommit[];
-  readonly #onCommit: OnCommit;
+  readonly #onStored: OnStored;
   readonly #claims: OnceWriterOptions["claims"];
   readonly #columnsId: number;
   /** Only with an embedded engine. */
@@ -54,12 +54,12 @@ export class OnceWriter implements AsyncDisposable {
     clickhouse: ClickHouse,
     table: string,
     columns: NativeColumns,
-    { onCommit = () => undefined, claims }: OnceWriterOptions,
+    { onStored = () => undefined, claims }: OnceWriterOptions,
   ) {
     this.#clickhouse = clickhouse;
     this.#table = table;
     this.#columns = columns;
-    this.#onCommit = onCommit;
+    this.#onStored = onStored;
     this.#claims = claims;
     this.#columnsId = columnsIdOf(columns);
     this.#commits = clickhouse.shards.map((_, shard) => new GroupCommit(clickhouse, table, columns, shard));
@@ -70,7 +70,7 @@ export class OnceWriter implements AsyncDisposable {
     const findStored = (entries: readonly JournalEntry[]) => findStoredEntries(clickhouse, { name: table, columns }, entries);
     const convert = (entry: JournalEntry) => convertEntry(journal.folder, columns, entry);
     const { log } = pending;
-    this.#journaled = new JournaledCommit({ table, columnsId: this.#columnsId, journal, commit, onCommit, log, findStored, convert });
+    this.#journaled = new JournaledCommit({ table, columnsId: this.#columnsId, journal, commit, onStored, log, findStored, convert });
   }
 
   /** Replays the journal of an earlier process, and reads which bodies of the last 10 minutes are stored. */
@@ -155,14 +155,14 @@ export class OnceWriter implements AsyncDisposable {
     if (!this.#clickhouse.shared || section.count < TOKEN_ROWS) return this.#add(batch, section);
     const shard = this.#clickhouse.shardOf(batch);
     await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: [section], deduplicationToken: token, shard });
-    this.#onCommit(batch.orgId);
+    this.#onStored(batch.orgId);
   }
 
   async #add({ orgId, hostId, bodyHash }: WriterBatch, section: WriterBatch["sections"][number]): Promise<void> {
     if (this.#journaled)
       return this.#journaled.add({ orgId, hostId, bodyHash, day: section.day, columnsId: this.#columnsId, rows: section });
     await (this.#commits[this.#clickhouse.shardOf({ orgId, hostId, bodyHash })] as GroupCommit).add(orgId, section);
-    this.#onCommit(orgId);
+    this.#onStored(orgId);
   }
 
   async #isStored(batch: WriterBatch, day: number): Promise<boolean> {

@@ -1,4 +1,4 @@
-// Estimates cores of each component at a load from measured points. Model: a component takes a fixed part, and a part for each of its units:
+// Estimates cores of each component at a load from measured points. Model: a component uses a fixed part, and a part for each unit of load:
 // samples in VictoriaMetrics, rows in ClickHouse, bodies elsewhere. Both come from the lowest and the highest load, so the points between
 // them validate it.
 
@@ -21,7 +21,7 @@ function unitsOf(component: string, load: Load): number {
   return component === "shard-server" ? load.rowsPerSecond : load.bodiesPerSecond;
 }
 
-/** A ClickHouse of several shards takes the same for a row, and the fixed part in each. */
+/** In ClickHouse a row costs the same with any number of shards, and each shard has the fixed part. */
 export function simulate(points: readonly Point[], load: Load, shards = 1): Record<string, number> {
   const [lowest, highest] = [points[0], points.at(-1)];
   if (!lowest || !highest || lowest === highest) throw new Error("a simulation needs two loads");

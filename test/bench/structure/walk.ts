@@ -7,7 +7,7 @@ import { type Node, parseSync, Visitor } from "oxc-parser";
 
 interface Body {
   readonly file: string;
-  /** What it names, in order: `name` of a function or a class, or `receiver.method`; the receiver of its own methods is `this`. */
+  /** Names in its code, in order: `name` of a function or a class, or `receiver.method`; the receiver of its own methods is `this`. */
   readonly names: readonly string[];
 }
 

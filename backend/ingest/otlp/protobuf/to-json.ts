@@ -1,6 +1,6 @@
 // OTLP/protobuf → OTLP/JSON bytes, in one pass over the body, for the decoders that read only JSON: that of metrics, and the slow path of logs and
-// traces, for bodies that the kernel (otlp/kernel/wire-document.ts) does not accept. Invariants: no value is lost or rounded: 64-bit integers become strings of digits; memory and depth have limits, and what is not well-formed protobuf
-// throws `malformed_body`.
+// traces, for bodies that the kernel (otlp/kernel/wire-document.ts) does not accept. Invariants: no value is lost or rounded, because 64-bit
+// integers become strings of digits; memory and depth have limits; malformed protobuf throws `malformed_body`.
 import { ApiError } from "../../../errors.ts";
 import { MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_JSON_BYTES } from "../../limits.ts";
 import { JsonOutput } from "../../json-output.ts";
