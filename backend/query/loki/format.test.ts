@@ -8,6 +8,7 @@ test.each([
   [`{a="b"} # a comment\n|~ \`x  y\``, '{a="b"} |~ `x  y`'],
   [`topk(10,sum(count_over_time({a="b"}[1h] offset 5m))by(c))`, `topk(10, sum(count_over_time({a="b"}[1h] offset 5m)) by (c))`],
   [`{a="b"}|logfmt --strict|line_format "{{.x}}"`, `{a="b"} | logfmt --strict | line_format "{{.x}}"`],
+  [`vector(1)-sum(rate({a="b"}[1m]))`, `vector(1) - sum(rate({a="b"}[1m]))`],
 ])("%s is written %s", (query, formatted) => {
   expect(formatQuery(query)).toBe(formatted);
 });
@@ -17,6 +18,7 @@ test.each([
   `quantile_over_time(0.99,{a="b"}|json|unwrap duration(d)|__error__=""[5m])by(x)`,
   `sum(rate({a="b"}[1m]))/on(a)group_left(b)sum(rate({a="b"}[1m]))>bool 1e-3`,
   `1-(-2)`,
+  `sum(rate({a="b"}[1m]))-sum(rate({a="c"}[1m]))`,
   `rate({a="b"}[5m] offset -5m)-1`,
   `label_replace(rate({a="b"}[1m]),"x","$1","y","(.*)")`,
 ])("%s means the same when it is formatted, and is not changed again", (query) => {

@@ -3,7 +3,7 @@
 import { Tree } from "./grammar.ts";
 
 const TOKEN =
-  /"(?:[^"\\]|\\[^])*"|`[^`]*`|\d[\w.]*(?:(?<=[eE])[+-]\d+)?|[A-Za-z_][\w.:]*|\|[=~>]|![=~>]|=~|[=<>]=|--?[A-Za-z][\w-]*|[^\s]/g;
+  /"(?:[^"\\]|\\[^])*"|`[^`]*`|\d[\w.]*(?:(?<=[eE])[+-]\d+)?|[A-Za-z_][\w.:]*|\|[=~>]|![=~>]|=~|[=<>]=|--[A-Za-z][\w-]*|[^\s]/g;
 /** A parenthesis after one of these words or operators does not belong to a function. */
 const WORD_BEFORE_GROUP = /^(?:by|without|on|ignoring|group_left|group_right|and|or|unless|bool|[^\w]+)$/;
 const MATCH_OPERATOR = /^(?:=|!=|=~|!~)$/;
