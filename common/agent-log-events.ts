@@ -141,7 +141,7 @@ export const AGENT_LOG_EVENTS = {
     "Give the pod fewer labels or ports.",
   ],
   "monitors.refused": [
-    "A ServiceMonitor or PodMonitor, or one of its endpoints, is not scraped.",
+    "A ServiceMonitor or PodMonitor, one of its endpoints, a Probe or a ScrapeConfig is not scraped.",
     'Check the reason; `atherops.io/scrape: "false"` as a label of the monitor ends the message.',
   ],
   "monitors.targets_truncated": [
@@ -159,7 +159,7 @@ export const AGENT_LOG_EVENTS = {
     "Check that /var/log/pods is mounted in the agent's pod.",
   ],
   "policies.unknown": [
-    "The namespaces cannot be listed or watched; log policies that are known stay in force, and without any, logs of pods are not read.",
+    "Namespaces or LogPolicy objects cannot be listed or watched, or a status cannot be written. Known log policies stay in force; before the first list, logs of pods are not read.",
     "Check the connection to the Kubernetes API and the ClusterRole of the chart.",
   ],
   "permissions.check_failed": ["The permissions of the service account cannot be checked.", "Check the connection to the Kubernetes API."],

@@ -37,17 +37,18 @@ export function telemetryPermissions(
 ): Permission[] {
   const everywhere = { apiGroup: "", name: undefined, namespace: undefined };
   const monitored = prometheusOperator && signals.includes("metrics") ? MONITOR_RESOURCES : [];
-  const annotated =
-    logPolicies && signals.includes("logs") ? [{ resource: "namespaces" }, { apiGroup: POLICY_GROUP, resource: "logpolicies" }] : [];
+  const hasPolicies = logPolicies && signals.includes("logs");
+  const policies = hasPolicies ? POLICY_RESOURCES : [];
+  const patched = hasPolicies ? [{ apiGroup: "atherops.io", resource: "logpolicies/status", verb: "patch" }] : [];
   const usage = signals.includes("metrics") ? ["nodes/stats", "nodes/metrics"] : [];
-  const watched = ["list", "watch"].flatMap((verb) =>
-    [{ resource: "pods" }, ...monitored, ...annotated].map((what) => ({ ...what, verb })),
-  );
-  const reported = annotated.length > 0 ? [{ apiGroup: POLICY_GROUP, resource: "logpolicies/status", verb: "patch" }] : [];
-  return [...usage.map((resource) => ({ resource, verb: "get" })), ...watched, ...reported].map((rule) => ({ ...everywhere, ...rule }));
+  const watched = ["list", "watch"].flatMap((verb) => [{ resource: "pods" }, ...monitored, ...policies].map((what) => ({ ...what, verb })));
+  return [...usage.map((resource) => ({ resource, verb: "get" })), ...watched, ...patched].map((rule) => ({ ...everywhere, ...rule }));
 }
 
-const POLICY_GROUP = "atherops.io";
+const POLICY_RESOURCES = [
+  { apiGroup: "", resource: "namespaces" },
+  { apiGroup: "atherops.io", resource: "logpolicies" },
+];
 
 /** What objects of the Prometheus Operator need. */
 const MONITOR_RESOURCES = [

@@ -54,13 +54,13 @@ export class SeriesWriter {
 
   numbers(name: string, points: readonly NumberPoint[]): void {
     const open = `${name}{`;
-    const posts = this.#lines;
+    const lines = this.#lines;
     for (const point of points) {
       const labelText = this.#labelText(point, this.#plain);
       if (labelText === undefined) continue;
       const value = typeof point.asDouble === "number" ? sampleValue(point.asDouble) : otherNumber(point);
       if (value === undefined) this.#drop("malformed_point", 1);
-      else posts.text += labelText === "" ? `${name} ${value}${this.#time}\n` : `${open}${labelText}} ${value}${this.#time}\n`;
+      else lines.text += labelText === "" ? `${name} ${value}${this.#time}\n` : `${open}${labelText}} ${value}${this.#time}\n`;
     }
   }
 

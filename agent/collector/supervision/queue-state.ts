@@ -1,6 +1,6 @@
-// What is known of the collector's disk queues: which signals it could not store (from its log), and whether the queue of log files is full
-// (from its metrics). Invariant: a collector whose queue of files is full is killed, not stopped; what it reads again is recognised by the
-// proxy (agent/collector/files).
+// Reads the state of the collector's disk queues: which signals it could not store (from its log), and how full the queues are (from its
+// metrics). Invariant: a collector whose queue of files is full is killed, not stopped; the proxy recognises lines that are read again
+// (agent/collector/files).
 import type { Signal } from "../../settings.ts";
 import { ask } from "../../../common/http.ts";
 import { FILES_EXPORTER } from "../config/collector-config.ts";
