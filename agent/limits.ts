@@ -99,20 +99,20 @@ export const MAX_NODE_TARGETS_CHARACTERS = 8 * 1024 * 1024;
 export const MAX_MONITOR_PAGE_BYTES = 4 * 1024 * 1024;
 /** JSON of what is kept of the monitors, or of the Services, of one namespace; objects beyond it are not used. */
 export const MAX_NAMESPACE_OBJECT_CHARACTERS = 2 * 1024 * 1024;
-/** The same of all namespaces; beyond it, the largest namespaces lose objects. */
+/** JSON of what is kept of the objects of one kind of all namespaces; beyond it, objects of the largest namespaces are not used. */
 export const MAX_OBJECT_CHARACTERS = 8 * 1024 * 1024;
 
 // policies/policy-values.ts
-/** Characters of a regular expression in an annotation. */
+/** Characters of a regular expression in an annotation or a LogPolicy. */
 export const MAX_POLICY_REGEX_CHARACTERS = 256;
-/** Characters of it with its repetitions written out. */
+/** Characters of such an expression with its repetitions written out. */
 export const MAX_POLICY_EXPANDED_CHARACTERS = 2048;
 
 // policies/log-policies.ts
 /** Namespaces whose annotations change the configuration of the collector; the oldest. */
 export const MAX_POLICY_NAMESPACES = 100;
 
-/** JSON of the annotations of all namespaces; beyond it, logs of pods of those with most are not read. */
+/** JSON of the annotations of all namespaces; beyond it, logs of the pods of the largest are not read. */
 export const MAX_NAMESPACES_CHARACTERS = 2 * 1024 * 1024;
 
 // policies/policy-resources.ts
@@ -120,6 +120,8 @@ export const MAX_NAMESPACES_CHARACTERS = 2 * 1024 * 1024;
 export const MAX_NAMESPACE_POLICY_CHARACTERS = 64 * 1024;
 /** LogPolicy objects of one namespace that are applied; the oldest. The collector matches the redaction of each with every line. */
 export const MAX_NAMESPACE_POLICIES = 8;
+/** JSON of the selector of a LogPolicy; one with a longer selector is invalid. */
+export const MAX_SELECTOR_CHARACTERS = 4096;
 
 // policies/log-rates.ts
 /** Namespaces with a count of their own of the bytes that rate limits dropped. */

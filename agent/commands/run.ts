@@ -137,7 +137,7 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
       logFiles,
     }),
   );
-  Object.assign(parts, { effectiveConfig, monitors: pods?.monitors, logPolicies: pods?.policyStatus });
+  Object.assign(parts, { effectiveConfig, monitors: pods?.monitors, logPolicies: pods?.policies });
   await effectiveConfig.start();
   parts.clusterCollector = await startClusterCollector(settings, otelcol, stateDir, log, started);
   if (remote) parts.remote = started.use(remote);

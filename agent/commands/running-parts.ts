@@ -7,7 +7,7 @@ import type { Adjustment, RemoteConfigLoop } from "../collector/config/remote-co
 import { readQueuePercent } from "../collector/supervision/queue-state.ts";
 import { Supervisor } from "../collector/supervision/supervisor.ts";
 import { type AgentIdentity, installationOf } from "../identity/identity.ts";
-import type { LogPolicyStatus } from "../policies/log-policies.ts";
+import type { LogPolicies } from "../policies/log-policies.ts";
 import type { Monitors } from "../monitors/monitors.ts";
 import type { LogFiles } from "../collector/files/log-files.ts";
 import type { LogFilesWatchdog } from "../collector/files/watchdog.ts";
@@ -31,7 +31,7 @@ export interface Parts {
   effectiveConfig?: EffectiveConfig | undefined;
   clusterCollector?: ClusterCollector | undefined;
   monitors?: Monitors | undefined;
-  logPolicies?: (() => LogPolicyStatus) | undefined;
+  logPolicies?: LogPolicies | undefined;
   remote?: RemoteConfigLoop | undefined;
   stateStatus?: StateStatus;
   /** Settings that remote configuration changed. */
@@ -53,7 +53,7 @@ export function healthSource({ program, version }: Program, settings: Settings, 
       collector: parts.supervisor?.status(),
       clusterCollector: parts.clusterCollector?.status(),
       monitors: parts.monitors?.status(),
-      logPolicies: parts.logPolicies?.(),
+      logPolicies: parts.logPolicies?.status(),
       waitsFor: parts.effectiveConfig?.waitsFor,
       telemetry: parts.proxy?.status(),
       logFiles: parts.logFiles?.status(),

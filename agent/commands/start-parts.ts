@@ -15,7 +15,7 @@ import { POD_POLICY_ANNOTATIONS } from "../collector/config/fragments/pod-log-po
 import { SCRAPE_ANNOTATIONS } from "../collector/config/fragments/scraped-pods.ts";
 import { type KnownPods, knownPods, relayedPods } from "../collector/known-pods.ts";
 import type { Log } from "../log.ts";
-import type { LogPolicies, LogPolicyStatus } from "../policies/log-policies.ts";
+import type { LogPolicies } from "../policies/log-policies.ts";
 import type { Monitors } from "../monitors/monitors.ts";
 import type { NodePods, SlimOptions } from "../pods/node-pods.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
@@ -29,7 +29,6 @@ export interface StartedPods {
   readonly asksAgent: boolean;
   readonly monitors?: Monitors | undefined;
   readonly policies?: LogPolicies | undefined;
-  readonly policyStatus?: (() => LogPolicyStatus) | undefined;
   /** Environment variables of the node's collector. */
   readonly env: Readonly<Record<string, string>>;
 }
@@ -50,7 +49,6 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
   const relay = started.use(await PodRelay.start({ pods, nodeName: cluster.nodeName, monitors }));
   const env = { [ALLOCATOR_VARIABLE]: relay.url };
   const direct = { known: asked, asksAgent: false, env, monitors };
-  const policyStatus = policies && ((): LogPolicyStatus => policies.status(pods.sources));
   if (!cluster.podRelay) return direct;
   const file = join(settings.stateFolder ?? settings.stateDir, "pods.kubeconfig");
   try {
@@ -67,7 +65,7 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
   const relayed = relayedPods(pods);
   // Evaluated at each check, because COLLECTOR_CONFIG_FILE can change while the agent runs.
   const known: KnownPods = { whyUnknown: (signal) => (asksAgentForPods(settings) ? relayed : asked).whyUnknown(signal) };
-  return { known, asksAgent: true, env: { ...env, [KUBECONFIG_VARIABLE]: file }, monitors, policies, policyStatus };
+  return { known, asksAgent: true, env: { ...env, [KUBECONFIG_VARIABLE]: file }, monitors, policies };
 }
 
 async function startPolicies(api: KubernetesApi, log: Log): Promise<LogPolicies> {

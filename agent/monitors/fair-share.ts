@@ -1,5 +1,6 @@
 // Chooses the scrape jobs that fit into the limits of all jobs together. Monitors have many authors, so namespaces share the limits: a job is
-// admitted in the order of the cost of its namespace up to it, so a namespace with many or large monitors leaves room for the others.
+// admitted in the order of the cost of its namespace up to it, so a namespace with many or large monitors leaves room for the others. Amounts
+// that can be divided, such as bytes, are shared by fairLimit.
 // Invariant: the work for one namespace is limited before its jobs are built.
 import { MAX_MONITOR_CHARACTERS, MAX_MONITOR_JOBS, MAX_MONITOR_TARGETS } from "../limits.ts";
 import { MonitorError } from "./relabeling.ts";
@@ -56,7 +57,7 @@ export class FairShare<Job> {
   }
 }
 
-/** How much each may take so that all together take at most `total`; those that take less leave the rest to the others. */
+/** How much each may take so that all together take at most `total`, by max-min fairness; Infinity if all get what they want. */
 export function fairLimit(wanted: Iterable<number>, total: number): number {
   const sorted = [...wanted].toSorted((a, b) => a - b);
   let left = total;

@@ -67,9 +67,8 @@ export class Monitors implements AsyncDisposable {
     const services = new ObjectWatch({ api, path: "/api/v1/services", slim: slimService, ...report });
     const foreign = (kind: ForeignTarget["kind"], version: string): ObjectWatch<ForeignTarget> =>
       new ObjectWatch({ api, path: `${group}${version}/${kind.toLowerCase()}s`, slim: (object) => slimForeign(kind, object), ...report });
-    const foreigns = [foreign("Probe", ""), foreign("ScrapeConfig", "alpha1")];
     const scraped = [monitors("ServiceMonitor"), monitors("PodMonitor"), services] as const;
-    this.#watches = [...scraped, ...foreigns];
+    this.#watches = [...scraped, foreign("Probe", ""), foreign("ScrapeConfig", "alpha1")];
     // Probes and ScrapeConfigs are only reported: without permission to list them, monitors are still scraped.
     void Promise.all(scraped.map(({ known }) => known)).then(() => (this.#isKnown = true));
   }
@@ -103,14 +102,14 @@ export class Monitors implements AsyncDisposable {
     if (!this.#isKnown || version === this.#version || nowMs() - this.#changedMs < CHANGE_EVERY_MS) return this.#jobs;
     this.#version = version;
     this.#changedMs = nowMs();
-    const [serviceMonitors, podMonitors, services, ...foreigns] = this.#watches;
+    const [serviceMonitors, podMonitors, services, ...reported] = this.#watches;
     const { jobs, refused } = scrapeJobs({
       monitors: [...serviceMonitors.objects, ...podMonitors.objects],
       services: services.objects,
       defaultIntervalMs: intervalMs,
       acrossNamespaces,
     });
-    const foreign = foreigns.flatMap(({ objects }) => objects).filter(({ metadata }) => metadata.labels?.[OPT_OUT_LABEL] !== "false");
+    const foreign = reported.flatMap(({ objects }) => objects).filter(({ metadata }) => metadata.labels?.[OPT_OUT_LABEL] !== "false");
     this.#report(new Map([...refused, ...foreign.map((target) => [nameOf(target), FOREIGN_TARGET] as const)]));
     this.#jobs = jobs;
     this.#targetSizes = new Map([...this.#targetSizes].filter(([job]) => jobs.has(job)));
@@ -120,7 +119,7 @@ export class Monitors implements AsyncDisposable {
   #targets(job: string): string {
     const selector = this.#jobs.get(job)?.pods;
     if (!selector) return "[]";
-    const { pods } = this.#options;
+    const { pods, log } = this.#options;
     if (pods.version !== this.#podsVersion) {
       this.#pods = [...pods.pods].map((pod) => new PodTargets(pod));
       this.#truncated = this.#truncated.intersection(new Set([...this.#pods.map(({ path }) => path), ...this.#jobs.keys()]));
@@ -128,7 +127,6 @@ export class Monitors implements AsyncDisposable {
     }
     const selected = this.#pods.filter((pod) => selectsPod(selector, pod));
     const groups = selected.flatMap((pod) => pod.groups);
-    const { log } = this.#options;
     for (const { isTruncated, path: pod } of selected) {
       if (!isTruncated || this.#truncated.has(pod)) continue;
       this.#truncated.add(pod);

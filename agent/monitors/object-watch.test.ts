@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { ObjectJson, WatchEvent } from "../kubernetes/api.ts";
+import { KubernetesError } from "../kubernetes/transport.ts";
 import { ObjectWatch, type ObjectsApi } from "./object-watch.ts";
 
 const object = (namespace: string, name: string, size: number): ObjectJson => ({
@@ -29,4 +30,35 @@ test("the largest namespace loses objects, and gets them back after a watch in w
   removed.resolve({ type: "DELETED", object: first! });
   await expect.poll(names, { timeout: 30_000 }).toEqual(["l0", "l1", "l2", "l9"]);
   expect(watch.droppedNamespaces.size).toBe(0);
+});
+
+test("while objects are listed again, page by page, those of the earlier list are known", async () => {
+  const [secondPage, lastPage] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const page = (next: object, ...names: string[]) => ({
+    metadata: { resourceVersion: "1", ...next },
+    items: names.map((name) => object("shop", name, 1)),
+  });
+  const lists = [page({}, "a", "b"), page({ continue: "next" }, "a"), page({})];
+  let watches = 0;
+  const api: ObjectsApi = {
+    listObjects: async (_path, { from }) => {
+      if (from !== undefined) {
+        secondPage.resolve();
+        await lastPage.promise;
+      }
+      return lists.shift()!;
+    },
+    async *watchObjects(_path, _version, _time, signal) {
+      if (++watches === 1) throw new KubernetesError(410, "Expired", "too old resource version");
+      if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      yield* [];
+    },
+  };
+  const slim = ({ metadata }: ObjectJson): string => metadata.name;
+  await using watch = new ObjectWatch({ api, path: "/x", slim, failed: () => {}, recovered: () => {}, backoffMs: [1, 5] });
+  await secondPage.promise;
+  const during = watch.objects;
+  lastPage.resolve();
+  expect(during).toEqual(["a", "b"]);
+  await expect.poll(() => watch.objects, { timeout: 30_000 }).toEqual(["a"]);
 });

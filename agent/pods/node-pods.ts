@@ -58,7 +58,7 @@ export class NodePods implements AsyncDisposable {
   constructor(options: NodePodsOptions) {
     this.#options = options;
     if (options.policies) {
-      options.policies.sources = () => this.sources;
+      options.policies.sources = () => this.#sources.values();
       options.policies.changed = () => this.#resolveSoon();
     }
     this.#outage = new Outage({
@@ -100,11 +100,6 @@ export class NodePods implements AsyncDisposable {
 
   get pods(): Iterable<string> {
     return this.#pods.values();
-  }
-
-  /** As they were before policies. */
-  get sources(): Iterable<string> {
-    return this.#sources.values();
   }
 
   /** Answers how to stop listening. */

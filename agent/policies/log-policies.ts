@@ -71,8 +71,6 @@ export class LogPolicies implements AsyncDisposable {
   readonly #nowMs: () => number;
   readonly #watch: ObjectWatch<Namespace>;
   #namespaces: ReadonlyMap<string, Namespace> = new Map();
-  /** Namespaces that did not fit. */
-  #unknown: ReadonlySet<string> = new Set();
   #ofNamespaces: readonly NamespaceLogs[] = [];
   #ofNamespacesMs = Number.NEGATIVE_INFINITY;
 
@@ -100,7 +98,6 @@ export class LogPolicies implements AsyncDisposable {
       recovered: () => outage.recovered(),
       changed: () => {
         this.#namespaces = new Map(this.#watch.objects.map((namespace) => [namespace.name, namespace]));
-        this.#unknown = this.#watch.droppedNamespaces;
         this.changed();
       },
     });
@@ -118,7 +115,7 @@ export class LogPolicies implements AsyncDisposable {
     const { name, policy, limits } = this.#effective(object);
     const { logs, redact, samplePercent = 100 } = policy;
     const namespace = limits.namespaceBytesPerSecond === undefined ? undefined : object.metadata.namespace;
-    const share = Math.min(samplePercent / 100, Object.keys(limits).length > 0 ? this.rates.of(name, namespace).share : 1);
+    const share = Math.min(samplePercent / 100, Object.keys(limits).length > 0 ? this.rates.find(name, namespace).share : 1);
     const annotations = {
       ...others,
       ...(logs !== undefined && { [OPT_OUT_ANNOTATION]: String(logs) }),
@@ -138,15 +135,14 @@ export class LogPolicies implements AsyncDisposable {
     return sorted;
   }
 
-  /** `pods`: as they are kept, before they are resolved. */
-  status(pods: Iterable<string>): LogPolicyStatus {
+  status(): LogPolicyStatus {
     const effective: [string, Record<string, unknown>][] = [];
     const refused = new Map<string, string>(
-      [...this.#unknown.union(this.#resources.incomplete)].map((namespace) => [`namespace ${namespace}`, INCOMPLETE]),
+      [...this.#watch.droppedNamespaces.union(this.#resources.incomplete)].map((namespace) => [`namespace ${namespace}`, INCOMPLETE]),
     );
-    const found = [...pods].map((pod) => this.#effective(JSON.parse(pod) as SlimPod));
-    for (const { name, policy, limits, problems } of found) {
-      const { share, dropped } = this.rates.of(name);
+    for (const source of this.sources()) {
+      const { name, policy, limits, problems } = this.#effective(JSON.parse(source) as SlimPod);
+      const { share, dropped } = this.rates.find(name);
       const rate = { ...limits, ...(dropped > 0 && { keptPercent: Math.round(1000 * share) / 10, droppedBytes: dropped }) };
       if (Object.keys({ ...policy, ...rate }).length > 0) effective.push([name, { ...policy, ...rate }]);
       for (const [annotation, why] of problems) refused.set(annotation, why);
@@ -199,9 +195,9 @@ export class LogPolicies implements AsyncDisposable {
     const namespace = new AnnotationReader(metadata.namespace, this.#namespaces.get(metadata.namespace)?.annotations ?? {});
     const first = <T extends keyof PolicyFields>(field: T): PolicyFields[T] =>
       resources.find((policy) => policy[field] !== undefined)?.[field];
-    const isIncomplete = this.#unknown.has(metadata.namespace) || this.#resources.incomplete.has(metadata.namespace);
+    const isComplete = this.#watch.isComplete(metadata.namespace) && this.#resources.isComplete(metadata.namespace);
     const wanted = pod.read(OPT_OUT_ANNOTATION, readFlag) ?? first("logs") ?? namespace.read(OPT_OUT_ANNOTATION, readFlag);
-    const logs = isIncomplete ? false : wanted;
+    const logs = isComplete ? wanted : false;
     const samplePercent = pod.read(SAMPLE, readPercent) ?? first("samplePercent") ?? namespace.read(SAMPLE, readPercent);
     const added = resources.flatMap(({ redact }) => redact ?? []);
     const patterns = [namespace.read(REDACT, redactPattern) ?? [], added, pod.read(REDACT, redactPattern) ?? []].flat();

@@ -56,13 +56,13 @@ class Node implements AsyncDisposable {
 
   /** What the collector keeps of these bytes, which are written at once. */
   async write(name: string, bytes: number): Promise<number> {
-    const { share } = this.rates.of(`shop/${name}`, "shop");
+    const { share } = this.rates.find(`shop/${name}`, "shop");
     await this.run(1, { [name]: bytes / SECONDS });
     return bytes * share;
   }
 
   share(name: string): number {
-    return Math.round(100 * this.rates.of(`shop/${name}`).share) / 100;
+    return Math.round(100 * this.rates.find(`shop/${name}`).share) / 100;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -76,8 +76,8 @@ test("a pod above its limit keeps the share that fits, with what was dropped, an
   await node.run(8, { noisy: 10_000, quiet: 999 });
   expect([node.share("noisy"), node.share("quiet")]).toEqual([0.1, 1]);
   // All but the first two measurements, of which one begins and one finds out.
-  expect(node.rates.of("shop/noisy").dropped).toBe(6 * SECONDS * 9000);
-  expect(node.rates.of("shop/quiet").dropped).toBe(0);
+  expect(node.rates.find("shop/noisy").dropped).toBe(6 * SECONDS * 9000);
+  expect(node.rates.find("shop/quiet").dropped).toBe(0);
   expect([...node.rates.droppedBytes]).toEqual([["shop", 6 * SECONDS * 9000]]);
   const { changes } = node;
   await node.run(8, { noisy: 900, quiet: 999 });
@@ -99,10 +99,10 @@ test("bytes that a rotated file had, and those from before a limit, do not count
   await node.run(4, { web: 5000 });
   renameSync(node.file("web"), `${node.file("web")}.20261126-080000`);
   await node.run(2, { web: 5000 });
-  expect([node.share("web"), node.rates.of("shop/web").dropped]).toEqual([1, 0]);
+  expect([node.share("web"), node.rates.find("shop/web").dropped]).toEqual([1, 0]);
   await node.run(8, { web: 20_000 });
   expect(node.share("web")).toBe(0.05);
-  expect(node.rates.of("shop/web").dropped).toBeGreaterThan(0);
+  expect(node.rates.find("shop/web").dropped).toBeGreaterThan(0);
 });
 
 test("pulses with pauses between them pass no more than the limit after the first", async () => {
@@ -115,7 +115,7 @@ test("pulses with pauses between them pass no more than the limit after the firs
     await node.run(7, { pulse: 0 });
   }
   expect(sent).toBeLessThanOrEqual(9 * 8 * SECONDS * 1000);
-  expect(node.rates.of("shop/pulse").dropped).toBeGreaterThan(4_000_000);
+  expect(node.rates.find("shop/pulse").dropped).toBeGreaterThan(4_000_000);
   // At most ten minutes after a pulse it is quiet enough to send everything.
   await node.run(120, { pulse: 100 });
   expect(node.share("pulse")).toBe(1);

@@ -1,26 +1,28 @@
 // Limits of bytes per second for logs of pods. The collector cannot count per pod, so the agent measures how fast the files of limited pods
 // grow, and lowers the share of their lines that the collector keeps, before the disk queue. Invariants: a pod that writes less than its part
-// of a limit loses nothing, however much its neighbours write (but for 10 s when it is new in a namespace above its limit); bytes that are
-// dropped are counted; a share that fell rises again after what was sent above the limit is made up for, at most ten minutes' worth.
+// of a limit loses nothing, however much its neighbours write (except for 10 s if it is new in a namespace above its limit); dropped bytes
+// are counted; a lowered share rises again once the excess, at most ten minutes' worth of the limit, is made up for.
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Loop } from "../../common/loop.ts";
 import type { Outage } from "../../common/outage.ts";
 import { MAX_RATE_NAMESPACES, MAX_RATED_FILES } from "../limits.ts";
-import { type Allowance, allotNamespaces, allotPods, type LimitedPod, type NamespaceAllowance, type Rated } from "./rate-allotment.ts";
+import {
+  type Allowance,
+  allotNamespaces,
+  allotPods,
+  type LimitedPod,
+  type MeasuredPod,
+  type NamespaceAllowance,
+} from "./rate-allotment.ts";
 
 export interface LogRatesOptions {
   readonly pods: () => readonly LimitedPod[];
-  /** Called if the share of a pod is another. */
+  /** Called if a share changed. */
   readonly changed: () => void;
   readonly outage: Outage;
   readonly folder?: string | undefined;
   readonly nowMs?: () => number;
-}
-
-interface Measured extends Rated {
-  readonly sizes: ReadonlyMap<number, number>;
-  readonly dropped: number;
 }
 
 const EVERY_MS = 5000;
@@ -32,7 +34,7 @@ export class LogRates implements AsyncDisposable {
   readonly droppedBytes = new Map<string, number>();
   readonly #options: LogRatesOptions;
   readonly #loop: Loop;
-  #rated: ReadonlyMap<string, Measured> = new Map();
+  #pods: ReadonlyMap<string, MeasuredPod> = new Map();
   /** Namespaces with a limit: pods that are not measured yet have its share. */
   #namespaces: ReadonlyMap<string, NamespaceAllowance> = new Map();
   #measuredMs = Number.NEGATIVE_INFINITY;
@@ -49,11 +51,11 @@ export class LogRates implements AsyncDisposable {
   }
 
   /**
-   * Share of the lines of `shop/web-1` that its limits allow, and the bytes that were dropped since it was first limited. `namespace`: that of
-   * the pod if it has a limit.
+   * The share of the lines of `shop/web-1` that its limits allow, and the bytes that were dropped since it was first limited. `namespace`: of
+   * the pod, if the namespace has a limit.
    */
-  of(pod: string, namespace?: string): { readonly share: number; readonly dropped: number } {
-    return this.#rated.get(pod) ?? { share: this.#namespaces.get(namespace ?? "")?.share ?? 1, dropped: 0 };
+  find(pod: string, namespace?: string): { readonly share: number; readonly dropped: number } {
+    return this.#pods.get(pod) ?? { share: this.#namespaces.get(namespace ?? "")?.share ?? 1, dropped: 0 };
   }
 
   async measure(): Promise<void> {
@@ -61,29 +63,29 @@ export class LogRates implements AsyncDisposable {
     const limited = pods();
     const folders = limited.length === 0 ? [] : await readdir(folder);
     const atMs = nowMs();
-    const measured = new Map<string, Measured>();
+    const measured = new Map<string, MeasuredPod>();
     for (const pod of limited) {
       const prefix = `${pod.namespace}_${pod.name}_`;
-      const own = folders.filter((name) => name.startsWith(prefix)).map((name) => join(folder, name));
-      measured.set(`${pod.namespace}/${pod.name}`, this.#grown(pod, await filesOf(own), atMs));
+      const podFolders = folders.filter((name) => name.startsWith(prefix)).map((name) => join(folder, name));
+      measured.set(`${pod.namespace}/${pod.name}`, this.#measurePod(pod, await readFiles(podFolders), atMs));
     }
     const time = { atMs, seconds: Math.max(0, atMs - this.#measuredMs) / 1000 };
     const before = this.#namespaces;
     this.#namespaces = allotNamespaces(measured, before, time);
-    this.#rated = allotPods(measured, time);
+    this.#pods = allotPods(measured, time);
     this.#measuredMs = atMs;
-    if (isChanged(measured, this.#rated) || isChanged(before, this.#namespaces)) changed();
+    if (isChanged(measured, this.#pods) || isChanged(before, this.#namespaces)) changed();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
   }
 
-  #grown(pod: LimitedPod, files: readonly LogFile[], atMs: number): Measured {
+  #measurePod(pod: LimitedPod, files: readonly LogFile[], atMs: number): MeasuredPod {
     const namespace = pod.namespaceLimit === undefined ? undefined : this.#namespaces.get(pod.namespace);
     const sizes = new Map(files.map(({ inode, size }) => [inode, size]));
-    const first: Measured = { pod, sizes, growth: [{ atMs, bytes: 0 }], share: 1, debt: 0, sent: 0, dropped: 0 };
-    const before = this.#rated.get(`${pod.namespace}/${pod.name}`) ?? (namespace && this.#newPod(first, namespace, files));
+    const first: MeasuredPod = { pod, sizes, growth: [{ atMs, bytes: 0 }], share: 1, debt: 0, sent: 0, dropped: 0 };
+    const before = this.#pods.get(`${pod.namespace}/${pod.name}`) ?? (namespace && this.#newPod(first, namespace, files));
     // What it wrote before it was limited does not count.
     if (!before) return first;
     const bytes = [...sizes].reduce((sum, [file, size]) => sum + Math.max(0, size - (before.sizes.get(file) ?? 0)), 0);
@@ -95,7 +97,7 @@ export class LogRates implements AsyncDisposable {
   }
 
   /** A pod that began since the last measurement: all that it has written counts, but not the files of an earlier pod of its name. */
-  #newPod(pod: Measured, { share }: NamespaceAllowance, files: readonly LogFile[]): Measured {
+  #newPod(pod: MeasuredPod, { share }: NamespaceAllowance, files: readonly LogFile[]): MeasuredPod {
     const atMs = this.#measuredMs;
     const old = files.filter(({ changedMs }) => changedMs < atMs).map(({ inode, size }) => [inode, size] as const);
     return { ...pod, share, sizes: new Map(old), growth: [{ atMs, bytes: 0 }] };
@@ -113,12 +115,12 @@ interface LogFile {
   readonly changedMs: number;
 }
 
-async function filesOf(folders: readonly string[]): Promise<LogFile[]> {
+async function readFiles(folders: readonly string[]): Promise<LogFile[]> {
   const files: LogFile[] = [];
   for (const folder of folders) {
     const names = await readdir(folder, { recursive: true }).catch(() => []);
     for (const name of names.slice(0, MAX_RATED_FILES)) {
-      // Safe: a file that is removed meanwhile does not grow.
+      // Safe: a removed file does not grow.
       const found = name.endsWith(".gz") ? undefined : await stat(join(folder, name)).catch(() => undefined);
       if (found?.isFile()) files.push({ inode: found.ino, size: found.size, changedMs: found.mtimeMs });
     }

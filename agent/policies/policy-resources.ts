@@ -1,10 +1,10 @@
-// The LogPolicy objects of the cluster (charts/cluster-agent/templates/crd.yaml), validated, and their status. Invariants: a policy that is
-// invalid is not applied in part; the status of a generation is written once: agents wait a random time, and one that sees it written does
-// not write, so 1,000 nodes send a few requests per change instead of 1,000.
+// Watches and validates the LogPolicy objects of the cluster (charts/cluster-agent/templates/crd.yaml), and writes their status. Invariants: an
+// invalid policy is not applied in part; the status of a generation is written once: agents wait a random time, and one that sees it written
+// does not write, so 1,000 nodes send a few requests per change instead of 1,000.
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { KubernetesApi, ObjectJson } from "../kubernetes/api.ts";
-import { MAX_NAMESPACE_POLICIES, MAX_NAMESPACE_POLICY_CHARACTERS, MAX_OBJECT_CHARACTERS } from "../limits.ts";
+import { MAX_NAMESPACE_POLICIES, MAX_NAMESPACE_POLICY_CHARACTERS, MAX_OBJECT_CHARACTERS, MAX_SELECTOR_CHARACTERS } from "../limits.ts";
 import type { Log } from "../log.ts";
 import type { Metadata, Selector } from "../monitors/monitor-objects.ts";
 import { ObjectWatch, type ObjectsApi } from "../monitors/object-watch.ts";
@@ -50,9 +50,8 @@ export class PolicyResources implements AsyncDisposable {
   readonly #watch: ObjectWatch<LogPolicy>;
   readonly #loop: Loop;
   #byNamespace: ReadonlyMap<string, readonly LogPolicy[]> = new Map();
-  #incomplete: ReadonlySet<string> = new Set();
-  /** Policy and generation → when this agent writes its status. */
-  #due: ReadonlyMap<string, number> = new Map();
+  /** Policy and version → when this agent writes its status. */
+  #due = new Map<string, number>();
 
   constructor(options: PolicyResourcesOptions) {
     this.#options = options;
@@ -71,7 +70,6 @@ export class PolicyResources implements AsyncDisposable {
       ...report,
       changed: () => {
         this.#byNamespace = groupPolicies(this.#watch.objects);
-        this.#incomplete = this.#watch.droppedNamespaces;
         changed();
       },
     });
@@ -88,7 +86,11 @@ export class PolicyResources implements AsyncDisposable {
 
   /** Namespaces with policies that are not known, because all of theirs take too much memory. */
   get incomplete(): ReadonlySet<string> {
-    return this.#incomplete;
+    return this.#watch.droppedNamespaces;
+  }
+
+  isComplete(namespace: string): boolean {
+    return this.#watch.isComplete(namespace);
   }
 
   /** Valid policies for a pod, the oldest first. */
@@ -109,21 +111,21 @@ export class PolicyResources implements AsyncDisposable {
 
   async #writeStatuses(signal: AbortSignal, failed: (error: unknown) => void): Promise<void> {
     const { api, delayMs = () => Math.random() * MAX_DELAY_MS } = this.#options;
-    const due = new Map<string, number>();
     const outdated = [...this.#byNamespace.values()].flat().filter(({ generation, observed }) => generation !== observed);
-    for (const policy of outdated) {
-      const atMs = this.#due.get(keyOf(policy)) ?? Date.now() + delayMs();
-      due.set(keyOf(policy), atMs);
-    }
-    this.#due = due;
-    // At most one request per second of each agent. The longest due comes first, so that policies whose status cannot be written block no others.
-    const [next] = outdated.map((policy) => ({ policy, atMs: due.get(keyOf(policy)) ?? 0 })).toSorted((a, b) => a.atMs - b.atMs);
+    const pending = outdated.map((policy) => {
+      // Changes with each version of the policy.
+      const key = `${pathOf(policy)} ${policy.version}`;
+      return { policy, key, atMs: this.#due.get(key) ?? Date.now() + delayMs() };
+    });
+    this.#due = new Map(pending.map(({ key, atMs }) => [key, atMs]));
+    // At most one request per second. The earliest is first, so that policies whose status cannot be written block no others.
+    const [next] = pending.toSorted((a, b) => a.atMs - b.atMs);
     if (!next || next.atMs > Date.now()) return;
     try {
       await writeStatus(api, next.policy, signal);
     } catch (error) {
       if (signal.aborted) return;
-      due.set(keyOf(next.policy), Date.now() + delayMs());
+      this.#due.set(next.key, Date.now() + delayMs());
       failed(error);
     }
   }
@@ -150,16 +152,15 @@ interface Aged {
 
 /** The oldest first, so that a new object takes no effect from another. */
 export function byAge(a: Aged, b: Aged): number {
-  const order = [`${a.createdAt} ${a.name}`, `${b.createdAt} ${b.name}`] as const;
-  return order[0] < order[1] ? -1 : 1;
+  return `${a.createdAt} ${a.name}` < `${b.createdAt} ${b.name}` ? -1 : 1;
 }
 
 function groupPolicies(policies: readonly LogPolicy[]): Map<string, LogPolicy[]> {
   const byNamespace = Map.groupBy(policies.toSorted(byAge), ({ namespace }) => namespace);
-  for (const [namespace, own] of byNamespace)
+  for (const [namespace, ofNamespace] of byNamespace)
     byNamespace.set(
       namespace,
-      own.map((policy, i) => (i < MAX_NAMESPACE_POLICIES ? policy : { ...policy, problem: LIMIT_PROBLEM })),
+      ofNamespace.map((policy, i) => (i < MAX_NAMESPACE_POLICIES ? policy : { ...policy, problem: LIMIT_PROBLEM })),
     );
   return byNamespace;
 }
@@ -178,7 +179,7 @@ function slimPolicy({ metadata, spec, status }: ObjectJson): LogPolicy {
 
 type Spec = PolicyFields & { readonly selector?: Selector };
 
-/** The API server has validated the types, expressions not. */
+/** The API server has validated the types, but not the expressions. */
 function readSpec({ selector = {}, logs, redact, samplePercent, bytesPerSecond }: Spec) {
   const checked = checkedSelector(selector);
   if (JSON.stringify(checked).length > MAX_SELECTOR_CHARACTERS) throw new PolicyError("selector is too long");
@@ -191,13 +192,6 @@ function readSpec({ selector = {}, logs, redact, samplePercent, bytesPerSecond }
   };
 }
 
-const MAX_SELECTOR_CHARACTERS = 4096;
-
 function pathOf({ namespace, name }: LogPolicy): string {
   return `${namespace}/${name}`;
-}
-
-/** Changes with each version of a policy. */
-function keyOf(policy: LogPolicy): string {
-  return `${pathOf(policy)} ${policy.version}`;
 }

@@ -1,5 +1,5 @@
-// Which share of a pod's lines its rate limits allow, from what it wrote and sent. A lowered share stays until the bytes that were sent above
-// the limit are made up for, so that pulses and pauses pass no more than a steady rate. Invariant: a pod pays for its own bytes only.
+// Calculates the share of a pod's lines that its rate limits allow, from the bytes that it wrote and sent. A lowered share stays until the
+// excess is made up for, so that pulses with pauses pass no more than a steady rate. Invariant: a pod pays for its own bytes only.
 import { fairLimit } from "../monitors/fair-share.ts";
 
 export interface LimitedPod {
@@ -24,39 +24,43 @@ export interface NamespaceAllowance extends Allowance {
   readonly limit: number;
 }
 
-export interface Rated extends Allowance {
+export interface MeasuredPod extends Allowance {
   readonly pod: LimitedPod;
-  /** How much its files grew by each time. */
+  /** Inode → size of each of its log files. */
+  readonly sizes: ReadonlyMap<number, number>;
+  /** How much its files grew, by measurement; the first one only begins the window. */
   readonly growth: readonly { readonly atMs: number; readonly bytes: number }[];
-  /** Bytes since the measurement before. */
+  /** Bytes since the previous measurement. */
   readonly sent: number;
+  /** Bytes that were dropped since it was first limited. */
+  readonly dropped: number;
 }
 
 interface Time {
   readonly atMs: number;
-  /** Time since the measurement before. */
+  /** Since the previous measurement. */
   readonly seconds: number;
 }
 
-/** How much above its limit a pod may send before its share stays lowered. */
+/** An excess of more than this many seconds of the limit keeps the share lowered. */
 const BURST_SECONDS = 10;
 /** One burst must not mute a pod for longer. */
 const MAX_DEBT_SECONDS = 600;
 
-export function allotPods<T extends Rated>(measured: ReadonlyMap<string, T>, { atMs, seconds }: Time): Map<string, T> {
-  const allotted = new Map<string, T>();
+export function allotPods(measured: ReadonlyMap<string, MeasuredPod>, { atMs, seconds }: Time): Map<string, MeasuredPod> {
+  const allotted = new Map<string, MeasuredPod>();
   for (const pods of Map.groupBy(measured, ([, { pod }]) => pod.namespace).values()) {
-    const demands = pods.map(([name, rated]) => ({ name, rated, rate: rateOf(rated, atMs), wanted: wantedBy(rated, atMs) }));
-    const total = namespaceLimitOf(pods.map(([, rated]) => rated));
-    const most = fairLimit(
+    const demands = pods.map(([name, before]) => ({ name, before, rate: readRate(before, atMs), wanted: readDemand(before, atMs) }));
+    const namespaceLimit = findNamespaceLimit(pods.map(([, pod]) => pod));
+    const podLimit = fairLimit(
       demands.map(({ wanted }) => wanted),
-      total,
+      namespaceLimit,
     );
-    for (const { name, rated, rate, wanted } of demands) {
-      const allowed = Math.min(wanted, most);
-      const share = allowed < rate * rated.pod.sampled ? allowed / rate : 1;
-      const limit = Math.min(rated.pod.limit ?? Number.POSITIVE_INFINITY, most, total);
-      allotted.set(name, { ...rated, ...allow(rated, share, limit, seconds) });
+    for (const { name, before, rate, wanted } of demands) {
+      const allowed = Math.min(wanted, podLimit);
+      const share = allowed < rate * before.pod.sampled ? allowed / rate : 1;
+      const limit = Math.min(before.pod.limit ?? Number.POSITIVE_INFINITY, podLimit, namespaceLimit);
+      allotted.set(name, { ...before, ...allow(before, share, limit, seconds) });
     }
   }
   return allotted;
@@ -64,7 +68,7 @@ export function allotPods<T extends Rated>(measured: ReadonlyMap<string, T>, { a
 
 /** The share with which new pods of a namespace begin. It outlives the pods until their debt is paid. */
 export function allotNamespaces(
-  measured: ReadonlyMap<string, Rated>,
+  measured: ReadonlyMap<string, MeasuredPod>,
   before: ReadonlyMap<string, NamespaceAllowance>,
   { atMs, seconds }: Time,
 ): Map<string, NamespaceAllowance> {
@@ -73,9 +77,9 @@ export function allotNamespaces(
   for (const namespace of new Set([...namespaces.keys(), ...before.keys()])) {
     const pods = namespaces.get(namespace) ?? [];
     const past = before.get(namespace);
-    const limit = pods.length > 0 ? namespaceLimitOf(pods) : (past?.limit ?? 0);
-    const wanted = pods.reduce((sum, rated) => sum + wantedBy(rated, atMs), 0);
-    const sent = pods.reduce((sum, rated) => sum + rated.sent, 0);
+    const limit = pods.length > 0 ? findNamespaceLimit(pods) : (past?.limit ?? 0);
+    const wanted = pods.reduce((sum, pod) => sum + readDemand(pod, atMs), 0);
+    const sent = pods.reduce((sum, pod) => sum + pod.sent, 0);
     const allowance = allow({ share: 1, debt: 0, ...past, sent }, wanted > limit ? limit / wanted : 1, limit, seconds);
     if (Number.isFinite(limit) && (pods.length > 0 || allowance.debt > 0)) allotted.set(namespace, { ...allowance, limit });
   }
@@ -88,16 +92,17 @@ function allow(before: Allowance & { readonly sent: number }, share: number, lim
   return { share: debt > limit * BURST_SECONDS ? Math.min(before.share, share) : share, debt };
 }
 
-function namespaceLimitOf(pods: readonly Rated[]): number {
+function findNamespaceLimit(pods: readonly MeasuredPod[]): number {
   return Math.min(...pods.map(({ pod }) => pod.namespaceLimit ?? Number.POSITIVE_INFINITY));
 }
 
-function wantedBy(rated: Rated, atMs: number): number {
-  return Math.min(rateOf(rated, atMs) * rated.pod.sampled, rated.pod.limit ?? Number.POSITIVE_INFINITY);
+/** Bytes per second that the pod would send if only its own limit applied. */
+function readDemand(measured: MeasuredPod, atMs: number): number {
+  return Math.min(readRate(measured, atMs) * measured.pod.sampled, measured.pod.limit ?? Number.POSITIVE_INFINITY);
 }
 
-/** Bytes per second within the window. */
-function rateOf({ growth }: Rated, atMs: number): number {
+/** Bytes per second that the pod wrote within the window. */
+function readRate({ growth }: MeasuredPod, atMs: number): number {
   const [first, ...later] = growth;
   const seconds = (atMs - (first?.atMs ?? atMs)) / 1000;
   return seconds > 0 ? later.reduce((sum, { bytes }) => sum + bytes, 0) / seconds : 0;

@@ -1,0 +1,76 @@
+// Objects of many namespaces within limits of memory. Invariant: the objects of a namespace and of all namespaces take at most the limits, and
+// a namespace with few objects loses none of them to others.
+import { fairLimit } from "./fair-share.ts";
+
+interface Kept<T> {
+  readonly object: T;
+  readonly namespace: string;
+  readonly characters: number;
+}
+
+/** JSON of the objects of each namespace, and of all. */
+export interface MaxCharacters {
+  readonly ofNamespace: number;
+  readonly ofAll: number;
+}
+
+/** The share of the limit that is left after it was exceeded: below 1, so that not each further object costs a pass over all. */
+const SHRINK_TO = 7 / 8;
+
+export class KeptObjects<T> {
+  readonly #max: MaxCharacters;
+  readonly #kept = new Map<string, Kept<T>>();
+  /** Characters of the objects of each namespace. */
+  readonly #characters = new Map<string, number>();
+  #total = 0;
+  readonly #dropped = new Map<string, number>();
+
+  constructor(max: MaxCharacters) {
+    this.#max = max;
+  }
+
+  get objects(): readonly T[] {
+    return [...this.#kept.values()].map(({ object }) => object);
+  }
+
+  /** How many objects of each namespace did not fit. */
+  get dropped(): ReadonlyMap<string, number> {
+    return this.#dropped;
+  }
+
+  /** Adds or replaces an object, or drops it or others if they do not fit. */
+  set(uid: string, namespace: string, object: T): void {
+    this.delete(uid);
+    const characters = JSON.stringify(object).length;
+    const ofNamespace = (this.#characters.get(namespace) ?? 0) + characters;
+    this.#kept.set(uid, { object, namespace, characters });
+    this.#characters.set(namespace, ofNamespace);
+    this.#total += characters;
+    if (ofNamespace > this.#max.ofNamespace) this.#drop(uid, namespace);
+    else if (this.#total > this.#max.ofAll) this.#shrink(this.#max.ofAll * SHRINK_TO);
+  }
+
+  delete(uid: string): void {
+    const object = this.#kept.get(uid);
+    if (!object) return;
+    this.#kept.delete(uid);
+    this.#total -= object.characters;
+    const left = (this.#characters.get(object.namespace) ?? 0) - object.characters;
+    if (left > 0) this.#characters.set(object.namespace, left);
+    else this.#characters.delete(object.namespace);
+  }
+
+  /** Drops objects of the largest namespaces, those first that became known last. */
+  #shrink(limit: number): void {
+    const ofNamespace = fairLimit(this.#characters.values(), limit);
+    for (const [uid, { namespace }] of [...this.#kept].toReversed()) {
+      if (this.#total <= limit) return;
+      if ((this.#characters.get(namespace) ?? 0) > ofNamespace) this.#drop(uid, namespace);
+    }
+  }
+
+  #drop(uid: string, namespace: string): void {
+    this.delete(uid);
+    this.#dropped.set(namespace, (this.#dropped.get(namespace) ?? 0) + 1);
+  }
+}
