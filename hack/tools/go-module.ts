@@ -35,7 +35,7 @@ export async function buildModule(module: GoModule, folder: string, target: stri
   const sources = module.package === "." ? await generateCollector(go, module.folder, folder) : join(MODULES, module.folder);
   const ldflags = ["-s", "-w", ...(module.variables ?? []).map((variable) => `-X ${variable}`)].join(" ");
   const args = ["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", target, module.package];
-  await run(go, args, sources, (line, live) => progress(`${line} of about ${module.takes}`, live));
+  await run(go, args, sources, (line, live) => progress(`${line} (usually ${module.takes})`, live));
 }
 
 /** Where the sources of a module are that `folder`'s go.mod pins; fetches them where they are not. Throws ToolError as buildModule does. */
