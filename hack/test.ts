@@ -92,17 +92,21 @@ function readReport(file: string): Report | undefined {
   }
 }
 
-/** One line for each failed test, and for each file that did not load: `FILE: TEST: first line of its error`. */
+/** One line for each failed test, and for each file that did not load: `FILE: TEST: its error, on one line`. */
 function failedTests(report: Report | undefined): string[] {
   return (report?.testResults ?? []).flatMap((file) => {
     const name = relative(ROOT, file.name);
-    if (file.status === "failed" && file.assertionResults.length === 0) return [`${name}: ${firstLine(file.message)}`];
+    if (file.status === "failed" && file.assertionResults.length === 0) return [`${name}: ${onOneLine(file.message)}`];
     const tests = file.assertionResults.filter((test) => test.status === "failed");
-    return tests.map((test) => `${name}: ${test.fullName}: ${firstLine(test.failureMessages[0] ?? "")}`);
+    return tests.map((test) => `${name}: ${test.fullName}: ${onOneLine(test.failureMessages[0] ?? "")}`);
   });
 }
 
-const firstLine = (text: string): string => text.split("\n", 1)[0] ?? "";
+/** Without the stack, and of a long message its beginning and its end: the end of a process's log says why it ended. */
+function onOneLine(message: string): string {
+  const text = (message.split(/\n\s+at /, 1)[0] ?? "").replaceAll(/\s*\n\s*/g, " ⏎ ");
+  return text.length <= 2000 ? text : `${text.slice(0, 500)} … ${text.slice(-1500)}`;
+}
 
 /** A test file that could not even be loaded, and a failed check, have no test to count: they count as one failure. */
 function summary(report: Report | undefined, failed: boolean): string {

@@ -2,8 +2,7 @@
 // string is copied as it is.
 import { Tree } from "./grammar.ts";
 
-const TOKEN =
-  /"(?:[^"\\]|\\[^])*"|`[^`]*`|\d[\w.]*(?:(?<=[eE])[+-]\d+)?|[A-Za-z_][\w.:]*|\|[=~>]|![=~>]|=~|[=<>]=|--[A-Za-z][\w-]*|[^\s]/g;
+const TOKEN = /"(?:[^"\\]|\\[^])*"|`[^`]*`|\d[\w.]*(?:(?<=[eE])[+-]\d+)?|[A-Za-z_][\w.:]*|\|[=~>]|![=~>]|=~|[=<>]=|--[A-Za-z][\w-]*|[^\s]/g;
 /** A parenthesis after one of these words or operators does not belong to a function. */
 const WORD_BEFORE_GROUP = /^(?:by|without|on|ignoring|group_left|group_right|and|or|unless|bool|[^\w]+)$/;
 const MATCH_OPERATOR = /^(?:=|!=|=~|!~)$/;
