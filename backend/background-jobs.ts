@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import { type CountedLogs, countLogs, matchingGroups } from "./alerting/log-count.ts";
 import { LogCounter } from "./alerting/log-counter.ts";
 import type { CountNow } from "./alerting/rule-check.ts";
+import type { AuditTrail } from "./auth/audit/trail.ts";
 import { SpanSummaries } from "./storage/traces/summaries.ts";
 import type { Opening, Stores } from "./stores.ts";
 import type { Telemetry } from "./telemetry.ts";
@@ -12,12 +13,12 @@ import { DataRemoval, type RemovalTables } from "./tenants/removal/removal-loop.
 
 type Backend = Opening & Stores;
 
-export function openBackgroundJobs(backend: Backend, telemetry: Telemetry): void {
+export function openBackgroundJobs(backend: Backend & { readonly trail: AuditTrail }, telemetry: Telemetry): void {
   openLogCounter(backend, telemetry);
   openSpanSummaries(backend, telemetry);
   openDataRemoval(backend, telemetry);
-  const { stack, database, log } = backend;
-  stack.use(new RolloutWatch({ db: database.tables(), log }));
+  const { stack, database, log, trail } = backend;
+  stack.use(new RolloutWatch({ db: database.tables(), log, trail }));
 }
 
 /** Counts log records for alert rules where the log store is; the evaluator may be elsewhere. */

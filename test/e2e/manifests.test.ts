@@ -38,8 +38,7 @@ async function dryRun(chart: string, values: string): Promise<{ accepted: number
   const documents = parseAllDocuments(stdout).map((document) => document.toJS() as { kind: string } | null);
   const items = documents.filter((document) => document && !FOREIGN.includes(document.kind));
   const list = JSON.stringify({ apiVersion: "v1", kind: "List", items });
-  // The definition of LogPolicy outlives the release that installed it.
-  const args = ["apply", "--server-side", "--dry-run=server", "--force-conflicts", "-n", SPACE, "-f", "-"];
+  const args = ["apply", "--server-side", "--dry-run=server", "-n", SPACE, "-f", "-"];
   const run = await execa(process.env["KUBECTL_PATH"] ?? "kubectl", args, { input: list });
   return {
     accepted: run.stdout.split("\n").filter((line) => line.includes("serverside-applied")).length,

@@ -74,5 +74,5 @@ export function registerAuditRoutes(app: FastifyInstance, { db, guards, pageRows
 function describeEntry({ at, actor_org_id, address, ...row }: Selectable<AuditTable>, isOperator: boolean) {
   const { id, action, org_id, actor, actor_id, request_id, subject } = row;
   const showsAddress = isOperator || actor_org_id === null || actor_org_id === org_id;
-  return { id, at: at.toISOString(), action, org_id, actor, actor_id, address: showsAddress ? address : null, request_id, subject };
+  return { id, at: at.toISOString(), action, org_id, actor, actor_id, address: (showsAddress && address) || null, request_id, subject };
 }

@@ -18,6 +18,11 @@ describeOnEachStore((store) => {
   });
   afterAll(async () => await backend?.[Symbol.asyncDispose]());
 
+  async function newestStop(): Promise<object> {
+    await backend.trail.settled();
+    return (await backend.call("GET", "/api/audit?action=cluster.config_stopped", { bearer: org.token })).json()[0];
+  }
+
   /** A cluster of 40 nodes of which half has version 1, and what happens in it. */
   async function rollout() {
     const { cluster_id: id, api_key: key } = await registerCluster(backend, org.token);
@@ -38,6 +43,7 @@ describeOnEachStore((store) => {
     await using watch = new RolloutWatch({
       db: store.database.tables<EnrolmentTables>(),
       log: createLog("silent"),
+      trail: backend.trail,
       nowMs: () => backend.clock.ms,
     });
     const passes: Pick<RolloutWatch, "pass"> = watch;
@@ -66,6 +72,7 @@ describeOnEachStore((store) => {
     expect(config).toMatchObject({ percent: 0, stopped: expect.stringContaining(`${worse.toSorted()[0]}: ${problem}`) });
     expect(config.stopped).toContain(`4 of ${inside.length} nodes with it are unhealthy, 0 before`);
     expect(await versionOf(inside[0] ?? "")).toBe("0");
+    expect(await newestStop()).toMatchObject({ actor: null, address: null, subject: { version: 1, reason: config.stopped } });
     await write(50);
     expect(await run(NAMES), "written again").toMatchObject({ percent: 50, stopped: null });
     expect(await versionOf(inside[0] ?? "")).toBe("1");

@@ -4,6 +4,7 @@
 import type { Kysely } from "kysely";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
+import type { AuditTrail } from "../../auth/audit/trail.ts";
 import type { Log } from "../../operations/log.ts";
 import { isOnline, offlineAfterMs } from "./heartbeats.ts";
 import { findReason, readNodes, slowestIntervalS } from "./rollout-health.ts";
@@ -12,6 +13,7 @@ import type { EnrolmentTables } from "./table.ts";
 export interface RolloutWatchOptions {
   readonly db: Kysely<EnrolmentTables>;
   readonly log: Log;
+  readonly trail: Pick<AuditTrail, "add">;
   readonly nowMs?: () => number;
 }
 
@@ -82,7 +84,7 @@ export class RolloutWatch implements AsyncDisposable {
   }
 
   async #stop({ id, org_id, config_version, config_watched_until }: Stage, reason: string): Promise<void> {
-    const { db, log } = this.#options;
+    const { db, log, trail } = this.#options;
     const stopped = await db
       .updateTable("clusters")
       .set({ config_percent: 0, config_watched_until: null, config_stopped: reason })
@@ -92,10 +94,10 @@ export class RolloutWatch implements AsyncDisposable {
       .returning("id")
       .executeTakeFirst();
     if (!stopped) return;
-    log.warn(
-      { event: "rollout.stopped", org_id, cluster_id: id, version: config_version, reason },
-      "the rollout of a cluster's remote configuration is stopped",
-    );
+    const subject = { cluster_id: id, version: config_version, reason };
+    log.warn({ event: "rollout.stopped", org_id, ...subject }, "the rollout of a cluster's remote configuration is stopped");
+    const noActor = { actor: undefined, actorId: undefined, actorOrgId: undefined, address: "", requestId: "" };
+    trail.add({ action: "cluster.config_stopped", orgId: org_id, ...noActor, subject });
   }
 }
 
