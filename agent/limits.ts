@@ -60,7 +60,7 @@ export const MAX_STORED_BATCHES = 50_000;
 /** A killed collector sends again what was still in its queue: about 110 of the smallest batches in each of six requests. */
 export const MAX_RESENT_BATCHES = 800;
 /** Periods around an unclean end of the collector in which lines may have been read twice. */
-export const MAX_DOUBTFUL_BATCHES = 32;
+export const MAX_DOUBT_PERIODS = 32;
 
 // collector/files/unanswered-requests.ts
 /** Far more than the collector has in flight. */

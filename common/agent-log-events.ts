@@ -92,7 +92,7 @@ export const AGENT_LOG_EVENTS = {
   "heartbeat.failed": ["A heartbeat failed. The agent retries at the next interval.", "Check the connection to the backend."],
   "heartbeat.recovered": ["Heartbeats succeed again.", ""],
   "identity.acting": ["This agent holds the Lease and enrols, rotates or repairs the key of the cluster.", ""],
-  "identity.credentials_readable": [
+  "identity.credentials_group_readable": [
     "The group of the credentials file may read the key, and the mount is read-only.",
     "Mount the Secret with defaultMode 0400 or without fsGroup.",
   ],
@@ -142,7 +142,7 @@ export const AGENT_LOG_EVENTS = {
   ],
   "monitors.refused": [
     "A ServiceMonitor or PodMonitor, one of its endpoints, a Probe or a ScrapeConfig is not scraped.",
-    'Check the reason; `atherops.io/scrape: "false"` as a label of the monitor ends the message.',
+    'Check the reason; `atherops.io/scrape: "false"` as a label of the monitor suppresses this message.',
   ],
   "monitors.targets_truncated": [
     "The targets of all scrape jobs of this node are too large together. Not all pods of the largest job are scraped.",
@@ -209,7 +209,10 @@ export const AGENT_LOG_EVENTS = {
   "secret.read_recovered": ["The Secret can be read again.", ""],
   "secret.watch_ended": ["The watch of the Secret ended and is started again (LOG_LEVEL=debug).", ""],
   "secret.watch_silent": ["The watch of the Secret missed a change. The agent starts a new watch.", ""],
-  "state.claimed": ["The agent took over the state on this node.", ""],
+  "state.unavailable": [
+    "The agent cannot take over the state folder of this node yet, and waits.",
+    "The message gives the reason, such as another agent that still uses it.",
+  ],
   "state.foreign": [
     "Another identity left its state on this node. It is neither sent nor removed.",
     "Remove the folder if that agent is gone for good.",

@@ -114,7 +114,7 @@ const BACKEND_LOG_EVENTS = {
     "A health probe could not be answered because of an internal error.",
     "Report it with the error and its stack.",
   ],
-  "grpc.call_failed": ["A gRPC call failed for a reason that is not its own; its sender tries again.", "Check the error."],
+  "grpc.call_failed": ["A gRPC call failed because of the backend; its sender tries again.", "Check the error."],
   "http.connection_limit_reached": [
     "MAX_CONNECTIONS is reached. Unauthenticated and idle connections are closed to accept new ones.",
     "If these are your own agents, raise MAX_CONNECTIONS or add a replica.",
@@ -225,7 +225,10 @@ const BACKEND_LOG_EVENTS = {
     "A query exceeded the time or memory of its sandbox process, which was killed.",
     "If it is a query of a dashboard, shorten its time range.",
   ],
-  "removal.expired": ["Rows of organisations whose retention is shorter than that of the table are deleted. `days` are the days.", ""],
+  "removal.expired": [
+    "Rows of organisations whose retention is shorter than that of the table are deleted. `days` lists the days whose rows are deleted.",
+    "",
+  ],
   "removal.failed": [
     "Expired rows, or data of a deleted organisation, cannot be removed. The backend retries.",
     "Check the reason; GET /api/deletions shows what is left of deleted organisations.",

@@ -203,7 +203,7 @@ ClickHouse evaluates what has an exact form in SQL, over any number of records. 
 |---|---|
 | selectors, line filters except pattern filters, label filters that compare texts | always |
 | label filters that compare numbers | in range aggregations |
-| \`json\` | in range aggregations \`by\` named labels: members of the outermost object, and \`json x="a.b"\` with names alone as its path |
+| \`json\` | in range aggregations \`by\` named labels: members of the outermost object, and \`json x="a.b"\` if the path has only names of fields |
 | \`logfmt\` | in range aggregations \`by\` named labels, without flags and without a list of labels |
 | \`unwrap\`, with \`duration\` and \`bytes\` | of attributes, and of labels that the stages above read |
 | \`drop\`, \`keep\` | names alone, behind the stages above |
@@ -224,6 +224,6 @@ A query with one of these is answered 400 \`invalid_parameter\`, and the message
 |---|---|
 ${[...functions, ...actions].join("\n")}
 
-Outside templates: \`ip()\`, \`approx_topk\`, an \`offset\` behind \`unwrap\`, and label filters without \`and\` between them.
+Outside templates: \`ip()\`, \`approx_topk\`, an \`offset\` behind \`unwrap\`, and label filters with only a space between them: write \`and\` or a comma.
 `;
 }

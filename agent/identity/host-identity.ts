@@ -49,7 +49,7 @@ export class HostIdentity implements AgentIdentity {
     this.#known = this.#read();
     if (options.file.isOpenToGroup)
       options.log.warn(
-        { event: "identity.credentials_readable", file: options.file.path },
+        { event: "identity.credentials_group_readable", file: options.file.path },
         "the group of the credentials file may read the key, and the read-only mount keeps it so",
       );
     if (this.#known.credential)

@@ -35,7 +35,7 @@ export async function claimState(
       return claimed;
     }
     if (claimed !== logged) {
-      log.warn({ event: "state.claimed" }, claimed);
+      log.warn({ event: "state.unavailable" }, claimed);
       report({ folder: undefined, owner: undefined, waits: claimed, others: stateDir.others(undefined) });
     }
     logged = claimed;

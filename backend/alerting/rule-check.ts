@@ -1,7 +1,6 @@
-// Asks, before a rule is stored, whether it is one: our own look at its shape, an instant query under the organisation's own scope (an
-// unknown function, a wrong argument), and vmalert's dry run of it (what its parser refuses). Invariant: what passes is taken by the
-// evaluator, because one rule that it refuses stops the rules of all tenants; the engines are asked by turns of the organisations, and
-// not at all for who has left.
+// Checks a rule before it is stored: its shape, an instant query limited to the organisation (which finds an unknown function or a wrong
+// argument), and a dry run of vmalert (which finds what its parser refuses). Invariant: vmalert accepts every rule that passes, because one
+// rule that it refuses stops the rules of all tenants. Organisations take turns; if the client has disconnected, the engines are not asked.
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
 import type { MetricsStore } from "../storage/metrics/store.ts";
 import { ApiError } from "../errors.ts";

@@ -19,7 +19,7 @@ export interface Session {
   sso?: boolean;
 }
 
-/** Undefined where there is none, or where what is there is none: the next login replaces it. */
+/** Undefined if the file is missing or holds no session: the next login replaces it. */
 export function readSession(file: string): Session | undefined {
   let text: string;
   try {

@@ -361,7 +361,7 @@ test("the fields by which a rule over logs counts are changed in its form, and w
   await using opened = await openLoggedIn({}, /status of 40[01]/);
   const { page, complaints } = opened;
   await openScreen(page, `#/alerts?rule=${made.json.id}`);
-  const field = page.getByLabel(/^Counted apart by/);
+  const field = page.getByLabel(/^Count separately by/);
   expect(await field.inputValue()).toBe("source");
   await field.fill("message");
   await page.getByRole("button", { name: "Save", exact: true }).click();
@@ -403,10 +403,10 @@ test("a backend that stops is said, what was read stays, and it goes on when it 
   await openScreen(page, "#/fleet");
   await page.getByText(/1 host\b/).waitFor();
   await backend.end("SIGTERM");
-  await page.getByText(/the backend is not reached/).waitFor({ timeout: 120_000 });
+  await page.getByText(/cannot reach the backend/).waitFor({ timeout: 120_000 });
   await page.getByText(/1 host\b/).waitFor();
   await backend.start();
-  await page.getByText(/the backend is not reached/).waitFor({ state: "detached", timeout: 120_000 });
+  await page.getByText(/cannot reach the backend/).waitFor({ state: "detached", timeout: 120_000 });
   await openScreen(page, "#/logs");
   await page.getByRole("row").first().waitFor();
   expect(complaints).toEqual([]);

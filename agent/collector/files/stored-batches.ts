@@ -1,15 +1,17 @@
-// Which lines of files the backend has, of those that the collector may read or send again. It stores its file offsets only at the end
-// of a poll of all of them (pkg/stanza v0.149, fileconsumer/file.go, poll); one that ends before reads again what it read since. It takes
-// a batch off its queue after the answer; one that ends before sends it again, in another request. Invariants: a batch is taken for stored
-// only after the backend took it, and only if it is that very reading of a file, or was read between the last time that offsets were
-// remembered before a collector ended and the first time after the next began; so no file that is written anew is mistaken for what it
-// held before. Known on disk, unsynced as the collector's own stores: it survives kill -9, and a power cut may double lines, not lose them.
+// Remembers which lines of files the backend has stored, so that lines which the collector reads or sends again are not stored twice. The
+// collector saves file offsets only after it has polled all files (pkg/stanza v0.149, fileconsumer/file.go, poll): if it exits earlier, the
+// next one reads everything since then again. It removes a batch from its queue after the response: if it exits earlier, the next one
+// sends the batch again, in another request.
+// Invariant: a batch counts as stored only after the backend accepted it. A second one with the same key is dropped only if it is the same
+// reading, or if both were read in a period of doubt: from the last save of offsets before a collector exited to the first save after the
+// next one started. So a file that is written anew is not mistaken for its former content.
+// The list is on disk without fsync, as the collector's own stores are: it survives kill -9; a power cut may double lines, but loses none.
 import { randomBytes } from "node:crypto";
 import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { writeDurably } from "../../../common/files.ts";
 import type { Log } from "../../log.ts";
-import { MAX_DOUBTFUL_BATCHES, MAX_RESENT_BATCHES, MAX_STORED_BATCHES } from "../../limits.ts";
+import { MAX_DOUBT_PERIODS, MAX_RESENT_BATCHES, MAX_STORED_BATCHES } from "../../limits.ts";
 import type { FileBatch } from "./file-batch.ts";
 import { UnansweredRequests } from "./unanswered-requests.ts";
 
@@ -120,11 +122,11 @@ export class StoredBatches implements Disposable {
     this.#file = undefined;
   }
 
-  // ---- what is in doubt
+  // ---- periods of doubt
 
   #doubt(sinceMs: number): void {
     this.#doubts.push({ from: sinceMs - COMMIT_MS, to: Number.POSITIVE_INFINITY });
-    this.#doubts = this.#doubts.slice(-MAX_DOUBTFUL_BATCHES);
+    this.#doubts = this.#doubts.slice(-MAX_DOUBT_PERIODS);
     this.#settlingMs = undefined;
     this.#note(`doubt ${sinceMs - COMMIT_MS}`);
   }

@@ -1,6 +1,6 @@
 // The collector of an agent that was killed: it holds the queue's files and the OTLP ports, so it must be gone before the next one
-// starts, also where the agent was killed before it could note its id. Invariant: no process is ended but one that runs with our
-// configuration, by its command line and by the folder that this names for it; a noted one besides has the noted id and start time.
+// starts, also where the agent was killed before it could note its id. Invariant: a process is killed only if its command line names
+// our configuration file. One whose id was noted must also have the noted start time; any other must see the same folder of state.
 // Linux only (/proc), as both agents are.
 import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -64,7 +64,7 @@ async function waitsForRoom(pid: number): Promise<boolean> {
   return port !== undefined && (await filesWait(`http://127.0.0.1:${port}/metrics`));
 }
 
-/** Whose state this is holds its lock, so whatever runs with this configuration is an orphan. */
+/** This agent holds the lock of the state folder, so any other collector that runs with this configuration is an orphan. */
 function runningWith(configFile: string): Identified[] {
   return processIds().flatMap((pid) => {
     const args = argumentsOf(pid);

@@ -106,7 +106,7 @@ function Counted({ logs: { filter = {}, window, operator, threshold, by = [] }, 
         </label>
       </div>
       <label>
-        Counted apart by, one field per line, at most two: source, level, host_id, node or label.key
+        Count separately by (one field per line, at most two): source, level, host_id, node or label.key
         <textarea name="by" rows={2} defaultValue={by.join("\n")} />
       </label>
     </>

@@ -141,7 +141,7 @@ function Graph({ queries, question }: AskedProps) {
           />
           {series.length > MOST_DRAWN && (
             <p class="quiet">
-              The first {MOST_DRAWN} of {series.length} series are drawn; <code>topk(10, …)</code> chooses.
+              The first {MOST_DRAWN} of {series.length} series are drawn; use <code>topk(10, …)</code> to choose.
             </p>
           )}
           <ExemplarList exemplars={exemplars} />

@@ -11,7 +11,7 @@ const LOGIN_PATHS: ReadonlySet<string> = new Set([
   "/api/auth/invitation",
   "/api/auth/invitation/accept",
 ]);
-/** What an answer to this screen lacks, because a shard is unavailable. */
+/** What is missing from the screen because a shard is unavailable; empty if nothing is. */
 export const missing = signal("");
 const TRIES = 3;
 const LONGEST_WAIT_S = 20;
@@ -99,7 +99,7 @@ export async function answerOf(path: string, { method = "GET", query, body, head
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiFailure(0, "unreachable", "the backend is not reached: it has stopped, or the network is away");
+    throw new ApiFailure(0, "unreachable", "cannot reach the backend: it has stopped, or the network is down");
   }
 }
 

@@ -1,4 +1,4 @@
-// OTLP/JSON spans → rows of the table spans, by docs/decisions.md, "Mapping". Invariant: pure; the whole body is decoded or it throws an
+// OTLP/JSON spans → rows of the table spans, by docs/decisions.md, "Mapping", for bodies that the kernel does not decode (fast-decode.ts). Invariant: pure; the whole body is decoded or it throws an
 // ApiError that names the field; on any thread.
 import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import { encodedString, type Int64Column } from "../../engines/clickhouse/native-columns.ts";

@@ -1,6 +1,6 @@
 // Alertmanager's API v2 of one organisation, for Grafana's data source and `amtool`: alerts, groups, receivers, status. Silences are in
-// silence-routes.ts. Invariant: the organisation is that of the session or the read token; answers are made one at a time for each, and
-// are bounded; only the names of channels are returned.
+// silence-routes.ts. Invariant: the organisation is that of the session or the read token; alerts and groups are built for one
+// request of an organisation at a time, and are bounded; only the names of channels are returned.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
@@ -42,7 +42,7 @@ const ALERT = objectSchema({
   annotations: texts,
   startsAt: TIME_SCHEMA,
   updatedAt: TIME_SCHEMA,
-  endsAt: { ...TIME_SCHEMA, description: "when it is over without another word of the evaluator" },
+  endsAt: { ...TIME_SCHEMA, description: "when the alert ends unless the evaluator sends it again" },
   generatorURL: text,
   receivers: { type: "array", items: RECEIVER },
   status: objectSchema({ state: { type: "string", enum: ["active", "suppressed"] }, silencedBy: ids, inhibitedBy: ids, mutedBy: ids }),

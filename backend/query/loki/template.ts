@@ -9,7 +9,7 @@ import { GoTime, isTrue, printed, TemplateError, type Value } from "./template-v
 // The reference page docs/reference/logql.md is generated from these tables, and read-query.test.ts compares them with Loki 3.7.
 /** Functions that read a clock or a time zone database, make structures, or write for a browser → what to write instead. */
 export const REFUSED_FUNCTIONS: Readonly<Record<string, string>> = {
-  now: "a query over stored records gives the same answer at any time; use __timestamp__",
+  now: "use __timestamp__: the answer must not depend on when the query runs",
   toDate: "use __timestamp__ or unixToTime",
   toDateInZone: "use __timestamp__ or unixToTime; times are in UTC",
   fromJson: "use the stage json",

@@ -1,6 +1,6 @@
 // Batches rows of many senders into one insert at a time; rows that arrive during an insert belong to the next one. A flush that a client
 // waits for also commits all other queued rows. Invariants: `add` resolves after the commit, a row that the engine refuses fails only its own
-// sender, and if more is queued than one insert may hold, organisations with the least queued bytes go first. Stored rows are freed.
+// sender, and if more is queued than one insert may hold, the entries with the fewest bytes of their own organisation before them go first. Stored rows are freed.
 import { ApiError } from "../../errors.ts";
 import { freeBuffer } from "../../../common/http.ts";
 import type { NativeRows } from "../../engines/clickhouse/native-block.ts";

@@ -1,7 +1,7 @@
 // Stores the rows of a body exactly once if the body arrives again within 10 minutes. A body is identified by its sender and hash, and each
 // of its days separately, because the engine commits a partition atomically, but not two together. With an embedded engine, small rows count
-// as stored once they are in its journal (journaled-commit.ts). Invariant: an acknowledged day is never stored again, and an unacknowledged
-// one is never assumed to be stored: after a failure of unknown outcome and after a restart, the table is queried (columns org_id, host_id,
+// as stored once they are in its journal (journaled-commit.ts). Invariant: an unacknowledged
+// day is never assumed to be stored: after a failure of unknown outcome and after a restart, the table is queried (columns org_id, host_id,
 // body_hash, received_at), after a restart once the journal has been replayed.
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { convertEntry } from "../../engines/clickhouse/journal-columns.ts";
