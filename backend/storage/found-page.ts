@@ -1,5 +1,5 @@
-// One page of a tenant's rows as the JSON that is answered. Invariant: a page is cut by rows and by bytes, has at least one row if there
-// is any, and its memory stays that of the engine's own result: rows are handed on as the engine wrote them, never parsed.
+// Reads one page of a tenant's rows as JSON. Invariants: a page is limited in rows and bytes, and has at least one row if any row matches;
+// it takes no more memory than the engine's result, because rows are passed on as the engine wrote them, never parsed.
 import type { Ask, ClickHouse } from "../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../engines/clickhouse/sql.ts";
 import { TooLargeError } from "../errors.ts";
@@ -7,20 +7,23 @@ import type { QueryOptions } from "../admission/query-queue.ts";
 import { MAX_LIMIT, MAX_PAGE_BYTES } from "./limits.ts";
 import { type Cursor, type Found, type Page, pageConditions, nanoseconds } from "./page.ts";
 
-/** Rows are large where a page is cut by bytes: as many are looked for, and named in the statement that reads them. */
+/**
+ * The limit if rows are so large that a page is cut by bytes: then their positions and sizes are read first, and the second statement lists
+ * them.
+ */
 const MAX_LARGE_ROWS = MAX_LIMIT;
 
-/** What is read: `columns` as they are answered, `sizes` the columns whose bytes are large. */
+/** What to read. `columns` are returned; `sizes` are the columns that can be large. */
 export interface Selection {
   readonly table: "logs" | "spans";
   readonly columns: Sql;
   readonly sizes: Sql;
   readonly conditions: readonly Sql[];
-  /** How the table is read where the conditions cost much for each row, for FROM; unset: as itself. */
+  /** The FROM clause if the conditions cost much per row; unset: the table itself. */
   readonly from?: Sql;
-  /** Set there, as of Ask. */
+  /** As in Ask; set together with `from`. */
   readonly blockRows?: number | undefined;
-  /** The conditions select a good part of all rows: the first minute of the page's range is likely to have enough of them. */
+  /** The conditions match a large part of all rows, so the first minute of the page's range probably fills the page. */
   readonly isDense?: boolean;
 }
 
@@ -29,7 +32,7 @@ interface Wanted extends Selection {
   readonly maxPageBytes?: number;
 }
 
-/** In the order of the page. Throws ApiError as ClickHouse.read does. */
+/** Returns rows in the order of the page. Throws ApiError as ClickHouse.read does. */
 export function foundPage(
   clickhouse: ClickHouse,
   orgId: string,
@@ -39,8 +42,8 @@ export function foundPage(
 }
 
 /**
- * The same within a turn. A minute is asked for first where it is likely to be enough: of a longer range the engine reads the ends of many
- * parts, which takes half as long again for 2 million rows in 8 parts.
+ * The same within a running query. If the first minute probably fills the page, it is read first: for a longer range the engine reads the
+ * ends of many parts, which takes half as long again for 2 million rows in 8 parts.
  */
 export async function askPage(ask: Ask, orgId: string, wanted: Wanted): Promise<Found> {
   const firstMinute = wanted.isDense ? firstMinuteOf(wanted.page) : undefined;
@@ -51,7 +54,7 @@ export async function askPage(ask: Ask, orgId: string, wanted: Wanted): Promise<
 const MINUTE_NS = 60_000_000_000n;
 const MINUTES_WORTH_IT = 10n;
 
-/** Undefined: the range is unbounded or short. */
+/** Undefined if the range is unbounded or shorter than ten minutes. */
 function firstMinuteOf({ range: { start, end }, after, oldestFirst }: Page, nowMs = Date.now()): Page["range"] | undefined {
   if (start === undefined || end === undefined || end - start < MINUTES_WORTH_IT * MINUTE_NS) return undefined;
   if (oldestFirst) return { start, end: least(end, (after?.time ?? start) + MINUTE_NS) };
@@ -88,7 +91,7 @@ interface Position {
   readonly bytes: string;
 }
 
-/** Asks where the rows are and how large, then for as many as fit. */
+/** Reads the positions and sizes of the rows first, then as many rows as fit. */
 async function readLargeRows(
   ask: Ask,
   selection: Ordered,
@@ -109,7 +112,7 @@ async function readLargeRows(
   let bytes = 0;
   let count = 0;
   while (count < Math.min(limit, positions.length) && bytes < maxPageBytes) bytes += Number(positions[count++]?.bytes);
-  // The row that passes the limit waits for the next page, unless it is alone.
+  // The row that exceeds the limit belongs to the next page, unless it is the only one.
   if (bytes > maxPageBytes && count > 1) count -= 1;
   const chosen = positions.slice(0, count);
   if (chosen.length === 0) return toPage(Buffer.alloc(0), limit, maxPageBytes);
@@ -129,7 +132,7 @@ const [OPEN_ARRAY, CLOSE_ARRAY] = [0x5b, 0x5d];
 const POSITION = /^\{"time_ns":"(\d+)","id":"(\d+)",/;
 const POSITION_MAX_BYTES = 80;
 
-/** Lines of JSON as one array; they are written over. */
+/** Turns lines of JSON into one array, in place. */
 export function arrayOfLines(lines: Buffer): Buffer {
   if (lines.length === 0) return Buffer.from("[]");
   // Within JSON a line end is always escaped.
@@ -138,7 +141,7 @@ export function arrayOfLines(lines: Buffer): Buffer {
   return Buffer.concat([Buffer.from("["), lines]);
 }
 
-/** `lines` holds one more row than `limit` when there is a next page; it is written over. */
+/** Turns lines into a page, in place. If there is a next page, `lines` has one row more than `limit`. */
 export function toPage(lines: Buffer, limit: number, maxBytes: number): Found {
   if (lines.length === 0) return { json: Buffer.from("[]"), next: undefined, isEmpty: true };
   let [from, to, rows] = [0, 0, 0];
@@ -148,7 +151,7 @@ export function toPage(lines: Buffer, limit: number, maxBytes: number): Found {
     if (prefix === undefined || time === undefined || id === undefined) throw new Error("the engine answered something other than rows");
     const end = lines.indexOf(LINE_END, from);
     const lineEnd = end === -1 ? lines.length : end;
-    // What is written is always behind what is read: the position is left out of each row.
+    // Writing never overtakes reading, because the position is removed from each row.
     lines[to] = rows === 0 ? OPEN_ARRAY : COMMA;
     lines[to + 1] = OPEN;
     lines.copyWithin(to + 2, from + prefix.length, lineEnd);

@@ -1,5 +1,5 @@
-// The query parameters that logs and traces have in common: range, limit, cursor, and the Link to the next page. Invariant: a page starts
-// exactly after the last row of the one before, over (time, id); nanoseconds are digits or bigint, never doubles.
+// Reads the query parameters that logs and traces share (range, limit, cursor) and builds the Link to the next page. Invariants: a page
+// starts exactly after the last row of the previous one in the order (time, id); nanoseconds are digits or bigint, never doubles.
 import type { FastifyRequest } from "fastify";
 import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
 import { ApiError } from "../errors.ts";
@@ -29,11 +29,11 @@ export interface Page {
   readonly oldestFirst?: boolean;
 }
 
-/** A page that was found. */
+/** The rows of a page. */
 export interface Found {
   /** An array of rows in JSON. */
   readonly json: Buffer;
-  /** The last row's position, when there are more. */
+  /** The position of the last row if there are more rows. */
   readonly next: Cursor | undefined;
   /** No row was found. */
   readonly isEmpty?: boolean;
@@ -47,7 +47,7 @@ export interface PageParameters {
   cursor?: string;
 }
 
-/** Their schemas; `readPage` checks what a schema cannot say. */
+/** Schemas of the parameters; `readPage` checks what a schema cannot express. */
 export const PAGE_PARAMETERS = {
   start: { type: "string", description: "RFC 3339, inclusive; default 1 hour before now", examples: ["2026-01-31T12:00:00Z"] },
   end: { type: "string", description: "RFC 3339, inclusive; default now" },
@@ -55,11 +55,11 @@ export const PAGE_PARAMETERS = {
   cursor: { type: "string", description: 'opaque; from the Link header with rel="next"' },
 } as const;
 
-/** Throws ApiError invalid_parameter naming the parameter. `unbounded`: without start and end, everything is searched. */
+/** Throws ApiError invalid_parameter that names the parameter. `unbounded`: without start and end, the whole time is searched. */
 export function readPage(request: FastifyRequest<{ Querystring: PageParameters }>, now: Date, unbounded = false): Page {
   const parameters = request.query;
   const limit = new URLSearchParams(request.url.split("?", 2)[1]).get("limit");
-  // The schema takes whatever JavaScript takes for a number.
+  // The schema accepts everything that JavaScript converts to a number.
   if (limit !== null && !/^\d+$/.test(limit)) throw new ApiError("invalid_parameter", "limit: must be digits");
   const whole = unbounded && parameters.start === undefined && parameters.end === undefined;
   const nowNs = BigInt(now.getTime()) * 1_000_000n + 999_999n;
@@ -75,7 +75,10 @@ export function readPage(request: FastifyRequest<{ Querystring: PageParameters }
   };
 }
 
-/** The conditions of a page on the columns `time` and `id`. The cursor's time is repeated so that partitions are left out. */
+/**
+ * The conditions of a page on the columns `time` and `id`. The cursor's time is repeated as a condition of its own so that partitions are
+ * skipped.
+ */
 export function pageConditions({ range, after, oldestFirst = false }: Pick<Page, "range" | "after" | "oldestFirst">): Sql[] {
   const conditions: Sql[] = [];
   if (range.start !== undefined) conditions.push(sql`time >= ${nanoseconds(range.start)}`);
@@ -91,12 +94,12 @@ export function pageConditions({ range, after, oldestFirst = false }: Pick<Page,
   return conditions;
 }
 
-/** The column's type, from nanoseconds since 1970. */
+/** Converts nanoseconds since 1970 to the type of the column. */
 export function nanoseconds(time: bigint): Sql {
   return sql`fromUnixTimestamp64Nano(toInt64(${time}), 'UTC')`;
 }
 
-/** The value of the Link header for the page after `last`. The range is written out, so that "now" stays where it was. */
+/** The value of the Link header for the page after `last`. It contains the range as times, so that "now" keeps its meaning. */
 export function nextLink(request: FastifyRequest, page: Page, last: Cursor): string {
   const [path = "", query = ""] = request.url.split("?", 2);
   const parameters = new URLSearchParams(query);
@@ -106,7 +109,7 @@ export function nextLink(request: FastifyRequest, page: Page, last: Cursor): str
   return `<${path}?${parameters.toString()}>; rel="next"`;
 }
 
-/** Throws ApiError invalid_parameter naming the parameter. */
+/** Throws ApiError invalid_parameter that names the parameter. */
 export function readCursor(text: string): Cursor {
   const match = /^(\d{1,19})\.(\d{1,20})$/.exec(Buffer.from(text, "base64url").toString("latin1"));
   if (!match || BigInt(match[1] as string) > MAX_TIME_NS || BigInt(match[2] as string) > MAX_ID) {
@@ -122,13 +125,13 @@ const MAX_TIME_NS = 9_223_372_036_000_000_000n;
 const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+ -])(\d\d):(\d\d))$/;
 
 /**
- * RFC 3339 to nanoseconds since 1970, clamped to what the store holds; digits beyond nanoseconds are cut. A blank before the offset is
- * a "+" that the client did not encode.
+ * RFC 3339 to nanoseconds since 1970, clamped to what the store can hold; further digits are dropped. A blank before the offset is a "+"
+ * that the client did not encode.
  */
 export function readTime(name: string, text: string): bigint {
   const match = RFC_3339.exec(text);
   const [, year, month, day, hour, minute, second, fraction = "", sign, offsetHour = "0", offsetMinute = "0"] = match ?? [];
-  // A leap second is the second after 59.
+  // A leap second becomes the second after 59.
   const wholeMs = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second));
   const valid =
     match &&

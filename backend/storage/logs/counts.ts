@@ -1,5 +1,5 @@
-// Counts of log records by time and level, and their fields with values. Invariant: an answer is small whatever the records contain: levels,
-// fields, values and their lengths are limited, and fields come from a sample.
+// Counts log records by time and level, and lists their fields with values. Invariant: the response is small whatever the records contain:
+// levels, fields, values and their lengths are limited, and fields come from a sample.
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { MAX_COUNTED_FIELDS, MAX_COUNTED_NAME_CHARACTERS, MAX_COUNTED_VALUES, MAX_LEVELS } from "../limits.ts";
@@ -7,7 +7,7 @@ import { formatTime, pageConditions } from "../page.ts";
 import { matchingIn, type RecordFilter, recordConditions } from "./filter.ts";
 import { GROUP_NS, halves, isOfGroups } from "./minute-counts.ts";
 
-/** Records of a time, both ends inclusive, in nanoseconds. */
+/** Selects records of a range; both ends are inclusive, in nanoseconds. */
 export interface RangeFilter extends RecordFilter {
   readonly range: { readonly start: bigint; readonly end: bigint };
 }
@@ -19,7 +19,7 @@ export const SAMPLED_RECORDS = 20_000;
 const FIELDS = sql`[('level', toString(level)), ('source', toString(source)), ('host_id', toString(host_id)), ('node', toString(node)),
   ('scope', toString(scope_name))]`;
 
-/** `[{start, end, counts: {<level>: n}}]`: as many stretches of equal length as fit in `buckets`, also those without records. */
+/** `[{start, end, counts: {<level>: n}}]`: `buckets` intervals of equal length, including those without records. */
 export async function histogram(ask: Ask, orgId: string, filter: RangeFilter, buckets: number): Promise<Buffer> {
   const { start, end } = filter.range;
   if (end < start) return Buffer.from("[]");
@@ -27,7 +27,7 @@ export async function histogram(ask: Ask, orgId: string, filter: RangeFilter, bu
   const width = (length + BigInt(buckets) - 1n) / BigInt(buckets);
   const stretchCount = Number((length + width - 1n) / width);
   const counts = Array.from({ length: stretchCount }, (): Record<string, number> => ({}));
-  // The end of the range belongs to it, so to its last stretch.
+  // The end of the range is inclusive, so it is counted in the last interval.
   const countsAt = (ns: Sql, condition: Sql): Sql => {
     const bucket = sql`least(intDiv(${ns} - toInt64(${start}), toInt64(${width})), ${stretchCount - 1})`;
     return sql`SELECT level, ${bucket} AS bucket, count() AS n FROM ${from} WHERE ${condition} GROUP BY level, bucket`;
@@ -40,7 +40,7 @@ export async function histogram(ask: Ask, orgId: string, filter: RangeFilter, bu
   const counted = byMinute
     ? [countsAt(GROUP_NS, and([own, byMinute.whole])), ...(byMinute.cut ? [rows(and([own, byMinute.cut]))] : [])]
     : [rows(where(orgId, filter))];
-  // The engine ranks levels over the whole range, so that one name means the same in each stretch.
+  // The engine ranks levels over the whole range, so that every interval lists the same levels by name.
   const text = await ask(
     sql`SELECT cell.1 AS bucket, if(place > ${MAX_LEVELS}, ${REST}, ${cut(sql`level`)}) AS name, toFloat64(sum(cell.2)) AS n FROM (
       SELECT level, groupArray((bucket, n)) AS cells, row_number() OVER (ORDER BY sum(n) DESC, level) AS place FROM (
@@ -64,7 +64,7 @@ export async function histogram(ask: Ask, orgId: string, filter: RangeFilter, bu
   return Buffer.from(JSON.stringify(stretches));
 }
 
-/** `[{name, values: [{value, count}]}]` of the newest records: names as filters have them, values by how often they are there. */
+/** `[{name, values: [{value, count}]}]` of the newest records. Names are those that filters accept; the most frequent values come first. */
 export async function fields(ask: Ask, orgId: string, filter: RangeFilter): Promise<Buffer> {
   const { from, blockRows } = matchingIn(filter);
   const lines = await ask(

@@ -1,5 +1,5 @@
-// Which log records are meant, and as conditions on the table logs. Invariant: every value is a literal; regular expressions are matched as
-// matching.ts has it, which says of which table the rows are to be read.
+// Translates a filter of log records into SQL conditions on the table logs. Invariant: every value becomes a literal. Regular expressions
+// are matched as matching.ts decides, which also chooses the FROM clause.
 import { ApiError } from "../../errors.ts";
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { type Matching, matchingOf } from "./matching.ts";
@@ -14,12 +14,12 @@ const WITH_COLUMN: ReadonlySet<string> = new Set([
   "k8s.container.name",
 ]);
 
-/** The value of an attribute, a String or a LowCardinality(String); empty if the record has none. */
+/** The value of an attribute, a String or a LowCardinality(String); empty if the record does not have the attribute. */
 export function attributeOf(key: string): Sql {
   return WITH_COLUMN.has(key) ? new Sql(columnOf(key)) : sql`labels[${key}]`;
 }
 
-/** The record has the attribute, with this value. */
+/** The record has the attribute with this value. */
 export function hasAttribute(key: string, value: string): Sql {
   if (WITH_COLUMN.has(key) && value !== "") return sql`${new Sql(columnOf(key))} = ${value}`;
   return sql`mapContains(labels, ${key}) AND labels[${key}] = ${value}`;
@@ -31,29 +31,32 @@ function columnOf(key: string): string {
 
 type Pairs = readonly (readonly [key: string, value: string])[];
 
-/** Unset fields, and empty texts, do not filter. */
+/** Unset fields and empty texts do not filter. */
 export interface RecordFilter {
   readonly source?: string;
   readonly level?: string;
-  /** The words of each are words of the message, ASCII letters in any case. */
+  /** All words of all texts occur in the message; the case of ASCII letters is ignored. */
   readonly words?: readonly string[];
-  /** Each is a substring of the message, any case: of a text of ASCII alone, the ASCII letters. */
+  /** Each text is a substring of the message. Case is ignored: if the text is ASCII, of ASCII letters only. */
   readonly q?: readonly string[];
-  /** None is. */
+  /** None of these texts is a substring of the message. */
   readonly notQ?: readonly string[];
-  /** RE2: each is found in the message. To be checked by `checkPatterns` before. */
+  /** RE2: each expression matches the message. The caller checks them with `checkPatterns` first. */
   readonly regex?: readonly string[];
-  /** None is. */
+  /** None of these expressions matches the message. */
   readonly notRegex?: readonly string[];
   readonly hostId?: string;
   readonly node?: string;
   /** Lowercase hex. */
   readonly traceId?: string;
-  /** Each key has this value. */
+  /** Each key has the given value. */
   readonly labels: Pairs;
-  /** No key has this value; it may be missing. */
+  /** No key has the given value; a missing key is fine. */
   readonly notLabels?: Pairs;
-  /** For what no other field says, with the regular expressions of these conditions; then no other field has any. */
+  /**
+   * Conditions that the other fields cannot express, and how their regular expressions are matched. If set, `regex` and `notRegex` are
+   * unset.
+   */
   readonly also?: { readonly conditions: readonly Sql[]; readonly matching: Matching };
 }
 
@@ -76,19 +79,21 @@ export function recordConditions(filter: RecordFilter): Sql[] {
   return conditions;
 }
 
-/** How its regular expressions are matched. */
+/** How the regular expressions of a filter are matched. */
 export function matchingIn({ regex, notRegex, also }: RecordFilter): Matching {
   return also?.matching ?? matchingOf([...given(regex), ...given(notRegex)]);
 }
 
 const MESSAGE = sql`message`;
 
-/** The message contains the text, in any case as `q` does. */
+/** The message contains the text; case is ignored as for `q`. */
 export function containsText(text: string): Sql {
   return isAscii(text) ? withHints(text, substring(text)) : substring(text);
 }
 
-/** Other characters are never taken for ASCII letters, so that the words of a text are words of a message in any case. */
+/**
+ * The function for ASCII never folds other characters into ASCII letters, so the words of the text are words of the message, ignoring case.
+ */
 function substring(text: string): Sql {
   const position = isAscii(text) ? sql`positionCaseInsensitive` : sql`positionCaseInsensitiveUTF8`;
   return sql`${position}(message, ${text}) > 0`;
@@ -102,14 +107,17 @@ function given(texts: readonly string[] = []): string[] {
   return texts.filter(Boolean);
 }
 
-/** Always true. The engine reads it before it looks for rows, so that what it cannot read is refused where there are none as well. */
+/** Always true. The engine evaluates it before it reads rows, so an invalid expression is refused even if no row would be read. */
 function readable(pattern: string): Sql {
   return sql`match('', ${pattern}) IN (0, 1)`;
 }
 
 const CANNOT_COMPILE_REGEXP = "427";
 
-/** Throws ApiError invalid_parameter naming the parameter whose regular expression the engine cannot read, else the error itself. */
+/**
+ * Throws ApiError invalid_parameter that names the parameter if the engine cannot read its regular expression; otherwise throws the error
+ * itself.
+ */
 export function refusePattern(error: unknown, { regex, notRegex }: RecordFilter): never {
   const { code, message = "" } = ((error as Error).cause ?? {}) as { code?: unknown; message?: string };
   if (String(code) !== CANNOT_COMPILE_REGEXP) throw error;

@@ -1,33 +1,35 @@
-// How the engine matches the regular expressions of a query. It looks at the clock, and at who still waits, between blocks of rows only; and
-// it reads whole granules, whatever its block size: 2,048 rows, of 64 KiB each where merges brought large ones together. Invariant:
-// between two looks a granule is seen by cheap expressions alone; costly ones see about one MiB.
+// Decides how the engine matches the regular expressions of a query. The engine checks its deadline and whether the client is still
+// connected only between blocks of rows, and it reads whole granules whatever its block size: 2,048 rows, of 64 KiB each if merges brought
+// large rows together. Invariant: between two checks, only cheap expressions see a whole granule; costly ones see about 1 MiB.
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { isCostly, MATCHED_BYTES } from "./pattern.ts";
 
 export interface Matching {
-  /** The table from which the rows are read, for FROM. */
+  /** The FROM clause from which the rows are read. */
   readonly from: Sql;
-  /** Rows between two looks, as of Ask; undefined: as many as the engine likes. */
+  /** Rows between two checks, as in Ask; undefined: the engine's own block size. */
   readonly blockRows: number | undefined;
-  /** Whether the expression is found in the first MATCHED_BYTES of the text, or is not. */
+  /** A condition that the expression is found in the first MATCHED_BYTES of the text or, if `isWanted` is false, that it is not. */
   readonly found: (text: Sql, pattern: string, isWanted: boolean) => Sql;
 }
 
 /** Rows of a granule. */
 const GRANULE_ROWS = 2048;
-/** So much of each row of a granule a costly expression may see. */
+/** Bytes of each row of a granule that a costly expression may see at most. */
 const SHORT_BYTES = 512;
-/** What ARRAY JOIN cuts a granule into. Fewer cost more: the engine reads an expression anew for each block. */
+/**
+ * Rows of the blocks into which ARRAY JOIN splits a granule. Smaller blocks cost more: the engine compiles the expression again for each.
+ */
 const CUT_ROWS = 16;
 
 const LOGS = sql`logs`;
 
-/** Without expressions. */
+/** For queries without regular expressions. */
 export const NO_MATCHING: Matching = { from: LOGS, blockRows: undefined, found: wholly };
 const WHOLE: Matching = { ...NO_MATCHING, blockRows: GRANULE_ROWS };
 const IN_PIECES: Matching = { from: sql`${LOGS} ARRAY JOIN [1] AS at_first`, blockRows: CUT_ROWS, found: inPieces };
 
-/** `patterns`: all of the query. */
+/** `patterns`: all regular expressions of the query. */
 export function matchingOf(patterns: readonly string[]): Matching {
   if (patterns.length === 0) return NO_MATCHING;
   return isCostly(patterns) ? IN_PIECES : WHOLE;
@@ -38,8 +40,8 @@ function wholly(text: Sql, pattern: string, isWanted: boolean): Sql {
 }
 
 /**
- * Rows with short texts are decided before the cut, so that most are never in it. The other half needs a column of the cut: no planner can
- * move it in front.
+ * Rows with short texts are decided before the split, so most rows never reach it. The condition on long texts uses a column of the ARRAY
+ * JOIN, so no planner can move it in front.
  */
 function inPieces(text: Sql, pattern: string, isWanted: boolean): Sql {
   const [short, long] = [sql`substring(${text}, 1, ${SHORT_BYTES})`, sql`substring(${text}, at_first, ${MATCHED_BYTES})`];

@@ -1,5 +1,5 @@
-// Patterns of messages with their counts, as Drain finds them: variable parts become <_>, as in Loki's pattern filter. ClickHouse replaces
-// them in a sample and counts; what is left to do here is to merge a few hundred texts. Invariant: the work is bounded by the sample, whatever
+// Finds patterns of messages and counts them, as Drain does: variable parts become <_>, as in Loki's pattern filter. ClickHouse replaces
+// and counts them in a sample; this module merges the remaining few hundred texts. Invariant: the work is bounded by the sample, whatever
 // the range contains.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Ask } from "../../engines/clickhouse/client.ts";
@@ -15,23 +15,23 @@ export interface PatternQuestion {
   readonly matching: Matching;
   /** Both ends inclusive, nanoseconds. */
   readonly range: { readonly start: bigint; readonly end: bigint };
-  /** The range is divided into stretches of this length, the last one may be shorter. */
+  /** The range is divided into intervals of this length; the last one may be shorter. */
   readonly stepNs: bigint;
 }
 
 export interface MessagePattern {
   readonly pattern: string;
-  /** One of its messages, cut. */
+  /** One of the messages, cut to a limit. */
   readonly example: string;
-  /** Records by the number of their stretch: exact if the sample has all records, else estimates. */
+  /** Records by the number of their interval: exact if the sample has all records, otherwise estimated. */
   readonly counts: ReadonlyMap<number, number>;
   readonly total: number;
 }
 
 export interface FoundPatterns {
-  /** Records that match. */
+  /** The number of records that match. */
   readonly records: number;
-  /** One of so many stretches of time was read; 1: all. */
+  /** One of this many slices of time was read; 1: all records were read. */
   readonly sampledOneOf: number;
   /** Most frequent first. */
   readonly patterns: readonly MessagePattern[];
@@ -62,7 +62,7 @@ interface Text {
   readonly cells: readonly (readonly [stretch: number, n: number])[];
 }
 
-/** So many sampled stretches of time at least in each stretch of the answer, for each that is left out many. */
+/** Sampled slices of the whole range, at least: sampling every n-th slice divides the range into 240 × n of them. */
 const SLICES = 240n;
 
 async function readTexts(ask: Ask, question: PatternQuestion, oneOf: number): Promise<Text[]> {
@@ -92,19 +92,19 @@ function timesOf({ start, end }: PatternQuestion["range"]): Sql[] {
   return [sql`time >= ${nanoseconds(start)}`, sql`time <= ${nanoseconds(end)}`];
 }
 
-/** The first line of a message, cut. Four bytes are the longest character. */
+/** The first line of a message, cut to a number of characters; a character has at most four bytes. */
 const LINE = sql`substringUTF8(toValidUTF8(substring(substringIndex(message, '\n', 1), 1, ${4 * MAX_PATTERN_LINE_CHARACTERS})), 1, ${MAX_PATTERN_LINE_CHARACTERS})`;
 const LINE_IS_CUT = sql`length(${LINE}) < length(message)`;
-/** Runs of letters, digits and underscores with a digit among them, and long hexadecimal numbers without one. */
+/** Runs of letters, digits and underscores that contain a digit, and hexadecimal numbers of at least 8 characters that contain none. */
 const VARIABLE = "[0-9A-Za-z_]*[0-9][0-9A-Za-z_]*|\\b[a-fA-F]{8,}\\b";
-/** Times, addresses, versions and UUIDs are one gap. */
+/** Times, addresses, versions and UUIDs become a single gap. */
 const GAPS = `${GAP}(?:[-.:,+]?${GAP})+`;
 const PATTERN = sql`replaceRegexpAll(concat(replaceRegexpAll(line, ${VARIABLE}, ${GAP}), if(is_cut, ${GAP}, '')), ${GAPS}, ${GAP})`;
 
-/** Two texts are one pattern if they have as many words, begin alike, and so large a part of their words is the same. */
+/** Two texts are one pattern if they have the same number of words, the same first word, and at least this share of equal words. */
 const SIMILARITY = 0.7;
 
-/** Merged before other requests get the event loop: at most 6,000 comparisons. */
+/** Texts that are merged before the event loop serves other requests: at most 6,000 comparisons. */
 const TEXTS_AT_ONCE = 20;
 
 interface Cluster {

@@ -1,6 +1,6 @@
-// Counts of log records from the projection `counts` (005-words-and-counts.sql), which has them by minute. The engine uses it for statements
-// in exactly these expressions, and reads the rows of parts that have none; so it is about time, never about what is counted. Invariant: a
-// minute that a border of a question cuts is counted from its rows.
+// Counts log records from the projection `counts` (005-words-and-counts.sql), which has one row per minute and group. The engine uses the
+// projection only for statements with exactly these expressions, and reads the rows of parts without it; so this decides speed, never the
+// result. Invariant: a minute that a border of the query cuts is counted from its rows.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_CUT_MINUTES } from "../limits.ts";
 import { nanoseconds } from "../page.ts";
@@ -9,9 +9,11 @@ import type { RecordFilter } from "./filter.ts";
 const MINUTE_NS = 60_000_000_000n;
 const MINUTE = sql`toStartOfInterval(time, toIntervalMillisecond(60000))`;
 
-/** A time that represents all records of a group: the first nanosecond of its minute, or the second one. */
+/**
+ * A time that represents all records of a group: the first nanosecond of its minute, or the second if the records are later than the first.
+ */
 export const GROUP_NS = sql`(toUnixTimestamp64Nano(${MINUTE}) + if(${MINUTE} = time, 0, 1))`;
-/** At most KEYS of them: if there are as many, there may be more. */
+/** A group has at most KEYS keys; if it has exactly that many, the record may have more. */
 export const KEYS = 100;
 export const KEYS_OF_GROUP = sql`groupUniqArrayArray(100)(mapKeys(assumeNotNull(labels)))`;
 
@@ -21,17 +23,17 @@ interface Range {
   readonly end: bigint;
 }
 
-/** Disjoint, and together all records of the range. */
+/** Two disjoint conditions that together select all records of the range. */
 export interface Halves {
-  /** Conditions on groups: GROUP_NS may stand for the time. */
+  /** Conditions on groups: GROUP_NS may be used as the time. */
   readonly whole: Sql;
-  /** Conditions on rows; undefined: no minute is cut. */
+  /** Conditions on rows; undefined if no minute is cut. */
   readonly cut: Sql | undefined;
 }
 
 /**
- * `borders`: times at which the query separates earlier records from later ones; the ends of the range are borders too. Undefined:
- * more minutes are cut than it pays.
+ * Splits the range. `borders` are times at which the query separates earlier records from later ones; the ends of the range are borders
+ * too. Undefined if so many minutes are cut that the projection does not pay.
  */
 export function halves(range: Range, borders: Iterable<bigint>): Halves | undefined {
   const [first, last] = [minuteOf(range.start), minuteOf(range.end)];
@@ -56,12 +58,12 @@ export function halves(range: Range, borders: Iterable<bigint>): Halves | undefi
   };
 }
 
-/** Conditions on the groups of the minutes of the range, those at its ends included. */
+/** Conditions on the groups of all minutes that the range touches. */
 export function minutesAround(range: Range): Sql {
   return and([sql`${MINUTE} >= ${nanoseconds(minuteOf(range.start))}`, sql`${MINUTE} <= ${nanoseconds(minuteOf(range.end))}`]);
 }
 
-/** Whether nothing but the time and columns of groups is asked of a record. */
+/** Whether the filter uses only the time and columns of groups. */
 export function isOfGroups(filter: RecordFilter & { readonly range?: unknown }): boolean {
   const { source: _source, level: _level, hostId: _hostId, range: _range, also, ...others } = filter;
   return (
@@ -74,7 +76,7 @@ const COLUMNS_OF_ROWS =
   /\b(?:node|received_at|body_hash|time|id|severity_number|message|labels|trace_id|span_id|scope_name|attribute_\w+)\b/;
 const LITERAL = /'(?:\\.|[^'\\])*'/gs;
 
-/** The same of expressions. Where it is wrong, rows are read. */
+/** The same for expressions. A false negative only costs speed: then rows are read. */
 export function areOfGroups(expressions: readonly Sql[]): boolean {
   return expressions.every(({ text }) => !COLUMNS_OF_ROWS.test(text.replaceAll(LITERAL, "")));
 }

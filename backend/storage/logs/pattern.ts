@@ -1,20 +1,22 @@
-// What a regular expression of a query may cost. RE2 takes 1 to 8 ns for each byte of a text, or, where its automaton does not fit into its
-// memory, time that grows with the expression: 0.6 µs for each byte with 50 parts that stand for several characters, 2.5 µs with a thousand
-// characters of alternatives in addition, 30 µs with three thousand repeated parts. Invariant: what is let through takes at most 2.5 µs, and
-// sees no more than MATCHED_BYTES of a message, of which one may have 32 MiB; matching.ts keeps the engine from matching for long at once.
+// Limits what a regular expression of a query may cost. RE2 takes 1 to 8 ns per byte of text while its automaton fits into its memory.
+// Otherwise the time grows with the expression: 0.6 µs per byte with 50 parts that match several characters, 2.5 µs with another thousand
+// characters of alternatives, 30 µs with three thousand repeated parts. Invariant: an accepted expression takes at most 2.5 µs per byte and
+// sees at most MATCHED_BYTES of a message, which may have 32 MiB. matching.ts keeps the engine from matching for long without a check.
 import { ApiError } from "../../errors.ts";
 import { MAX_PATTERN_CHARACTERS, MAX_PATTERN_PARTS, MAX_PATTERN_REPEATS, MAX_PATTERN_STEPS } from "../limits.ts";
 
 /** Bytes of a message that regular expressions read. */
 export const MATCHED_BYTES = 64 * 1024;
-/** Total steps of all expressions, alternatives included, at which the automaton is small in any case. */
+/** Total steps of all expressions, including alternatives, up to which the automaton is always small. */
 const CHEAP_STEPS = 8;
-/** A class of Unicode is as many ranges of bytes. */
+/** Steps of a Unicode class, because it is compiled to about as many ranges of bytes. */
 const UNICODE_CLASS = 50;
-/** Characters of ranges that count as one step if case is ignored: RE2JS then visits each character of a range, for some 45 ns. */
+/** Characters of ranges that count as one step if case is ignored: RE2JS then visits each character of a range, about 45 ns each. */
 const FOLDED_CHARACTERS = 4096;
 
-/** `patterns` by the parameter they came in. Throws ApiError invalid_parameter naming the first that makes it too much. */
+/**
+ * `patterns` by the parameter that contains them. Throws ApiError invalid_parameter that names the first parameter that exceeds the limit.
+ */
 export function checkPatterns(patterns: Readonly<Record<string, readonly string[]>>): void {
   let [characters, steps] = [0, 0];
   for (const [name, texts] of Object.entries(patterns)) {
@@ -28,19 +30,19 @@ export function checkPatterns(patterns: Readonly<Record<string, readonly string[
   }
 }
 
-/** Whether expressions may take more than some 8 ns for each byte. */
+/** Whether the expressions together may take more than about 8 ns per byte. */
 export function isCostly(patterns: readonly string[]): boolean {
   return patterns.reduce((steps, text) => steps + stepsOf(text) + alternativesOf(text), 0) > CHEAP_STEPS;
 }
 
-/** How many "|" there are; (a|b) matches several characters as [ab] does. */
+/** The number of "|" in the expression; (a|b) matches several characters as [ab] does. */
 export function alternativesOf(text: string): number {
   return [...text.matchAll(TOKEN)].filter(([token]) => token === "|").length;
 }
 
 /**
- * Steps that alternatives add for an automaton of the whole value: (a|b) doubles its states as [ab] does, so a group of so many counts as
- * often as their number is doubled from one. Those of a repeated group are among its steps.
+ * Steps that alternatives add for an automaton that matches a whole value: (a|b) doubles its states as [ab] does, so a group of n
+ * alternatives counts as log2(n) steps, rounded up. Repeated groups are counted in `stepsOf`.
  */
 export function branchesOf(pattern: string): number {
   const open: number[] = [];
@@ -66,18 +68,19 @@ function tooMuch(name: string, most: string): ApiError {
   return new ApiError("invalid_parameter", `${name}: the regular expressions of a query have at most ${most}`);
 }
 
-// A quotation, a character by number, a class of Unicode, an escape, a class, how often, the ends of a group, any other character. A class
-// without an end is read to the end of the text: if each "[" searched for it, the time would grow with the square of the length.
+// In order: a quotation, a character by number, a Unicode class, an escape, a class, a repetition, any other character (including
+// parentheses). A class without an end extends to the end of the text: if each "[" searched for its end, the time would grow with the
+// square of the length.
 const TOKEN =
   /\\Q.*?(?:\\E|$)|\\x\{\w*\}|\\[pP](?:\{\^?\w*\}|.)|\\.|\[\^?\]?(?:\[:\^?\w*:\]|\\.|[^\]\\])*(?:\]|\\?$)|\{\d+(?:,\d*)?\}|./gsu;
 const SEVERAL = /^(?:\.$|\[|\\[dDsSwWpPCX])/;
 
 const IGNORES_CASE = /\(\?[a-zA-Z-]*i/;
-/** The last character of each range of a class. What precedes the dash is not read, so that no spelling hides a range. */
+/** The last character of each range of a class. What precedes the dash is ignored, so that no notation can hide a range. */
 const RANGE_END = /-(?=(\\x\{\w+\}|\\x..|\\.|.))/gsu;
 
 interface Part {
-  /** Characters that it matches at least, one for a class. */
+  /** The number of characters that it matches at least; one for a class. */
   readonly length: number;
   readonly steps: number;
   /** Characters, classes and groups, each as often as it is repeated. */
@@ -88,15 +91,15 @@ const NOTHING: Part = { length: 0, steps: 0, parts: 0 };
 const GROUP: Part = { length: 0, steps: 0, parts: 1 };
 
 /**
- * At least as many as it has. What is no regular expression is left to the engine. An expression of more than MAX_PATTERN_PARTS has a step more for
- * each, because groups without content, such as (){1000}, take as long to compile as if they stood for characters.
+ * An upper estimate of the steps of an expression. Invalid expressions are left to the engine. Each part above MAX_PATTERN_PARTS adds a
+ * step, because empty groups such as (){1000} take as long to compile as if they matched characters.
  */
 export function stepsOf(pattern: string): number {
   const { steps, parts } = measure(pattern);
   return steps + Math.max(0, parts - MAX_PATTERN_PARTS);
 }
 
-/** What it takes to compile it: at least its characters, classes and groups, each as often as it is repeated. */
+/** The cost of compiling the expression: its characters, classes and groups, each as often as it is repeated. */
 export function partsOf(pattern: string): number {
   return measure(pattern).parts;
 }
@@ -128,7 +131,7 @@ function measure(pattern: string): Part {
   return sum;
 }
 
-/** The part for a token that neither repeats nor begins or ends a group. */
+/** The part for a token that is neither a repetition nor a parenthesis. */
 function plainPart(token: string, ignoresCase: boolean): Part {
   if (!SEVERAL.test(token)) return { length: token.length, steps: 0, parts: token.length };
   const unicode = UNICODE_CLASS * (token.match(/\\[pP]/g)?.length ?? 0);
@@ -136,7 +139,7 @@ function plainPart(token: string, ignoresCase: boolean): Part {
   return { length: 1, steps: Math.max(1, unicode + folded), parts: 1 };
 }
 
-/** At most so many: the first character of a range is taken for 0. */
+/** An upper bound: the first character of each range is assumed to be 0. */
 function charactersInRanges(token: string): number {
   return [...token.matchAll(RANGE_END)].reduce((sum, [, end = ""]) => sum + codeOf(end), 0);
 }

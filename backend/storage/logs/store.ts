@@ -36,22 +36,22 @@ export interface LogRow {
 export interface LogStore {
   /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
   insert(batch: OtlpBatch): Promise<void>;
-  /** LogRows, newest first. Throws ApiError as ClickHouse.read does, and invalid_parameter naming a regular expression that is none. */
+  /** LogRows, newest first. Throws ApiError as ClickHouse.read does, and invalid_parameter that names an invalid regular expression. */
   query(orgId: string, filter: LogFilter, options?: QueryOptions): Promise<Found>;
-  /** JSON of how many records there are, by time and level. Throws as `query` does. */
+  /** JSON with the number of records by time and level. Throws as `query` does. */
   histogram(orgId: string, filter: RangeFilter, buckets: number, options?: QueryOptions): Promise<Buffer>;
-  /** JSON of the patterns of messages and how many records each has. Throws as `query` does. */
+  /** JSON with the patterns of messages and the number of records of each. Throws as `query` does. */
   patterns(orgId: string, filter: RangeFilter, limit: number, options?: QueryOptions): Promise<Buffer>;
-  /** JSON of the fields and values of the newest records. Throws as `query` does. */
+  /** JSON with the fields and values of the newest records. Throws as `query` does. */
   fields(orgId: string, filter: RangeFilter, options?: QueryOptions): Promise<Buffer>;
-  /** What arrives after this id, or from now on. */
+  /** Follows records that arrive after the record with the id `after`; undefined: from now on. */
   tail(orgId: string, filter: RecordFilter, after: bigint | undefined, nowMs: number): Promise<LogTail>;
 }
 
 export interface LogTail {
   /** True: other processes may store records without a notification here. */
   readonly isShared: boolean;
-  /** Calls back once this process has stored records. */
+  /** Calls `notify` after this process has stored records of the organisation. */
   readonly listen: (notify: () => void) => Disposable;
   /** Throws as `query` does. */
   readonly next: (options: QueryOptions, nowMs: number) => Promise<Arrived>;
@@ -71,7 +71,7 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
     this.#arrivals = arrivals;
   }
 
-  /** After migrate(). */
+  /** Call after migrate(). */
   static async open(clickhouse: ClickHouse, claims?: BodyClaims): Promise<ClickHouseLogStore> {
     const arrivals = new Arrivals();
     const writer = await OnceWriter.open(clickhouse, "logs", LOG_COLUMNS, { onStored: (orgId) => arrivals.notify(orgId), claims });
@@ -129,7 +129,7 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
     return await this.#clickhouse.read(orgId, options, work).catch((error: unknown) => refusePattern(error, filter));
   }
 
-  /** Commits what is under way. */
+  /** Commits pending rows. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#writer[Symbol.asyncDispose]();
   }

@@ -1,10 +1,10 @@
-// Whether the counts by minute that ClickHouse keeps with the log records are what a pass over the records gives, for tests.
+// Checks in tests that the counts by minute that ClickHouse keeps with the log records equal a count over the records.
 import { expect } from "vitest";
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { GROUP_NS } from "./minute-counts.ts";
 
-/** Resolves to how many records there are. Fails where a summary differs, or a part has none. */
+/** Resolves to the number of records. Fails if a summary differs or a part has no summary. */
 export async function expectExactSummaries(clickhouse: ClickHouse): Promise<number> {
   const counts = async (settings: string) =>
     await clickhouse.query<{ n: string }>(

@@ -1,5 +1,5 @@
-// What arrives of an organisation's log records, in the order of arrival. Invariant: a record is sent once, also when it is committed after
-// later ones, within OVERLAP_MS; one question answers a bounded number of rows and bytes, and reads the last hour of record times at most.
+// Follows the log records of an organisation in the order of arrival. Invariants: a record is sent once, even if it is committed up to
+// OVERLAP_MS after later ones; one read returns a bounded number of rows and bytes, and covers at most the last hour of record times.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError, TooLargeError } from "../../errors.ts";
@@ -16,21 +16,21 @@ import {
 import { nanoseconds } from "../page.ts";
 import { matchingIn, recordConditions, type RecordFilter } from "./filter.ts";
 
-/** So much later than those after it may a record be committed: bodies wait for their turn, and clocks of replicas differ. */
+/** A record may be committed this long after records with larger ids, because bodies are queued and the clocks of replicas differ. */
 const OVERLAP_MS = 10_000;
-/** Ids run ahead of the clock where many records come within a millisecond. */
+/** Ids run ahead of the clock if many records arrive within a millisecond. */
 const AHEAD_MS = 60_000;
 
 export interface TailEvent {
-  /** What to resume after. */
+  /** The id to resume after. */
   readonly id: string;
-  /** A row in JSON; undefined: records were left out before the next. */
+  /** A row in JSON; undefined: records were skipped before the next event. */
   readonly row: string | undefined;
 }
 
 export interface Arrived {
   readonly events: readonly TailEvent[];
-  /** There may be more already. */
+  /** The limit was reached, so more records may be available already. */
   readonly isFull: boolean;
 }
 
@@ -38,7 +38,7 @@ export class Tail {
   readonly #orgId: string;
   readonly #filter: RecordFilter;
   readonly #columns: Sql;
-  /** All records up to it were sent or skipped. */
+  /** All records up to this id were sent or skipped. */
   #horizon: bigint;
   #newest: bigint;
   #limit = MAX_TAIL_ROWS;
@@ -53,7 +53,7 @@ export class Tail {
     this.#newest = this.#horizon;
   }
 
-  /** What has arrived. Throws as Ask does. */
+  /** Reads the records that have arrived. Throws as Ask does. */
   async next(ask: Ask, nowMs: number): Promise<Arrived> {
     const events: TailEvent[] = [];
     if (this.#horizon < firstIdAt(nowMs - MAX_TAIL_LAG_MS)) {
@@ -69,7 +69,7 @@ export class Tail {
     return { events, isFull };
   }
 
-  /** Undefined: a single row is too large. */
+  /** Undefined if a single row is too large. */
   async #read(ask: Ask, nowMs: number): Promise<string[] | undefined> {
     for (;;) {
       try {
@@ -90,7 +90,7 @@ export class Tail {
     return { id: String(this.#newest), row: `{${line.slice(prefix.length)}` };
   }
 
-  /** The next row alone is more than an answer may hold. */
+  /** Skips the next row, which alone exceeds the size limit. */
   async #leaveOut(ask: Ask, nowMs: number): Promise<TailEvent> {
     const [line = "{}"] = (await ask(this.#select(sql`id`, nowMs, 1), undefined, matchingIn(this.#filter).blockRows))
       .toString("utf8")
@@ -108,7 +108,7 @@ export class Tail {
       sql`time >= ${nanoseconds(BigInt(nowMs - MAX_TAIL_RECORD_AGE_MS) * 1_000_000n)}`,
       sql`id > ${this.#horizon}`,
     ];
-    // Digits only.
+    // Not an injection: ids consist of digits.
     if (this.#sent.size > 0) conditions.push(new Sql(`id NOT IN (${[...this.#sent].join(", ")})`));
     const { from } = matchingIn(this.#filter);
     return sql`SELECT ${columns} FROM ${from} WHERE ${and([...conditions, ...recordConditions(this.#filter)])} ORDER BY logs.id LIMIT ${limit}`;
@@ -119,7 +119,7 @@ export class Tail {
     if (BigInt(id) > this.#newest) this.#newest = BigInt(id);
   }
 
-  /** Forward only. */
+  /** Moves the horizon, forward only. */
   #moveTo(horizon: bigint): void {
     if (horizon > this.#horizon) this.#horizon = horizon;
     if (this.#newest < this.#horizon) this.#newest = this.#horizon;
@@ -130,7 +130,7 @@ export class Tail {
   }
 }
 
-// How many tails there are, of an organisation and in all. Invariant: neither is passed, and what has ended is not counted.
+// Counts the open tails per organisation and in total. Invariant: neither limit is exceeded, and closed tails are not counted.
 
 const RETRY_AFTER_S = 5;
 
@@ -144,7 +144,7 @@ export class TailCounts {
     this.#inAll = inAll;
   }
 
-  /** Throws ApiError too_many_queries and unavailable. */
+  /** Throws ApiError too_many_queries if the organisation has reached its limit, unavailable if all organisations together have. */
   enter(orgId: string): void {
     const own = this.#counts.get(orgId) ?? 0;
     if (own >= this.perOrg) {

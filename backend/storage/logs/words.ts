@@ -1,23 +1,23 @@
-// Words of messages as the index word_filter of the table logs has them: runs of ASCII letters, digits and other characters than ASCII.
-// Invariant: an index only skips granules; every condition is exact by itself.
+// Splits messages into words as the index word_filter of the table logs does: runs of ASCII letters, digits and non-ASCII characters.
+// Invariant: the index only skips granules; every condition is exact without it.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_INDEX_WORDS } from "../limits.ts";
 
-/** Everything of ASCII but letters and digits, as the engine separates tokens. */
+/** All ASCII characters except letters and digits, as the engine separates tokens. */
 const SEPARATORS = /[\0-/:-@[-`{-\x7f]+/;
 
 export function wordsOf(text: string): string[] {
   return text.split(SEPARATORS).filter(Boolean);
 }
 
-/** Every word is one of the message's, ASCII letters in any case. `words`: at least one. */
+/** Every one of the words occurs in the message, ignoring the case of ASCII letters. `words`: at least one. */
 export function hasWords(words: readonly string[]): Sql {
   return and([...new Set(words)].map((word) => sql`hasToken(lower(message), ${lowered(word)})`));
 }
 
 /**
- * A condition on the message that contains the text, for the index alone: the words in the middle of the text are words of the message; those
- * at its ends may be parts of longer ones.
+ * Adds conditions that let the index skip granules. The inner words of the text are whole words of the message; the words at its ends may
+ * be parts of longer ones, so they are not used.
  */
 export function withHints(text: string, condition: Sql): Sql {
   const inner = text.split(SEPARATORS).slice(1, -1).map(lowered);

@@ -1,6 +1,7 @@
-// Counts the active series of an organisation, which had a sample in the last 30 to 60 minutes, and enforces their limit. Replicas exchange
-// what they counted (backend/replicas/series-sketches.ts), so that the limit is for the whole installation. Invariant: a body with only known series passes, whatever the limit is; a body that would exceed the limit is rejected as a whole. Only
-// organisations with a limit are counted, in 8 KiB each.
+// Counts the active series of each organisation (those with a sample in the last 30 to 60 minutes) and enforces their limit. Replicas
+// exchange their counts (backend/replicas/series-sketches.ts), so the limit applies to the whole installation. Only organisations with a
+// limit are counted, in 8 KiB each. Invariant: a body with only known series is accepted whatever the limit is; a body that would exceed
+// the limit is rejected as a whole.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { SigningKey } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
@@ -9,7 +10,7 @@ import { eachSeries, type HashKey, keyOfHost, newHashKey, rankOf, Ranks, registe
 
 const PERIOD_MS = 30 * 60_000;
 const RETRY_AFTER_S = 60;
-/** After this many bytes the event loop serves other requests. */
+/** After this many bytes, the event loop serves other requests. */
 const SLICE_BYTES = 256 * 1024;
 const SLICE_HASHES = 10_000;
 
@@ -18,13 +19,13 @@ type SeriesSender = Pick<SigningKey, "orgId" | "hostId">;
 export interface ActiveSeriesOptions {
   /** 0: unlimited, and not counted. */
   readonly limitOf: (orgId: string) => number;
-  /** Unix milliseconds, of a clock that only goes forward: periods begin at the same time in all replicas. */
+  /** Unix milliseconds, from a clock that never goes back. Periods begin at the same time in all replicas. */
   readonly now?: () => number;
-  /** The same in all replicas that exchange their counts. */
+  /** Must be the same in all replicas that exchange counts. */
   readonly key?: HashKey;
 }
 
-/** What was counted of an organisation in one period. */
+/** The count of an organisation in one period. */
 export interface SeriesSketch {
   readonly orgId: string;
   readonly period: number;
@@ -62,7 +63,7 @@ export class ActiveSeries {
     return undefined;
   }
 
-  /** The same as `admit` for series whose hashes were made with `hashKeyOf`. */
+  /** The same as `admit`, for series whose hashes were computed with `hashKeyOf`. */
   async admitHashes({ orgId }: SeriesSender, hashes: Int32Array): Promise<number> {
     return await this.#count(orgId, async (see) => {
       for (let from = 0; from < hashes.length; from += SLICE_HASHES) {
@@ -76,7 +77,7 @@ export class ActiveSeries {
     return Math.floor(this.#now() / PERIOD_MS);
   }
 
-  /** What was counted of each organisation since the last call. */
+  /** The counts that changed since the last call. */
   takeChanged(): SeriesSketch[] {
     return [...this.#orgs].flatMap(([orgId, recent]) => {
       const registers = recent.takeChanged(this.period);
@@ -84,7 +85,7 @@ export class ActiveSeries {
     });
   }
 
-  /** Adds what another replica counted in this period. */
+  /** Adds the count of another replica for this period. */
   merge({ orgId, period, registers }: SeriesSketch): void {
     if (period !== this.period || registers.length !== REGISTERS || this.#limitOf(orgId) === 0) return;
     this.#recentOf(orgId).merge(registers);
@@ -122,7 +123,7 @@ function overLimit(limit: number): ApiError {
   });
 }
 
-/** What was seen in this period and in the one before. */
+/** The registers of the current period and of the one before. */
 class Recent {
   #period: number;
   #before = new Uint8Array(REGISTERS);
@@ -144,7 +145,7 @@ class Recent {
     this.#period = period;
   }
 
-  /** What changes nothing is counted at once; the rest is added to `raised`, by register. */
+  /** A hash that does not raise the estimate is recorded immediately; others are added to `raised`, by register. */
   see(hash: number, raised: Map<number, number>): void {
     const [register, rank] = [registerOf(hash), rankOf(hash)];
     if (rank <= (this.#now[register] as number)) return;
@@ -155,7 +156,7 @@ class Recent {
   raise(raised: ReadonlyMap<number, number>): void {
     for (const [register, rank] of raised) {
       const known = this.#knownOf(register);
-      // Another body may have come between.
+      // Another body may have raised the register meanwhile.
       if (rank <= known) continue;
       this.#ranks.move(known, rank);
       this.#set(register, rank);
@@ -170,7 +171,7 @@ class Recent {
     return this.#now;
   }
 
-  /** What other replicas counted is theirs to pass on. */
+  /** Does not mark the registers as changed: each replica passes on only its own counts. */
   merge(registers: Uint8Array): void {
     const isChanged = this.#isChanged;
     this.raise(new Map(registers.entries()));

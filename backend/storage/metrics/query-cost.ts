@@ -1,16 +1,16 @@
-// Estimates from the text of a PromQL query what it costs the engine, whatever data there is. Invariant: the text is read in one pass, and a
-// query that would keep the engine busy for long without any data is rejected: the engine ignores its timeout while it computes a subquery, and
-// expands templates before any check.
+// Estimates from the text of a PromQL query what it costs the engine, whatever the data. The engine ignores its timeout while it computes a
+// subquery, and expands templates before any check, so expensive queries have to be rejected here. Invariants: the text is read in one
+// pass; a query that would keep the engine busy for long even without data is rejected.
 import { expressionDurationMs } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
 import { MAX_DOUBLING, MAX_METRIC_QUERY_BYTES, MAX_METRIC_QUERY_DEPTH, MAX_SUBQUERY_VALUES } from "../limits.ts";
 
-/** Templates that write an argument twice: nested they double the expression with each level (14 levels: minutes, gigabytes). */
+/** Templates that write an argument twice: each nested level doubles the expression (14 levels take minutes and gigabytes). */
 const DOUBLING = /^(?:ru|ttf)$/i;
-/** Makes a series of each value, so that memory grows with the square of the points: 29,000 points of rand() are 7 GB. */
+/** Functions that make a series of each value, so memory grows with the square of the points: 29,000 points of rand() take 7 GB. */
 const SPREADING = /^count_values(?:_over_time)?$/i;
 const OVER_TIME = /_over_time$/i;
-/** Adds labels to series that need no data, so that one window is computed for each. */
+/** Functions that add labels to series that need no data, so that the window is computed for each series. */
 const LABELLING = /^(?:alias|label_\w+)$/i;
 
 /** How often and how far apart an expression is evaluated. */
@@ -19,7 +19,7 @@ export interface Evaluation {
   readonly stepMs: number;
 }
 
-/** A range of values in square brackets; `within` are those of the expression that it ranges over. */
+/** A range in square brackets; `within` are the ranges inside the expression that it applies to. */
 interface Window {
   readonly text: string;
   readonly isSubquery: boolean;
@@ -43,10 +43,10 @@ function tooExpensive(why: string): ApiError {
   return new ApiError("query_too_expensive", `query: ${why}`);
 }
 
-/** Unterminated strings and brackets reach to the end, so that no character is looked at twice. */
+/** Unterminated strings and brackets extend to the end, so that no character is read twice. */
 const TOKENS = /"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|`[^`]*`?|#[^\n]*|\[[^\]]*\]?|[\p{L}_:\\.$\d][\p{L}_:\\.$\d]*|[^\s]/gu;
 
-/** `f(…) keep_metric_names [1h:1s]`, `sum(…) by (x) limit 5 [1h:1s]`: the window is over what is in the first parentheses. */
+/** In `f(…) keep_metric_names [1h:1s]` and `sum(…) by (x) limit 5 [1h:1s]`, the window applies to the content of the first parentheses. */
 const MODIFIERS = /^(?:keep_metric_names|limit)$/i;
 const GROUPING = /^(?:by|without)$/i;
 
@@ -54,7 +54,7 @@ function hasSubquery(windows: readonly Window[]): boolean {
   return windows.some(({ isSubquery, within }) => isSubquery || hasSubquery(within));
 }
 
-/** `functions`: how many functions and series one window is handed to at most; `spreading`: the function of that kind, if any. */
+/** `functions`: an upper bound of the functions and series that use one window; `spreading`: the first function of that kind, if any. */
 function read(expression: string): { windows: Window[]; functions: number; spreading: string | undefined } {
   const windows: Window[] = [];
   const opened: number[] = [];
@@ -64,7 +64,7 @@ function read(expression: string): { windows: Window[]; functions: number; sprea
   let spreading: string | undefined;
   for (const [token] of expression.matchAll(TOKENS)) {
     if (token.startsWith("#")) continue;
-    // What may stand between a parenthesis and the window over it.
+    // These words may appear between a closing parenthesis and its window.
     if (isLimited || (before === ")" && MODIFIERS.test(token))) {
       isLimited = !isLimited && /^limit$/i.test(token);
       continue;
@@ -72,7 +72,7 @@ function read(expression: string): { windows: Window[]; functions: number; sprea
     if (SPREADING.test(token) && (spreading === undefined || OVER_TIME.test(token))) spreading = token;
     if (LABELLING.test(token)) labelling += 1;
     if (token.startsWith("[")) {
-      // After a parenthesis the window is that of a subquery over all that is in it; after another window, over that one.
+      // After a parenthesis, the window makes a subquery of its content; after another window, of that window.
       const from = before === ")" ? group : before.startsWith("[") ? windows.length - 1 : windows.length;
       const text = token.slice(1, -1);
       const isSubquery = from < windows.length || before === ")" || text.includes(":");
@@ -116,8 +116,8 @@ function durationOf(text: string, stepMs: number): number {
 const DEFAULT_STEP_MS = 300_000;
 
 /**
- * When the engine will evaluate: start, end and step are written into `params` as they were understood, so that the engine understands the
- * same. Throws ApiError invalid_parameter.
+ * Returns the evaluation times. Writes start, end and step into `params` as they were parsed, so that the engine parses the same. Throws
+ * ApiError invalid_parameter.
  */
 export function evaluationOf(endpoint: "query" | "query_range", params: URLSearchParams, nowMs = Date.now()): Evaluation {
   const step = params.get("step");
@@ -130,7 +130,7 @@ export function evaluationOf(endpoint: "query" | "query_range", params: URLSearc
   return { points: Math.floor(Math.max(0, endMs - startMs) / stepMs) + 1, stepMs };
 }
 
-/** The parameter in milliseconds since 1970, rewritten as it was understood. Throws ApiError invalid_parameter. */
+/** Parses the parameter to Unix milliseconds, and writes it back as it was parsed. Throws ApiError invalid_parameter. */
 export function timeOf(name: "start" | "end" | "time", params: URLSearchParams, otherwiseMs: number): number {
   const text = params.get(name);
   if (text === null || text === "") return otherwiseMs;

@@ -1,8 +1,8 @@
-// Counts distinct series of validated exposition text: a hash for each series, and an estimate of how many different hashes there were. The
-// hash is HalfSipHash-1-3 of 32 bits with a random key of the process or the installation, so that no sender can search for colliding series. The estimate is a
-// HyperLogLog of 4096 registers, 4 KiB, by Ertl's improved estimator (arXiv 1702.01284, algorithm 6), with a standard deviation of 1.6 % at
-// any size. Invariants: the same text of a series has the same hash, and two spellings of one series may count twice; adding a hash again
-// changes nothing.
+// Estimates the number of distinct series in validated exposition text from a hash of each series. The hash is HalfSipHash-1-3 of 32 bits
+// with a random key of the process or the installation, so that no sender can search for colliding series. The estimate is a HyperLogLog of
+// 4096 registers, 4 KiB, with Ertl's improved estimator (arXiv 1702.01284, algorithm 6); its standard deviation is 1.6 % at any size.
+// Invariants: equal text of a series has equal hashes, while two spellings of one series may count twice; adding a hash again changes
+// nothing.
 import { createHmac, randomBytes } from "node:crypto";
 
 export interface HashKey {
@@ -10,7 +10,7 @@ export interface HashKey {
   readonly k1: number;
 }
 
-/** `secret`: replicas that have the same one have the same key. */
+/** `secret`: replicas with the same secret get the same key. */
 export function newHashKey(secret?: Uint8Array): HashKey {
   const bytes = secret === undefined ? randomBytes(8) : createHmac("sha256", secret).update("active series").digest();
   return { k0: bytes.readInt32LE(0), k1: bytes.readInt32LE(4) };
@@ -22,7 +22,10 @@ const SPACE = 32;
 const HASH = 35;
 const CLOSE = 125;
 
-/** Calls `visit` for each sample whose line begins in `from` … `to`; answers where the next line begins. The text is as exposition.ts leaves it. */
+/**
+ * Calls `visit` for each sample whose line begins in `from` … `to`; returns where the next line begins. Expects text that exposition.ts has
+ * normalised.
+ */
 export function eachSeries(
   text: Buffer,
   span: { readonly from: number; readonly to: number },
@@ -45,7 +48,7 @@ function isBlank(byte: number | undefined): boolean {
   return byte === SPACE || byte === TAB || byte === 13;
 }
 
-/** Behind the labels, or the name where there are none: nothing behind them has a brace. */
+/** The end of the labels, or of the name if there are no labels. What follows them never contains a brace. */
 function seriesEnd(text: Buffer, from: number, end: number): number {
   for (let at = end - 1; at > from; at -= 1) if (text[at] === CLOSE) return at + 1;
   let at = from;
@@ -53,7 +56,7 @@ function seriesEnd(text: Buffer, from: number, end: number): number {
   return at;
 }
 
-/** HalfSipHash of the bytes from `from` up to `to`: a round for each four of them and one for the rest, and three at the end. */
+/** HalfSipHash of the bytes from `from` up to `to`: one round for each four bytes, one for the rest, three at the end. */
 export function hashOf(text: Uint8Array, from: number, to: number, { k0, k1 }: HashKey): number {
   let [v0, v1, v2, v3] = [k0, k1, 0x6c796765 ^ k0, 0x74656462 ^ k1];
   const whole = from + ((to - from) & ~3);
@@ -87,7 +90,7 @@ function restOf(text: Uint8Array, from: number, to: number): number {
   return rest;
 }
 
-/** The key for series of one host: the engine puts its labels over those of the text. */
+/** The key for series of one host, because the engine overrides host labels in the text with the host's. */
 export function keyOfHost(key: HashKey, hostId: string): HashKey {
   const name = Buffer.from(hostId);
   return { k0: key.k0 ^ hashOf(name, 0, name.length, key), k1: key.k1 };
@@ -104,12 +107,12 @@ export function registerOf(hash: number): number {
   return hash >>> RANK_BITS;
 }
 
-/** 1 for half of all hashes, 2 for a quarter, and so on. */
+/** 1 for half of all hashes, 2 for a quarter of them, and so on. */
 export function rankOf(hash: number): number {
   return Math.min(MOST_RANK, Math.clz32(hash << INDEX_BITS) + 1);
 }
 
-/** How many registers have each rank, of which alone the estimate depends. */
+/** The number of registers with each rank; the estimate depends on nothing else. */
 export class Ranks {
   readonly #counts = new Float64Array(MOST_RANK + 1);
 

@@ -1,7 +1,7 @@
-// Samples in and out of VictoriaMetrics, single node or cluster, embedded or not. Invariant: every write and every query carries the
-// tenant as `extra_label=org_id=…`, which the engine puts over whatever the body says and adds to every selector of an expression;
-// nothing of a caller's own extra_label or extra_filters ever gets here; and tenants' queries leave the engine room for the evaluator. A
-// cluster that cannot read all of its vmstorage nodes refuses the query: half of the data is never answered as the whole.
+// Writes samples to VictoriaMetrics and queries them, single node or cluster, embedded or not. Invariants: every write and every query
+// carries the tenant as `extra_label=org_id=…`, which overrides the label in the body and is added to every selector of an expression;
+// extra_label and extra_filters of a caller are never passed on; tenants' queries leave capacity for the rule evaluator. A cluster that
+// cannot read all of its vmstorage nodes refuses the query, so incomplete data is never returned as complete.
 import { whyNotAsked } from "../../engines/victoria-metrics/expression-guard.ts";
 import type { OutsideJournal } from "../../engines/victoria-metrics/outside-journal.ts";
 import { LogFullError } from "../../engines/append-log/append-log.ts";
@@ -22,49 +22,51 @@ export type QueryEndpoint = "query" | "query_range" | "series" | "labels" | "lab
 
 export interface MetricsStore {
   /**
-   * Stores exposition text (UTF-8, uncompressed, valid). Lines without a time get `timestampMs`. Throws ApiError
-   * `storage_unavailable` if the engine cannot be reached or is overloaded, `unstorable` if it refuses the body.
+   * Stores exposition text (UTF-8, uncompressed, valid). Lines without a time get `timestampMs`. Throws ApiError `storage_unavailable` if
+   * the engine cannot be reached or is overloaded, `unstorable` if it refuses the body.
    */
   write(identity: SampleIdentity, body: Buffer, timestampMs: number): Promise<void>;
   /** Stores a remote write 1.0 request, compressed with Snappy, valid. Throws as `write`. */
   writeRequest(identity: SampleIdentity, body: Buffer): Promise<void>;
   /**
-   * Asks one endpoint of the Prometheus API within one tenant, in its turn. `label` is required for `label_values`. 2xx and 4xx are
-   * answers; throws ApiError `storage_unavailable` for everything else, `invalid_parameter` if the answer exceeds 64 MiB,
+   * Queries one endpoint of the Prometheus API within one tenant, through the fair queue. `label` is required for `label_values`. Returns
+   * 2xx and 4xx responses; throws ApiError `storage_unavailable` for all others, `invalid_parameter` if the response exceeds 64 MiB,
    * `query_too_expensive`, `too_many_queries`.
    */
   query(orgId: string, endpoint: QueryEndpoint, params: URLSearchParams, options?: QueryOptions & { label?: string }): Promise<QueryAnswer>;
-  /** Throws when writes or queries could not reach the engine: for readiness. */
+  /** For readiness: throws if writes or queries cannot reach the engine. */
   check(): Promise<void>;
 }
 
 export interface VictoriaMetricsStoreOptions {
-  /** Base of `/api/v1/import/prometheus`, e.g. `http://vm:8428` or `http://vminsert:8480/insert/0/prometheus`. May hold user:password. */
+  /**
+   * Base of `/api/v1/import/prometheus`, e.g. `http://vm:8428` or `http://vminsert:8480/insert/0/prometheus`. May contain user:password.
+   */
   readonly writeUrl: string;
-  /** Base of `/api/v1/query`, e.g. `http://vm:8428` or `http://vmselect:8481/select/0/prometheus`. May hold user:password. */
+  /** Base of `/api/v1/query`, e.g. `http://vm:8428` or `http://vmselect:8481/select/0/prometheus`. May contain user:password. */
   readonly queryUrl: string;
   /** The journal of an embedded engine: every write goes to both. */
   readonly journal?: { append(path: string, body: Buffer): Promise<void>; expire?(): void };
-  /** The journal of an engine outside, which acknowledges from memory. */
+  /** The journal for an external engine, which acknowledges writes before they are on disk. */
   readonly outsideJournal?: OutsideJournal | undefined;
-  /** Queries of one organisation that run at once. */
+  /** Concurrent queries of one organisation. */
   readonly queriesPerOrg?: number;
   /** Concurrent queries of all organisations. */
   readonly querySlots?: number;
   /** Aborts when the process is asked to stop: waiting queries are rejected, and the stop does not wait for running ones. */
   readonly stopping?: AbortSignal;
-  /** Queries of an organisation do not begin earlier; undefined: no limit. */
+  /** The earliest time that an organisation may query; undefined: no limit. */
   readonly oldestMsOf?: (orgId: string) => number | undefined;
-  /** After this a query is answered as too expensive. */
+  /** After this time a query fails as too expensive. */
   readonly answerMs?: number;
 }
 
-/** Above the engine's own limit of 30 s, which it forgets while it computes. */
+/** Longer than the engine's own limit of 30 s, which it does not check while it computes. */
 const ANSWER_MS = 40_000;
-/** The engine may go on for this long with a query whose client has left. */
+/** The engine may continue for this long with a query whose client has disconnected. */
 const QUERY_TIMEOUT_MS = 600_000;
 
-/** Above the engine's own queue of one minute for inserts. */
+/** Longer than an insert waits in the engine's own queue, one minute. */
 const WRITE_TIMEOUT_MS = 75_000;
 
 export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
@@ -93,7 +95,7 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     this.#outside = outsideJournal;
     this.#write = new Upstream(writeUrl, WRITE_TIMEOUT_MS, () => this.#outside?.engineLost());
     this.#query = new Upstream(queryUrl, QUERY_TIMEOUT_MS);
-    // vmselect deletes below another path; a single node has one base for both.
+    // vmselect has another path for deletions; a single node has one base for both.
     this.#delete = new Upstream(queryUrl.replace("/select/", "/delete/"), QUERY_TIMEOUT_MS);
     this.#queue = new FairQueue({
       running: querySlots,
@@ -105,7 +107,7 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     this.#oldestMsOf = oldestMsOf;
   }
 
-  /** Queries now; one counts for as long as the engine computes. */
+  /** Queries now. A query counts as running for as long as the engine computes it. */
   get queries(): { readonly running: number; readonly waiting: number } {
     return this.#queue;
   }
@@ -124,13 +126,13 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     identity: SampleIdentity,
     { body, params, type }: { body: Buffer; params: URLSearchParams; type: string },
   ): Promise<void> {
-    // The engine skips an extra label without a value, and the sender's own label would stand.
+    // The engine ignores an extra label without a value, which would let the sender's own label through.
     for (const [name, value] of forcedLabels(identity)) params.append("extra_label", `${name}=${value}`);
     const path = `${endpoint}?${params.toString()}`;
     const losses = this.#outside?.losses ?? 0;
     const keeping = this.#keep(this.#journal?.append(path, body));
     const [answer] = await Promise.all([this.#write.post(path, body, { "content-type": type }), keeping]);
-    // Not before: while the engine is away, nothing piles up in the journal.
+    // Only after the engine has accepted the body, so the journal does not grow while the engine is unavailable.
     if (answer.status < 300) return await this.#keep(this.#outside?.append(path, body, losses));
     const cause = new Error(`victoria-metrics answered ${answer.status}: ${answer.body.toString("utf8", 0, 500)}`);
     if (answer.status === 400)
@@ -161,7 +163,7 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     refuseLong(scoped.getAll("match[]"));
     for (const name of ["query", "match[]"]) for (const expression of scoped.getAll(name)) refuseDeadly(name, expression);
     scoped.append("extra_label", `org_id=${orgId}`);
-    // A single node ignores it.
+    // Only clusters use this parameter; a single node ignores it.
     scoped.set(...DENY_PARTIAL);
     const headers = { "content-type": "application/x-www-form-urlencoded" };
     const path = pathOf(endpoint, options.label);
@@ -176,8 +178,8 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
   }
 
   /**
-   * The engine goes on with a query whose client has left or whose time is over, so its turn ends when the engine answers, and the caller
-   * need not wait for that.
+   * The engine continues with a query whose client has disconnected or whose time is over. So the query's slot is freed only when the
+   * engine responds, but the caller does not wait for that.
    */
   async #runQueued(orgId: string, options: QueryOptions, ask: () => Promise<QueryAnswer>): Promise<QueryAnswer> {
     const { promise, resolve, reject } = Promise.withResolvers<QueryAnswer>();
@@ -209,16 +211,16 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     if (series === 0) return 0;
     const deleted = await this.#delete.post("/api/v1/admin/tsdb/delete_series", match, headers);
     if (deleted.status >= 300) throw unavailable(new Error(`victoria-metrics answered ${deleted.status} to a deletion of series`));
-    // Samples of deleted series leave the disk with the next merge of their part. vmselect does not know the path; its vmstorage nodes do.
+    // The next merge of a part frees the disk space of deleted series. vmselect does not know this path; its vmstorage nodes do.
     await this.#query.post("/internal/force_merge", "", headers).catch(() => undefined);
     return series;
   }
 
   async check(): Promise<void> {
-    // Only an engine outside of this process can be a cluster.
+    // An embedded engine is never a cluster.
     const complete = this.#journal === undefined ? this.#query.checkComplete() : undefined;
     await Promise.all([this.#write.check(), this.#query.check(), complete]);
-    // Without further writes, samples of a deleted organisation would stay in it.
+    // If there are no further writes, the journal would keep samples of a deleted organisation.
     this.#outside?.expire();
   }
 
@@ -227,14 +229,14 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
   }
 }
 
-/** Each is read on the event loop before the engine gets it, and a form has room for many. */
+/** Selectors are parsed on the event loop before the engine gets them, and a form can contain many. */
 function refuseLong(selectors: readonly string[]): void {
   const bytes = selectors.reduce((sum, selector) => sum + Buffer.byteLength(selector), 0);
   if (bytes > MAX_SELECTOR_BYTES)
     throw new ApiError("invalid_parameter", `match[]: all selectors together have at most ${MAX_SELECTOR_BYTES / 1024} KiB`);
 }
 
-/** An instant before the retention is refused; a range begins at its first step within it. */
+/** An instant query before the retention is refused; a range query begins at its first step within the retention. */
 function refuseExpired(endpoint: QueryEndpoint, params: URLSearchParams, oldestMs: number | undefined): void {
   if (oldestMs === undefined) return;
   const name = endpoint === "query" ? "time" : "start";

@@ -1,26 +1,29 @@
-// Requests to VictoriaMetrics at one address, single node or cluster. Invariants: a request whose kept connection turns out to be closed is
-// sent once more; an answer takes at most MAX_METRIC_ANSWER_BYTES of memory.
+// Sends requests to VictoriaMetrics at one address, single node or cluster. Invariants: a request is sent once more if its keep-alive
+// connection turns out to be closed; a response takes at most MAX_METRIC_ANSWER_BYTES of memory.
 import { statusOf } from "../../engines/engine-http.ts";
 import { Pool } from "../../engines/http-pool.ts";
 import { ApiError } from "../../errors.ts";
 import { MAX_METRIC_ANSWER_BYTES } from "../limits.ts";
 
-/** The engine's answer as it came: Prometheus' JSON, also for its 4xx. */
+/** The engine's unchanged response: Prometheus' JSON, also for 4xx. */
 export interface QueryAnswer {
   readonly status: number;
-  /** The body as it came, so that a large one need not be copied. */
+  /** The body in the chunks that were received, so that a large one need not be copied. */
   readonly pieces: readonly Buffer[];
   readonly body: Buffer;
 }
 
 const PROBE_TIMEOUT_MS = 1000;
 export const DENY_PARTIAL = ["deny_partial_response", "1"] as const;
-/** A series that does not exist: each node of a cluster has to answer, and none has data to read. */
+/** A series that does not exist: every node of a cluster has to respond, but none has data to read. */
 const PROBED_SERIES = "atherops_readiness_probe";
 
 export const RETRY_AFTER_S = 2;
 const CONNECTIONS = 64;
-/** Longer than the engine keeps samples in memory only, and shorter than its own limit of a minute: each connection sees the engine's end. */
+/**
+ * Longer than the engine keeps samples only in memory, so that each connection notices when the engine ends; shorter than the engine's own
+ * limit of a minute.
+ */
 const KEEP_ALIVE_MS = 30_000;
 const CHECK_TIMEOUT_MS = 5000;
 
@@ -32,7 +35,7 @@ export class Upstream {
   readonly #headers: Record<string, string>;
   #isClosed = false;
 
-  /** `onLost`: the engine broke a connection, or did not answer in time. */
+  /** `onLost` is called if the engine broke a connection or did not respond in time. */
   constructor(url: string, timeoutMs: number, onLost?: () => void) {
     const { origin, pathname, username, password } = new URL(url);
     this.#origin = origin;
@@ -51,7 +54,7 @@ export class Upstream {
     this.#headers = username || password ? { authorization: `Basic ${Buffer.from(user).toString("base64")}` } : {};
   }
 
-  /** Everything posted here may be repeated safely: queries, and samples whose times are fixed. */
+  /** Requests may be repeated safely: queries, and samples with fixed times. */
   async post(path: string, body: Buffer | string, headers: Record<string, string>): Promise<QueryAnswer> {
     try {
       return await this.#send(this.#basePath + path, body, headers);
@@ -72,12 +75,12 @@ export class Upstream {
     if (status !== 200) throw new Error(`/health answered ${status}`);
   }
 
-  /** Throws when a query would be refused because a node of a cluster is missing. What else goes wrong is for `check` to find. */
+  /** Throws if a query would be refused because a node of a cluster is missing. Other failures are left to `check`. */
   async checkComplete(): Promise<void> {
     const query = new URLSearchParams({ query: PROBED_SERIES, [DENY_PARTIAL[0]]: DENY_PARTIAL[1] });
     const path = `${this.#basePath}/api/v1/query?${query.toString()}`;
     const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
-    // Safe: a busy engine answers late, and is not incomplete for that.
+    // Safe to ignore: a busy engine responds late, which does not make it incomplete.
     const answer = await this.#pool.request({ method: "GET", path, headers: this.#headers, signal }).catch(() => undefined);
     const text = await answer?.body.text().catch(() => "");
     if (answer && isPartial(answer.statusCode, text ?? "")) throw new Error(`the metrics cluster is incomplete: ${text?.slice(0, 500)}`);
@@ -88,7 +91,7 @@ export class Upstream {
     await this.#pool.close();
   }
 
-  /** Drops what is under way. */
+  /** Closes the connections and aborts running requests. */
   async destroy(): Promise<void> {
     this.#isClosed = true;
     await this.#pool.destroy();
@@ -114,18 +117,18 @@ export class Upstream {
   }
 }
 
-/** The engine closed a kept connection in the moment it was used again. */
+/** The engine closed a keep-alive connection just when it was used again. */
 function isStaleConnection(error: unknown): boolean {
   const code = (error as { code?: string }).code;
   return code === "UND_ERR_SOCKET" || code === "ECONNRESET" || code === "EPIPE";
 }
 
-/** Everything but a connection that this side closed. */
+/** Every error except a connection that this side closed. */
 function isLoss(error: unknown): boolean {
   return (error as { code?: string }).code !== "UND_ERR_INFO";
 }
 
-/** vmselect names the node that does not answer. An overloaded vmselect is 503 as well, with other words. */
+/** vmselect names the node that does not respond. An overloaded vmselect also returns 503, but with another message. */
 export function isPartial(status: number, text: string): boolean {
   return status === 503 && text.includes("vmstorage");
 }

@@ -1,19 +1,19 @@
-// Removes rows of logs and spans: those older than the retention of their organisation, and all of a deleted organisation. Tables have one
-// partition per day over all organisations, whose last rows leave with the TTL of the table; what has to leave earlier is deleted by
-// mutations, one partition at a time. Invariants: a pass may be repeated at any time and on any replica; a table never has two unfinished
-// deletions; a pass starts a limited number of them, because each rewrites the parts of a day.
+// Removes rows of logs and spans that are older than the retention of their organisation, and all rows of a deleted organisation. Tables
+// have one partition per day for all organisations; the TTL of the table removes the last rows of a day, and mutations delete what has to
+// go earlier, one partition at a time. Invariants: a pass may be repeated at any time and on any replica; a table never has two unfinished
+// deletions; a pass starts a limited number of deletions, because each rewrites the parts of a day.
 import type { ClickHouse, Shard } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { TENANT_TABLES } from "../../engines/clickhouse/tenant-filter.ts";
 
-/** Log records that are kept for a shorter time; a missing field matches every record. */
+/** Log records with a shorter retention; a missing field matches every record. */
 export interface LogRule {
   readonly source?: string;
   readonly level?: string;
   readonly days: number;
 }
 
-/** What is kept for how long in one table; the table's own TTL is at least the longest of these. */
+/** The retention of one table; the table's own TTL is at least the longest of these. */
 export interface TableRetention {
   readonly table: "logs" | "spans";
   /** For organisations that are not in `organisations`. */
@@ -22,9 +22,9 @@ export interface TableRetention {
 }
 
 const DAY_MS = 86_400_000;
-/** Figures of spans are copied once they are 25 hours old (traces/keep-minutes.ts). */
+/** Expired spans are kept this much longer, because their figures are copied once they are 25 hours old (traces/keep-minutes.ts). */
 const SLACK_MS = 3 * 3_600_000;
-/** Partitions of a table in one pass. */
+/** Partitions of a table that one pass handles. */
 const MAX_PARTITIONS = 4;
 
 /** Starts the deletion of expired rows, oldest day first. Returns the days. Throws ApiError storage_unavailable. */
@@ -50,12 +50,12 @@ export async function purgeExpired(clickhouse: Shard, retention: TableRetention,
   return purged;
 }
 
-/** Undefined: none of the rows of this age. */
+/** Undefined if no row of this age has expired. */
 function expiredRows({ defaultDays, organisations }: TableRetention, ageMs: number): Sql | undefined {
   const isDue = ({ days }: { days: number }): boolean => ageMs >= days * DAY_MS;
   const due = [...organisations].filter(([, one]) => isDue(one)).map(([orgId]) => orgId);
   const conditions: Sql[] = due.length > 0 ? [sql`org_id IN (${due})`] : [];
-  // While every organisation has the default, the TTL of the table removes its rows.
+  // While every organisation has the default retention, the TTL of the table removes the rows.
   const isLonger = [...organisations.values()].some(({ days }) => days > defaultDays);
   if (isLonger && isDue({ days: defaultDays })) conditions.push(sql`org_id NOT IN (${[...organisations.keys()]})`);
   for (const [orgId, { rules }] of organisations) {
@@ -70,8 +70,8 @@ function expiredRows({ defaultDays, organisations }: TableRetention, ageMs: numb
 }
 
 /**
- * Starts the deletion of all rows of an organisation, in every table. Returns how many rows of each table are still there, and leaves out
- * tables without any. Throws ApiError storage_unavailable.
+ * Starts the deletion of all rows of an organisation in every table. Returns the remaining rows of each table, without tables that have
+ * none. Throws ApiError storage_unavailable.
  */
 export async function eraseOrganisation(clickhouse: ClickHouse, orgId: string): Promise<Record<string, number>> {
   await clickhouse.settle();
