@@ -1,5 +1,6 @@
-// Reads one ingest body from the raw request: decompresses while reading, within the size limit, the memory budget and a least speed.
-// Invariant: never holds more than the budget has granted, whatever sizes of chunks, compression ratio or speed the sender chooses.
+// Reads one ingest body from the raw request and decompresses it on the fly, within limits for size, memory and minimum speed. Invariant:
+// it never holds more than the budget has granted, whatever chunk sizes, compression ratio or speed the sender chooses; only a small
+// compressed body is charged after it is decompressed.
 import type { Readable } from "node:stream";
 import { constants, createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from "node:zlib";
 import { ApiError } from "../errors.ts";
@@ -8,50 +9,50 @@ import type { Reservation } from "../admission/byte-budget.ts";
 import { MAX_BODY_BYTES } from "./limits.ts";
 
 export interface BodyPace {
-  /** A body may take this long whatever its speed. */
+  /** During this time a body may arrive at any speed. */
   readonly graceMs: number;
-  /** After that, the average since its start must not be less. */
+  /** After that, the average speed since the start must be at least this. */
   readonly leastBytesPerSecond: number;
 }
 
 export const DEFAULT_PACE: BodyPace = { graceMs: 15_000, leastBytesPerSecond: 16 * 1024 };
 
-/** As much as one read of a socket brings. */
+/** About what one read of a socket returns. */
 const FIRST_BLOCK_BYTES = 64 * 1024;
-/** A body whose length was declared grows in few steps, another one in small ones. */
+/** The buffer of a body with a declared length grows in few steps, that of another one in small steps. */
 const DECLARED_GROWTH = 16;
 const UNDECLARED_GROWTH = 2;
 const DECOMPRESSOR_CHUNK_BYTES = 128 * 1024;
-/** Windows up to 8 MiB, which RFC 8878 asks every decoder to take. */
+/** Windows up to 8 MiB, which RFC 8878 recommends that every decoder supports. */
 const ZSTD_OPTIONS = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
 /**
- * A compressed body up to the first, which becomes no more than the second, is inflated on the spot, in a quarter of a millisecond: streams
- * and a thread of libuv's pool would cost several times that.
+ * A compressed body of up to 32 KiB that decompresses to at most 256 KiB is decompressed synchronously, in a quarter of a millisecond:
+ * streams and a thread of libuv's pool would cost several times that.
  */
 const SMALL_COMPRESSED_BYTES = 32 * 1024;
 const SMALL_INFLATED_BYTES = 256 * 1024;
 const SMALL_CHUNK_BYTES = 64 * 1024;
 
-/** A body that is to be read. */
+/** A body to read. */
 export interface Incoming {
-  /** A request, or a stream of HTTP/2. */
+  /** A request, or an HTTP/2 stream. */
   readonly request: Readable;
-  /** Its Content-Length; 0: not said. */
+  /** Its Content-Length; 0 if undeclared. */
   readonly declaredBytes: number;
   /** Its Content-Encoding. */
   readonly encoding: string | undefined;
 }
 
 /**
- * The decompressed body; empty if nothing was sent. Throws ApiError: `body_too_large`, `unsupported_encoding`, `malformed_body` (broken
- * compression, cut off), `unavailable` (budget, too slow). After a failure the request is paused with the rest of its body unread, so that
- * it can still be answered.
+ * Returns the decompressed body; empty if nothing was sent. Throws ApiError: `body_too_large`, `unsupported_encoding`, `malformed_body`
+ * (broken compression, cut off), `unavailable` (budget, too slow). After a failure the request is paused and the rest of its body is
+ * unread, so that a response can still be sent.
  */
 export function readBody(incoming: Incoming, reservation: Reservation, pace: BodyPace = DEFAULT_PACE): Buffer | Promise<Buffer> {
   const { request, declaredBytes, encoding } = incoming;
   if (declaredBytes > MAX_BODY_BYTES) throw tooLarge();
   const compression = compressionOf(encoding);
-  // A small body has come with its head.
+  // A small body has arrived together with its headers.
   const isHere = declaredBytes > 0 && request.readableLength === declaredBytes;
   if (compression) {
     const small = isHere && declaredBytes <= SMALL_COMPRESSED_BYTES ? readSmall(request, compression, reservation) : undefined;
@@ -64,7 +65,10 @@ export function readBody(incoming: Incoming, reservation: Reservation, pace: Bod
   return readStream(request, undefined, new GrowingBuffer(reservation, declaredBytes), pace);
 }
 
-/** Undefined where it becomes too much; it is unread then. Until it is known how much it becomes, one body is beyond the budget. */
+/**
+ * Undefined if the body is too large once decompressed; then it is put back unread. Its size is known only afterwards, so one body may
+ * exceed the budget until then.
+ */
 function readSmall(request: Readable, compression: Compression, reservation: Reservation): Buffer | undefined {
   const compressed = request.read() as Buffer;
   try {
@@ -79,7 +83,7 @@ function readSmall(request: Readable, compression: Compression, reservation: Res
   }
 }
 
-/** Alone in its memory. */
+/** The result has a buffer of its own. */
 function inflatedHere(compressed: Buffer, compression: Compression): Buffer {
   const bounds = { maxOutputLength: SMALL_INFLATED_BYTES, chunkSize: SMALL_CHUNK_BYTES };
   const inflated = compression === "gzip" ? gunzipSync(compressed, bounds) : zstdDecompressSync(compressed, { ...ZSTD_OPTIONS, ...bounds });
@@ -159,7 +163,7 @@ function broken(cause: unknown): ApiError {
 }
 
 /**
- * Collects chunks into one growing buffer; small chunks therefore cost no more than their bytes. Outgrown memory is given back at once
+ * Collects chunks in one growing buffer, so that small chunks cost no more than their bytes. Outgrown memory is freed immediately
  * (`transfer` detaches it), not when the garbage collector runs: under many large bodies that would be hundreds of megabytes.
  */
 class GrowingBuffer {
@@ -168,7 +172,7 @@ class GrowingBuffer {
   #bytes = new Uint8Array(0);
   #length = 0;
 
-  /** `expectedBytes`: the exact length if the sender declared it; believed only as far as bytes have come. */
+  /** `expectedBytes`: the length that the sender declared. It limits the growth but is not allocated in advance. */
   constructor(reservation: Reservation, expectedBytes: number | undefined) {
     this.#reservation = reservation;
     this.#expectedBytes = expectedBytes || undefined;
@@ -182,14 +186,14 @@ class GrowingBuffer {
     this.#length = length;
   }
 
-  /** What was collected, alone in its memory, so that it can be handed to another thread. */
+  /** The collected bytes in a buffer of their own, which can be transferred to another thread. */
   taken(): Buffer {
     this.#reservation.add(this.#length - this.#bytes.length);
     const exact = this.#length === this.#bytes.length ? this.#bytes.buffer : this.#bytes.buffer.transfer(this.#length);
     return Buffer.from(exact);
   }
 
-  /** Gives the memory back at once; nothing may refer to it. */
+  /** Frees the memory immediately; nothing may refer to it. */
   discard(): void {
     freeBuffer(this.#bytes);
     this.#bytes = new Uint8Array(0);
@@ -210,7 +214,7 @@ class GrowingBuffer {
   }
 }
 
-/** Calls `refuse` once the body is slower than its pace; returns how to stop watching. */
+/** Calls `refuse` once the body is slower than its pace. Returns a function that stops the check. */
 function watchPace(receivedBytes: () => number, pace: BodyPace, refuse: (error: ApiError) => void): () => void {
   const startedAt = Date.now();
   const timer = setInterval(

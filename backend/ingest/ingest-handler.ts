@@ -1,5 +1,5 @@
-// Takes one body of a signal, whichever route or protocol it arrived by: limits of memory and quota, reading, storing, counting. Invariant:
-// all protocols share one handler, so an organisation's limits hold for all of them together.
+// Handles one body of a signal, whichever route or protocol it arrived through: checks memory and quota, reads, stores and counts it.
+// Invariant: all protocols share one handler, so an organisation's limits apply to all of them together.
 import type { FastifyRequest } from "fastify";
 import type { RateLimits, Sender } from "../auth/request-identity.ts";
 import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
@@ -11,30 +11,30 @@ import { type BodyPace, type Incoming, readBody } from "./body.ts";
 import { MAX_BODY_BYTES } from "./limits.ts";
 import { Quota } from "./quota.ts";
 
-/** Records stored and, by reason, well-formed records that could not be kept. */
+/** The number of stored records and, by reason, of well-formed records that were dropped. */
 export interface IngestResult {
   readonly accepted: number;
   readonly dropped: Readonly<Record<string, number>>;
-  /** Where it may be much more than the body, because every record carries its resource. */
+  /** Set if it can be much more than the body, because every record is stored with its resource. */
   readonly storedBytes?: number;
   /** Current active series of the organisation, if they are counted. */
   readonly activeSeries?: number;
 }
 
-/** The form of a body that is neither OTLP/JSON nor exposition text. */
+/** The format of a body that is neither OTLP/JSON nor exposition text. */
 export type BodyEncoding = "protobuf" | "loki_json" | "loki_protobuf" | "remote_write" | "remote_write_2";
 
 export interface IngestContext {
   readonly receivedAt: Date;
-  /** Default OTLP/JSON or exposition text. */
+  /** Default: OTLP/JSON or exposition text. */
   readonly encoding?: BodyEncoding;
-  /** What the body becomes is added here, unless another budget limits it. */
+  /** Memory that the body needs once decoded is added here, unless another budget limits it. */
   readonly reservation?: Pick<Reservation, "add">;
 }
 
 /**
  * Stores one decompressed body of a signal under the sender's identity, or throws ApiError with nothing stored. Once it has resolved,
- * nothing refers to the body any more: its memory is gone.
+ * nothing refers to the body any more, so its memory can be freed.
  */
 export type IngestSignal = (sender: Sender, body: Buffer, context: IngestContext) => Promise<IngestResult>;
 
@@ -44,9 +44,9 @@ export interface IngestHandlerOptions {
   readonly memoryBytes: number;
   /** Current limits of an organisation. */
   readonly limitsOf: (orgId: string) => RateLimits;
-  /** Default: no others. */
+  /** Default: there are no other replicas. */
   readonly replicas?: Pick<ReplicaSet, "shareOf" | "demanded"> | undefined;
-  /** Counts what was stored. */
+  /** Counts what was stored, for the usage of the organisation. */
   readonly usage?: { count(orgId: string, signal: Signal, bytes: number, records: number, activeSeries?: number): void };
   /** True once the process is stopping: new bodies get 503. */
   readonly draining: () => boolean;
@@ -58,9 +58,9 @@ export interface IngestRequest {
   readonly sender: Sender;
   readonly signal: Signal;
   readonly ingest: IngestSignal;
-  /** Default OTLP/JSON or exposition text. */
+  /** Default: OTLP/JSON or exposition text. */
   readonly encoding?: BodyEncoding | undefined;
-  /** The decompressed body; its memory is added to the reservation. */
+  /** Returns the decompressed body; its memory is added to the reservation. */
   readonly read: (reservation: Reservation) => Buffer | Promise<Buffer>;
 }
 
@@ -85,7 +85,10 @@ export class IngestHandler {
     options.ownMetrics.gauge("ingest_requests_in_flight", () => this.inFlight);
   }
 
-  /** Reads the body of a request whose headers are hidden from Fastify (`hideBody` of routes.ts). `isSnappy`: it stays compressed. */
+  /**
+   * Reads the body of a request whose headers are hidden from Fastify (`hideBody` of routes.ts). `isSnappy`: a body in Snappy stays
+   * compressed.
+   */
   readRequest({ raw, declaredBytes, headers }: FastifyRequest, { isSnappy = false } = {}): IngestRequest["read"] {
     const header = headers["content-encoding"];
     const encoding = isSnappy && header?.trim().toLowerCase() === "snappy" ? undefined : header;
@@ -123,14 +126,15 @@ export class IngestHandler {
       // A copy: the ingest may hand the body's memory to another thread.
       if (encoding === undefined) start = Buffer.from(body.subarray(0, 512));
       const result = await ingest(sender, body, { receivedAt, reservation, ...(encoding && { encoding }) });
-      // Not after a failure: a write may still be under way.
+      // Not after a failure, because a write may still be using it.
       freeBuffer(body);
       const cost = Math.max(bytes, result.storedBytes ?? 0);
       this.#charge(sender, signal, { bytes: cost, records: this.#count(signal, result) });
       if (result.accepted > 0) this.#options.usage?.count(orgId, signal, cost, result.accepted, result.activeSeries);
       return result;
     } catch (error) {
-      // A body that is refused for its content is charged for what reading it cost. One that is sent again is charged when it arrives again.
+      // A body that is rejected for its content is charged what reading it cost. A body that is to be retried is charged when it arrives
+      // again.
       if (error instanceof ApiError && error.status < 500) this.#charge(sender, signal, { bytes: reservation.peakBytes, records: 0 });
       throw start && isBinary(start) ? namingBinary(error) : error;
     }
@@ -146,7 +150,7 @@ export class IngestHandler {
     if (limits) this.#tokenQuota.charge(`${keyId} ${signal}`, limits, cost);
   }
 
-  /** The records of the body, kept or dropped. */
+  /** Returns the number of records, stored or dropped. */
   #count(signal: Signal, { accepted, dropped }: IngestResult): number {
     const { ownMetrics } = this.#options;
     ownMetrics.accepted(signal, accepted);
@@ -155,7 +159,10 @@ export class IngestHandler {
   }
 }
 
-/** The error of a refused body that looks like protobuf says so too; its first bad line or byte stays named, because text may look so. */
+/**
+ * Adds to the error of a rejected body that it looks like a binary format. The first bad line or byte is still named, because text may look
+ * binary, too.
+ */
 function namingBinary(error: unknown): unknown {
   if (!(error instanceof ApiError) || error.status !== 400) return error;
   return new ApiError(
@@ -165,7 +172,7 @@ function namingBinary(error: unknown): unknown {
   );
 }
 
-/** Control characters at the start, which neither JSON nor exposition text has there. */
+/** Whether it begins with control characters that neither JSON nor exposition text contains. */
 function isBinary(start: Buffer): boolean {
   return start.some((byte) => byte < 9 || (byte > 13 && byte < 32));
 }

@@ -1,5 +1,5 @@
-// JSON text of values of other formats, written into one growing buffer. Invariant: the buffer never becomes larger than its limit, and text from the
-// body is escaped, so a body cannot end a string of the document that is made of it.
+// Writes JSON text for values of other formats into one growing buffer. Invariant: the buffer never exceeds its limit, and text from the
+// body is escaped, so a body cannot end a string of the generated document.
 import { freeBuffer } from "../../common/http.ts";
 import { ApiError } from "../errors.ts";
 
@@ -24,7 +24,7 @@ export class JsonOutput {
     this.#bytes = Buffer.allocUnsafeSlow(Math.min(expectedBytes, maxBytes));
   }
 
-  /** What was written, alone in its memory. */
+  /** The written bytes in a buffer of their own. */
   take(): Buffer<ArrayBuffer> {
     const { buffer } = this.#bytes;
     return Buffer.from((buffer as ArrayBuffer).transfer(this.#length));
@@ -39,7 +39,7 @@ export class JsonOutput {
     this.#bytes[this.#length++] = code;
   }
 
-  /** Copied byte by byte: for a short text that is faster than a call of the runtime. */
+  /** Copies byte by byte, which is faster for short texts than a call of the runtime. */
   bytes(text: Uint8Array): void {
     this.#reserve(text.length);
     const bytes = this.#bytes;
@@ -65,7 +65,7 @@ export class JsonOutput {
     this.#bytes[this.#length++] = QUOTE;
   }
 
-  /** Less than 2^31, with at least so many digits; there is space for it. */
+  /** Less than 2^31, padded to `minDigits`; the caller has made sure that it fits. */
   #integer(value: number, minDigits: number): void {
     let count = minDigits;
     for (let limit = 10 ** minDigits; value >= limit; limit *= 10) count += 1;
@@ -78,7 +78,7 @@ export class JsonOutput {
     this.#length += count;
   }
 
-  /** ASCII that needs no escaping. */
+  /** ASCII without characters that need escaping. */
   ascii(text: string): void {
     this.#reserve(text.length);
     this.#length += this.#bytes.write(text, this.#length, "latin1");
@@ -128,7 +128,7 @@ export class JsonOutput {
     this.ascii(`"${Buffer.from(body.buffer, body.byteOffset + start, end - start).toString("base64")}"`);
   }
 
-  /** As JSON.stringify, but for what JSON has no number. */
+  /** As JSON.stringify, except for NaN and infinities, which JSON does not have. */
   double(value: number): void {
     this.ascii(Number.isFinite(value) ? (Object.is(value, -0) ? "-0" : String(value)) : `"${value}"`);
   }

@@ -1,12 +1,12 @@
-// Bytes and records a second of organisations, and of ingest tokens with limits of their own, by token buckets. A limit is for the whole
-// installation: each replica's buckets have its part of it. Invariant: a body is refused only before it is read; what it then turns out to
-// cost is charged in full, so that an owner over its quota waits until the debt is worked off.
+// Limits the bytes and records per second of organisations, and of ingest tokens with limits of their own, by token buckets. A limit
+// applies to the whole installation: each replica's buckets have a share of it. Invariant: a body is rejected only before it is read; its
+// real cost is charged in full afterwards, so an owner over its quota waits until the debt is paid off.
 import type { RateLimits } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { type ReplicaSet, singleReplica } from "../replicas/replica-set.ts";
 import { MAX_REMEMBERED_QUOTAS } from "./limits.ts";
 
-/** An owner that was idle may send this many seconds' worth at once. */
+/** An idle owner may send this many seconds' worth in a burst. */
 const BURST_S = 10;
 
 interface Bucket {
@@ -14,14 +14,14 @@ interface Bucket {
   bytes: number;
   records: number;
   filledAtMs: number;
-  /** Cost of the last body, in seconds of the limit: what a refused body is taken to ask for. */
+  /** Cost of the last body in seconds of the limit: the assumed cost of a rejected body. */
   lastCostS: number;
 }
 
 export interface QuotaOptions {
-  /** Whose quota it is, in messages. */
+  /** The kind of owner, for messages. */
   readonly owners: string;
-  /** Default: no others. */
+  /** Default: there are no other replicas. */
   readonly replicas?: Pick<ReplicaSet, "shareOf" | "demanded"> | undefined;
   readonly now?: () => number;
 }
@@ -38,7 +38,7 @@ export class Quota {
     this.#now = now;
   }
 
-  /** Throws ApiError `over_quota` with the limit and the time until the debt is worked off. */
+  /** Throws ApiError `over_quota` with the limit and the time until the debt is paid off. */
   admit(owner: string, limits: RateLimits): void {
     const { bytesPerSecond, recordsPerSecond } = limits;
     if (bytesPerSecond === 0 && recordsPerSecond === 0) return;
@@ -53,19 +53,19 @@ export class Quota {
     });
   }
 
-  /** Charges what a body cost: bytes, decompressed or stored, whichever is more, and records whether stored or dropped. */
+  /** Charges what a body cost: bytes, decompressed or stored, whichever is more, and records, stored or dropped. */
   charge(owner: string, limits: RateLimits, { bytes, records }: { readonly bytes: number; readonly records: number }): void {
     const { bytesPerSecond, recordsPerSecond } = limits;
     if (bytesPerSecond === 0 && recordsPerSecond === 0) return;
     const bucket = this.#filled(owner, limits);
     bucket.lastCostS = Math.max(bytesPerSecond > 0 ? bytes / bytesPerSecond : 0, recordsPerSecond > 0 ? records / recordsPerSecond : 0);
     this.#replicas.demanded(owner, bucket.lastCostS);
-    // What is unlimited makes no debt that a limit of later would have to be waited for.
+    // Unlimited bytes leave no debt that a later limit would have to wait for.
     if (bytesPerSecond > 0) bucket.bytes -= bytes;
     if (recordsPerSecond > 0) bucket.records -= records;
   }
 
-  /** The limits of a bucket are this replica's part. */
+  /** The bucket after refilling. Its limits are this replica's share. */
   #filled(owner: string, { bytesPerSecond: allBytes, recordsPerSecond: allRecords }: RateLimits): Bucket {
     const part = this.#replicas.shareOf(owner);
     const limits = { bytesPerSecond: allBytes * part, recordsPerSecond: allRecords * part };

@@ -1,5 +1,5 @@
-// The signed routes of the three signals: who may send, in which encoding; then the handler that all protocols share. Invariant: an
-// answer of 204 means stored; nothing of a body is read before its sender is authenticated.
+// Defines the signed routes of the three signals: who may send, and in which encoding. The handler behind them is shared by all protocols.
+// Invariants: a 204 means that the body is stored; no body is read before its sender is authenticated.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
@@ -16,7 +16,7 @@ export interface IngestRoutesOptions extends IngestHandlerOptions {
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** Which signal an ingest route takes. */
+    /** The signal of an ingest route. */
     signal?: Signal;
   }
   interface FastifyRequest {
@@ -73,7 +73,10 @@ function prepareIngestScope(scope: FastifyInstance, ownMetrics: OwnMetrics): voi
 
 export const CONTENT_TYPES = { json: "application/json", protobuf: "application/x-protobuf" } as const;
 
-/** From the raw list of headers, because `hideBody` hides it: the type in lower case, "" without a header, and what follows its semicolon. */
+/**
+ * Reads the raw list of headers, because `hideBody` hides the parsed header. Returns the type in lower case, "" if there is no header, and
+ * what follows its semicolon.
+ */
 export function contentTypeOf({ raw: { rawHeaders } }: FastifyRequest): { readonly type: string; readonly parameters: string } {
   const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === "content-type");
   const [type = "", ...parameters] = (at < 0 ? "" : (rawHeaders[at + 1] ?? "")).split(";");
@@ -81,8 +84,8 @@ export function contentTypeOf({ raw: { rawHeaders } }: FastifyRequest): { readon
 }
 
 /**
- * Hides the body from Fastify, which would otherwise look for a parser. The body is read from the raw request, and its content type is
- * ignored, so a malformed one must not be an error.
+ * Hides the body from Fastify, which would otherwise look for a parser. The body is read from the raw request and its content type is
+ * ignored, so a malformed one must not cause an error.
  */
 function hideBody(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
   const headers: Record<string, unknown> = request.raw.headers;

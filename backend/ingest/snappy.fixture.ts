@@ -1,4 +1,4 @@
-// A compressor of Snappy's block format, for tests: literals, and copies of earlier text with an offset of two bytes.
+// Compresses Snappy's block format for tests: literals, and copies of earlier text with an offset of two bytes.
 import { varint } from "./otlp/protobuf/encode.fixture.ts";
 
 const MIN_MATCH = 4;
@@ -30,7 +30,7 @@ export function compressSnappy(text: Uint8Array): Buffer<ArrayBuffer> {
   return Buffer.from(new Uint8Array(Buffer.concat(parts)));
 }
 
-/** One literal with a length of up to four bytes. */
+/** A literal whose length takes up to four bytes. */
 function literals(bytes: Buffer): Buffer[] {
   if (bytes.length === 0) return [];
   const length = bytes.length - 1;

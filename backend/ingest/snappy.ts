@@ -1,12 +1,12 @@
-// Decompresses Snappy's block format, in which Loki push and Prometheus remote write send their bodies (google/snappy,
-// format_description.txt). Invariant: nothing is allocated beyond the declared length, which is checked first; the result has exactly that
-// length, and input of any other form throws `malformed_body`.
+// Decompresses Snappy's block format, which Loki push and Prometheus remote write use (google/snappy, format_description.txt). Invariant:
+// the declared length is checked first, and nothing is allocated beyond it; the result has exactly that length, and malformed input throws
+// `malformed_body`.
 import { ApiError } from "../errors.ts";
 import { MAX_BODY_BYTES } from "./limits.ts";
 
-/** Shorter copies are faster byte by byte than by a call of the runtime. */
+/** Shorter copies are faster byte by byte than with a call of the runtime. */
 const LOOPED_BYTES = 64;
-/** Up to this length, a literal's length is part of the tag. */
+/** Up to this length, the length of a literal is part of the tag. */
 const MAX_TAG_LENGTH = 60;
 
 /** The declared length of the decompressed body, at most 32 MiB. Throws `malformed_body` and `body_too_large`. */
@@ -16,7 +16,7 @@ export function snappyLength(compressed: Uint8Array): number {
   return length;
 }
 
-/** Throws as `snappyLength`. The result is alone in its memory. */
+/** Throws as `snappyLength`. The result has a buffer of its own. */
 export function decompressSnappy(compressed: Uint8Array): Buffer<ArrayBuffer> {
   const output = Buffer.allocUnsafeSlow(snappyLength(compressed));
   const [, start] = readPreamble(compressed);
@@ -70,7 +70,7 @@ function copyLiteral(source: Uint8Array, from: number, target: Uint8Array, to: n
   else for (let index = 0; index < length; index += 1) target[to + index] = source[from + index] as number;
 }
 
-/** Source and target may overlap: then the bytes repeat. */
+/** Source and target may overlap; then the bytes repeat. */
 function copyBack(output: Uint8Array, to: number, offset: number, length: number): void {
   for (let at = to; at < to + length; at += 1) output[at] = output[at - offset] as number;
 }

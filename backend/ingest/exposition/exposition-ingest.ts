@@ -1,5 +1,5 @@
-// Stores one body of exposition text under the identity of the key that signed it. Invariant: the body is written to the engine as a whole if
-// every line is valid, and otherwise not at all. Large bodies pass a fair queue between organisations, because together they would block the
+// Stores one body of exposition text under the identity of the key that signed it. Invariant: the whole body is written to the engine if
+// every line is valid, otherwise nothing is. Large bodies pass a fair queue between organisations, because together they would block the
 // event loop and all insert slots of the engine for many seconds. The queue is short enough that small bodies find a slot, and long enough
 // that the engine writes one body while the next is validated.
 import { ApiError } from "../../errors.ts";
@@ -11,26 +11,26 @@ import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";
 
 export interface MetricsIngestOptions {
-  /** Older samples of an organisation are dropped, and counted. */
+  /** Samples that are older than the organisation's retention are dropped and counted. */
   readonly retentionMs: (orgId: string) => number;
   readonly activeSeries?: Pick<ActiveSeries, "admit">;
 }
 
 /** Validating and writing a larger body takes about 10 ms of this process and of the engine. */
 const LARGE_BYTES = 1024 * 1024;
-/** A body above this takes 100 ms or more. */
+/** Validating and writing a larger body takes 100 ms or more. */
 const HUGE_BYTES = 4 * 1024 * 1024;
 /**
- * On two cores the engine runs four inserts at once, and further ones wait some 10 ms for the first that ends. The budget for bodies also limits
- * the bytes that wait here. There are two queues, so that a huge body does not wait for many large ones.
+ * On two cores the engine runs four inserts at once; further ones wait about 10 ms for a slot. The memory budget for bodies also limits the
+ * bytes that wait here. There are two queues, so that a huge body does not wait for many large ones.
  */
 const LARGE_QUEUE = { running: 4, perOrg: 3, waitingPerOrg: 256 };
 const HUGE_QUEUE = { running: 2, perOrg: 1, waitingPerOrg: 256 };
 const RETRY_AFTER_S = 5;
 
 /**
- * `body` is corrected in place, see exposition.ts. Throws ApiError `invalid_payload` naming the first bad line, with nothing stored;
- * `over_quota` over the limit of active series; `storage_unavailable` and `unstorable` as the store does.
+ * Corrects `body` in place, see exposition.ts. Throws ApiError `invalid_payload` that names the first bad line, with nothing stored;
+ * `over_quota` if the limit of active series is exceeded; `storage_unavailable` and `unstorable` as the store does.
  */
 export function createExpositionIngest(store: MetricsStore, { retentionMs, activeSeries }: MetricsIngestOptions): IngestSignal {
   const largeQueue = new FairQueue(LARGE_QUEUE);
@@ -65,9 +65,9 @@ async function validate(body: Buffer, limits: SeriesLimits): Promise<ExpositionC
   }
 }
 
-/** Defaults of VictoriaMetrics, which drops samples beyond them silently: 40 labels, minus the three that this server adds. */
+/** The defaults of VictoriaMetrics, which silently drops samples beyond them: 40 labels, minus the three that this server adds. */
 const LABEL_LIMITS = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096 };
-/** The engine's default and least `-futureRetention`. */
+/** The default and minimum of the engine's `-futureRetention`. */
 const FUTURE_MS = 2 * 86_400_000;
 
 /** The limits of a body that arrived at `receivedAtMs`. */

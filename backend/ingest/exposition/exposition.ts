@@ -56,11 +56,11 @@ const BACKSLASH = 92;
 const OPEN = 123;
 const CLOSE = 125;
 
-/** 1 at bytes that a name without quotes may start with, 2 at those it may go on with. */
+/** 1 for bytes that an unquoted name may start with, 2 for those it may continue with. */
 const NAME = nameTable();
 
 /**
- * Throws ExpositionError for the first bad line; the body may have been corrected in place up to there. Without `kernel` each line is read
+ * Throws ExpositionError for the first bad line; lines before it may have been corrected in place. Without `kernel`, every line is parsed
  * here, with the same result.
  */
 export async function validateExposition(
@@ -115,14 +115,14 @@ class Pass {
     return true;
   }
 
-  /** Gives the kernel whole lines from here to `stop`; the end of them. */
+  /** Passes whole lines from here to `stop` to the kernel; returns where they end. */
   #openLines(stop: number): number {
     const end = this.#bytes.lastIndexOf(NEWLINE, stop - 1) + 1;
     if (end <= this.#at) return this.#at;
     return this.#kernel?.open(this.#bytes.subarray(this.#at, end), this.#limits) ? end : this.#at;
   }
 
-  /** `from`: where the kernel's lines begin. */
+  /** `from`: where the lines of the kernel begin. */
   #passPlainLines(from: number): void {
     const kernel = this.#kernel as PlainLines;
     this.#at = from + kernel.skip(this.#at - from);
@@ -200,7 +200,7 @@ class Pass {
     else if (timeMs > limits.newestMs) this.#drop("too_far_ahead");
   }
 
-  /** The engine would take a time of 0 for now: the line becomes a comment. */
+  /** Turns the line into a comment, because the engine would replace a time of 0 by the current time. */
   #dropTimeZero(): void {
     this.#bytes.fill(SPACE, this.#at, this.#end);
     this.#bytes[this.#at] = HASH;
@@ -212,7 +212,7 @@ class Pass {
     this.#dropped[reason] = (this.#dropped[reason] ?? 0) + 1;
   }
 
-  /** From behind `{` to behind `}`. */
+  /** From after `{` to after `}`. */
   #skipLabels(from: number): number {
     const bytes = this.#bytes;
     const end = this.#end;
@@ -269,7 +269,7 @@ class Pass {
     return at;
   }
 
-  /** From an opening quote to behind its closing one. */
+  /** From an opening quote to after the closing one. */
   #skipQuoted(from: number): number {
     const bytes = this.#bytes;
     const end = this.#end;
@@ -282,13 +282,13 @@ class Pass {
     return this.#fail("a quote is not closed");
   }
 
-  /** The length of the text between the quotes of `"…"`, without escapes. */
+  /** The length of the text in quotes once escapes are resolved. */
   #unquotedBytes(from: number, to: number): number {
     const bytes = to - from - 2;
     return bytes > this.#limits.maxNameBytes ? bytes - this.#escapes(from + 1, to - 1) : bytes;
   }
 
-  /** How many bytes `\\`, `\"` and `\n` lose when unescaped; every other backslash is a character of the text. */
+  /** The number of bytes that `\\`, `\"` and `\n` lose when unescaped; any other backslash is part of the text. */
   #escapes(from: number, to: number): number {
     const bytes = this.#bytes;
     let lost = 0;
@@ -300,7 +300,7 @@ class Pass {
     return lost;
   }
 
-  /** The end of the number at `from`, which a blank, a comment or the line's end must follow; -1 if there is none. */
+  /** The end of the number at `from`; -1 if there is no number, or if it is not followed by a blank, a comment or the end of the line. */
   #skipNumber(from: number, special: boolean): number {
     const bytes = this.#bytes;
     const end = this.#end;
@@ -348,8 +348,8 @@ class Pass {
   }
 
   /**
-   * Milliseconds as the engine reads them: a number within ± 2^31 is seconds, as in OpenMetrics; taken for milliseconds it would be
-   * before 26 January 1970, and so out of any retention.
+   * The time in milliseconds as the engine interprets it: a number within ± 2^31 is in seconds, as in OpenMetrics; as milliseconds it would
+   * be before 26 January 1970, older than any retention.
    */
   #timeOf(from: number, to: number): number {
     const bytes = this.#bytes;

@@ -1,28 +1,28 @@
-// The fast path for exposition text: a WebAssembly kernel (backend/ingest/exposition/kernel) skips lines in their usual spelling, many per call,
-// and stops at the first other one, which exposition.ts validates. Invariants: it skips no line that exposition.ts would reject, drop or correct;
-// its memory is bounded. There is one kernel per thread, for one text at a time.
+// The fast path for exposition text: a WebAssembly kernel (backend/ingest/exposition/kernel) skips lines in their usual spelling, many per
+// call, and stops at the first other line, which exposition.ts validates. Invariants: it skips no line that exposition.ts would reject,
+// drop or correct; its memory is bounded. There is one kernel per thread, for one text at a time.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { KernelMemory, LazyKernel, startKernel } from "../../../common/web-assembly.ts";
 
-/** Made by hack/kernel.mjs; not there in a checkout that was never started. */
+/** Compiled by hack/kernel.mjs. A checkout in which `npm start` or `npm test` never ran does not have it. */
 export const PLAIN_LINES_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));
 
-/** More than a slice of exposition.ts. */
+/** Larger than a slice of exposition.ts. */
 const MOST_TEXT_BYTES = 768 * 1024;
 const MOST_PAGES = 16;
-/** Zeros behind the text. */
+/** Zeros after the text. */
 const GUARD_BYTES = 64;
 
 /** Limits of a series that the engine stores: its defaults (`-maxLabelsPerTimeseries` and others), minus the labels that this server adds. */
 export interface SeriesLimits {
-  /** The name counts as one. */
+  /** The name counts as one label. */
   readonly maxLabels: number;
   readonly maxNameBytes: number;
   readonly maxValueBytes: number;
-  /** Samples before are dropped. */
+  /** Older samples are dropped. */
   readonly oldestMs: number;
-  /** Samples after are dropped. */
+  /** Newer samples are dropped. */
   readonly newestMs: number;
 }
 
@@ -45,7 +45,7 @@ export class PlainLines {
     this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: this.#memory.memory } });
   }
 
-  /** What it holds, and keeps. */
+  /** The size of its memory, which never shrinks. */
   get memoryBytes(): number {
     return this.#memory.byteLength;
   }
@@ -60,7 +60,7 @@ export class PlainLines {
     return this.#exports.samples();
   }
 
-  /** Takes whole lines of UTF-8. False when they are more than it holds. */
+  /** Copies whole lines of UTF-8 into the kernel's memory. False if they do not fit. */
   open(text: Uint8Array, { maxLabels, maxNameBytes, maxValueBytes, oldestMs, newestMs }: SeriesLimits): boolean {
     const { length } = text;
     if (length > MOST_TEXT_BYTES) return false;
@@ -72,7 +72,7 @@ export class PlainLines {
     return true;
   }
 
-  /** The place of the first line from `from` on that it does not pass, or the end of the text. */
+  /** The offset of the first line from `from` on that the kernel does not accept, or the end of the text. */
   skip(from: number): number {
     return this.#exports.skipLines(from, this.#length);
   }
@@ -84,7 +84,7 @@ export function plainLines(): PlainLines | undefined {
   return ofThread.get();
 }
 
-/** Why this thread has none. */
+/** The reason why this thread has no kernel. */
 export function plainLinesProblem(): unknown {
   ofThread.get();
   return ofThread.problem;

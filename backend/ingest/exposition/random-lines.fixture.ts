@@ -1,5 +1,5 @@
-// Exposition text made at random for comparing two readings: lines as programs write them, and odd ones. Invariant: the same seed makes the
-// same text.
+// Generates random exposition text for comparing two parsers: lines as programs write them, and unusual ones. Invariant: the same seed
+// generates the same text.
 import type { Random } from "../otlp/random-documents.fixture.ts";
 
 export const NOW = 1_795_262_400_123;
@@ -93,7 +93,7 @@ const OTHER_LINES = [
 ];
 const BLANKS = ["", " ", "\t", "  "];
 
-/** Lines, mostly as programs write them; `random.odd` is the chance that a part is not. The last may have no line break. */
+/** Lines, mostly as programs write them; `random.odd` is the probability that a part is unusual. The last line may have no line break. */
 export function text(random: Random): string {
   const lines = Array.from({ length: 1 + random.below(random.chance(0.1) ? 60 : 8) }, () =>
     random.chance(0.15) ? random.pick(OTHER_LINES.slice(0, random.isOdd() ? OTHER_LINES.length : 5)) : sample(random),

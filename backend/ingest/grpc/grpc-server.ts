@@ -1,6 +1,6 @@
-// A listener for unary gRPC calls, over TLS or plain HTTP/2. It is built on node:http2, because connections, streams, buffers and the certificate
-// then have the limits of the other listeners, which the gRPC library does not offer. Invariants: nothing of a message is read before its
-// sender is authenticated; a client that is not authenticated has 64 KiB at most in memory; a call is answered exactly once.
+// Listens for unary gRPC calls, over TLS or plain HTTP/2. It is built on node:http2 instead of the gRPC library, so that connections,
+// streams, buffers and the certificate have the limits of the other listeners. Invariants: no message is read before its sender is
+// authenticated; an unauthenticated client takes at most 64 KiB of memory; every call gets exactly one response.
 import { once } from "node:events";
 import proxyAddress from "@fastify/proxy-addr";
 import {
@@ -22,7 +22,7 @@ import { type CertificateFiles, ServedCertificate } from "../../http/listeners.t
 import type { Log } from "../../operations/log.ts";
 import { failureTrailers, framed } from "./messages.ts";
 
-/** One call. Its method calls `authenticated` with the organisation before it reads anything of the message. */
+/** One call. The method calls `authenticated` with the organisation before it reads any of the message. */
 export interface Call {
   readonly stream: ServerHttp2Stream;
   readonly headers: IncomingHttpHeaders;
@@ -37,9 +37,9 @@ export type Method = (call: Call) => Promise<Uint8Array>;
 export interface GrpcServerOptions {
   readonly listen: { readonly host: string; readonly port: number };
   readonly tls?: CertificateFiles | undefined;
-  /** Shared with the API, so that both listeners have one limit. */
+  /** Shared with the API, so that one limit applies to both listeners. */
   readonly connections: Connections;
-  /** As TRUSTED_PROXIES: whose x-forwarded-for says where a call comes from. */
+  /** As TRUSTED_PROXIES: the proxies whose x-forwarded-for header is used as the address of the client. */
   readonly trustedProxies: readonly string[];
   /** By path. */
   readonly methods: ReadonlyMap<string, Method>;
@@ -49,11 +49,14 @@ export interface GrpcServerOptions {
 
 const HANDSHAKE_MS = 10_000;
 const IDLE_MS = 300_000;
-/** A client that has its answer ends its own side of the call within this time. */
+/** After the response, a client has this long to end its side of the call. */
 const HALF_CLOSED_MS = 1000;
 /** How long running calls may take when the server stops. */
 const STOP_MS = 30_000;
-/** What a client may send of a call before it is read, and of all its calls: the default of HTTP/2 until one of them is authenticated. */
+/**
+ * Bytes of a call, and of all calls of a connection, that a client may send before they are read. Until a call is authenticated, the limit
+ * is HTTP/2's default.
+ */
 const STREAM_WINDOW_BYTES = 256 * 1024;
 const SESSION_WINDOW_BYTES = 1024 * 1024;
 const LIMITS = {
@@ -82,7 +85,7 @@ export class GrpcServer implements AsyncDisposable {
   /** Socket of the session that is being created. */
   #socket: Socket | undefined;
 
-  /** Resolves when it listens. Throws like `listen` if the port is taken. */
+  /** Resolves when the server listens. Throws like `listen` if the port is taken. */
   static async start(options: GrpcServerOptions): Promise<GrpcServer> {
     const server = new GrpcServer(options);
     server.#server.listen({ ...options.listen, backlog: 4096 });
@@ -101,11 +104,11 @@ export class GrpcServer implements AsyncDisposable {
     if ("setSecureContext" in this.#server) this.#certificate?.watch(this.#server);
     const server = this.#server;
     this.#connections.watch(server);
-    // Before node:http2 makes the session of the connection, whose own socket object is another one.
+    // Runs before node:http2 creates the session of the connection, because the session only exposes another socket object.
     server.prependListener(this.#certificate ? "secureConnection" : "connection", (socket: Socket) => (this.#socket = socket));
     server.on("session", (session) => this.#watch(session));
     server.on("stream", (stream, headers) => void this.#take(stream, headers));
-    // Safe: a client that breaks its connection or the protocol concerns no other.
+    // Safe to ignore: a client that breaks its connection or the protocol affects no other.
     for (const event of ["sessionError", "tlsClientError", "clientError"]) server.on(event, () => undefined);
   }
 
@@ -114,7 +117,7 @@ export class GrpcServer implements AsyncDisposable {
     return typeof address === "object" && address ? address.port : 0;
   }
 
-  /** Takes no more calls, and waits for those under way. */
+  /** Accepts no more calls, and waits for running ones. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#certificate?.[Symbol.dispose]();
     const closed = once(this.#server, "close");
@@ -137,7 +140,7 @@ export class GrpcServer implements AsyncDisposable {
     const startedMs = performance.now();
     const { session } = stream;
     const socket = session && this.#sockets.get(session as ServerHttp2Session);
-    // Safe: the call is answered or gone; an error after that changes nothing.
+    // Safe to ignore: the call has its response or is gone.
     stream.on("error", () => undefined);
     if (!session || !socket || stream.destroyed) return;
     let isBusy = false;
@@ -151,7 +154,7 @@ export class GrpcServer implements AsyncDisposable {
     let status = 200;
     try {
       this.#connections.begin(socket);
-      // Safe: it reads no more than these two of a request.
+      // Safe: proxyAddress reads only these two fields of a request.
       const address = socket.remoteAddress ? proxyAddress({ socket, headers } as IncomingMessage, this.#isProxy) : "";
       const call = { stream, headers, address, isEncrypted: this.#certificate !== undefined, authenticated };
       answer(stream, await this.#methodOf(headers)(call));
@@ -192,7 +195,10 @@ function answer(stream: ServerHttp2Stream, message: Uint8Array): void {
   stream.end(framed(message));
 }
 
-/** A client that goes on sending after its answer would keep the call, and what is unread of it in memory. Closed at once, it would lose the answer. */
+/**
+ * A client that continues to send after the response would keep the call and its unread bytes in memory. Closing immediately could lose the
+ * response.
+ */
 function closeSoon(stream: ServerHttp2Stream): void {
   stream.resume();
   if (stream.readableEnded) return;
@@ -200,7 +206,7 @@ function closeSoon(stream: ServerHttp2Stream): void {
   stream.once("close", () => clearTimeout(timer));
 }
 
-/** What is unread of the message is discarded, because its bytes count against those that the connection may send. */
+/** Discards the unread rest of the message, because it counts against the bytes that the connection may send. */
 function refuse(stream: ServerHttp2Stream, failure: ApiError): void {
   if (stream.destroyed || stream.headersSent) return;
   stream.respond({ ...HTTP_OK, ...failureTrailers(failure) }, { endStream: true });

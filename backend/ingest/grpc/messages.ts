@@ -1,6 +1,6 @@
-// The parts of gRPC that unary calls have: one framed message in each direction, and the status that ends a call. Source: gRPC over HTTP/2
-// (the page PROTOCOL-HTTP2 of its repository), google.rpc.Status and RetryInfo. Invariant: a status has a message that clients print, and RetryInfo
-// exactly when the same call may be sent again.
+// Implements what unary calls need of gRPC: one framed message in each direction, and the status that ends a call. Source: gRPC over HTTP/2
+// (the page PROTOCOL-HTTP2 of its repository), google.rpc.Status and RetryInfo. Invariant: a status has a message for users; it has
+// RetryInfo if and only if the same call may be retried.
 import type { ServerHttp2Stream } from "node:http2";
 import { ApiError } from "../../errors.ts";
 import { bytesField, grpcCodeOf, varintField } from "../otlp/answers.ts";
@@ -11,14 +11,14 @@ export interface MessageHead {
 }
 
 export const HEAD_BYTES = 5;
-/** A client that has begun a call sends the head of its message within this time. */
+/** Once a call has begun, the client has this long to send the head of its message. */
 const HEAD_MS = 10_000;
 const RESOURCE_EXHAUSTED = 8;
 const RETRY_INFO = Buffer.from("type.googleapis.com/google.rpc.RetryInfo");
 
 /**
- * Reads the head of the message. Undefined: the call has no message. Throws `malformed_body` and `unavailable`. It takes all bytes that are
- * there before it waits: a stream with buffered bytes is readable at once, so waiting for more of them would never let other work run.
+ * Reads the head of the message. Undefined if the call has no message. Throws `malformed_body` and `unavailable`. It consumes all available
+ * bytes before it waits: a stream with buffered bytes is readable at once, so waiting for more would never yield to the event loop.
  */
 export async function readHead(stream: ServerHttp2Stream): Promise<MessageHead | undefined> {
   const signal = AbortSignal.timeout(HEAD_MS);
@@ -36,7 +36,7 @@ export async function readHead(stream: ServerHttp2Stream): Promise<MessageHead |
   }
 }
 
-/** Resolves when there is more to read, at the end, and when `signal` aborts. */
+/** Resolves when there is more to read, at the end of the stream, and when `signal` aborts. */
 async function change(stream: ServerHttp2Stream, signal: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const events = ["readable", "end", "close"] as const;
@@ -52,7 +52,7 @@ export function framed(message: Uint8Array): Buffer {
   return Buffer.concat([head, message]);
 }
 
-/** The trailers of a call that failed. */
+/** The trailers of a failed call. */
 export function failureTrailers({ status, message, retryAfterS }: ApiError): Record<string, string> {
   const code = status === 413 ? RESOURCE_EXHAUSTED : grpcCodeOf(status);
   const retry = retryAfterS === undefined ? [] : [bytesField(3, retryInfo(retryAfterS))];
@@ -69,7 +69,7 @@ function retryInfo(seconds: number): Buffer {
   return Buffer.concat([bytesField(1, RETRY_INFO), bytesField(2, delay)]);
 }
 
-/** Headers are ASCII: every other byte, and the percent sign, is written as its code. */
+/** Header values are ASCII, so any other byte, and the percent sign, is percent-encoded. */
 function percentEncoded(text: string): string {
   return Array.from(Buffer.from(text), (byte) => {
     if (byte >= 0x20 && byte <= 0x7e && byte !== 0x25) return String.fromCharCode(byte);

@@ -1,5 +1,6 @@
-// OTLP over gRPC: the three services of opentelemetry-proto, by the same handler as OTLP over HTTP. Invariants: a call that returns OK is stored,
-// but for what its partial success counts; the limits of memory, quota and speed are those of every other ingest path.
+// Serves OTLP over gRPC: the three services of opentelemetry-proto, with the same handler as OTLP over HTTP. Invariants: after a call that
+// returns OK, everything is stored except what its partial success counts; the limits of memory, quota and speed are those of every other
+// ingest path.
 import type { Readable } from "node:stream";
 import type { IngestSignal as TokenSignal, IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { ApiError } from "../../errors.ts";
@@ -19,7 +20,7 @@ export interface OtlpServiceOptions {
 
 const SERVICES = { logs: "logs.v1.LogsService", traces: "trace.v1.TraceService", metrics: "metrics.v1.MetricsService" } as const;
 
-/** Path → method. */
+/** The methods by path. */
 export function otlpMethods(options: OtlpServiceOptions): ReadonlyMap<string, Method> {
   const signals = Object.keys(SERVICES) as TokenSignal[];
   return new Map(signals.map((signal) => [`/opentelemetry.proto.collector.${SERVICES[signal]}/Export`, exportMethod(signal, options)]));
@@ -49,11 +50,11 @@ function exportMethod(signal: TokenSignal, { handler, ingestTokens, ownMetrics, 
   };
 }
 
-/** Refuses a call that ends within its message, or has a second one. */
+/** Rejects a call that ends within its message or has a second one. */
 function wholeMessage(read: IngestRequest["read"], byteLength: number | undefined, stream: Readable): IngestRequest["read"] {
   return async (reservation) => {
     const message = await read(reservation);
-    // Discards what the client sends behind it, which no budget counts.
+    // Discards what the client sends after the message, which no budget counts.
     stream.resume();
     if (byteLength === undefined || message.length === byteLength) return message;
     throw new ApiError(

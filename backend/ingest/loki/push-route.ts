@@ -1,6 +1,6 @@
-// Loki's push API for programs with an ingest token: Promtail, Grafana Alloy, Vector and Fluent Bit speak it. Protobuf with Snappy, and JSON.
-// Invariant: the statuses are Loki's, because its clients decide by them what to send again: 204 when everything is stored, 400 when some or all
-// entries are refused, 429 and 503 with `Retry-After` when the client should retry.
+// Serves Loki's push API for programs with an ingest token, such as Promtail, Grafana Alloy, Vector and Fluent Bit: protobuf with Snappy,
+// and JSON. Invariant: the statuses are Loki's, because clients decide by them whether to retry: 204 if everything is stored, 400 if some
+// or all entries are rejected, 429 and 503 with `Retry-After` if the client should retry.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { senderOf } from "../../auth/request-identity.ts";
@@ -56,7 +56,7 @@ function encodingOf(request: FastifyRequest): LokiEncoding {
   throw new ApiError("unsupported_encoding", `send \`Content-Type: ${PROTOBUF}\` or \`${JSON_TYPE}\``);
 }
 
-/** Loki has no partial success: it stores what it can, and its 400 names the rest. */
+/** Loki has no partial success: it stores what it can, and its 400 lists the rest. */
 function refusePartial({ accepted, dropped }: IngestResult): void {
   const reasons = Object.entries(dropped).map(([reason, count]) => `${count} ${reason}`);
   if (reasons.length > 0)

@@ -1,6 +1,7 @@
-// Loki push requests → OTLP/JSON, so that they become rows by the same decoder, with the same limits, as OTLP logs. Labels of a stream become
-// attributes of a resource, structured metadata attributes of a record. Invariants: memory has limits, whatever a small body decompresses to;
-// the same request always gives the same document, by which it is stored once. Source: Loki 3.7, pkg/push/push.proto and "Ingest logs".
+// Converts Loki push requests to OTLP/JSON, so that the decoder of OTLP logs turns them into rows, with the same limits. Labels of a stream
+// become attributes of a resource, structured metadata becomes attributes of a record. Invariants: memory is limited, whatever a small body
+// decompresses to; the same request always gives the same document, so it is stored once. Source: Loki 3.7, pkg/push/push.proto and "Ingest
+// logs".
 import { BodyError, parseDocument } from "../../../common/otlp-metrics/document.ts";
 import { ApiError } from "../../errors.ts";
 import {
@@ -17,21 +18,21 @@ import { decompressSnappy } from "../snappy.ts";
 export type LokiEncoding = "loki_json" | "loki_protobuf";
 type Pairs = readonly (readonly [name: string, value: string])[];
 
-/** Labels that name the service, in the order in which Loki looks for it (`discover_service_name`); the first one in the stream wins. */
+/** Labels that name the service, in Loki's order (`discover_service_name`); the first one that the stream has is used. */
 const SERVICE_LABELS = (
   "service_name service app application app_name name app_kubernetes_io_name container container_name k8s_container_name component " +
   "workload job k8s_job_name"
 ).split(" ");
-/** Names of the level, in Loki's order (`log_level_fields`); those in lower case are enough, because names are compared so. */
+/** Names of the level, in Loki's order (`log_level_fields`); lower case is enough, because names are compared in lower case. */
 const LEVEL_NAMES = ["level", "detected_level", "log.level", "severity", "severitytext", "severity_text", "lvl"];
-/** OTLP/JSON repeats names that Loki's formats do not have. */
+/** OTLP/JSON repeats field names, which Loki's formats do not. */
 const EXPECTED_GROWTH = 2;
 const NANOSECONDS = 9;
 const TIME = /^\d{1,19}$/;
 const TRACE_ID = /^[0-9a-f]{32}$/i;
 const SPAN_ID = /^[0-9a-f]{16}$/i;
 
-/** Throws `malformed_body`, `invalid_payload`, `batch_too_large` and `body_too_large`. The result is alone in its memory. */
+/** Throws `malformed_body`, `invalid_payload`, `batch_too_large` and `body_too_large`. The result has a buffer of its own. */
 export function lokiToJson(encoding: LokiEncoding, body: Uint8Array): Buffer<ArrayBuffer> {
   const push = encoding === "loki_protobuf" ? decompressSnappy(body) : body;
   const writer = new LogsWriter(push.byteLength);
@@ -137,7 +138,7 @@ function textPairs(value: unknown, at: string): Pairs {
   return pairs as [string, string][];
 }
 
-/** Writes an ExportLogsServiceRequest, one resource for each stream. */
+/** Writes an ExportLogsServiceRequest with one resource per stream. */
 class LogsWriter {
   readonly #output: JsonOutput;
   #streams = 0;
@@ -193,7 +194,7 @@ function levelOf(pairs: Pairs): string | undefined {
   return pairs.find(([name, value]) => isLevel(name) && value !== "")?.[1];
 }
 
-/** The fields of OTLP that metadata has names for, as JSON, and the rest. */
+/** Splits metadata into what has a field in OTLP, as JSON, and the rest. */
 function split(metadata: Pairs): [ids: string, attributes: Pairs] {
   let ids = "";
   const attributes = metadata.filter(([name, value]) => {
@@ -217,14 +218,14 @@ function invalid(what: string): ApiError {
   return new ApiError("invalid_payload", `not a Loki push request, nothing was stored: ${what}`);
 }
 
-// Reads the labels of a stream as Loki's protobuf has them: `{job="varlogs", host="a"}`, values as Go quotes them. Invariant: one pass, and text
-// that is not a list of labels throws `invalid_payload`.
+// Parses the labels of a stream in Loki's protobuf: `{job="varlogs", host="a"}`, with values quoted as in Go. Invariant: it reads the text
+// once, and throws `invalid_payload` if it is not a list of labels.
 
 const LABEL = /\s*([a-zA-Z_]\w*)\s*=\s*("(?:[^"\\]|\\.)*"|`[^`]*`)\s*(,|$)/suy;
 const ESCAPE = /\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|([0-3][0-7]{2})|(.))/gisu;
 const CONTROL: Readonly<Record<string, string>> = { a: "\x07", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t", v: "\v" };
 const MAX_CODE_POINT = 0x10ffff;
-/** Longer texts are quoted in messages up to here. */
+/** Texts are quoted in messages up to this length. */
 const QUOTED_CHARACTERS = 100;
 
 export function parseStreamLabels(text: string): [name: string, value: string][] {

@@ -1,5 +1,5 @@
-// Answers of OTLP: partial success and errors, as JSON and as protobuf, for HTTP and gRPC. Source: OTLP specification 1.10, "OTLP/HTTP
-// Response"; google.rpc.Status and Code. Invariant: a JSON error also has the field `error` with a code of errors.ts.
+// Builds OTLP responses: partial success and errors, as JSON and as protobuf, for HTTP and gRPC. Source: OTLP specification 1.10,
+// "OTLP/HTTP Response"; google.rpc.Status and Code. Invariant: a JSON error also has the field `error` with a code of errors.ts.
 import type { ApiError, ErrorCode } from "../../errors.ts";
 import type { Signal } from "../../operations/own-metrics.ts";
 import type { IngestResult } from "../ingest-handler.ts";
@@ -12,14 +12,14 @@ const REJECTED: Readonly<Record<Signal, string>> = {
   metrics: "rejectedDataPoints",
 };
 
-/** What a sender can do about records that were not kept. */
+/** What a sender can do about dropped records, by reason. */
 const ADVICE: Readonly<Record<string, string>> = {
   delta: "delta: set the sender's temporality to cumulative",
   too_old: "too_old: older than the retention",
   too_far_ahead: "too_far_ahead: set the sender's clock",
 };
 
-/** ExportLogsServiceResponse and its siblings, which have the same field numbers. */
+/** ExportLogsServiceResponse, or its equivalent for the other signals, which has the same field numbers. */
 export function successBody(signal: Signal, { dropped }: IngestResult, encoding: OtlpEncoding): string | Buffer {
   const rejected = Object.values(dropped).reduce((sum, count) => sum + count, 0);
   if (rejected === 0) return encoding === "json" ? "{}" : Buffer.alloc(0);

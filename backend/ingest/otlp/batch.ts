@@ -1,6 +1,6 @@
-// An OTLP document cut into parts that are parsed one after the other: a resource, a scope, some records at a time. Invariants: the whole
-// document is validated before it is parsed; what is parsed at once is bounded, whatever the document holds, and unused fields of the
-// document are never parsed; a 64-bit integer never passes through a double.
+// Splits an OTLP document into parts that are parsed one after the other: a resource, a scope, a few records at a time. Invariants: the
+// whole document is validated before any part is parsed; the amount that is parsed at once is bounded, whatever the document contains;
+// unused fields are never parsed; a 64-bit integer never passes through a double.
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../errors.ts";
 import { MAX_RESOURCES_AND_SCOPES, MAX_TOKENS_AT_ONCE } from "../limits.ts";
@@ -17,11 +17,11 @@ export interface BatchShape {
 interface Slice {
   readonly start: number;
   readonly end: number;
-  /** It may hold integers that a double rounds. */
+  /** It may contain integers that a double would round. */
   readonly mayRound: boolean;
 }
 
-/** Neighbouring records, with the commas between them. */
+/** Consecutive records, including the commas between them. */
 interface Chunk extends Slice {
   readonly count: number;
 }
@@ -43,11 +43,11 @@ export interface BatchPlan {
   readonly resources: readonly ResourcePlan[];
 }
 
-/** Enough for parsing to cost what it costs for a whole document, and little to be held. */
+/** Large enough that parsing in chunks costs no more than parsing the whole document, small enough to hold in memory. */
 const CHUNK_BYTES = 64 * 1024;
 const CHUNK_TOKENS = 16 * 1024;
 
-/** Throws malformed_body for what is not JSON in UTF-8, invalid_payload for another shape, batch_too_large. */
+/** Throws malformed_body if the body is not JSON in UTF-8, invalid_payload if it has another shape, batch_too_large. */
 export function planBatch(body: Uint8Array, shape: BatchShape): BatchPlan {
   if (!isUtf8(body)) throw new ApiError("malformed_body", notJson(body, "the body is not UTF-8"));
   try {
@@ -60,7 +60,7 @@ export function planBatch(body: Uint8Array, shape: BatchShape): BatchPlan {
   }
 }
 
-/** Most bodies that are not JSON are OTLP/protobuf of an exporter left at its default. */
+/** Most bodies that are not JSON are OTLP/protobuf from an exporter with its default settings. */
 function notJson(body: Uint8Array, problem: string): string {
   const looksLikeProtobuf = body[0] === 0x0a;
   return looksLikeProtobuf
@@ -72,7 +72,7 @@ class Planner {
   readonly #scanner: JsonScanner;
   readonly #shape: BatchShape;
   #parts = 0;
-  /** The first field of a wrong type; reported once the rest turned out to be JSON. */
+  /** The first field of a wrong type; reported only if the rest is valid JSON. */
   #problem: FieldError | undefined;
 
   constructor(body: Uint8Array, shape: BatchShape) {
@@ -84,7 +84,7 @@ class Planner {
     const { resources } = this.#shape;
     const plans: ResourcePlan[] = [];
     const scanner = this.#scanner;
-    // Nothing at all is an empty document.
+    // An empty body is an empty document.
     if (scanner.atEnd()) return plans;
     this.#message("", { [resources]: () => this.#list(resources, (path) => plans.push(this.#resource(path))) });
     if (!scanner.atEnd()) scanner.fail("something follows the document");
@@ -114,7 +114,7 @@ class Planner {
     return { scope, chunks };
   }
 
-  /** Walks through an object, each of `fields` at most once. */
+  /** Walks through an object; each of `fields` may occur at most once. */
   #message(path: string, fields: Readonly<Record<string, () => void>>): void {
     const scanner = this.#scanner;
     if (scanner.kind() !== "object") {
@@ -192,12 +192,12 @@ class Planner {
   }
 }
 
-/** The records are to be sent in smaller batches; a batch of one is too large for good. */
+/** The sender should send smaller batches; a single record that is too large can never be stored. */
 export function tooLarge(what: string): ApiError {
   return new ApiError("batch_too_large", `the body needs too much memory once decoded (${what}): send smaller batches`);
 }
 
-/** An estimate, rather too high, of the rows' size without parsing; `rowBytes`: what each row takes in addition to its record. */
+/** Estimates the size of the rows without parsing, rather too high. `rowBytes`: what each row needs in addition to its record. */
 export function estimateRows({ resources }: BatchPlan, rowBytes: number): number {
   let bytes = 0;
   for (const { resource, scopes } of resources) {
@@ -219,7 +219,7 @@ export interface BatchReader<Resource, Scope> {
   record(record: Json, resource: Resource, scope: Scope): void;
 }
 
-/** Reads the records one after the other. Throws invalid_payload naming the field, and what the reader throws. */
+/** Reads the records one after the other. Throws invalid_payload that names the field, and the errors of the reader. */
 export function readBatch<Resource, Scope>(plan: BatchPlan, reader: BatchReader<Resource, Scope>): void {
   const { body, shape, resources } = plan;
   for (const [resourceIndex, { resource, scopes }] of resources.entries()) {
@@ -250,14 +250,14 @@ function reading<T>(path: string | (() => string), read: () => T): T {
   }
 }
 
-/** Absent and null are the empty message. */
+/** If absent or null, the empty message. */
 function message(body: Uint8Array, slice: Slice | undefined): Json {
   return slice === undefined ? {} : asObject(JSON.parse(textOf(body, slice)), "");
 }
 
 function parseChunk(body: Uint8Array, chunk: Chunk): unknown[] {
   const text = textOf(body, chunk);
-  // Not put in brackets: that would be another copy of what may be all of the body.
+  // A single record is not wrapped in brackets: that would copy what may be the whole body.
   return chunk.count === 1 ? [JSON.parse(text)] : (JSON.parse(`[${text}]`) as unknown[]);
 }
 
@@ -265,14 +265,14 @@ function textOf(body: Uint8Array, { start, end, mayRound }: Slice): string {
   return mayRound ? exactText(body, start, end) : utf8(body, start, end);
 }
 
-// JSON text of a body, with its long integers kept from being rounded. Invariant: what is in strings stays as it is.
+// The JSON text of a part of the body in which long integers are protected from rounding. Invariant: strings remain unchanged.
 
 const QUOTE = 34;
 const BACKSLASH = 92;
-/** No integer of 64 bits is written longer by anybody. */
+/** Longer than any notation of a 64-bit integer in practice. */
 const LONGEST_INTEGER = 400;
 
-/** The text with each integer beyond 2^53 as what `integerDigits` knows: its own digits. */
+/** The text in which each integer beyond 2^53 is replaced by an array with EXACT_INTEGER and its digits. */
 function exactText(body: Uint8Array, start: number, end: number): string {
   const pieces: string[] = [];
   let from = start;
@@ -297,5 +297,5 @@ function exactText(body: Uint8Array, start: number, end: number): string {
   return pieces.join("");
 }
 
-/** Bytes of numbers; an `e` of `true` or `false` is a token too, and no number. */
+/** Bytes of numbers. The `e` of `true` or `false` is also read as a token, but is not a number. */
 const NUMBER_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => ("0123456789.eE+-".includes(String.fromCharCode(byte)) ? 1 : 0));

@@ -1,5 +1,5 @@
-// Validates an OTLP body and decodes it into rows, on the calling thread. The kernel does it if it can; otherwise the slow path does, which
-// reads JSON and has a message for every error. Invariant: no row is made before the whole body is validated.
+// Validates an OTLP body and decodes it into rows, on the calling thread: with the kernel if it accepts the body, otherwise on the slow
+// path, which reads JSON and has a message for every error. Invariant: no row is built before the whole body is validated.
 import { hash } from "node:crypto";
 import { MAX_ROWS_BYTES } from "../limits.ts";
 import { decodeLogs, LOG_SHAPE } from "./decode-logs.ts";
@@ -12,7 +12,10 @@ import { protobufToJson } from "./protobuf/to-json.ts";
 import { operationsOf } from "./operations-of.ts";
 import { snappyLength } from "../snappy.ts";
 
-/** The same task with its body as JSON. Protobuf keeps its hash, because the kernel may take the same body when it is sent again. */
+/**
+ * The same task with its body converted to JSON. It keeps the hash of the protobuf body, because the kernel may accept the same body when
+ * it is sent again.
+ */
 export function asJson({ encoding, body, ...task }: DecodeTask): DecodeTask {
   if (encoding === undefined) return { ...task, body };
   if (encoding === "protobuf") return { ...task, body: protobufToJson(task.signal, body), bodyHash: hashOf(body) };
@@ -30,17 +33,17 @@ export type OtlpBodyEncoding = "protobuf" | LokiEncoding;
 export interface DecodeTask {
   readonly signal: OtlpSignal;
   readonly body: Uint8Array;
-  /** Default JSON. */
+  /** Default: JSON. */
   readonly encoding?: OtlpBodyEncoding;
-  /** Default: of the body. */
+  /** Default: computed from `body`. */
   readonly bodyHash?: string;
-  /** The hash is made on the thread that decodes. */
+  /** Without the hash, which is computed on the thread that decodes. */
   readonly context: Omit<RowContext, "bodyHash">;
 }
 
-/** Larger than what agents send. */
+/** Larger than the bodies of agents. */
 export const LARGE_BYTES = 5 * 1024 * 1024;
-/** Limits of the kernel of a thread; its memory is kept, at most 40 MiB. */
+/** Limits of a thread's kernel, whose memory is kept: at most 40 MiB. */
 export const KERNEL_LIMITS: KernelLimits = { mostBodyBytes: LARGE_BYTES, mostRowsBytes: 24 * 1024 * 1024 };
 /** The estimate may be up to eight times too high, so only a larger one is refused without decoding. */
 const MAX_ESTIMATED_ROWS_BYTES = 8 * MAX_ROWS_BYTES;
@@ -62,7 +65,7 @@ function decodePlanned({ signal, body, context, bodyHash = hashOf(body) }: Decod
   return decodeRows(signal, plan, { ...context, bodyHash });
 }
 
-/** A validated body: the memory that its rows need, and a function that makes them. */
+/** A validated body: the memory that its rows need, and a function that builds them. */
 export interface ValidatedBody {
   readonly neededBytes: number;
   readonly rows: () => DecodedBody;
@@ -90,7 +93,7 @@ export function decodeWithHash(task: DecodeTask & { readonly context: RowContext
   return fast ? withOperations(signal, fast.take(context.bodyHash)) : decodeSlowPath(task);
 }
 
-/** The same without the kernel. Both must give the same rows for every body. */
+/** The same without the kernel. Both must return the same rows for every body. */
 export function decodeSlowPath(task: DecodeTask & { readonly context: RowContext }): DecodedBody {
   return decodeRows(task.signal, planNow(task).plan, task.context);
 }
@@ -103,7 +106,7 @@ function withOperations(signal: OtlpSignal, decoded: DecodedBody): DecodedBody {
   return signal === "traces" && !decoded.operations ? { ...decoded, operations: operationsOf(decoded.sections) } : decoded;
 }
 
-/** First 8 bytes of the SHA-256, as digits. */
+/** The first 8 bytes of the SHA-256, as decimal digits. */
 function hashOf(body: Uint8Array): string {
   return hash("sha256", body, "buffer").readBigUInt64BE().toString();
 }

@@ -1,5 +1,5 @@
-// OTLP/JSON logs → rows of the table logs, by the mapping table of the contract (docs/contract.md, "Logs"; docs/decisions.md,
-// "Mapping"). Invariant: pure; the whole body is decoded or it throws an ApiError that names the field; on any thread.
+// Decodes OTLP/JSON logs into rows of the table logs, by the mapping table of the contract (docs/contract.md, "Logs"; docs/decisions.md,
+// "Mapping"). Invariant: the function is pure and runs on any thread; it decodes the whole body or throws an ApiError that names the field.
 import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import { encodedString } from "../../engines/clickhouse/native-columns.ts";
 import { type BatchPlan, type BatchShape, readBatch } from "./batch.ts";
@@ -35,7 +35,7 @@ export function decodeLogs(plan: BatchPlan, context: RowContext): DecodedBody {
   return rows.finish();
 }
 
-/** The scope's version and attributes are checked and not stored. */
+/** Version and attributes of the scope are validated but not stored. */
 function scopeName(scope: Json): Uint8Array {
   text(scope, "version");
   eachAttribute(scope, () => {});

@@ -1,5 +1,6 @@
-// OTLP/JSON spans → rows of the table spans, by docs/decisions.md, "Mapping", for bodies that the kernel does not decode (fast-decode.ts). Invariant: pure; the whole body is decoded or it throws an
-// ApiError that names the field; on any thread.
+// Decodes OTLP/JSON spans into rows of the table spans (docs/decisions.md, "Mapping"), for bodies that the kernel does not accept
+// (fast-decode.ts). Invariant: the function is pure and runs on any thread; it decodes the whole body or throws an ApiError that names the
+// field.
 import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import { encodedString, type Int64Column } from "../../engines/clickhouse/native-columns.ts";
 import { type BatchPlan, type BatchShape, readBatch } from "./batch.ts";
@@ -86,7 +87,7 @@ function addSpan(rows: RowCollector<typeof SPAN_CELLS>, span: Json, resource: Re
   for (const name of ["flags", "droppedAttributesCount", "droppedEventsCount", "droppedLinksCount"]) checkUint32(span, name);
 }
 
-/** End minus start; 0 when one is missing or the clock went back. */
+/** End minus start; 0 if one is missing or the clock went back. */
 function addDuration(column: Int64Column, start: string, end: string): void {
   if (start === "" || end === "") return column.addNumber(0);
   const seconds = Number(end.slice(0, -9)) - Number(start.slice(0, -9));

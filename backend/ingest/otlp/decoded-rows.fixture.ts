@@ -1,4 +1,4 @@
-// For tests of the decoder: decodes a body, and reads the rows that it makes as the engine would.
+// Helpers for tests of the decoder: decode a body, and read its rows as the engine would.
 import { isUtf8 } from "node:buffer";
 import { expect } from "vitest";
 import type { NativeColumns, NativeType } from "../../engines/clickhouse/native-block.ts";
@@ -23,7 +23,7 @@ export const CONTEXT: RowContext = {
   retentionDays: 30,
 };
 
-/** The rows of a decoded body, as the engine would read them; integers as digits, maps as JSON lists of pairs. */
+/** The rows of a decoded body as the engine would read them; integers as digits, maps as JSON lists of pairs. */
 export function rowsOf(signal: OtlpSignal, body: Buffer | string | object): Record<string, string>[] {
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
   return decodeWithHash({ signal, body: bytes, context: CONTEXT }).sections.flatMap((section) => readRows(signal, section));
@@ -77,7 +77,7 @@ function readStrings(stream: Buffer): string[] {
   return texts;
 }
 
-/** The pairs of a map, no key twice. */
+/** The pairs of a map; fails if a key occurs twice. */
 export function mapOf(cell: string): Record<string, string> {
   const pairs = JSON.parse(cell) as [string, string][];
   expect(new Set(pairs.map(([key]) => key)).size).toBe(pairs.length);
@@ -100,7 +100,7 @@ export function refusal(signal: OtlpSignal, body: Buffer | string | object): { c
   throw new Error("was accepted");
 }
 
-/** On whichever thread the decoder chooses. */
+/** Decodes on the thread that the decoder chooses. */
 export async function decodeWith(decoder: OtlpDecoder, body: Buffer, orgId = "org", signal: OtlpSignal = "logs"): Promise<DecodedBody> {
   using held = decoder.open(orgId);
   return await decoder.decode({ signal, body, context: { ...CONTEXT, orgId } }, held);

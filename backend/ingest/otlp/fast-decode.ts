@@ -1,6 +1,7 @@
-// The fast path from OTLP/JSON or OTLP/protobuf to rows: a WebAssembly kernel (backend/ingest/otlp/kernel) decodes bodies as collectors write them,
-// and gives up on all others, which the slow path (decode-body.ts) decodes or rejects. Invariants: both paths make the same bytes of a body; the
-// memory has a limit; the size of the rows is known before they are copied out. There is one kernel per thread, for one body at a time.
+// The fast path from OTLP/JSON or OTLP/protobuf to rows: a WebAssembly kernel (backend/ingest/otlp/kernel) decodes bodies as collectors
+// write them and gives up on all others, which the slow path (decode-body.ts) decodes or rejects. Invariants: both paths produce the same
+// bytes; the memory has a limit; the size of the rows is known before they are copied out. There is one kernel per thread, for one body at
+// a time.
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -23,26 +24,26 @@ export const KERNEL_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.ur
 export type KernelSignal = "logs" | "traces";
 
 export interface KernelLimits {
-  /** Larger bodies are not tried. */
+  /** The kernel is not tried with larger bodies. */
   readonly mostBodyBytes: number;
-  /** Bodies whose rows would take more, without the columns of the sender, are given up on. */
+  /** The kernel gives up if the rows, without the columns of the sender, would be larger. */
   readonly mostRowsBytes: number;
 }
 
 export interface KernelBody {
-  /** Default JSON. */
+  /** Default: JSON. */
   readonly encoding?: "json" | "protobuf" | undefined;
   readonly bytes: Uint8Array;
 }
 
-/** Rows that are decoded and still in the kernel's memory, until it is asked for another body. */
+/** Decoded rows that are still in the kernel's memory, valid until the next body is decoded. */
 export interface KernelRows {
-  /** What `take` will make. */
+  /** The number of bytes that `take` will return. */
   readonly byteLength: number;
   take(bodyHash: string): DecodedBody;
 }
 
-/** The hash comes with `take`: a body that is refused needs none. */
+/** The hash is passed to `take`, because a rejected body needs none. */
 type Context = Omit<RowContext, "bodyHash">;
 
 interface Exports {
@@ -89,18 +90,18 @@ const EXPORTS = [
 
 const SIGNALS: Record<KernelSignal, number> = { logs: 0, traces: 1 };
 const DROP_REASONS = ["too_old", "too_far_ahead", "empty_ids"] as const;
-/** Streams of a signal that follow the sender's columns. */
+/** The number of streams of a signal after the sender's columns. */
 const STREAMS: Record<KernelSignal, number> = { logs: 12, traces: 19 };
-/** In the order of the kernel's numbers, which are OTLP's. */
+/** Indexed by the kernel's numbers, which are OTLP's. */
 const SPAN_KINDS = ["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"] as const;
 const FIRST_PAGES = 4;
 const MOST_PAGES = 640;
-/** Zeros behind the body. */
+/** Zeros after the body. */
 const GUARD_BYTES = 64;
-/** A row's entry in the index is shorter than what collectors write for a record. */
+/** Size of the index relative to the body: the index entry of a row is smaller than a record as collectors write it. */
 const INDEX_OF_BODY = { json: 1.5, protobuf: 3 } as const;
 const LEAST_INDEX_BYTES = 64 * 1024;
-/** `String` makes no number longer than this much more than its text. */
+/** `String` makes a number at most this much longer than its original text. */
 const MOST_LONGER = 12;
 
 export class Kernel {
@@ -119,7 +120,7 @@ export class Kernel {
     this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: this.#memory.memory }, host });
   }
 
-  /** How often the kernel crashed. No body that makes it crash is known. */
+  /** Number of crashes of the kernel. No body that causes one is known. */
   get traps(): number {
     return this.#traps;
   }
@@ -131,7 +132,7 @@ export class Kernel {
 
   /** Undefined if the kernel gave up. */
   read(signal: KernelSignal, { encoding = "json", bytes }: KernelBody, context: Context, limits: KernelLimits): KernelRows | undefined {
-    // The kernel itself checks each text of protobuf.
+    // For protobuf, the kernel itself checks each text.
     if (bytes.byteLength > limits.mostBodyBytes || (encoding === "json" && !isUtf8(bytes))) return undefined;
     try {
       this.#decode(signal, { encoding, bytes }, context, limits.mostRowsBytes);
@@ -139,7 +140,7 @@ export class Kernel {
     } catch (error) {
       if (error instanceof GaveUp || error instanceof RangeError) return undefined;
       if (!(error instanceof webAssembly.RuntimeError)) throw error;
-      // Safe: each body starts from a fresh state.
+      // Safe: each body starts from a clean state.
       this.#traps += 1;
       return undefined;
     }
@@ -162,7 +163,7 @@ export class Kernel {
     const exports = this.#exports;
     const cells = senderCells({ ...context, bodyHash: "0" });
     const senderBytes = bytesOf(cells);
-    // Grows the memory now, because the slow path can still decode the body if that fails; `take` needs no more.
+    // Grows the memory now: if that fails, the slow path can still decode the body. `take` needs no more.
     this.#memory.growTo(exports.rowsAt() + exports.rowsBytes());
     let accepted = 0;
     for (let section = 0; section < exports.sections(); section += 1) accepted += exports.sectionRows(section);
@@ -187,7 +188,7 @@ export class Kernel {
     };
   }
 
-  /** What the spans name; undefined when it is more than the kernel lists. */
+  /** The operations that the spans name; undefined if there are more than the kernel lists. */
   #operations(days: readonly number[]): DayOperations[] | undefined {
     const exports = this.#exports;
     const count = exports.operations();
@@ -203,7 +204,7 @@ export class Kernel {
     return lists;
   }
 
-  /** One day's rows: the cells of the sender, then what the kernel writes. */
+  /** The rows of one day: the sender's cells, then what the kernel writes. */
   #section(signal: KernelSignal, section: number, firstId: bigint, sender: readonly Uint8Array[]): DaySection {
     const exports = this.#exports;
     const count = exports.sectionRows(section);
@@ -222,7 +223,7 @@ export class Kernel {
     return { day: exports.sectionDay(section), count, bytes, streamLengths };
   }
 
-  /** Writes a JSON number as JavaScript does, its end where it was; the length. */
+  /** Rewrites a JSON number as JavaScript would, with the same end address; returns its length. */
   #writeNumber(at: number, length: number): number {
     const memory = this.#memory.bytes();
     const read = memory.toString("latin1", at, at + length);
@@ -237,7 +238,7 @@ function bytesOf(cells: readonly Uint8Array[]): number {
   return cells.reduce((sum, { length }) => sum + length, 0);
 }
 
-/** Writes `cell` so many times, one after the other. */
+/** Writes `cell` the given number of times. */
 function repeat(bytes: Uint8Array, at: number, cell: Uint8Array, times: number): void {
   if (times === 0) return;
   bytes.set(cell, at);
@@ -252,7 +253,7 @@ export function threadKernel(): Kernel | undefined {
   return ofThread.get();
 }
 
-/** Why this thread has no kernel. */
+/** The reason why this thread has no kernel. */
 export function kernelProblem(): unknown {
   return ofThread.problem;
 }

@@ -1,5 +1,5 @@
-// Bodies of logs and traces that cost most for their size, for tests: resources copied into thousands of records, and JSON of every dense
-// shape. `answer`: how each ends when it is let in.
+// Bodies of logs and traces that cost the most for their size, for tests: resources that are copied into thousands of records, and every
+// dense form of JSON. `answer` is the expected result.
 import { logsBody, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
 import type { OtlpSignal } from "./decode-body.ts";
 
@@ -12,7 +12,7 @@ export interface HostileBody {
   readonly make: () => Buffer;
 }
 
-/** Near the largest body: `head`, as many of `unit` as fit, `tail`. */
+/** A body near the size limit: `head`, as many `unit`s as fit, `tail`. */
 function filled(head: string, unit: (index: number) => string, tail: string): Buffer {
   const body = Buffer.alloc(32 * MIB);
   let at = body.write(head);

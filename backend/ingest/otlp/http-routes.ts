@@ -1,5 +1,5 @@
-// OTLP over HTTP at its standard paths, for programs with an ingest token: protobuf and JSON, gzip and zstd. Invariant: answers have the
-// encoding of the request, and the statuses by which OTLP clients decide what to send again (OTLP specification 1.10, "OTLP/HTTP").
+// Serves OTLP over HTTP at its standard paths for programs with an ingest token: protobuf and JSON, gzip and zstd. Invariant: a response
+// has the encoding of the request, and the status by which OTLP clients decide whether to retry (OTLP specification 1.10, "OTLP/HTTP").
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { senderOf } from "../../auth/request-identity.ts";

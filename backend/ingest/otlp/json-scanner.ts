@@ -1,5 +1,5 @@
-// Walks over the bytes of a JSON document (RFC 8259) without making anything of them. Invariant: strict, and of a constant cost for each
-// byte and of no memory but a byte for each level of nesting, whatever the document is: so a body can be validated before it is parsed.
+// Walks over the bytes of a JSON document (RFC 8259) without building values, so that a body can be validated before it is parsed.
+// Invariants: it is strict; its cost per byte is constant, and it needs one byte of memory per nesting level, whatever the document is.
 import { ApiError } from "../../errors.ts";
 
 const TAB = 9;
@@ -20,10 +20,10 @@ const CLOSE_ARRAY = 93;
 const OPEN_OBJECT = 123;
 const CLOSE_OBJECT = 125;
 
-/** 1 at bytes that end a string, escape in it, or may not stand in it. */
+/** 1 for bytes that end a string, begin an escape, or are not allowed in a string. */
 const STRING_STOP = Uint8Array.from({ length: 256 }, (_, byte) => (byte < SPACE || byte === QUOTE || byte === BACKSLASH ? 1 : 0));
 const LITERALS = new Map(["true", "false", "null"].map((word) => [word.charCodeAt(0), Buffer.from(word)]));
-/** No integer of fewer digits is rounded by a double. */
+/** A double rounds no integer with fewer digits. */
 const ROUNDED_DIGITS = 16;
 
 /** The kinds of values that a pass over a document distinguishes. */
@@ -31,27 +31,27 @@ export type Kind = "object" | "array" | "null" | "other";
 
 export class JsonScanner {
   readonly #bytes: Uint8Array;
-  /** The next byte to be read. */
+  /** The offset of the next byte. */
   at = 0;
-  /** Commas, colons, opening brackets so far: what parsing costs. */
+  /** The commas, colons and opening brackets so far, which determine the cost of parsing. */
   tokens = 0;
-  /** Set when a number was met that a double may round, though it is an integer. */
+  /** Set after an integer that a double may round. */
   mayRound = false;
-  /** For each container around the current position, innermost last: whether it is an object. */
+  /** For each open container, innermost last: whether it is an object. */
   #isObject = new Uint8Array(64);
 
-  /** `bytes` are UTF-8. */
+  /** `bytes` must be UTF-8. */
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
   }
 
-  /** Skips blanks; true at the end of the document. */
+  /** Skips blanks; returns true at the end of the document. */
   atEnd(): boolean {
     this.#skipBlanks();
     return this.at >= this.#bytes.length;
   }
 
-  /** The kind of the value that comes next. */
+  /** The kind of the next value. */
   kind(): Kind {
     this.#skipBlanks();
     const byte = this.#bytes[this.at];
@@ -82,7 +82,7 @@ export class JsonScanner {
     } while (this.#goesOn(CLOSE_ARRAY));
   }
 
-  /** Reads one value of any kind, with all that is in it. */
+  /** Reads one value of any kind, including its content. */
   value(): void {
     const bytes = this.#bytes;
     let depth = 0;
@@ -111,7 +111,7 @@ export class JsonScanner {
     }
   }
 
-  /** Throws malformed_body naming the place. */
+  /** Throws malformed_body with the offset. */
   fail(problem = "an unexpected character"): never {
     throw new ApiError("malformed_body", `the body is not JSON: ${this.at < this.#bytes.length ? problem : "it ends"} at byte ${this.at}`);
   }
@@ -134,7 +134,7 @@ export class JsonScanner {
     }
   }
 
-  /** Behind a container's opening: whether it closes at once. */
+  /** Call after the opening bracket of a container; returns whether it is empty. */
   #closes(close: number): boolean {
     this.#skipBlanks();
     if (this.#bytes[this.at] !== close) return false;
@@ -142,7 +142,7 @@ export class JsonScanner {
     return true;
   }
 
-  /** Behind a value within a container: true at a comma, false behind its end. */
+  /** Call after a value in a container; returns true after a comma, false after the end of the container. */
   #goesOn(close: number): boolean {
     if (this.#closes(close)) return false;
     if (this.#bytes[this.at] !== COMMA) this.fail();
@@ -170,7 +170,7 @@ export class JsonScanner {
     return this.at - start > LONGEST_KEY_BYTES ? "" : (JSON.parse(text.slice(0, end)) as string);
   }
 
-  /** From an opening quote to behind its closing one. */
+  /** From an opening quote to after the closing one. */
   #string(): void {
     const bytes = this.#bytes;
     for (let at = this.at + 1; ; at += 1) {
@@ -189,7 +189,7 @@ export class JsonScanner {
     }
   }
 
-  /** How many bytes the escape behind a backslash has; 0 when it is none. */
+  /** The number of bytes of the escape after a backslash; 0 if it is invalid. */
   #escapeLength(at: number): number {
     const byte = this.#bytes[at] as number;
     if (byte !== 0x75) return ESCAPES[byte] === 1 ? 1 : 0;
@@ -226,7 +226,7 @@ export class JsonScanner {
   }
 }
 
-/** Longer keys are none that is looked for. */
+/** No known key is longer. */
 const LONGEST_KEY_BYTES = 256;
 const ESCAPES = table('"\\/bfnrt');
 const HEX_DIGITS = table("0123456789abcdefABCDEF");

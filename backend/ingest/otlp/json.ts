@@ -1,10 +1,10 @@
 // Reads the fields of OTLP/JSON messages: the primitives of the protobuf JSON mapping with OTLP's exceptions (hex ids, integer enums,
-// unknown fields ignored; OpenTelemetry protocol specification, "JSON Protobuf Encoding"). Invariant: a value of a wrong type is a
-// FieldError that names its path, never a silent default; a 64-bit integer never passes through a double.
+// unknown fields ignored; OpenTelemetry protocol specification, "JSON Protobuf Encoding"). Invariant: a value of a wrong type causes a
+// FieldError with its path, never a silent default; a 64-bit integer never passes through a double.
 import { randomUUID } from "node:crypto";
 import { ApiError } from "../../errors.ts";
 
-/** A field of the document is invalid. Gains its path on the way out. */
+/** A field of the document is invalid. Each caller adds its part of the path. */
 export class FieldError extends Error {
   #path: string;
   readonly problem: string;
@@ -28,8 +28,8 @@ export class FieldError extends Error {
 export type Json = Record<string, unknown>;
 
 /**
- * What a JSON number that is an integer beyond 2^53 is read as: an array of this, which no sender can know, and the number as it was
- * written. (No message is an array, so where no number may stand it is refused like one.)
+ * Represents an integer beyond 2^53 in parsed JSON: an array of this value, which no sender can know, and the number as it was written. (No
+ * message is an array, so it is rejected where a number is not allowed.)
  */
 export const EXACT_INTEGER = randomUUID();
 
@@ -37,7 +37,7 @@ function exactSource(value: unknown): string | undefined {
   return Array.isArray(value) && value[0] === EXACT_INTEGER ? (value[1] as string) : undefined;
 }
 
-/** The digits of a JSON number such as `17e17` or `1.5e3`; "not integral" when it is none, or too large for any integer field. */
+/** The digits of a JSON number such as `17e17` or `1.5e3`; "not integral" if it is not an integer, or too large for any integer field. */
 function exactDigits(source: string): string {
   const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source);
   const [, sign = "", whole = "", fraction = "", exponent = "0"] = match ?? [];
@@ -58,13 +58,13 @@ export function asObject(value: unknown, path: string): Json {
 
 const EMPTY: Json = {};
 
-/** An optional message field: absent and null are the empty message. */
+/** An optional message field; if absent or null, the empty message. */
 function message(parent: Json, name: string): Json {
   const value = parent[name];
   return value === undefined || value === null ? EMPTY : asObject(value, name);
 }
 
-/** Calls `visit` for each message of a repeated field; errors gain `name[index]`. */
+/** Calls `visit` for each message of a repeated field; adds `name[index]` to the path of errors. */
 export function each(parent: Json, name: string, visit: (item: Json) => void): void {
   const list = parent[name];
   if (list === undefined || list === null) return;
@@ -79,7 +79,7 @@ export function each(parent: Json, name: string, visit: (item: Json) => void): v
   }
 }
 
-/** Runs `read` on the message field `name`; errors gain its name. Absent and null are the empty message. */
+/** Runs `read` on the message field `name`, and adds the name to the path of errors. If absent or null, the message is empty. */
 export function within<T>(parent: Json, name: string, read: (item: Json) => T): T {
   const item = message(parent, name);
   try {
@@ -90,7 +90,7 @@ export function within<T>(parent: Json, name: string, read: (item: Json) => T): 
   }
 }
 
-/** An optional string; absent and null are "". */
+/** An optional string; "" if absent or null. */
 export function text(parent: Json, name: string): string {
   const value = parent[name];
   if (typeof value === "string") return value;
@@ -100,7 +100,7 @@ export function text(parent: Json, name: string): string {
 
 const MAX_UINT64 = 18_446_744_073_709_551_615n;
 
-/** An optional unsigned 64-bit integer, string or number, as decimal digits without leading zeros; absent, null and 0 are "". */
+/** An optional unsigned 64-bit integer, string or number, as decimal digits without leading zeros; "" if absent, null or 0. */
 export function uint64(parent: Json, name: string): string {
   const value = parent[name];
   if (typeof value === "string" && value.length === 19 && NANOSECONDS_OF_OUR_TIME.test(value)) return value;
@@ -136,7 +136,7 @@ function integerDigits(value: unknown, name: string): string {
   throw new FieldError(name, "must be an integer, as a number or as a string of digits");
 }
 
-/** Checks an optional unsigned 32-bit integer that is not stored. */
+/** Validates an optional unsigned 32-bit integer that is not stored. */
 export function checkUint32(parent: Json, name: string): void {
   const value = parent[name];
   if (value === undefined || value === null) return;
@@ -148,7 +148,7 @@ export function checkUint32(parent: Json, name: string): void {
 
 const TWO_31 = 0x80_00_00_00;
 
-/** An optional enum: a 32-bit integer, or one of `names`; absent and null are 0. */
+/** An optional enum: a 32-bit integer, or one of `names`; 0 if absent or null. */
 export function enumeration(parent: Json, name: string, names: Readonly<Record<string, number>>): number {
   const value = parent[name];
   if (value === undefined || value === null) return 0;
@@ -157,7 +157,7 @@ export function enumeration(parent: Json, name: string, names: Readonly<Record<s
   throw new FieldError(name, "must be an enum's integer or name");
 }
 
-/** An optional id of `bytes` bytes in hex of any case, lowercased; "" when it is absent, empty or all zeros (which is how OTLP says invalid). */
+/** An optional id of `bytes` bytes in hex, converted to lower case; "" if absent, empty or all zeros (which OTLP defines as invalid). */
 export function hexId(parent: Json, name: string, bytes: number): string {
   const value = parent[name];
   if (value === undefined || value === null || value === "") return "";
@@ -169,7 +169,7 @@ export function hexId(parent: Json, name: string, bytes: number): string {
 const HEX = /^[0-9a-fA-F]+$/;
 const ZEROS = /^0+$/;
 
-/** A number in double position: a JSON number, a numeric string, or "NaN", "Infinity", "-Infinity". */
+/** A number in a field of type double: a JSON number, a numeric string, or "NaN", "Infinity", "-Infinity". */
 export function double(value: unknown, name: string): number {
   if (typeof value === "number") return value;
   if (typeof value === "string") {

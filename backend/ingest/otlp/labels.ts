@@ -1,23 +1,23 @@
-// The labels of a record: resource and record attributes together, the record's winning a clash. Invariant: reserved keys, which name the
-// sender, never come from a payload, and no key appears twice.
+// Builds the labels of a record from the attributes of its resource and its own; on a clash, the record's value is used. Invariants:
+// reserved keys, which identify the sender, never come from a payload; no key appears twice.
 import { encodedString, type MapColumn, StringColumn } from "../../engines/clickhouse/native-columns.ts";
 import type { Json } from "./json.ts";
 import { eachAttribute } from "./value.ts";
 
-/** Attributes that would claim an identity; it comes from the key alone (docs/contract.md, "Ingest", rule 5). */
+/** Attributes that would claim an identity, which comes only from the key (docs/contract.md, "Ingest", rule 5). */
 const RESERVED = new Set(["org_id", "host_id", "instance", "node"]);
 
-/** Above this, a Map finds a repeated key faster than comparing does. */
+/** Above this number, a Map finds a repeated key faster than comparisons. */
 const MAX_COMPARED_KEYS = 16;
 
-/** The attributes of one resource, ready to be added to those of its records. */
+/** The attributes of a resource, encoded so that they can be added to those of its records. */
 export interface ResourceLabels {
-  /** `service.name`, or "unknown", as a StringColumn holds it. */
+  /** `service.name`, or "unknown", in the format of a StringColumn. */
   readonly service: Uint8Array;
   readonly labels: ReadonlyMap<string, string>;
   readonly keys: Uint8Array;
   readonly values: Uint8Array;
-  /** What each record of the resource takes for it. */
+  /** The size that the resource adds to each of its records. */
   readonly byteLength: number;
 }
 
@@ -37,9 +37,9 @@ export function resourceLabels(resource: Json): ResourceLabels {
 }
 
 export interface LabelRule {
-  /** One more key that is not stored. */
+  /** Another key that is not stored. */
   readonly leftOut?: string;
-  /** A label of the record's, unless an attribute of that name is there. */
+  /** A label that is added unless the record or its resource has an attribute with that name. */
   readonly unlessGiven?: readonly [key: string, text: string] | undefined;
 }
 

@@ -1,5 +1,5 @@
-// Which operations the decoded spans of a body name: read from the bytes of their columns, so that it does not matter who decoded them.
-// Invariant: pure, callable on any thread; bounded, however many names a body makes up.
+// Lists the operations that the decoded spans of a body name. It reads the bytes of their columns, so it does not matter which path decoded
+// them. Invariant: the function is pure, runs on any thread, and is bounded, however many names a body contains.
 import type { NativeRows } from "../../engines/clickhouse/native-block.ts";
 import { MAX_OPERATIONS_PER_BODY, MAX_OPERATION_NAME_BYTES } from "../limits.ts";
 import type { DayOperations, DaySection, Operation } from "./rows.ts";
@@ -28,15 +28,15 @@ function distinct(rows: NativeRows, room: number): Operation[] {
   return [...seen.values()];
 }
 
-/** Which of the streams of a section. */
+/** The number of a column's stream within a section. */
 function streamOf(name: "service" | "operation" | "kind"): number {
   const at = SPAN_COLUMNS.findIndex(([column]) => column === name);
-  // A map has three and follows them.
+  // A map has three streams, so maps have to follow the columns that are read here.
   if (SPAN_COLUMNS.slice(0, at).some(([, type]) => type === "Map(String, String)")) throw new Error("a map precedes the names");
   return at;
 }
 
-/** One stream of strings, each after its length as a varint. */
+/** A stream of strings, each preceded by its length as a varint. */
 class Strings {
   readonly #bytes: Buffer;
   #start = 0;
@@ -48,7 +48,7 @@ class Strings {
     this.#end = before;
   }
 
-  /** Goes on to the next one and answers its length. */
+  /** Moves to the next string and returns its length. */
   next(): number {
     let length = 0;
     let at = this.#end;
@@ -63,7 +63,7 @@ class Strings {
     return length;
   }
 
-  /** Another one for each text. */
+  /** A key that is different for each text. */
   key(): string {
     return this.#bytes.toString("latin1", this.#start, this.#end);
   }

@@ -1,5 +1,5 @@
-// Decodes the worst bodies in a process of its own, each twice at once for two organisations, and prints for each its answer, the
-// seconds and the most memory more than before.
+// Decodes the worst bodies in a separate process, each twice at once for two organisations, and prints for each the result, the seconds and
+// the increase of peak memory.
 import { readFileSync, writeFileSync } from "node:fs";
 import { ApiError } from "../../errors.ts";
 import { openOtlpDecoder } from "./otlp-decoder.ts";
@@ -22,7 +22,7 @@ function resident(field: "VmRSS" | "VmHWM"): number {
 await using decoder = openOtlpDecoder(2);
 for (const { name, signal, make } of HOSTILE_BODIES) {
   const bodies = [make(), make()];
-  // The highest value begins anew: what making them took is not asked.
+  // Resets the peak, because the memory for building the bodies is not measured.
   writeFileSync("/proc/self/clear_refs", "5");
   const before = resident("VmRSS");
   const startedAt = performance.now();

@@ -1,5 +1,6 @@
-// The thread side of otlp-decoder.ts. It takes one body at a time, asks for the memory of its rows before it makes them, and returns the rows.
-// Buffers are transferred, not copied, and freed at once. The thread has a lower priority than the event loop that serves requests.
+// The thread side of otlp-decoder.ts. It handles one body at a time, requests the memory for its rows before it builds them, and returns
+// the rows. Buffers are transferred, not copied, and freed immediately. The thread has a lower priority than the event loop that serves
+// requests.
 import { getPriority, setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import { ApiError } from "../../errors.ts";
@@ -11,7 +12,7 @@ const NICER = 5;
 
 let waiting: { task: DecodeTask; validated: ValidatedBody } | undefined;
 
-// On Linux the priority is that of this thread; elsewhere it would change the whole process.
+// On Linux this sets the priority of the thread; elsewhere it would affect the whole process.
 if (process.platform === "linux") setPriority(Math.min(19, getPriority() + NICER));
 parentPort?.on("message", (message: DecodeTask | Go) => {
   const answer = "go" in message ? decode(message) : need(message);

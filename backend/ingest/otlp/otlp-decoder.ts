@@ -1,11 +1,9 @@
-// Decodes OTLP bodies into rows, without blocking the event loop. There are three places to do it, chosen by the size of a body:
-//
-// 1. at once, on this thread: small bodies;
-// 2. on this thread, one body per turn of the event loop: larger bodies, if the WebAssembly kernel accepts them;
-// 3. on worker threads (otlp-decoder-worker.ts): all others.
-//
-// Invariants: each body gets one result, even if decoding it kills its thread; memory for the rows of a body is reserved before they are made;
-// the queues are fair, so that however many bodies of one organisation wait, another organisation's body is next.
+// Decodes OTLP bodies into rows without blocking the event loop. The size of a body decides where it is decoded:
+// 1. small bodies: immediately, on this thread;
+// 2. larger bodies, if the WebAssembly kernel accepts them: on this thread, one per turn of the event loop;
+// 3. all others: on worker threads (otlp-decoder-worker.ts).
+// Invariants: each body gets one result, even if decoding it kills its thread; memory for the rows of a body is reserved before they are
+// built; the queues are fair, so however many bodies of one organisation wait, the next body of another organisation is not behind them.
 import { availableParallelism } from "node:os";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { freeBuffer } from "../../../common/http.ts";
@@ -27,7 +25,7 @@ import {
 } from "./decode-body.ts";
 import { ThreadPool } from "./thread-pool.ts";
 
-/** A message of a worker: first the memory that it needs; after `Go`, the rows. */
+/** A message of a worker: first the memory that it needs and, after `Go`, the rows. */
 export type DecodeAnswer =
   | { neededBytes: number }
   | { decoded: DecodedBody }
@@ -41,19 +39,19 @@ export interface Go {
 }
 
 export interface OtlpDecoder extends AsyncDisposable {
-  /** An account for the memory of one body's rows; dispose it when nothing refers to them any more. */
+  /** Opens an account for the memory of one body's rows; dispose of it when nothing refers to them any more. */
   open(orgId: string): Reservation;
   /**
-   * Takes the body over: once it became rows, its memory is freed, unless something else shares it. The memory of the rows is added to
-   * `reservation`. A result that is not a promise is available at once. Throws malformed_body, invalid_payload, batch_too_large, unstorable,
-   * unavailable.
+   * Takes ownership of the body: once it is decoded, its memory is freed, unless it is shared. The memory of the rows is added to
+   * `reservation`. A result that is not a promise is available immediately. Throws malformed_body, invalid_payload, batch_too_large,
+   * unstorable, unavailable.
    */
   decode(task: DecodeTask, reservation: Reservation): DecodedBody | Promise<DecodedBody>;
   /** Bodies that wait for a thread. */
   readonly queued: number;
   /** Bytes of decoded rows that are not stored yet. */
   readonly heldBytes: number;
-  /** Worker threads that exist now: none before the first body that needs one, and none a minute after the last. */
+  /** Current worker threads: none before the first body that needs one, and none a minute after the last. */
   readonly threads: number;
 }
 
@@ -62,11 +60,11 @@ const INLINE_BYTES = 32 * 1024;
 const INLINE_ROWS_BYTES = 1024 * 1024;
 /** The kernel decodes a smaller body in less than a millisecond; a thread would cost half as much again. */
 const MAX_KERNEL_BYTES = 384 * 1024;
-/** A smaller body becomes JSON within about 5 ms: protobuf at most seven times as much, but a Loki entry of two bytes becomes 48. */
+/** A smaller body is converted to JSON within about 5 ms. Protobuf grows at most sevenfold, but a Loki entry of two bytes becomes 48. */
 const MAX_INLINE_TRANSCODED_BYTES = { protobuf: INLINE_BYTES, loki_json: 16 * 1024, loki_protobuf: 16 * 1024 } as const;
 /** Limits of the kernel on this thread. */
 const INLINE_LIMITS: KernelLimits = { mostBodyBytes: MAX_KERNEL_BYTES, mostRowsBytes: INLINE_ROWS_BYTES };
-/** Twice what the worst body needs, a record of 32 MiB: if JSON.parse exceeds the limit, the process ends, not the thread. */
+/** Twice what the worst body needs, a record of 32 MiB. If JSON.parse exceeds the limit, the whole process ends, not only the thread. */
 const WORKER_HEAP_MIB = 512;
 const RETRY_AFTER_S = 1;
 
@@ -78,11 +76,11 @@ export function openOtlpDecoder(
 }
 
 class QueuedDecoder implements OtlpDecoder {
-  /** Two of the largest bodies at once, each of another organisation. */
+  /** Enough for two of the largest bodies of different organisations. */
   readonly #rows = new ByteBudget(2 * MAX_ROWS_BYTES, MAX_ROWS_BYTES / 2);
   readonly #mainThreadQueue = new FairQueue({ running: 1, perOrg: 1, waitingPerOrg: MAX_WAITING_BODIES_PER_ORG });
   readonly #threadQueue: FairQueue;
-  /** In front of the queue for threads, so that large bodies occupy one thread at most. */
+  /** Large bodies pass this queue first, so that they occupy at most one thread. */
   readonly #largeQueue = new FairQueue({ running: 1, perOrg: 1, waitingPerOrg: MAX_WAITING_BODIES_PER_ORG });
   readonly #pool: ThreadPool;
   #isClosed = false;
@@ -134,7 +132,7 @@ class QueuedDecoder implements OtlpDecoder {
     await this.#pool[Symbol.asyncDispose]();
   }
 
-  /** At once if the body is small, and few rows come of it. */
+  /** Decodes immediately if the body is small and has few rows. */
   #decodeJson(task: DecodeTask, reservation: Reservation): DecodedBody | Promise<DecodedBody> {
     if (task.body.byteLength <= INLINE_BYTES) {
       const decoded = decodeInline(task, validateBody(task, INLINE_LIMITS), reservation);
@@ -158,7 +156,10 @@ class QueuedDecoder implements OtlpDecoder {
     }
   }
 
-  /** On this thread; undefined if the kernel does not accept the body. The slot is kept until the next turn of the event loop, for other work. */
+  /**
+   * Decodes on this thread; undefined if the kernel does not accept the body. The slot is kept until the next turn of the event loop, so
+   * that other work runs in between.
+   */
   async #decodeWithKernel(task: DecodeTask, reservation: Reservation): Promise<DecodedBody | undefined> {
     const { promise, resolve, reject } = Promise.withResolvers<DecodedBody | undefined>();
     const slot = this.#mainThreadQueue.run(task.context.orgId, undefined, async () => {
@@ -195,7 +196,7 @@ class QueuedDecoder implements OtlpDecoder {
   }
 }
 
-/** The rows of a small body, unless they are many. */
+/** The rows of a small body; undefined if they are large. */
 function decodeInline({ body }: DecodeTask, validated: ValidatedBody | undefined, reservation: Reservation): DecodedBody | undefined {
   if (!validated || validated.neededBytes > INLINE_ROWS_BYTES) return undefined;
   const { neededBytes, rows } = validated;
@@ -209,7 +210,7 @@ function decodeInline({ body }: DecodeTask, validated: ValidatedBody | undefined
 interface JobMemory {
   readonly reservation: Reservation;
   readonly reservedBytes: number;
-  /** Why memory could not be reserved. */
+  /** The reason why memory could not be reserved. */
   readonly refusal: unknown;
 }
 
@@ -219,7 +220,7 @@ function readResult(
 ): DecodedBody {
   if ("stopped" in answer) throw refusal;
   if ("code" in answer) throw new ApiError(answer.code, answer.message);
-  // The same body would fail in the same way, so its sender must not retry.
+  // Sending the same body again would fail in the same way, so the sender must not retry.
   if ("failure" in answer)
     throw new ApiError("unstorable", "the document cannot be decoded; sending it again will not help", {
       cause: new Error(answer.failure),

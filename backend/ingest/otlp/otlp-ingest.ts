@@ -9,14 +9,14 @@ import type { OtlpBatch } from "./rows.ts";
 
 export interface Ingested {
   readonly accepted: number;
-  /** reason → records that were well-formed but could not be kept. */
+  /** Well-formed records that could not be stored, by reason. */
   readonly dropped: Record<string, number>;
-  /** What the rows took. */
+  /** The size of the rows. */
   readonly storedBytes: number;
 }
 
 /**
- * Takes the body over. Throws ApiError: malformed_body, invalid_payload naming the field, batch_too_large, unstorable,
+ * Takes ownership of the body. Throws ApiError: malformed_body, invalid_payload that names the field, batch_too_large, unstorable,
  * storage_unavailable, unavailable.
  */
 export type IngestOtlp = (key: SigningKey, body: Buffer, context: IngestContext) => Promise<Ingested>;
@@ -25,7 +25,7 @@ export interface OtlpIngestOptions {
   readonly signal: OtlpSignal;
   readonly decoder: OtlpDecoder;
   readonly store: { insert(batch: OtlpBatch): Promise<void> };
-  /** How long records of an organisation are kept: older ones are dropped. */
+  /** Older records of an organisation are dropped. */
   readonly retentionDays: (orgId: string) => number;
 }
 
@@ -35,9 +35,9 @@ export function createOtlpIngest({ signal, decoder, store, retentionDays }: Otlp
     const encoding = encodingOf(received);
     const { orgId, hostId, node } = key;
     const receivedAtMs = receivedAt.getTime();
-    // The shortest record has three bytes of JSON and two of protobuf.
+    // The shortest record takes three bytes in JSON and two in protobuf.
     const bytes = decompressedBytes({ body, ...(encoding && { encoding }) });
-    // Memory of the request, and its cost if it is refused.
+    // Counts as memory of the request, and as its cost if it is rejected.
     reservation?.add(bytes - body.byteLength);
     const firstId = nextId(receivedAtMs, encoding === undefined ? bytes : bytes * 1.5);
     const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays: retentionDays(orgId) };

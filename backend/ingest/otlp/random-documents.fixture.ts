@@ -1,12 +1,12 @@
-// OTLP/JSON documents made at random, as text, for comparing two decoders: as collectors write them, and odd ones, whose every part may
-// be of another type, shape, order or spelling; and damage of bytes. Invariant: the same seed makes the same documents.
-// One file, because every part is made of the same few odd pieces.
+// Generates random OTLP/JSON documents as text, for comparing two decoders: documents as collectors write them, unusual ones in which every
+// part may have another type, shape, order or spelling, and documents with damaged bytes. Invariant: the same seed generates the same
+// documents. It is one file, because all parts are built from the same few unusual values.
 export type Signal = "logs" | "traces";
 
 /** mulberry32. */
 export class Random {
   #state: number;
-  /** How odd a document is: the chance that a part of it is not what collectors write. */
+  /** The probability that a part of the document is not what collectors write. */
   odd = 0;
 
   constructor(seed: number) {
@@ -316,7 +316,7 @@ export function anything(random: Random): string {
   ]);
 }
 
-/** The text as JSON, characters escaped in ways that mean the same. */
+/** The text as JSON, with characters escaped in different equivalent ways. */
 export function string(random: Random, plain: string): string {
   if (!random.isOdd()) return JSON.stringify(plain);
   const units = Array.from(plain + random.pick(["", "\u0000", "\u001f\b\f", "/", "\u2028"]), (character) => {

@@ -1,5 +1,5 @@
-// Collects decoded records as rows of a table, cut by day of their own time. Invariant: a record is one row in every column of its day; a
-// time that cannot be kept is dropped and counted, so no insert ever spans an absurd range of days.
+// Collects decoded records as rows of a table, split by the day of their own time. Invariants: a record becomes one row in every column of
+// its day; a record whose time is out of range is dropped and counted, so an insert never covers an absurd range of days.
 import { type ColumnsOf, emptyColumns, type NativeColumns, type NativeRows, nativeRows } from "../../engines/clickhouse/native-block.ts";
 import {
   type Column,
@@ -12,15 +12,15 @@ import {
 import { MAX_ROWS_BYTES } from "../limits.ts";
 import { tooLarge } from "./batch.ts";
 
-/** What the rows of a body carry in addition to the records: from the key and the receipt, never from the payload. */
+/** What rows contain in addition to the records: from the key and the receipt, never from the payload. */
 export interface RowContext {
   readonly orgId: string;
   readonly hostId: string;
   readonly node: string;
   readonly receivedAtMs: number;
-  /** The first of the ids that this body may use, consecutive; decimal digits. */
+  /** The first of the consecutive ids for this body, in decimal digits. */
   readonly firstId: string;
-  /** First 8 bytes of the body's SHA-256 as an unsigned integer. */
+  /** The first 8 bytes of the body's SHA-256 as an unsigned integer. */
   readonly bodyHash: string;
   /** Records older than this are dropped. */
   readonly retentionDays: number;
@@ -32,18 +32,18 @@ export interface DaySection extends NativeRows {
   readonly day: number;
 }
 
-/** A body decoded. Plain data, so that it passes between threads. */
+/** A decoded body. Plain data, so that it can be passed between threads. */
 export interface DecodedBody {
   readonly sections: DaySection[];
   readonly accepted: number;
   readonly dropped: Record<string, number>;
-  /** Set when every record carries its own time: the body is then stored once however often it comes. */
+  /** Set if every record has its own time: then the body is stored once, however often it is sent. */
   readonly bodyHash: string | undefined;
   /** Operations of the spans, if known. */
   readonly operations?: readonly DayOperations[];
 }
 
-/** What spans of one day are of. */
+/** The operations that the spans of one day belong to. */
 export interface DayOperations {
   /** Days since 1970-01-01. */
   readonly day: number;
@@ -56,7 +56,7 @@ export interface Operation {
   readonly kind: string;
 }
 
-/** A decoded body and the sender it came from: what a store takes. */
+/** A decoded body and its sender, as stores accept it. */
 export interface OtlpBatch extends DecodedBody {
   readonly orgId: string;
   readonly hostId: string;
@@ -73,7 +73,7 @@ export const COMMON_COLUMNS = [
   ["id", "UInt64"],
 ] as const satisfies NativeColumns;
 
-/** The cells that are the same in every row of a body, in the order of COMMON_COLUMNS. */
+/** The cells that are equal in all rows of a body, in the order of COMMON_COLUMNS. */
 export function senderCells({ orgId, hostId, node, receivedAtMs, bodyHash }: RowContext): Uint8Array[] {
   return [
     encodedString(orgId),
@@ -84,7 +84,7 @@ export function senderCells({ orgId, hostId, node, receivedAtMs, bodyHash }: Row
   ];
 }
 
-/** A record of an earlier or a later second is dropped. */
+/** The range of seconds; records outside it are dropped. */
 export function keptTimes({ receivedAtMs, retentionDays }: Pick<RowContext, "receivedAtMs" | "retentionDays">): {
   oldestS: number;
   newestS: number;
@@ -96,7 +96,7 @@ export function keptTimes({ receivedAtMs, retentionDays }: Pick<RowContext, "rec
 const DAY_S = 86_400;
 const TWO_32 = 0x1_00_00_00_00;
 
-/** The columns of one day: the common ones, and those of the signal. */
+/** The columns of one day: the common ones, then those of the signal. */
 class Section<Cells extends NativeColumns> {
   readonly constants: ConstantColumn[];
   readonly time = new Int64Column();
@@ -122,7 +122,7 @@ function bytesOf(columns: readonly Column[]): number {
   return columns.reduce((sum, column) => sum + column.byteLength, 0);
 }
 
-/** Rows are measured each time that they may have grown by this. */
+/** The size of the rows is measured again each time they may have grown by this much. */
 const MEASURED_BYTES = 1024 * 1024;
 /** Approximate size of a row without its record, its resource and its scope. */
 export const ROW_BYTES = 256;
@@ -159,8 +159,8 @@ export class RowCollector<Cells extends NativeColumns> {
   }
 
   /**
-   * To be called before each row, with what it takes of its resource and scope. Throws batch_too_large when the rows so far, those that
-   * are dropped too, are more than may be held.
+   * Call before each row, with the size that its resource and scope add. Throws batch_too_large if the rows so far, including dropped ones,
+   * exceed the limit.
    */
   admit(sharedBytes: number): void {
     this.#unmeasuredBytes += sharedBytes + ROW_BYTES;
@@ -168,8 +168,8 @@ export class RowCollector<Cells extends NativeColumns> {
   }
 
   /**
-   * Starts a row at `nanoseconds` (decimal digits; "": the time of receipt) and returns the columns to add its cells to, one to each. The
-   * cells of a record whose time cannot be kept go nowhere.
+   * Starts a row at `nanoseconds` (decimal digits; "": the time of receipt) and returns the columns; add one cell to each. The cells of a
+   * record whose time is out of range are discarded.
    */
   row(nanoseconds: string): ColumnsOf<Cells> {
     const seconds = nanoseconds === "" ? Math.floor(this.#receivedAtMs / 1000) : Number(nanoseconds.slice(0, -9));
@@ -191,7 +191,7 @@ export class RowCollector<Cells extends NativeColumns> {
     return section.cells;
   }
 
-  /** Counts a record that is well-formed but cannot be kept; its cells go nowhere. */
+  /** Counts a record that is well-formed but cannot be stored; its cells are discarded. */
   drop(reason: string): ColumnsOf<Cells> {
     this.#dropped[reason] = (this.#dropped[reason] ?? 0) + 1;
     this.#discarded ??= emptyColumns(this.#cells);
@@ -225,7 +225,7 @@ export class RowCollector<Cells extends NativeColumns> {
   }
 }
 
-/** seconds × 10⁹ + fraction as two exact halves of 32 bits; no product or sum here reaches 2^53. */
+/** Adds seconds × 10⁹ + fraction as two exact halves of 32 bits; no product or sum here reaches 2^53. */
 function addTime(column: Int64Column, seconds: number, fraction: number): void {
   const high = Math.floor(seconds / 0x1_00_00) * 1_000_000_000;
   const low = (seconds % 0x1_00_00) * 1_000_000_000 + fraction + (high % 0x1_00_00) * 0x1_00_00;

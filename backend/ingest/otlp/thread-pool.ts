@@ -1,18 +1,18 @@
-// A pool of worker threads that run the same program. A thread takes one job at a time; it is used again, and ends after a minute without a job.
-// Invariants: a job ends exactly once, with its result or because its thread is lost; a job that kills its thread fails alone; idle threads do
-// not keep the process alive.
+// Runs jobs on a pool of worker threads with the same program. A thread runs one job at a time, is reused, and ends after a minute without
+// a job. Invariants: a job ends exactly once, with its result or because its thread was lost; a job that kills its thread fails alone; idle
+// threads do not keep the process alive.
 import { Worker } from "node:worker_threads";
 import type { ApiError } from "../../errors.ts";
 
 export interface ThreadPoolOptions {
   /** The program of a thread. */
   readonly script: URL;
-  /** Limit of a thread's heap. A job that needs more fails, and not the process. */
+  /** Limit of a thread's heap. A job that needs more fails without ending the process. */
   readonly heapMib: number;
   readonly idleMs?: number | undefined;
-  /** The error of a job that reaches the limit of the heap. */
+  /** Creates the error of a job that exceeds the heap limit. */
   readonly tooLarge: (cause: unknown) => ApiError;
-  /** The error of a job whose thread is lost otherwise. */
+  /** Creates the error of a job whose thread was lost for another reason. */
   readonly interrupted: (cause: unknown) => ApiError;
 }
 
@@ -28,7 +28,7 @@ const IDLE_MS = 60_000;
 
 export class ThreadPool implements AsyncDisposable {
   readonly #options: ThreadPoolOptions;
-  /** Each with the timer that ends it. */
+  /** Idle threads, each with the timer that ends it. */
   readonly #idle = new Map<Worker, NodeJS.Timeout>();
   readonly #running = new Map<Worker, Job>();
 
@@ -40,7 +40,10 @@ export class ThreadPool implements AsyncDisposable {
     return this.#idle.size + this.#running.size;
   }
 
-  /** Runs one job with the bytes of `body`, which this takes over. Starts a thread if none is idle; the caller limits how many jobs run. */
+  /**
+   * Runs one job with the bytes of `body`, of which it takes ownership. Starts a thread if none is idle; the caller limits the number of
+   * concurrent jobs.
+   */
   async run<M, R>({ body, ...task }: { readonly body: Uint8Array }, read: ReadMessage<M, R>): Promise<R> {
     const worker = this.#wake() ?? this.#spawn();
     const { promise, resolve, reject } = Promise.withResolvers<R>();

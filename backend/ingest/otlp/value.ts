@@ -1,5 +1,5 @@
-// AnyValue and attributes of OTLP as text, as the mapping tables of the contract say: scalars as they read, lists and maps as plain JSON,
-// bytes as base64, the empty value as "". Invariant: every kind is accepted, no nesting overflows the stack.
+// Converts OTLP's AnyValue and attributes to text, as the mapping tables of the contract define: scalars as they are written, lists and
+// maps as plain JSON, bytes as base64, the empty value as "". Invariant: every kind is accepted, and no nesting overflows the stack.
 import { MAX_VALUE_DEPTH } from "../limits.ts";
 import { asObject, double, each, FieldError, int64, type Json, within } from "./json.ts";
 
@@ -21,7 +21,7 @@ export function valueText(parent: Json, name: string): string {
   }
 }
 
-/** The one kind that is set; undefined for the empty value, also for kinds that OTLP may yet add. */
+/** The kind that is set; undefined for the empty value, and for kinds that OTLP may add later. */
 function kindOf(any: Json): Kind | undefined {
   let found: Kind | undefined;
   for (const kind of KINDS) {
@@ -58,7 +58,7 @@ function base64(value: unknown, name: string): string {
   return Buffer.from(value, "base64").toString("base64");
 }
 
-/** Plain JSON of an AnyValue. Integers stay exact, NaN and the infinities become strings, the empty value null. */
+/** Plain JSON of an AnyValue. Integers remain exact, NaN and infinities become strings, the empty value becomes null. */
 function toJson(any: Json, depth: number): string {
   if (depth > MAX_VALUE_DEPTH) throw new FieldError("", `is nested deeper than ${MAX_VALUE_DEPTH} levels`);
   const kind = kindOf(any);

@@ -1,5 +1,5 @@
-// Reads protobuf messages field by field, without a copy. Invariant: it never reads beyond the end of the message, and input that is not
-// well-formed protobuf throws `malformed_body`. Groups (wire types 3 and 4) are refused: no protocol here has them.
+// Reads protobuf messages field by field without copying. Invariant: it never reads beyond the end of the message, and malformed protobuf
+// throws `malformed_body`. Groups (wire types 3 and 4) are rejected, because no protocol here uses them.
 import { ApiError } from "../../errors.ts";
 
 export const VARINT = 0;
@@ -13,7 +13,7 @@ export class WireReader {
   /** Number of the current field. */
   field = 0;
   wireType = 0;
-  /** The value of a field of bytes, and the position of every other value. */
+  /** The start of a field of type bytes, or the value of any other field. */
   start = 0;
   end = 0;
   #at = 0;
@@ -24,7 +24,7 @@ export class WireReader {
     this.#view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   }
 
-  /** Calls `visit` for each field of the message in this range; `visit` may read the message that a field holds. */
+  /** Calls `visit` for each field of the message in this range; `visit` may read a nested message. */
   message(start: number, end: number, visit: () => void): void {
     const [at, limit] = [this.#at, this.#limit];
     this.#at = start;
@@ -44,7 +44,7 @@ export class WireReader {
     return this.bytes.toString("utf8", this.start, this.end);
   }
 
-  /** The current field as a number up to 2^53, negative ones too. */
+  /** The current field as a number up to 2^53, positive or negative. */
   integer(): number {
     const low = this.bytes[this.start] as number;
     return low < 0x80 ? low : Number(BigInt.asIntN(64, this.#bigVarint(this.start)));
@@ -54,7 +54,7 @@ export class WireReader {
     return this.#view.getFloat64(this.start, true);
   }
 
-  /** Reads the next field of the message; false at its end. */
+  /** Reads the next field of the message; returns false at its end. */
   #next(): boolean {
     if (this.#at >= this.#limit) return false;
     const tag = this.#varint();
@@ -80,7 +80,7 @@ export class WireReader {
     return value;
   }
 
-  /** Its low 32 bits, as an unsigned number. */
+  /** The low 32 bits, as an unsigned number. */
   #varint(): number {
     let value = 0;
     for (let shift = 0; shift < 70; shift += 7) {

@@ -1,7 +1,7 @@
-// Checks a remote write request and makes the bodies that the metrics engine gets, on the calling thread: with the kernel (fast-check.ts) if it
-// accepts the request, otherwise in TypeScript. Invariants: samples that the engine would drop silently are counted by reason; the engine gets the
-// request unchanged only if it would store every sample under its own name; labels that name the sender are renamed as Prometheus does
-// (`exported_node`), so a request cannot claim the identity of another sender.
+// Checks a remote write request and builds the bodies for the metrics engine, on the calling thread: with the kernel (fast-check.ts) if it
+// accepts the request, otherwise in TypeScript. Invariants: samples that the engine would drop silently are counted by reason; the engine
+// gets the request unchanged only if it would store every sample under its own name; labels that identify the sender are renamed as
+// Prometheus does (`exported_node`), so a request cannot claim the identity of another sender.
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../errors.ts";
 import { type HashKey, hashOf } from "../../storage/metrics/series-hash.ts";
@@ -17,12 +17,12 @@ export interface WriteTask {
   readonly body: Uint8Array;
   readonly version: WriteVersion;
   readonly limits: SeriesLimits;
-  /** Unset: the series are not counted. */
+  /** Unset if series are not counted. */
   readonly hashKey?: HashKey | undefined;
 }
 
 export interface CheckedWrite {
-  /** Requests of 1.0 for the engine, compressed, each alone in its memory; none: there is nothing to store. */
+  /** Requests of version 1.0 for the engine, compressed, each in a buffer of its own; empty if there is nothing to store. */
   readonly bodies: readonly Uint8Array<ArrayBuffer>[];
   readonly accepted: number;
   readonly dropped: Readonly<Record<string, number>>;
@@ -35,7 +35,7 @@ export interface CheckedWrite {
 const RESERVED = ["org_id", "host_id", "node"].map((name) => Buffer.from(name));
 const EXPORTED = Buffer.from("exported_");
 const NAME = Buffer.from("__name__");
-/** Prometheus marks the end of a series by this value, which the engine stores; any other NaN it drops. */
+/** Prometheus marks the end of a series with this value, which the engine stores; it drops any other NaN. */
 const STALE_MARKER = 0x7ff0_0000_0000_0002n;
 
 /** Throws `malformed_body`, `invalid_payload`, `body_too_large` and `batch_too_large`. */
@@ -80,9 +80,9 @@ class WriteCheck {
   #hashes = new Int32Array(64);
   #series = 0;
   #accepted = 0;
-  /** What is put before the names of the current series' labels. */
+  /** The prefix for the name of each label of the current series. */
   #prefixes: (Uint8Array | undefined)[] = [];
-  /** Bytes of all labels so far. References of version 2.0 repeat symbols, so a small request could otherwise cost days. */
+  /** Size of all labels so far. References of version 2.0 repeat symbols, so without a limit a small request could take days. */
   #labelBytes = 0;
   #tooLong: string | undefined;
   #isClean = true;
@@ -94,7 +94,7 @@ class WriteCheck {
     this.#output = output;
   }
 
-  /** Whether the engine stores all of the request, under the names that it has. */
+  /** Whether the engine would store the whole request under unchanged names. */
   get isClean(): boolean {
     return this.#isClean && !this.#request.hasOther;
   }
@@ -148,7 +148,7 @@ class WriteCheck {
     return count;
   }
 
-  /** Moves the samples that can be stored to the front, and returns their number. */
+  /** Moves the samples that can be stored to the front; returns their number. */
   #keepSamples(): number {
     const { valuePositions, times, sampleCount } = this.#request;
     const { oldestMs, newestMs } = this.#task.limits;
@@ -174,13 +174,14 @@ class WriteCheck {
   }
 
   /**
-   * The same in both versions. Labels are sorted by the specification; a series with labels in another order counts as one more. As 1.0 writes
-   * them, they are one range of bytes, which is hashed in a third of the time that each label alone would take.
+   * Adds the hash of the series, which is the same in both versions. The specification requires sorted labels; a series with labels in
+   * another order counts as another one. In version 1.0 the labels are one range of bytes, which is hashed in a third of the time that
+   * separate labels would take.
    */
   #addHash(key: HashKey): void {
     const { bytes, labels, labelCount } = this.#request;
     const last = 4 * labelCount - 4;
-    // If a value comes before its name, a part of a label would be outside of the range.
+    // If a value precedes its name, part of a label would be outside of the range.
     const isRange = this.#task.version === 1 && isNameFirst(labels, 0) && isNameFirst(labels, last);
     const hash = isRange
       ? hashOf(bytes, labels[0] as number, labels[last + 3] as number, key)
@@ -218,7 +219,7 @@ function isReserved(bytes: Uint8Array, start: number, end: number): boolean {
   return length >= 4 && length <= 7 && RESERVED.some((name) => equals(bytes, start, end, name));
 }
 
-/** Its memory may be handed to another thread. */
+/** A copy if needed, because its memory may be transferred to another thread. */
 function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const { buffer } = bytes;
   return buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteLength

@@ -14,7 +14,7 @@ export const WRITE_KERNEL_FILE = fileURLToPath(new URL("./kernel.wasm", import.m
 /** Prometheus sends requests of 0.4 MB. */
 const MAX_BYTES = 4 * 1024 * 1024;
 const MAX_PAGES = 160;
-/** One step of the kernel reads or writes fewer bytes beyond its position. */
+/** A single step of the kernel reads or writes fewer bytes beyond its position. */
 const GUARD_BYTES = 64;
 /** Bytes of hashes per byte of the request: the shortest series is more than six times as long as its hash. */
 const HASHES_OF_OUTPUT = 1 / 4;
@@ -48,7 +48,7 @@ export class WriteKernel {
     this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: this.#memory.memory }, host });
   }
 
-  /** How often the kernel crashed. No body that makes it crash is known. */
+  /** Number of crashes of the kernel. No body that causes one is known. */
   get traps(): number {
     return this.#traps;
   }
@@ -67,7 +67,7 @@ export class WriteKernel {
     } catch (error) {
       if (error instanceof GaveUp || error instanceof RangeError) return undefined;
       if (!(error instanceof webAssembly.RuntimeError)) throw error;
-      // Safe: each body starts from a fresh state.
+      // Safe: each body starts from a clean state.
       this.#traps += 1;
       return undefined;
     }
@@ -101,7 +101,7 @@ export function writeKernel(): WriteKernel | undefined {
   return ofThread.get();
 }
 
-/** Why this thread has no kernel. */
+/** The reason why this thread has no kernel. */
 export function writeKernelProblem(): unknown {
   return ofThread.problem;
 }

@@ -1,5 +1,6 @@
-// Stores a remote write request under the identity of its sender. Invariants: it passes the same limits of series, labels and times as exposition
-// text; it goes to the engine's own remote write endpoint only after all of it was checked; what it becomes counts as memory of the request.
+// Stores a remote write request under the identity of its sender. Invariants: the limits of series, labels and times are those of
+// exposition text; the request is sent to the engine's own remote write endpoint only after all of it was checked; the bodies built from it
+// count as memory of the request.
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
 import { ApiError } from "../../errors.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
@@ -13,24 +14,26 @@ export interface RemoteWriteOptions {
   readonly threads: { checkWrite(orgId: string, task: WriteTask): Promise<CheckedWrite> };
   readonly store: Pick<MetricsStore, "writeRequest">;
   readonly activeSeries: Pick<ActiveSeries, "hashKeyOf" | "admitHashes">;
-  /** Older samples of an organisation are dropped, and counted. */
+  /** Samples that are older than the organisation's retention are dropped and counted. */
   readonly retentionMs: (orgId: string) => number;
 }
 
-/** Writing more takes the engine about 10 ms. */
+/** The engine takes about 10 ms to write more. */
 const LARGE_BYTES = 1024 * 1024;
 /** Short enough that small bodies find a slot in the engine, and long enough that it writes one body while the next is checked. */
 const LARGE_QUEUE = { running: 4, perOrg: 3, waitingPerOrg: 256 };
 const RETRY_AFTER_S = 5;
 
-/** Throws as checkWrite; `over_quota` over the limit of active series; `storage_unavailable` and `unstorable` as the store does. */
+/**
+ * Throws as checkWrite; `over_quota` if the limit of active series is exceeded; `storage_unavailable` and `unstorable` as the store does.
+ */
 export function createRemoteWriteIngest({ threads, store, activeSeries, retentionMs }: RemoteWriteOptions): IngestSignal {
   const largeQueue = new FairQueue(LARGE_QUEUE);
   return async function ingestWrite(sender, body, { receivedAt, encoding, reservation }) {
     const limits = storeLimits(receivedAt.getTime(), retentionMs(sender.orgId));
     const hashKey = activeSeries.hashKeyOf(sender);
     const version = encoding === "remote_write_2" ? 2 : 1;
-    // Memory while it is checked, and the cost of a request that is refused.
+    // Counts as memory during the check, and as the cost of a rejected request.
     const decompressedBytes = snappyLength(body);
     reservation?.add(decompressedBytes);
     const checked = await threads.checkWrite(sender.orgId, { body, version, limits, hashKey });

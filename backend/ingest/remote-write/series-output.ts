@@ -1,15 +1,15 @@
-// Writes series as requests of remote write 1.0, in Snappy's format without compression: the form in which the metrics engine takes what cannot
-// be passed on as it came. Invariant: bodies are cut between series and samples, at about 4 MiB, and all together have a limit.
+// Writes series as remote write 1.0 requests in Snappy's format, without compression. The metrics engine gets them instead of requests that
+// cannot be passed on unchanged. Invariant: bodies are split between series and samples, at about 4 MiB, and their total size has a limit.
 import { ApiError } from "../../errors.ts";
 import { MAX_REWRITTEN_BYTES } from "../limits.ts";
 import type { WriteRequest } from "./write-request.ts";
 
 const CUT_BYTES = 4 * 1024 * 1024;
 const FIRST_BYTES = 64 * 1024;
-/** Space for the length of the body and the head of its only literal, which come first. */
+/** Space at the start for the length of the body and the head of its only literal. */
 const HEAD_BYTES = 10;
 const LITERAL_OF_4_LENGTH_BYTES = 63 << 2;
-/** Labels are repeated after so many samples of a series. */
+/** Labels are repeated after this many samples of a series. */
 const SAMPLES_AT_ONCE = 10_000;
 /** Tag, length, tag and value, tag and time of ten bytes. */
 const MAX_SAMPLE_BYTES = 22;
@@ -22,7 +22,7 @@ export class SeriesOutput {
   #length = HEAD_BYTES;
   #cutBytes = 0;
 
-  /** Adds the current series with its first `sampleCount` samples. `prefixes`: what is put before the name of each label. */
+  /** Adds the current series with its first `sampleCount` samples. `prefixes`: the prefix for the name of each label. */
   add(request: WriteRequest, sampleCount: number, prefixes: readonly (Uint8Array | undefined)[]): void {
     const labelBytes = this.#labelBytes(request, prefixes);
     for (let from = 0; from < sampleCount; from += SAMPLES_AT_ONCE) {
@@ -38,7 +38,7 @@ export class SeriesOutput {
     }
   }
 
-  /** Calls `use` with the labels of the current series as 1.0 writes them, from the first name to the last value. Writes nothing. */
+  /** Calls `use` with the labels of the current series in the format of 1.0, from the first name to the last value. Writes nothing. */
   withLabels<T>(request: WriteRequest, use: (bytes: Uint8Array) => T): T {
     const size = this.#labelBytes(request, []);
     this.#reserve(size);
@@ -49,7 +49,7 @@ export class SeriesOutput {
     return use(this.#bytes.subarray(start + firstNameAt(request.labels), end));
   }
 
-  /** The bodies so far, each alone in its memory. */
+  /** The bodies so far, each in a buffer of its own. */
   finish(): Uint8Array<ArrayBuffer>[] {
     if (this.#length > HEAD_BYTES) this.#cut();
     return this.#bodies;
@@ -101,7 +101,7 @@ export class SeriesOutput {
     const size = this.#length - HEAD_BYTES;
     this.#cutBytes += size;
     if (this.#cutBytes > MAX_REWRITTEN_BYTES) throw tooManyLabels();
-    // The length of a varint is fixed: five bytes, of which the last ones may be 0.
+    // Uses varints of a fixed length: five bytes, of which the last ones may be 0.
     for (let index = 0; index < 5; index += 1) this.#bytes[index] = (Math.floor(size / 128 ** index) & 0x7f) | (index < 4 ? 0x80 : 0);
     this.#bytes[5] = LITERAL_OF_4_LENGTH_BYTES;
     this.#bytes.writeUInt32LE(size - 1, 6);

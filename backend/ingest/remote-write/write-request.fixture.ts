@@ -1,4 +1,4 @@
-// Remote write requests of both versions as protobuf, for tests and benchmarks.
+// Encodes remote write requests of both versions as protobuf, for tests and benchmarks.
 import { bytesField, varint } from "../otlp/protobuf/encode.fixture.ts";
 import { compressSnappy } from "../snappy.fixture.ts";
 import type { WriteVersion } from "./write-request.ts";
@@ -46,7 +46,7 @@ function encodeSecond(series: readonly TestSeries[]): Buffer {
   return Buffer.concat([...symbols.map((symbol) => bytesField(4, Buffer.from(symbol))), ...encoded]);
 }
 
-/** A bigint is the bits of a value. */
+/** A bigint gives the bits of a value. */
 function encodeSample([value, timeMs]: readonly [number | bigint, number]): Buffer {
   const bytes = Buffer.alloc(9, 0x09);
   if (typeof value === "bigint") bytes.writeBigUInt64LE(value, 1);

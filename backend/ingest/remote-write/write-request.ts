@@ -1,14 +1,14 @@
-// Reads the two messages of Prometheus remote write, prometheus.WriteRequest (1.0) and io.prometheus.write.v2.Request (2.0), series by series.
-// It has its own loop instead of WireReader, because a call for each field would cost more than reading the field. Invariants: it makes no
-// string and no object of a series, so its memory does not depend on the body; it never reads beyond the end of a message, and input of
-// another form throws `malformed_body` or `invalid_payload`.
+// Reads the two messages of Prometheus remote write, prometheus.WriteRequest (1.0) and io.prometheus.write.v2.Request (2.0), series by
+// series. It has its own loop instead of WireReader, because a call for each field would cost more than reading the field. Invariants: it
+// creates no string or object for a series, so its memory does not depend on the body; it never reads beyond the end of a message;
+// malformed input throws `malformed_body` or `invalid_payload`.
 import { ApiError } from "../../errors.ts";
 import { MAX_SAMPLES_OF_SERIES, MAX_SYMBOLS } from "../limits.ts";
 import { BYTES, FIXED32, FIXED64, VARINT } from "../protobuf/wire-reader.ts";
 
 export type WriteVersion = 1 | 2;
 
-/** More labels than any store takes; a series with more is counted, and its other labels are not kept. */
+/** More labels than any store accepts. The labels of a series beyond this are counted but not kept. */
 const MAX_KEPT_LABELS = 128;
 
 /** Tags of fields: number and wire type. */
@@ -100,7 +100,7 @@ export class WriteRequest {
     if (this.labelCount % 1 !== 0) throw new ApiError("invalid_payload", "a series has a label without a value");
   }
 
-  /** One label of 1.0, or the packed references of 2.0. */
+  /** Reads one label of 1.0, or the packed references of 2.0. */
   #readLabels(end: number): void {
     if (this.#version === 2) {
       while (this.#at < end) this.#addReference(this.#varint(end));
@@ -130,7 +130,7 @@ export class WriteRequest {
     this.labelCount += 1;
   }
 
-  /** Names and values come in turns: each reference is half a label. */
+  /** Names and values alternate: each reference is half a label. */
   #addReference(reference: number): void {
     const symbols = this.#symbols;
     if (2 * reference >= symbols.length)
@@ -155,7 +155,7 @@ export class WriteRequest {
     }
     if (this.sampleCount === this.times.length) this.#growSamples();
     this.valuePositions[this.sampleCount] = position;
-    // Negative numbers have 64 bits.
+    // Negative numbers are encoded in 64 bits.
     this.times[this.sampleCount] = time >= 2 ** 63 ? time - 2 ** 64 : time;
     this.sampleCount += 1;
   }
@@ -170,7 +170,7 @@ export class WriteRequest {
     this.times.set(times);
   }
 
-  /** The symbols may come after the series. */
+  /** The symbols may follow the series. */
   #readSymbols(): Uint32Array {
     const { bytes } = this;
     let symbols = new Uint32Array(1024);
@@ -197,7 +197,7 @@ export class WriteRequest {
     return symbols.subarray(0, 2 * count);
   }
 
-  /** Reads a length; the end of the value that follows it. */
+  /** Reads a length; returns the end of the value that follows it. */
   #end(limit: number): number {
     const end = this.#varint(limit) + this.#at;
     if (end > limit) throw malformed("it ends within a value");

@@ -1,6 +1,6 @@
-// Prometheus remote write 1.0 and 2.0 for programs with an ingest token. Invariants: the answers are those of the specification: 204 when all of
-// the request is stored, 400 when some of it never will be, 2.0 with the number of what was written in headers, 429 and 5xx when the sender should
-// retry. Source: prometheus.io/docs/specs/prw/remote_write_spec_2_0.
+// Serves Prometheus remote write 1.0 and 2.0 for programs with an ingest token. Invariant: the statuses are those of the specification: 204
+// if the whole request is stored, 400 if some of it never will be, 429 and 5xx if the sender should retry; version 2.0 also gets the
+// written numbers in headers. Source: prometheus.io/docs/specs/prw/remote_write_spec_2_0.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { senderOf } from "../../auth/request-identity.ts";
@@ -23,7 +23,7 @@ const MESSAGES: Readonly<Record<string, "remote_write" | "remote_write_2">> = {
   "io.prometheus.write.v2.request": "remote_write_2",
 };
 const WRITTEN = "x-prometheus-remote-write";
-/** Prometheus sends it in normal operation: a refusal would fill the log of the sender. */
+/** Prometheus sends these in normal operation: rejecting them would fill the log of the sender. */
 const IGNORED = new Set(["not_a_number"]);
 const ADVICE: Readonly<Record<string, string>> = {
   native_histogram: "native_histogram: set send_native_histograms to false, or scrape classic histograms",
@@ -55,7 +55,7 @@ function writeRoute({ handler, ingestTokens, remoteWrite }: RemoteWriteRouteOpti
       const encoding = encodingOf(request);
       const read = handler.readRequest(request, { isSnappy: true });
       const result = await handler.take({ sender: senderOf(request), signal: "metrics", ingest: remoteWrite, encoding, read });
-      // A sender of 1.0 must not take the answer for one of 2.0.
+      // A sender of 1.0 must not mistake the response for one of 2.0.
       if (encoding === "remote_write_2") setWritten(reply, result);
       refusePartial(result);
       return await reply.code(204).send();
@@ -85,7 +85,7 @@ function setWritten(reply: FastifyReply, { accepted, dropped }: IngestResult): v
   void reply.header(`${WRITTEN}-exemplars-written`, "0");
 }
 
-/** The others are stored; the sender logs this and sends nothing again. */
+/** The other samples are stored; the sender logs the error and does not retry. */
 function refusePartial({ accepted, dropped }: IngestResult): void {
   const reasons = Object.entries(dropped).filter(([reason]) => !IGNORED.has(reason));
   if (reasons.length === 0) return;

@@ -1,22 +1,22 @@
-// Computes who calls whom in some minutes, from parents and links of spans, and stores it in `service_edges`. Invariant: a minute is always
-// computed as a whole under a version of its own, so computing it again, after a crash or on another replica, counts nothing twice; the
-// queries take a turn of the organisation's own and see its rows alone.
+// Computes from the parents and links of spans which service calls which, minute by minute, and stores the result in `service_edges`.
+// Invariant: a minute is always computed as a whole and stored with a new version, so computing it again, after a crash or on another
+// replica, counts nothing twice. The queries run in the organisation's own slots and read only its rows.
 import type { Ask, ClickHouse, Shard } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
 import { MINUTE_S, type MinuteRange, timeOf } from "./red.ts";
 
-/** A caller is found if it began so long before the span that it called. */
+/** A caller is found if its span began at most this long before the span that it called. */
 const CALLER_BEFORE_S = 600;
-/** A client span has no callee if none began until so long after its minute. */
+/** A client span has no callee if none began until this long after its minute. */
 const CALLEE_AFTER_S = 60;
-/** Edges kept per minute; those with most calls first. */
+/** Edges that are stored per minute; those with most calls. */
 const MOST_EDGES = 2000;
 const MAX_NAME_CHARACTERS = 256;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
-/** Links of one span are read up to this size. */
+/** Links of a span are read up to this size. */
 const MAX_LINKS_BYTES = 64 * 1024;
-/** Below the engine's limit of a statement. */
+/** Below the engine's limit for a statement. */
 const MAX_STATEMENT_CHARACTERS = 200_000;
 
 interface Edge {
@@ -30,7 +30,7 @@ interface Edge {
   readonly histogram: Readonly<Record<string, string>>;
 }
 
-/** Minutes with spans that were received since, in seconds since 1970, oldest first; at most `limit`, the newest. */
+/** Minutes with spans that were received since `sinceS`, in seconds since 1970, oldest first; the newest `limit` of them. */
 export async function changedMinutes(ask: Ask, orgId: string, sinceS: number, limit: number): Promise<number[]> {
   const lines = await ask(
     sql`SELECT toUInt32(intDiv(toUnixTimestamp(time), ${MINUTE_S}) * ${MINUTE_S}) AS minute_s FROM spans
@@ -41,7 +41,7 @@ export async function changedMinutes(ask: Ask, orgId: string, sinceS: number, li
     .toReversed();
 }
 
-/** Computes and stores all minutes of a range. Throws as `ask`. */
+/** Computes and stores all minutes of a range. Throws as Ask does. */
 export async function storeEdges(ask: Ask, clickhouse: ClickHouse, orgId: string, range: MinuteRange, version: number): Promise<void> {
   const edges = linesOf<Edge>(await ask(edgesOf(orgId, range), MAX_ANSWER_BYTES));
   const rowOf = ({ minute_s, client, server, connection, calls, failed, total_ns, histogram }: Edge): string => {
@@ -49,7 +49,7 @@ export async function storeEdges(ask: Ask, clickhouse: ClickHouse, orgId: string
     return sql`(${orgId}, ${minute_s}, ${client}, ${server}, ${connection}, ${calls}, ${failed}, ${new Sql(String(total_ns))},
       map(${new Sql(buckets.join(", "))}), ${version})`.text;
   };
-  // All on one shard, so that a minute's versions replace each other.
+  // All edges of an organisation are on one shard, so that versions of a minute replace each other.
   const shard = clickhouse.shards[clickhouse.shardOf({ orgId })] ?? clickhouse;
   await insert(shard, edges.map(rowOf));
   const minutes = Array.from({ length: (range.endS - range.startS) / MINUTE_S }, (_, index) => range.startS + index * MINUTE_S);
@@ -84,7 +84,7 @@ function linesOf<Row>(lines: Buffer): Row[] {
 const MINUTE_OF_SPAN = sql`toUInt32(intDiv(toUnixTimestamp(time), ${MINUTE_S}) * ${MINUTE_S})`;
 const FAILED = sql`status_code = 'ERROR'`;
 const attribute = (key: string): Sql => sql`attributes[${key}]`;
-/** The first that is not empty, or "". */
+/** The first text that is not empty, or "". */
 const firstOf = (...texts: readonly Sql[]): Sql =>
   sql`arrayFirst(text -> text != '', [${new Sql(texts.map(({ text }) => text).join(", "))}])`;
 
@@ -97,9 +97,9 @@ const HOST = firstOf(
   sql`domain(${attribute("url.full")})`,
   sql`domain(${attribute("http.url")})`,
 );
-/** `postgresql:orders`; the system alone where nothing names more. */
+/** `postgresql:orders`; only the system if there is no name. */
 const named = (system: Sql, name: Sql): Sql => sql`if(${name} = '', ${system}, concat(${system}, ':', ${name}))`;
-/** What a client span calls that sends no spans itself. */
+/** The name of what a client span calls if the callee sends no spans itself. */
 const PEER = sql`substringUTF8(multiIf(${attribute("peer.service")} != '', ${attribute("peer.service")},
   ${DATABASE} != '', ${named(DATABASE, firstOf(attribute("db.namespace"), attribute("db.name"), HOST))},
   ${QUEUE} != '', ${named(QUEUE, firstOf(attribute("messaging.destination.name"), attribute("messaging.destination")))},
@@ -110,7 +110,7 @@ function within(orgId: string, { startS, endS }: MinuteRange): Sql[] {
   return [sql`org_id = ${orgId}`, sql`time >= ${timeOf(startS)}`, sql`time < ${timeOf(endS)}`];
 }
 
-/** Server and consumer spans with the hash of the span that called them; a consumer span counts for each message that it links to. */
+/** Server and consumer spans with the hash of the span that called them; a consumer span counts once for each message that it links to. */
 function callees(orgId: string, range: MinuteRange): Sql {
   const own = within(orgId, range);
   const columns = sql`${MINUTE_OF_SPAN} AS minute_s, service AS server, kind AS callee_kind, ${FAILED} AS callee_failed, duration_ns`;

@@ -1,5 +1,6 @@
-// Exemplars of the latency series of spans: for each bucket of a series and each part of the range the slowest span, read from the spans
-// when asked. Invariant: an exemplar counts in the bucket that it is listed under, with the labels that span-series.ts gives the series.
+// Reads exemplars for the latency series of spans: the slowest span for each bucket of a series and each interval of the range, from the
+// spans at query time. Invariant: an exemplar belongs to the bucket under which it is listed, and has the labels that span-series.ts gives
+// the series.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError } from "../../errors.ts";
@@ -14,12 +15,12 @@ export interface LabelMatcher {
   readonly value: string;
 }
 
-/** Matchers of one selector; all hold. */
+/** Matchers of one selector; all have to match. */
 export type ExemplarSelector = readonly LabelMatcher[];
 
 export const EXEMPLAR_SERIES = `${LATENCY}_bucket`;
 
-/** An element of `data` in the answer of Prometheus' query_exemplars. */
+/** An element of `data` in Prometheus' response to query_exemplars. */
 export interface SeriesExemplars {
   readonly seriesLabels: Readonly<Record<string, string>>;
   readonly exemplars: { readonly labels: Readonly<Record<string, string>>; readonly value: string; readonly timestamp: number }[];
@@ -28,7 +29,7 @@ export interface SeriesExemplars {
 const TIME_PARTS = 20;
 const MOST_PER_SERIES = 100;
 const MOST_EXEMPLARS = 1000;
-/** Buckets of all series and parts; beyond that the answer is a sample. */
+/** Buckets of all series and intervals; if there are more, the response is a sample. */
 const MOST_GROUPS = 200_000;
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 
@@ -75,7 +76,7 @@ export async function readExemplars(ask: Ask, orgId: string, selectors: readonly
 
 function conditionOf({ label, operator, value }: LabelMatcher): Sql {
   const text = labelText(label);
-  // The index of spans has filters of the plain column.
+  // The index of spans works on the plain column.
   if (operator === "=") return sql`${label === "service" ? sql`service` : text} = ${value}`;
   if (operator === "!=") return sql`${text} != ${value}`;
   const found = sql`match(${text}, ${`^(?:${value})$`})`;

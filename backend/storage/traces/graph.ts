@@ -1,12 +1,12 @@
-// The map of services, read from the stored edges: for the native API, for Jaeger's dependencies and for the series of Grafana's service
-// graph. Invariant: of each minute only the newest complete version counts.
+// Reads the service map from the stored edges: for the native API, for Jaeger's dependencies and for the series of Grafana's service graph.
+// Invariant: only the newest complete version of each minute counts.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
 import { histogramColumns, quantileMs } from "./histogram.ts";
 import type { MinuteRange } from "./red.ts";
 
-/** "" and messaging: both services send spans. The others: the server is known from its client's spans alone. */
+/** For "" and messaging, both services send spans. For the others, the server is known only from its clients' spans. */
 export const CONNECTIONS = ["", "messaging", "database", "queue", "external"] as const;
 export type Connection = (typeof CONNECTIONS)[number];
 
@@ -24,7 +24,7 @@ export interface EdgeRow {
   readonly p99_ms: number | null;
 }
 
-/** In one answer; those with most calls. */
+/** Edges in one response; those with most calls. */
 export const MOST_EDGES = 2000;
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
 

@@ -1,5 +1,5 @@
-// Spans in the JSON of Jaeger's API, written by the engine: what Grafana's Jaeger data source and Jaeger's own page read. Invariant: a trace
-// that is returned has a span, and a trace without all of its spans has a warning.
+// Reads spans as JSON of Jaeger's API, which Grafana's Jaeger data source and Jaeger's own UI use; the engine writes the JSON. Invariant: a
+// returned trace has at least one span, and a trace that is incomplete has a warning.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { sql, type Sql } from "../../engines/clickhouse/sql.ts";
 import { TooLargeError } from "../../errors.ts";
@@ -9,7 +9,7 @@ import { findTraces, type Place, spansOf, type TraceFilter } from "./search.ts";
 import { EVENTS, IS_INTEGER, LINKS, PAIRS, wholeTrace } from "./span-fields.ts";
 
 const TEXT_TAG = "Tuple(key String, type String, value String)";
-/** An intermediate type: with only text and boolean to choose from, the engine would turn "true" into a boolean. */
+/** An intermediate type: if the choice were only text or boolean, the engine would turn "true" into a boolean. */
 const ONLY_TEXT_TAG = "Tuple(key String, type String, value Variant(String))";
 const TAG = "Tuple(key String, type String, value Variant(Bool, Float64, String))";
 const ONLY_NUMBER_TAG = "Tuple(key String, type String, value Variant(Float64))";
@@ -19,7 +19,7 @@ const tagOf = (key: string, value: Sql, condition: Sql): Sql => sql`if(${conditi
 
 const INTEGER_TAGS = sql`arrayMap(pair -> (pair.1, 'int64', toFloat64OrZero(pair.2)), arrayFilter(pair -> ${IS_INTEGER}, ${PAIRS}))`;
 
-/** As the collector of Jaeger translates OTLP. */
+/** As Jaeger's collector translates OTLP. */
 const TAGS = sql`arrayConcat(
   arrayMap(pair -> (pair.1, 'string', pair.2), arrayFilter(pair -> NOT ${IS_INTEGER}, ${PAIRS})),
   ${tagOf("span.kind", sql`lower(kind)`, sql`kind NOT IN ('', 'UNSPECIFIED')`)},
@@ -29,7 +29,7 @@ const TAGS = sql`arrayConcat(
   ${tagOf("otel.scope.version", sql`toString(scope_version)`, sql`scope_version != ''`)},
   ${tagOf("w3c.tracestate", sql`trace_state`, sql`trace_state != ''`)})`;
 
-/** Microseconds; a double, because integers of 64 bits would come in quotes. */
+/** Microseconds as a double, because the engine quotes 64-bit integers. */
 const microseconds = (nanoseconds: Sql): Sql => sql`toFloat64(intDiv(${nanoseconds}, 1000))`;
 
 const LOGS = sql`arrayMap(event -> (${microseconds(sql`toUnixTimestamp64Nano(event.1)`)},
@@ -48,8 +48,8 @@ const JAEGER_FIELDS = sql`trace_id AS traceID, span_id AS spanID, toUInt8(1) AS 
   CAST(${LOGS}, ${`Array(Tuple(timestamp Float64, fields Array(${TEXT_TAG})))`}) AS logs,
   toString(service) AS processID, CAST(NULL, 'Nullable(String)') AS warnings`;
 
-// Spans as the OTLP JSON that Jaeger's third API returns, written by the engine: each span is one element of `resourceSpans`. Invariant: the
-// first fields of an element are those of FIRST_FIELDS in this order, because the trace's id and the place of a warning are found by them.
+// The OTLP JSON of Jaeger's third API; the engine writes it, with each span as one element of `resourceSpans`. Invariant: an element begins
+// with FIRST_FIELDS in this order, because the trace id and the position of a warning are found by them.
 
 const TEXT_ATTRIBUTES = "Array(Tuple(key String, value Tuple(stringValue String)))";
 const INTEGER_ATTRIBUTES = "Array(Tuple(key String, value Tuple(intValue Int64)))";
@@ -60,7 +60,7 @@ const SPAN = `Tuple(${FIRST_FIELDS}, spanId String, parentSpanId String, traceSt
   events Array(Tuple(timeUnixNano String, name String, attributes ${TEXT_ATTRIBUTES})),
   links Array(Tuple(traceId String, spanId String, traceState String, attributes ${TEXT_ATTRIBUTES})))`;
 
-/** [(key, (value))] of the pairs for which `condition` is true. The engine quotes integers of 64 bits, as OTLP does. */
+/** [(key, (value))] of the pairs for which `condition` is true. The engine quotes 64-bit integers, as OTLP requires. */
 const attributesOf = (value: Sql, condition: Sql): Sql =>
   sql`arrayMap(pair -> (pair.1, tuple(${value})), arrayFilter(pair -> ${condition}, ${PAIRS}))`;
 const mapAttributes = (map: Sql): Sql =>
@@ -69,7 +69,7 @@ const mapAttributes = (map: Sql): Sql =>
 const SPAN_ATTRIBUTES = sql`arrayConcat(CAST(CAST(${attributesOf(sql`pair.2`, sql`NOT ${IS_INTEGER}`)}, ${TEXT_ATTRIBUTES}), ${ATTRIBUTES}),
   CAST(CAST(${attributesOf(sql`toInt64OrZero(pair.2)`, IS_INTEGER)}, ${INTEGER_ATTRIBUTES}), ${ATTRIBUTES}))`;
 
-/** OTLP's numbers, 0 for every other text. */
+/** OTLP's numbers; 0 for every other text. */
 const KIND = sql`toUInt8(indexOf(['INTERNAL', 'SERVER', 'CLIENT', 'PRODUCER', 'CONSUMER'], toString(kind)))`;
 const STATUS_CODE = sql`toUInt8(indexOf(['OK', 'ERROR'], toString(status_code)))`;
 
@@ -85,12 +85,12 @@ const OTLP_FIELDS = sql`
     ${`Array(Tuple(spans Array(${SPAN}), scope Tuple(name String, version String)))`}) AS scopeSpans,
   CAST(tuple([('service.name', tuple(toString(service)))]), ${`Tuple(attributes ${TEXT_ATTRIBUTES})`}) AS resource`;
 
-/** Where Jaeger's page looks for the warnings of a span. */
+/** The attribute in which Jaeger's UI looks for warnings of a span. */
 const WARNINGS_ATTRIBUTE = "@jaeger@warnings";
 const BEFORE_ATTRIBUTES = Buffer.from('"attributes":[');
 const ARRAY_END = 0x5d;
 
-/** `spans` with warnings on the first of them. */
+/** Adds warnings to the first of `spans`. */
 function withWarning(spans: Buffer, warnings: readonly string[]): Buffer[] {
   const at = spans.indexOf(BEFORE_ATTRIBUTES) + BEFORE_ATTRIBUTES.length;
   const values = warnings.map((stringValue) => ({ stringValue }));
@@ -98,7 +98,7 @@ function withWarning(spans: Buffer, warnings: readonly string[]): Buffer[] {
   return [spans.subarray(0, at), Buffer.from(spans[at] === ARRAY_END ? attribute : `${attribute},`), spans.subarray(at)];
 }
 
-/** Spans per trace in a search result, which only serves to choose a trace. */
+/** Spans per trace in a search result, which is only used to choose a trace. */
 const SPANS_OF_FOUND = 100;
 
 interface Summary {
@@ -107,12 +107,12 @@ interface Summary {
   readonly services: readonly string[];
 }
 
-/** The elements of an answer: traces of Jaeger's first API, or `resourceSpans` of OTLP. */
+/** The elements of a response: traces of Jaeger's first API, or OTLP's `resourceSpans`. */
 export type TraceForm = "jaeger" | "otlp";
 
 const FIELDS: Readonly<Record<TraceForm, Sql>> = { jaeger: JAEGER_FIELDS, otlp: OTLP_FIELDS };
 
-/** One trace (lowercase hex) as an array in pieces of JSON; undefined if it has no span. */
+/** One trace (lowercase hex) as an array in chunks of JSON; undefined if it has no span. */
 export async function jaegerTrace(ask: Ask, orgId: string, traceId: string, form: TraceForm): Promise<Buffer[] | undefined> {
   const [summary] = await summariesOf(ask, sql`org_id = ${orgId} AND trace_id = ${traceId}`);
   if (!summary) return undefined;
@@ -121,7 +121,7 @@ export async function jaegerTrace(ask: Ask, orgId: string, traceId: string, form
   return [Buffer.from("["), ...trace, Buffer.from("]")];
 }
 
-/** The traces that a search finds, newest first, each with its first spans, as an array in pieces of JSON. */
+/** The traces of a search, newest first, each with its first spans, as an array in chunks of JSON. */
 export async function jaegerSearch(ask: Ask, orgId: string, filter: TraceFilter, form: TraceForm): Promise<Buffer[]> {
   const { places } = await findTraces(ask, orgId, filter);
   if (places.length === 0) return [Buffer.from("[]")];
@@ -136,7 +136,7 @@ export async function jaegerSearch(ask: Ask, orgId: string, filter: TraceFilter,
   return [...pieces, Buffer.from(pieces.length === 0 ? "[]" : "]")];
 }
 
-/** `spans` are separated by commas. */
+/** Builds one element. `spans` are separated by commas. */
 function toTrace(form: TraceForm, summary: Summary, spans: Buffer, isCut: boolean): Buffer[] {
   const warnings = isCut
     ? [`this trace has ${summary.spans} spans, and not all of them are here: GET /query/traces/{trace_id} has them in pages`]
@@ -160,7 +160,7 @@ async function summariesOf(ask: Ask, where: Sql): Promise<Summary[]> {
     .map((line) => JSON.parse(line) as Summary);
 }
 
-/** Where they are too large together, the first span of each. */
+/** The first spans of each trace; only one of each if they are too large together. */
 async function firstSpans(ask: Ask, orgId: string, places: readonly Place[], fields: Sql): Promise<Buffer> {
   const where = spansOf(orgId, places);
   const select = (count: number) => sql`SELECT ${fields} FROM spans
@@ -174,12 +174,12 @@ async function firstSpans(ask: Ask, orgId: string, places: readonly Place[], fie
   }
 }
 
-/** The beginning of a span in both forms. */
+/** The beginning of a span in either form. */
 const TRACE_ID = /^\{(?:"scopeSpans":\[\{"spans":\[\{)?"trace(?:ID|Id)":"([0-9a-f]+)"/;
 const PREFIX_BYTES = 96;
 const [COMMA, LINE_END] = [0x2c, 0x0a];
 
-/** Spans of each trace, with commas between; the lines are written over. */
+/** Groups spans by trace, separated by commas; reuses the memory of `lines`. */
 function byTrace(lines: Buffer): Map<string, { spans: Buffer; count: number }> {
   const found = new Map<string, { from: number; to: number; count: number }>();
   for (let from = 0; from < lines.length;) {

@@ -1,41 +1,42 @@
-// Copies minutes of RED figures from the spans' projection into `span_minutes`, where they outlive the spans. Invariant: a copy may be
-// repeated at any time, because the table keeps the copy with most calls; minutes are read from copies only after their last copy.
+// Copies the RED figures of each minute from the projection of the spans into `span_minutes`, where they outlive the spans. Invariants: a
+// copy may be repeated at any time, because the table keeps the copy with most calls; a minute is read from its copy only after its last
+// copy was made.
 import type { Shard } from "../../engines/clickhouse/client.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
 import { ENTRY, MINUTE, timeOf } from "./red.ts";
 
-/** How long copies are kept: a year, and a month to compare it with. */
+/** Retention of the copies: a year, and another month to compare it with. */
 export const MINUTES_DAYS = 395;
 const HOUR_S = 3600;
 const DAY_S = 24 * HOUR_S;
-/** Spans this old have usually all arrived. Spans of a shorter retention expire after this copy (storage/removal). */
+/** By this age, spans have usually all arrived. Spans with a shorter retention expire after this copy (storage/removal). */
 const FIRST_COPY_S = 25 * HOUR_S;
-/** Before spans expire, their minutes are copied again, and from then on read from the copies. */
+/** This long before spans expire, their minutes are copied again, and read from the copies from then on. */
 const LAST_COPY_S = 12 * HOUR_S;
 
-/** Minutes before this, in seconds since 1970, are read from their copies: their spans are about to expire. */
+/** Minutes before this, in seconds since 1970, are read from copies because their spans are about to expire. */
 export function copiesUntilS(retentionDays: number, nowMs = Date.now()): number {
   return Math.floor(nowMs / 1000 / HOUR_S) * HOUR_S - retentionDays * DAY_S + LAST_COPY_S;
 }
 
 /** Longer names are cut in copies, so that a few long names cannot exceed the memory of a statement. */
 const MAX_NAME_CHARACTERS = 256;
-/** Copied rows of one organisation and minute; the rows with most calls. */
+/** Rows that are copied per organisation and minute; those with most calls. */
 const MAX_ROWS_PER_MINUTE = 10_000;
 
 /**
- * Copies what is due, by organisation and hour: all whole hours older than 25 hours that have no copy yet, and the hour that is read from
- * its copy next, with spans that came late. Safe to run at any time, on several replicas. If a copy fails, the others are made first; it
- * is tried again before its spans expire. Throws the first failure, ApiError storage_unavailable.
- * Each shard copies the minutes of its own spans.
+ * Copies what is due, by organisation and hour: all whole hours older than 25 hours that have no copy yet, and the hour that will be read
+ * from its copy next, to include spans that arrived late. Safe to run at any time, on several replicas; each shard copies the minutes of
+ * its own spans. If a copy fails, the others are still made, and a later pass retries it before its spans expire. Throws the first failure,
+ * ApiError storage_unavailable.
  */
 export async function keepMinutes(clickhouse: Shard, retentionDays: number, signal: AbortSignal, nowMs = Date.now()): Promise<number> {
   const untilS = Math.floor((nowMs / 1000 - FIRST_COPY_S) / HOUR_S) * HOUR_S;
   const lastCopyS = copiesUntilS(retentionDays, nowMs) - HOUR_S;
   const [copied] = await clickhouse.query<{ until: number }>(sql`SELECT toUnixTimestamp(max(time)) AS until FROM span_minutes
     WHERE time < toDateTime(${untilS})`);
-  // The newest copied hour again: a crash may have cut it short.
+  // Starts with the newest copied hour, because a crash may have interrupted it.
   const sinceS = Math.max(Math.floor((copied?.until ?? 0) / HOUR_S) * HOUR_S, lastCopyS - DAY_S);
   const hours = await clickhouse.query<{ org_id: string; hour_s: number }>(
     sql`SELECT org_id, toUInt32(intDiv(toUnixTimestamp(${MINUTE}), ${HOUR_S}) * ${HOUR_S}) AS hour_s FROM spans
@@ -57,7 +58,7 @@ export async function keepMinutes(clickhouse: Shard, retentionDays: number, sign
   return hours.length;
 }
 
-/** The rows to copy of one organisation and hour. */
+/** The rows to copy for one organisation and hour. */
 export function minutesOfHour(orgId: string, hourS: number): Sql {
   const service = sql`substringUTF8(service, 1, ${MAX_NAME_CHARACTERS})`;
   const operation = sql`substringUTF8(operation, 1, ${MAX_NAME_CHARACTERS})`;

@@ -1,31 +1,31 @@
-// Calls, errors and latency over time in the JSON of Jaeger's API for its page "Monitor" (service performance monitoring). Invariant: as in
-// services.ts, every figure is of whole minutes; each value has the time at which its minutes end.
+// Reads calls, errors and latency over time as JSON for the page "Monitor" of Jaeger (service performance monitoring). Invariant: as in
+// services.ts, every figure covers whole minutes; the time of a value is the end of its minutes.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
 import { histogramColumns, quantileMs } from "./histogram.ts";
 import { minuteGroups, type MinuteRange, pointOf, pointWidthS } from "./red.ts";
 
-/** Every service of one question counts as one. */
+/** All services of one filter count as one. */
 export interface FamilyFilter extends MinuteRange {
   readonly services: readonly string[];
   /** SERVER, CLIENT, … */
   readonly kinds: readonly string[];
   readonly isByOperation: boolean;
-  /** At most so many values of one series. */
+  /** Maximum number of values of one series. */
   readonly points: number;
   readonly question: FamilyQuestion;
 }
 
 export type FamilyQuestion = "calls" | "errors" | { readonly quantile: number };
 
-/** In one answer; those with most calls. */
+/** Series in one response; those with most calls. */
 const MOST_SERIES = 1000;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
-/** A point without calls has no latency and no share of errors. */
+/** Marks the latency and the share of errors of points without calls, which are left out. */
 const NO_VALUE = -1;
 
-/** Elements of `metrics`, most calls first. */
+/** The elements of `metrics`, most calls first. */
 export async function metricFamily(ask: Ask, orgId: string, filter: FamilyFilter, copiesUntilS: number): Promise<Buffer> {
   const { startS, endS, services, kinds, isByOperation, question } = filter;
   const widthS = pointWidthS(filter);

@@ -1,17 +1,17 @@
-// Rates, errors and durations (RED) of services and operations by minute, from the projections `minutes` and `services` of the spans; for
-// minutes older than the retention of spans, from copies of `minutes` in `span_minutes`. Invariant: ranges are whole minutes, and each
-// minute is read either from spans or from copies, so every span counts once.
+// Builds queries for rates, errors and durations (RED) of services and operations by minute. They read the projections `minutes` and
+// `services` of the spans and, for minutes older than the retention of spans, the copies of `minutes` in `span_minutes`. Invariant: ranges
+// are whole minutes, and each minute is read either from spans or from copies, so every span counts once.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { nanoseconds } from "../page.ts";
 import { DURATION_BUCKETS, DURATION_SUM, MAX_PACKED_S, packedBuckets } from "./histogram.ts";
 
 export const MINUTE_S = 60;
-/** Named once: the engine recognises the projection by exactly these expressions. */
+/** Defined once, because the engine recognises the projection only by exactly this expression. */
 export const MINUTE = sql`toStartOfInterval(time, toIntervalMillisecond(60000))`;
 export const ENTRY = sql`(kind IN ('SERVER', 'CONSUMER')) OR (parent_span_id IN (''))`;
 
 export const KINDS = ["server", "consumer", "client", "producer", "internal"] as const;
-/** `entry`: server and consumer spans, and those that begin a trace. */
+/** `entry`: server and consumer spans, and root spans. */
 export type RedKind = (typeof KINDS)[number] | "entry" | "all";
 
 /** Whole minutes, in seconds since 1970; the end is exclusive. */
@@ -24,11 +24,11 @@ export interface RedFilter extends MinuteRange {
   readonly kind: RedKind;
   readonly service?: string;
   readonly operation?: string;
-  /** Points of a series, at most. */
+  /** Maximum number of points of a series. */
   readonly points: number;
 }
 
-/** The minutes that a range touches. */
+/** All minutes that a range touches. */
 export function minutesOf(startNs: bigint, endNs: bigint): MinuteRange {
   const minuteNs = BigInt(MINUTE_S) * 1_000_000_000n;
   const startS = Number(startNs / minuteNs) * MINUTE_S;
@@ -40,13 +40,13 @@ export function pointOf(minuteS: Sql, filter: Pick<RedFilter, "startS" | "endS" 
   return sql`toUInt32(intDiv(${minuteS} - ${filter.startS}, ${pointWidthS(filter)})) AS point`;
 }
 
-/** A whole number of minutes for each point, so that no minute is cut. */
+/** The width of a point: a whole number of minutes, so that no minute is split. */
 export function pointWidthS({ startS, endS, points }: Pick<RedFilter, "startS" | "endS" | "points">): number {
   return Math.ceil((endS - startS) / MINUTE_S / points) * MINUTE_S;
 }
 
 interface Grouping extends MinuteRange {
-  /** What is selected and grouped by, besides the status: expressions with aliases, over the minute and columns of a span's name. */
+  /** What to select and group by in addition to the status: expressions with aliases, over the minute and the columns of a span's name. */
   readonly keys: (minuteS: Sql) => Sql;
   readonly groupBy: Sql;
   readonly conditions: (isEntry: Sql) => readonly Sql[];
@@ -73,11 +73,14 @@ export function minuteGroups(orgId: string, { keys, groupBy, conditions, startS,
   return parts.reduce((union, part) => sql`${union} UNION ALL ${part}`);
 }
 
-/** Exactly the expressions of the projection `services`. */
+/** Must equal the expressions of the projection `services`. */
 export const SERVICE_FIGURES = sql`countIf(${ENTRY}) AS calls, countIf((${ENTRY}) AND (status_code = 'ERROR')) AS errors,
   ${packedBuckets(ENTRY)} AS packed`;
 
-/** A SELECT of `keys`, calls, errors and packed: of entry spans by service, from `services`. Undefined if only `minutes` can answer. */
+/**
+ * A SELECT of `keys`, calls, errors and packed buckets of entry spans by service, from the projection `services`. Undefined if only
+ * `minutes` can answer.
+ */
 export function servicePoints(
   orgId: string,
   filter: RedFilter,
@@ -92,7 +95,7 @@ export function servicePoints(
   return sql`SELECT ${keys(pointOf(sql`toUnixTimestamp(${MINUTE})`, filter))}, ${SERVICE_FIGURES} FROM spans WHERE ${and(conditions)} GROUP BY ${groupBy}`;
 }
 
-/** What is asked of spans, as conditions on their names and kinds. */
+/** The filter as conditions on names and kinds of spans. */
 export function conditionsOf({ kind, service, operation }: Pick<RedFilter, "kind" | "service" | "operation">): (isEntry: Sql) => Sql[] {
   return (isEntry) => [
     ...(kind === "entry" ? [isEntry] : []),
@@ -102,7 +105,7 @@ export function conditionsOf({ kind, service, operation }: Pick<RedFilter, "kind
   ];
 }
 
-/** Comparable with MINUTE. */
+/** A time that can be compared with MINUTE. */
 export function timeOf(seconds: number): Sql {
   return nanoseconds(BigInt(seconds) * 1_000_000_000n);
 }

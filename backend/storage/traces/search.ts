@@ -1,5 +1,5 @@
-// Which traces an organisation has, newest first: those that have a span as it is asked for, each in one row. Invariant: the order is that of
-// their starts, by which pages are cut, so that none comes twice and none is left out; only spans within the range are read.
+// Searches traces of an organisation: those with a span that matches, one row each, newest first unless another order is chosen.
+// Invariants: pages are cut by the rank of the order, so no trace is returned twice or skipped; only spans within the range are read.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
@@ -9,12 +9,12 @@ import { ApiError } from "../../errors.ts";
 
 /** Unset fields do not filter. */
 export interface TraceFilter extends Page {
-  /** One of its spans is all of this. */
+  /** One span of the trace matches all of this. */
   readonly span: SpanConditions;
   /** Minimum duration of the part of the trace within the range. */
   readonly minDurationNs?: bigint;
   readonly maxDurationNs?: bigint;
-  /** Unset: time. Cursors are of one order. */
+  /** Unset: by time. A cursor is valid for one order only. */
   readonly order?: TraceOrder | undefined;
 }
 
@@ -25,27 +25,27 @@ export interface SpanConditions {
   readonly service?: string;
   readonly operation?: string;
   readonly error?: boolean;
-  /** What else it has to be. */
+  /** Values that columns of the span must have. */
   readonly columns?: readonly (readonly [column: SpanColumn, value: string])[];
   readonly minDurationNs?: bigint;
   readonly maxDurationNs?: bigint;
-  /** Each key has this value. */
+  /** Each key has the given value. */
   readonly attributes: readonly (readonly [key: string, value: string])[];
   readonly comparisons?: readonly Comparison[];
 }
 
 export type SpanColumn = "kind" | "status_code" | "status_message" | "scope_name" | "scope_version" | "trace_state";
 
-/** A trace's place in the order, and what it is called. */
+/** The position of a trace in the order, and its id. */
 export interface Place {
-  /** What the order is by. */
+  /** The value by which traces are ordered. */
   readonly rank: string;
   readonly start_ns: string;
   readonly tie: string;
   readonly trace_id: string;
 }
 
-/** A trace is looked for as long before and after its page. */
+/** Spans of a trace are looked for this long before and after its page. */
 const DAY_NS = 86_400_000_000_000n;
 
 /** A page of traces as JSON, newest first. Throws as `ask` does. */
@@ -76,7 +76,7 @@ export async function findTraces(
   return { places, next: { time: BigInt(last.rank), id: BigInt(last.tie) } };
 }
 
-/** Where a trace is, from its place: conditions on the columns `org_id`, `time` and `trace_id`. */
+/** Conditions on the columns `org_id`, `time` and `trace_id` that select the spans of the given traces. */
 export function spansOf(orgId: string, places: readonly Place[]): Sql {
   const starts = places.map(({ start_ns }) => BigInt(start_ns)).toSorted((one, other) => (one < other ? -1 : 1));
   const [first = 0n, last = 0n] = [starts[0], starts.at(-1)];
@@ -98,14 +98,14 @@ function tracePlaces(orgId: string, { span, minDurationNs, maxDurationNs, range,
   if (maxDurationNs !== undefined) having.push(sql`${DURATION_NS} <= ${maxDurationNs}`);
   if (after) {
     having.push(sql`rank < ${after.time} OR (rank = ${after.time} AND tie < ${after.id})`);
-    // What starts later was on a page before; the end of a trace is needed for its duration alone.
+    // Traces that start later were on an earlier page. Later spans are needed only for the duration of a trace.
     if (order === "time" && having.length === 2) where.push(sql`time <= ${nanoseconds(after.time)}`);
   }
   return sql`SELECT toInt64(${RANKS[order]}) AS rank, min(toUnixTimestamp64Nano(time)) AS start_ns, cityHash64(trace_id) AS tie, trace_id FROM spans
     WHERE ${and(where)} GROUP BY trace_id HAVING ${and(having)} ORDER BY rank DESC, tie DESC LIMIT ${limit + 1}`;
 }
 
-/** An impossible duration is cut, so that no sum exceeds 64 bits. */
+/** The end of a trace. Impossible durations are cut, so that no sum exceeds 64 bits. */
 const END_NS = sql`max(toUnixTimestamp64Nano(time) + toInt64(least(duration_ns, 4000000000000000000)))`;
 const DURATION_NS = sql`${END_NS} - min(toUnixTimestamp64Nano(time))`;
 
@@ -138,7 +138,7 @@ export function spanConditions({
   return conditions;
 }
 
-/** A trace without a root has its earliest span for it. */
+/** If a trace has no root span, its earliest span takes that role. */
 function summaries(orgId: string, places: readonly Place[]): Sql {
   return sql`SELECT trace_id, root.1 AS root_service, root.2 AS root_operation, start, duration_ms, spans, errors, services FROM
     (SELECT trace_id, argMin((toString(service), operation), (parent_span_id != '', spans.time, id)) AS root, min(spans.time) AS start,
@@ -163,24 +163,24 @@ function jaegerSummariesOf(orgId: string, places: readonly Place[]): Sql {
     ORDER BY indexOf(${places.map(({ trace_id }) => trace_id)}, trace_id)`;
 }
 
-// Comparisons with a span's attributes, as a person writes them: `http.response.status_code>=500`, `http.route=/pay`, `!enduser.id`. Invariant:
-// a comparison that cannot be read is refused with an example, never taken for another one.
+// Parses comparisons with attributes of a span: `http.response.status_code>=500`, `http.route=/pay`, `!enduser.id`. Invariant: a comparison
+// that cannot be parsed is rejected with an example, never interpreted as another one.
 
 const OPERATORS = ["=", "!=", ">=", "<=", ">", "<", "exists", "!exists"] as const;
 
 interface Comparison {
   readonly key: string;
   readonly operator: (typeof OPERATORS)[number];
-  /** "" of existence. */
+  /** "" for a test of existence. */
   readonly value: string;
 }
 
 const COMPARISON = /^(!?)([^\s!<>=]+)(?:(!=|>=|<=|=|>|<)(.*))?$/s;
 const NUMBER = /^-?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?$/i;
-/** In one query. */
+/** Comparisons in one query. */
 const MAX_COMPARISONS = 20;
 
-/** Throws ApiError invalid_parameter naming `parameter`. */
+/** Throws ApiError invalid_parameter that names `parameter`. */
 export function readComparisons(parameter: string, texts: readonly string[]): Comparison[] {
   const refused = (message: string): ApiError => new ApiError("invalid_parameter", `${parameter}: ${message}`);
   if (texts.length > MAX_COMPARISONS) throw refused(`at most ${MAX_COMPARISONS} comparisons`);
@@ -194,7 +194,7 @@ export function readComparisons(parameter: string, texts: readonly string[]): Co
   });
 }
 
-/** Numbers compare as numbers; `!=` also keeps spans without the attribute. */
+/** Numbers are compared as numbers; `!=` also keeps spans without the attribute. */
 function comparisonCondition({ key, operator, value }: Comparison): Sql {
   const has = sql`mapContains(attributes, ${key})`;
   const number = sql`toFloat64OrNull(attributes[${key}])`;

@@ -1,5 +1,5 @@
-// What is answered about services: the list with rate, errors and latency, the operations of one, and its series over time. Invariant:
-// every figure is of whole minutes of the range, exact in calls and errors; quantiles as histogram.ts describes.
+// Reads what the API returns about services: the list with rate, errors and latency, the operations of a service, and its series over time.
+// Invariant: every figure covers whole minutes of the range; calls and errors are exact, quantiles as accurate as histogram.ts describes.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
@@ -10,7 +10,7 @@ import { conditionsOf, minuteGroups, pointOf, pointWidthS, type RedFilter, servi
 export interface RedFigures {
   readonly calls: number;
   readonly errors: number;
-  /** Calls per second of the range. */
+  /** Calls per second, averaged over the range. */
   readonly rate: number;
   readonly error_ratio: number;
   readonly p50_ms: number | null;
@@ -39,10 +39,10 @@ export interface RedPoint extends RedFigures {
 }
 
 const MOST_OPERATIONS = 1000;
-/** 1,000 services with 1,500 points each take half of it; the memory of a read ends a larger question before. */
+/** 1,000 services with 1,500 points each take half of it; larger queries fail before that on the memory limit of a read. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
-/** Columns from `calls`, `errors` (UInt64) and a Map `buckets`; `seconds` is what the rate is over. */
+/** Columns computed from `calls`, `errors` (UInt64) and a Map `buckets`; `seconds` is the time over which the rate is averaged. */
 function figures(seconds: Sql): Sql {
   return sql`toFloat64(calls) AS calls, toFloat64(errors) AS errors, toFloat64(calls) / ${seconds} AS rate,
     if(calls = 0, 0, errors / calls) AS error_ratio, ${histogramColumns(sql`buckets`)},
@@ -52,7 +52,7 @@ function figures(seconds: Sql): Sql {
 const FIGURE_NAMES = sql`calls, errors, rate, error_ratio, p50_ms, p95_ms, p99_ms`;
 const MERGED = sql`sum(n) AS calls, sumIf(n, status_code = 'ERROR') AS errors, sumMap(histogram) AS buckets`;
 
-/** Services by name, those without calls in the range included. */
+/** Services by name, including those without calls in the range. */
 export async function listServices(ask: Ask, orgId: string, filter: RedFilter, copiesUntilS: number): Promise<Buffer> {
   const { startS, endS } = filter;
   const widthS = pointWidthS(filter);
@@ -70,7 +70,7 @@ export async function listServices(ask: Ask, orgId: string, filter: RedFilter, c
     : sql`SELECT service, point, calls, errors, buckets, ${histogramColumns(sql`buckets`)}, ifNull(${quantileMs(0.95)}, -1) AS ms FROM
       (SELECT service, point, ${MERGED} FROM (${groups}) GROUP BY service, point)`;
   const merged = packed ? unpackedHalves((halves) => sql`sumForEach(${halves})`) : sql`sumMap(buckets) AS buckets`;
-  // Arrays of all points: a lookup of each point in a map would copy the map for each.
+  // Arrays with all points: looking up each point in a map would copy the map each time.
   const values = (value: Sql, none: number) => sql`groupArrayInsertAt(${none}., ${pointCount})(toFloat64(${value}), point)`;
   const figured = sql`SELECT service, sum(calls) AS calls, sum(errors) AS errors, ${merged},
     ${values(sql`points.calls`, 0)} AS all_calls, ${values(sql`points.errors`, 0)} AS all_errors, ${values(sql`ms`, -1)} AS all_p95
@@ -78,7 +78,7 @@ export async function listServices(ask: Ask, orgId: string, filter: RedFilter, c
   const services = packed
     ? sql`SELECT service, calls, errors, all_calls, all_errors, all_p95, ${BUCKETS_OF_HALVES} FROM (${figured})`
     : figured;
-  // A service without calls has no points.
+  // Fills in the points of a service without calls.
   const orAll = (array: Sql, none: number) => sql`if(empty(${array}), arrayWithConstant(${pointCount}, ${none}.), ${array})`;
   const series = sql`CAST((${orAll(sql`all_calls`, 0)}, ${orAll(sql`all_errors`, 0)}, arrayMap(ms -> if(ms < 0, NULL, ms), ${orAll(sql`all_p95`, -1)})),
     'Tuple(calls Array(Float64), errors Array(Float64), p95_ms Array(Nullable(Float64)))') AS series`;
@@ -114,7 +114,7 @@ export async function listOperations(ask: Ask, orgId: string, filter: RedFilter,
   );
 }
 
-/** Every point of the range, oldest first. */
+/** All points of the range, oldest first. */
 export async function readSeries(ask: Ask, orgId: string, filter: RedFilter, copiesUntilS: number): Promise<Buffer> {
   const { startS, endS } = filter;
   const widthS = pointWidthS(filter);

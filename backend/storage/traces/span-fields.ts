@@ -1,5 +1,5 @@
-// What is read of a span, as the engine writes it into an answer: the ten fields of GET /query/traces, and all of it for a whole trace.
-// Invariant: events and links, which are kept as JSON, are made rows of it by the engine alone, and never more of them than it has memory for.
+// Defines the fields of spans as the engine writes them: the ten of GET /query/traces, and all fields for a whole trace. Invariant: only
+// the engine expands events and links, which are stored as JSON, into rows, and never more of them than it has memory for.
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_SPAN_JSON_BYTES } from "../limits.ts";
 import type { Cursor, Page } from "../page.ts";
@@ -10,7 +10,7 @@ export const SPAN_FIELDS = sql`time AS Timestamp, trace_id AS TraceID, span_id A
   operation AS Operation, duration_ns / 1e6 AS DurationMs, status_code AS StatusCode, toBool(status_code = 'ERROR') AS Error,
   attributes AS Attributes`;
 
-/** The same bound for a page: a trace's rows are mostly events. */
+/** Limits a page of a whole trace as MAX_SPAN_JSON_BYTES limits one span, because its rows are mostly events. */
 const TRACE_PAGE_BYTES = 8 * 1024 * 1024;
 /** Spans per page of a whole trace. */
 export const TRACE_PAGE_SPANS = 10_000;
@@ -19,7 +19,7 @@ const EVENTS_LEFT_OUT = sql`concat('[{"time":"', toString(toUnixTimestamp64Nano(
 
 const LINKS_LEFT_OUT = sql`'[{"trace_id":"","span_id":"","trace_state":"","attributes":{"left out":"more than 4 MiB of links"}}]'`;
 
-/** Array(Tuple(time DateTime64(9), name, attributes)); "" has none. Times that the engine cannot hold are its last. */
+/** Array(Tuple(time DateTime64(9), name, attributes)); empty for "". Times beyond the engine's range become its last one. */
 export const EVENTS = sql`arrayMap(
   event -> (fromUnixTimestamp64Nano(toInt64(least(toUInt64OrZero(event.1), 9223372036000000000)), 'UTC'), event.2, event.3),
   JSONExtract(if(length(events) > ${MAX_SPAN_JSON_BYTES}, ${EVENTS_LEFT_OUT}, events),
@@ -29,7 +29,9 @@ export const EVENTS = sql`arrayMap(
 export const LINKS = sql`arrayMap(link -> (link.1, link.2, link.3, link.4), JSONExtract(if(length(links) > ${MAX_SPAN_JSON_BYTES}, ${LINKS_LEFT_OUT}, links),
   'Array(Tuple(trace_id String, span_id String, trace_state String, attributes Map(String, String)))'))`;
 
-/** Attributes are stored as text. These are integers by the semantic conventions of OpenTelemetry, so Jaeger's clients get them as numbers. */
+/**
+ * Attributes are stored as text. These keys are integers by OpenTelemetry's semantic conventions, so Jaeger's clients get them as numbers.
+ */
 const INTEGER_KEYS = [
   "client.port",
   "code.line.number",
@@ -67,7 +69,7 @@ const INTEGER_KEYS = [
 ];
 /** Attributes as an array of (key, value). */
 export const PAIRS = sql`arrayZip(arrayMap(key -> toString(key), mapKeys(attributes)), mapValues(attributes))`;
-/** Whether a `pair` of them is an integer. A double holds 15 digits exactly. */
+/** Whether a `pair` is such an integer. A double holds 15 digits exactly. */
 export const IS_INTEGER = sql`(has(${INTEGER_KEYS}, pair.1) AND match(pair.2, '^-?[0-9]{1,15}$'))`;
 
 const WHOLE_SPAN_FIELDS = sql`${SPAN_FIELDS}, kind AS Kind, status_message AS StatusMessage,
@@ -75,7 +77,7 @@ const WHOLE_SPAN_FIELDS = sql`${SPAN_FIELDS}, kind AS Kind, status_message AS St
   CAST(${LINKS}, 'Array(Tuple(TraceID String, SpanID String, TraceState String, Attributes Map(String, String)))') AS Links,
   CAST((scope_name, scope_version), 'Tuple(Name String, Version String)') AS Scope`;
 
-/** A page of a trace's spans, oldest first, each with `columns`. */
+/** A page of a trace's spans, oldest first, with the given `columns`. */
 export function wholeTrace(
   traceId: string,
   after: Cursor | undefined,

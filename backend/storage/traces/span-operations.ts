@@ -1,6 +1,6 @@
-// Which services an organisation has, with their operations and kinds, stored next to the spans so that listing them reads no spans. Invariant:
-// an operation is written before the first of its spans, and again on each new day; what is known to be written costs nothing; what one
-// organisation can have here is bounded, however many names its senders make up.
+// Stores which services an organisation has, with their operations and kinds, next to the spans, so that listing them reads no spans.
+// Invariants: an operation is written before the first of its spans and again on each new day; an operation that is known to be written
+// costs nothing; the number per organisation is limited, however many names its senders make up.
 import { createHash } from "node:crypto";
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { MAX_OPERATIONS_PER_ORG, MAX_OPERATIONS_PER_SERVICE, MAX_REMEMBERED_OPERATIONS, MAX_SERVICES_PER_ORG } from "../limits.ts";
@@ -22,10 +22,10 @@ const DAY_S = 86_400;
 
 export class SpanOperations implements AsyncDisposable {
   readonly #clickhouse: ClickHouse;
-  /** One for each shard. */
+  /** One per shard. */
   readonly #commits: readonly GroupCommit[];
   readonly #mostRemembered: number;
-  /** Least lately used first. */
+  /** Least recently used first. */
   readonly #orgs = new Map<string, OrgOperations>();
   #remembered = 0;
 
@@ -35,20 +35,20 @@ export class SpanOperations implements AsyncDisposable {
     this.#commits = clickhouse.shards.map((_, shard) => new GroupCommit(clickhouse, "span_operations", COLUMNS, shard));
   }
 
-  /** Resolves when all of them are written that may be. Throws ApiError storage_unavailable. */
+  /** Resolves when all operations within the limits are written. Throws ApiError storage_unavailable. */
   async see(orgId: string, days: readonly DayOperations[]): Promise<void> {
     const org = this.#orgs.get(orgId) ?? this.#read(orgId);
     this.#orgs.delete(orgId);
     this.#orgs.set(orgId, org);
     await org.isRead;
     if (days.every((day) => org.unwritten(day).length === 0)) return;
-    // One after another, so that none is written twice and no bound is passed.
+    // Writes of an organisation run one after the other, so that none is done twice and no limit is exceeded.
     const write = () => this.#write(orgId, org, days);
     org.lastWrite = org.lastWrite.then(write, write);
     await org.lastWrite;
   }
 
-  /** Commits what is under way. */
+  /** Commits pending rows. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const commit of this.#commits) await commit[Symbol.asyncDispose]();
   }
@@ -74,14 +74,14 @@ export class SpanOperations implements AsyncDisposable {
       for (const row of rows) this.#remember(orgId, org, [row], row.day);
     };
     org.isRead = read().catch((error: unknown) => {
-      // The next one tries again.
+      // The next call reads them again.
       if (this.#orgs.get(orgId) === org) this.#orgs.delete(orgId);
       throw error;
     });
     return org;
   }
 
-  /** The others that were used longest ago make room. */
+  /** Evicts the least recently used other organisations if the limit is exceeded. */
   #remember(orgId: string, org: OrgOperations, operations: readonly Operation[], day: number): void {
     const more = org.remember(operations, day);
     if (this.#orgs.get(orgId) !== org) return;
@@ -95,20 +95,20 @@ export class SpanOperations implements AsyncDisposable {
   }
 }
 
-/** What of one organisation is written. */
+/** The operations of one organisation that are written. */
 class OrgOperations {
   isRead: Promise<void> = Promise.resolve();
   lastWrite: Promise<void> = Promise.resolve();
-  /** The last day, by the hash of the operation: names can be long. */
+  /** The last day on which an operation was written, by its hash, because names can be long. */
   readonly #days = new Map<number, number>();
-  /** How many, by the hash of the service. */
+  /** The number of operations of a service, by the hash of its name. */
   readonly #ofService = new Map<number, number>();
 
   get size(): number {
     return this.#days.size;
   }
 
-  /** Those that are not written for this day or a later one, as far as there is room. */
+  /** Operations that are not written for this day or a later one, within the limits. */
   unwritten({ day, operations }: DayOperations): Operation[] {
     const more = new Map<number, number>();
     let room = MAX_OPERATIONS_PER_ORG - this.#days.size;
@@ -125,7 +125,7 @@ class OrgOperations {
     });
   }
 
-  /** Answers how many of them are new. */
+  /** Returns how many of them are new. */
   remember(operations: readonly Operation[], day: number): number {
     const before = this.size;
     for (const one of operations) {
@@ -140,7 +140,7 @@ class OrgOperations {
   }
 }
 
-/** 48 bits: a sender that crafts two names with one hash only hides its own name. */
+/** 48 bits are enough: a sender that crafts two names with the same hash only hides its own name. */
 function hashOf({ service, operation = "", kind = "" }: { service: string; operation?: string; kind?: string }): number {
   return createHash("sha1").update(`${service}\0${kind}\0${operation}`).digest().readUIntBE(0, 6);
 }

@@ -1,26 +1,26 @@
-// Figures of spans as Prometheus series, under the names that Grafana and Tempo use: traces_spanmetrics_* and traces_service_graph_*. They
-// are counters since the start of the UTC day, read from the summaries at any time, so writing them needs no state of its own: a late span
-// counts when it has arrived, and every replica would write the same. Invariant: a bucket's limit is a power of two milliseconds, where
-// the histogram has a border, so bucket counts are exact.
+// Computes figures of spans as Prometheus series with the names that Grafana and Tempo use: traces_spanmetrics_* and
+// traces_service_graph_*. They are counters since the start of the UTC day, computed from the summaries, so writing them needs no state: a
+// late span counts once it has arrived, and every replica would write the same values. Invariant: each bucket limit is a power of two
+// milliseconds, where the histogram also has a border, so bucket counts are exact.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { summedEdges } from "./graph.ts";
 import { BUCKETS_PER_DOUBLING } from "./histogram.ts";
 import { minuteGroups, type MinuteRange } from "./red.ts";
 
-/** 2 ms to 16.384 s, as Tempo's own. */
+/** 2 ms to 16.384 s, the limits that Tempo uses. */
 const LIMIT_EXPONENTS = Array.from({ length: 14 }, (_, index) => index + 1);
-/** Values of `le`; a span of bucket n counts first in the limit with the exponent n / 4, rounded up. */
+/** Values of `le`. The smallest limit that includes a span of bucket n has the exponent n / 4, rounded up. */
 export const BUCKET_LIMITS: readonly string[] = [...LIMIT_EXPONENTS.map((exponent) => `${2 ** exponent / 1000}`), "+Inf"];
 export const LATENCY = "traces_spanmetrics_latency";
 /** Groups of an organisation that become series; those with most calls. */
 export const MOST_GROUPS = 1000;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
-/** Lines of exposition text of one group; all of them are written, or none. */
+/** The lines of exposition text of one group; either all of them are written or none. */
 export type SeriesGroup = string;
 
-/** The counters of a group when it had no calls. */
+/** The counters of a group at zero, before its first calls. */
 export function atZero(group: SeriesGroup): SeriesGroup {
   return group.replaceAll(/(?<=\} )[^ \n]+$/gm, "0");
 }
@@ -83,7 +83,7 @@ export async function edgeSeries(ask: Ask, orgId: string, range: MinuteRange): P
   });
 }
 
-/** As Tempo calls them. */
+/** The names that Tempo uses. */
 const CONNECTION_TYPES: Readonly<Record<string, string>> = {
   messaging: "messaging_system",
   queue: "messaging_system",
@@ -117,7 +117,7 @@ function labelsOf(labels: Readonly<Record<string, string>>): string {
     .join(",");
 }
 
-/** A NUL and other control characters are no text of a label. */
+/** Removes NUL and other control characters, which labels cannot contain. */
 function escaped(value: string): string {
   return value
     .replaceAll(/[\u0000-\u0009\u000b-\u001f\u007f]/g, " ")

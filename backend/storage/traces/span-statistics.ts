@@ -1,6 +1,6 @@
-// What many spans have in common: values of their fields with counts (facets), how long they took over time (heatmap), and which attributes
-// differ between the slow or failed ones and the others. Invariant: facets and comparisons are of a bounded sample, the newest spans;
-// answers are small whatever the spans are.
+// Computes statistics over many spans: field values with counts (facets), durations over time (heatmap), and the attributes in which slow
+// or failed spans differ from the others. Invariants: facets and comparisons read a bounded sample, the newest spans; responses are small
+// whatever the spans contain.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
@@ -14,15 +14,15 @@ export interface StatisticsFilter {
   readonly range: { readonly start: bigint; readonly end: bigint };
   /** Time buckets of a heatmap. */
   readonly points: number;
-  /** What a comparison compares with the rest: spans with an error, or that took at least so long. */
+  /** The spans that are compared with all others: those with an error, or with at least this duration. */
   readonly compared: "errors" | { readonly leastNs: bigint };
 }
 
-/** The newest that match. */
+/** Facets and comparisons use this many of the newest matching spans. */
 const SAMPLED_SPANS = 20_000;
 const MAX_FACETS = 100;
 const MAX_VALUES = 20;
-/** Longer names and values are no facets. */
+/** Longer names and values are left out of facets. */
 const MAX_CHARACTERS = 256;
 const MAX_DIFFERENCES = 50;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
@@ -34,7 +34,7 @@ function matching(orgId: string, { span, range }: StatisticsFilter): Sql {
   return and([sql`org_id = ${orgId}`, ...pageConditions({ range, after: undefined }), ...spanConditions(span)]);
 }
 
-/** `[{name, values: [{value, count}]}]`, fields that most spans have first. */
+/** `[{name, values: [{value, count}]}]`; the fields that most spans have come first. */
 export async function spanFacets(ask: Ask, orgId: string, filter: StatisticsFilter): Promise<Buffer> {
   const sample = sql`SELECT service, operation, kind, status_code, attributes FROM spans WHERE ${matching(orgId, filter)}
     ORDER BY time DESC, id DESC LIMIT ${SAMPLED_SPANS}`;
@@ -50,7 +50,7 @@ export async function spanFacets(ask: Ask, orgId: string, filter: StatisticsFilt
   );
 }
 
-/** `[{start, end, spans, errors, buckets: [{max_ms, count}]}]`, oldest first, without gaps; of spans, exact. */
+/** `[{start, end, spans, errors, buckets: [{max_ms, count}]}]`, oldest first, without gaps. Counts all matching spans, not a sample. */
 export async function durationHeatmap(ask: Ask, orgId: string, filter: StatisticsFilter): Promise<Buffer> {
   const { startS, endS } = minutesOf(filter.range.start, filter.range.end);
   const widthS = pointWidthS({ startS, endS, points: filter.points });
@@ -71,8 +71,8 @@ export async function durationHeatmap(ask: Ask, orgId: string, filter: Statistic
 }
 
 /**
- * `[{name, value, compared, compared_share, others, others_share, difference}]`: how many of the compared spans and of the others have this
- * value, the largest difference of their shares first.
+ * `[{name, value, compared, compared_share, others, others_share, difference}]`: how many of the compared spans and of the others have the
+ * value; the largest difference of shares comes first.
  */
 export async function spanDifferences(ask: Ask, orgId: string, filter: StatisticsFilter): Promise<Buffer> {
   const isCompared = filter.compared === "errors" ? sql`status_code = 'ERROR'` : sql`duration_ns >= ${filter.compared.leastNs}`;

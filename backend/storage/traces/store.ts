@@ -1,5 +1,5 @@
-// Where spans live. Invariant: rows of one organisation are never seen by another; what `insert` resolved is stored, once. SpanStore is
-// the role; ClickHouseSpanStore the engine, embedded or a server.
+// Stores and queries spans. `SpanStore` is the interface; `ClickHouseSpanStore` implements it on ClickHouse, embedded or a server.
+// Invariants: an organisation never sees rows of another; rows are stored exactly once when `insert` resolves.
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { OnceWriter } from "../write-path/once-writer.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
@@ -67,9 +67,9 @@ export interface SpanStore {
   search(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Found>;
   /** Rate, errors and latency of services as JSON (services.ts). Throws as `query` does. */
   red(question: RedQuestion, orgId: string, filter: RedFilter, options?: QueryOptions): Promise<Buffer>;
-  /** What matching spans have in common, as JSON (span-statistics.ts). Throws as `query` does. */
+  /** Facets, heatmap and differences of matching spans as JSON (span-statistics.ts). Throws as `query` does. */
   statistics(question: StatisticsQuestion, orgId: string, filter: StatisticsFilter, options?: QueryOptions): Promise<Buffer>;
-  /** Who calls whom, as JSON (graph.ts). Throws as `query` does. */
+  /** Which service calls which, as JSON (graph.ts). Throws as `query` does. */
   graph(question: GraphQuestion, orgId: string, range: MinuteRange, options?: QueryOptions): Promise<Buffer>;
   /** SeriesExemplars as JSON. Throws as `query` does, and ApiError invalid_parameter. */
   exemplars(orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange, options?: QueryOptions): Promise<Buffer>;
@@ -78,7 +78,7 @@ export interface SpanStore {
   operationNames(orgId: string, service: string, options?: QueryOptions): Promise<Buffer>;
   /** An array of Jaeger's Operation as JSON, of one kind (lowercase) or of all. */
   operationKinds(orgId: string, service: string, kind: string | undefined, options?: QueryOptions): Promise<Buffer>;
-  /** Jaeger's array of traces as JSON in pieces; undefined if the trace has no span. */
+  /** Jaeger's array of traces as JSON in chunks; undefined if the trace has no span. */
   jaegerTrace(orgId: string, traceId: string, form: TraceForm, options?: QueryOptions): Promise<Buffer[] | undefined>;
   jaegerSearch(orgId: string, filter: TraceFilter, form: TraceForm, options?: QueryOptions): Promise<Buffer[]>;
   jaegerSummaries(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Buffer>;
@@ -99,13 +99,13 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
     this.#operations = new SpanOperations(clickhouse);
   }
 
-  /** After migrate(). `retentionDays`: of spans. */
+  /** Call after migrate(). `retentionDays`: the retention of spans. */
   static async open(clickhouse: ClickHouse, retentionDays: (orgId: string) => number, claims?: BodyClaims): Promise<ClickHouseSpanStore> {
     return new ClickHouseSpanStore(clickhouse, await OnceWriter.open(clickhouse, "spans", SPAN_COLUMNS, { claims }), retentionDays);
   }
 
   async insert(batch: OtlpBatch): Promise<void> {
-    // First: what fails or dies in between leaves a name without spans, never spans without their name.
+    // Operations are written first: a failure in between leaves an operation without spans, never spans without their operation.
     await this.#operations.see(batch.orgId, batch.operations ?? operationsOf(batch.sections));
     await this.#writer.write(batch);
   }
@@ -186,7 +186,7 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
     });
   }
 
-  /** Commits what is under way. */
+  /** Commits pending rows. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#operations[Symbol.asyncDispose]();
     await this.#writer[Symbol.asyncDispose]();

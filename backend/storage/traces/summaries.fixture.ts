@@ -1,4 +1,4 @@
-// Whether the counts by minute that ClickHouse keeps with the spans are what a pass over the spans gives, for tests.
+// Checks in tests that the counts by minute that ClickHouse keeps with the spans equal a count over the spans.
 import { expect } from "vitest";
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
@@ -11,14 +11,14 @@ const MINUTES = sql`SELECT org_id, ${MINUTE} AS minute, service, operation, kind
 
 const SERVICES = sql`SELECT org_id, ${MINUTE} AS minute, service, calls AS n, ${SERVICE_FIGURES} FROM spans GROUP BY org_id, minute, service`;
 
-/** Resolves to how many spans there are. Fails where a summary differs, or a part has none. */
+/** Resolves to the number of spans. Fails if a summary differs or a part has no summary. */
 export async function expectExactSpanSummaries(clickhouse: ClickHouse): Promise<number> {
   let rows = 0;
   for (const [name, groups] of [
     ["minutes", MINUTES],
     ["services", SERVICES],
   ] as const) {
-    // Compared by a hash, because there may be very many groups.
+    // Compares a hash, because there may be very many groups.
     const read = async (settings: string) =>
       await clickhouse.query(sql`SELECT * FROM (SELECT count() AS groups, sum(n) AS spans, groupBitXor(sipHash64(toString(tuple(*)))) AS hash
         FROM (${groups}) SETTINGS ${new Sql(settings)})`);

@@ -1,6 +1,7 @@
-// Keeps what is derived from spans up to date, in the background: edges between services, series for Prometheus' API, and copies of minutes
-// that outlive their spans. Invariants: an organisation's work takes at most a tenth of the time, in turns of its own queries, so that one
-// with many spans delays no other's queries; a pass spends at most 40 seconds on it; each piece may be done twice or by another replica, and still counts once.
+// Updates in the background what is derived from spans: edges between services, series for Prometheus' API, and copies of minutes that
+// outlive their spans. Invariants: the work for an organisation takes at most a tenth of the time and runs in the slots of its own queries,
+// so an organisation with many spans delays no queries of others; a pass spends at most 40 seconds on one organisation; each step may be
+// repeated, or done by another replica, and still counts once.
 import { hash } from "node:crypto";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
@@ -17,7 +18,7 @@ import { atZero, edgeSeries, MOST_GROUPS, type SeriesGroup, spanSeries } from ".
 
 export interface SummariesOptions {
   readonly clickhouse: ClickHouse;
-  /** True while no log record or span was ever stored: then the engine is not opened. */
+  /** True while no log record or span was ever stored, so the engine need not be opened. */
   readonly isUnused: () => boolean;
   readonly metrics: Pick<MetricsStore, "write">;
   /** Retention of spans. */
@@ -25,9 +26,9 @@ export interface SummariesOptions {
   readonly log: Log;
   readonly nowMs?: () => number;
   readonly everyMs?: number;
-  /** Time of one organisation in one pass, for its edges and again for its series. */
+  /** Maximum time for one organisation in one pass, once for its edges and once for its series. */
   readonly deadlineMs?: number;
-  /** Aborts when the process stops: queries are refused from then on, which is no failure. */
+  /** Aborts when the process stops: queries are refused from then on, which is not a failure. */
   readonly stopping?: AbortSignal;
 }
 
@@ -38,26 +39,29 @@ interface WrittenGroups {
 }
 
 const EVERY_MS = 60_000;
-/** Longer than one turn, so that each pass completes at least one query. */
+/** Longer than one query may take, so that each pass completes at least one. */
 const DEADLINE_MS = 20_000;
-/** An organisation whose last span was received longer ago needs nothing. */
+/** An organisation whose last span was received longer ago is skipped. */
 const ACTIVE_S = 600;
-/** After a pass an organisation rests so many times as long as the pass took. */
+/** After a pass, an organisation is skipped for this many times the duration of the pass. */
 const REST_TIMES = 9;
 /** Rows that were received shortly before a pass may have been committed after it. */
 const OVERLAP_S = 15;
-/** Minutes per pass. Older minutes with new spans keep their edges unchanged. */
+/** Minutes per pass. Older minutes keep their edges even if new spans arrive. */
 const MOST_MINUTES = 180;
-/** Computed by one query. */
+/** Minutes that one query computes. */
 const MINUTES_AT_ONCE = 10;
 const KEEP_EVERY_MS = 3_600_000;
 const DAY_S = 86_400;
-/** Edges of the newest minutes may still lose a caller without callee, and counters must not fall. */
+/**
+ * Newer minutes are not used for counters, which must not fall: an edge without callee may still be replaced when the callee's span
+ * arrives.
+ */
 const SETTLED_S = 120;
 const REMIND_MS = 300_000;
-/** Series of one organisation within half an hour, next to its own limit. */
+/** Series of one organisation within half an hour, in addition to its own limit. */
 const MOST_SERIES = 20_000;
-/** In the place of a host: no key has this id, so no sender can write these series. */
+/** Used in place of a host id: no key has this id, so no sender can write these series. */
 export const SPAN_METRICS = "span-metrics";
 
 export class SpanSummaries implements AsyncDisposable {
@@ -65,7 +69,7 @@ export class SpanSummaries implements AsyncDisposable {
   readonly #nowMs: () => number;
   readonly #loop: Loop;
   readonly #series = new ActiveSeries({ limitOf: () => MOST_SERIES });
-  /** By organisation: since when received spans are new, in seconds. */
+  /** By organisation: the time after which received spans are new, in seconds. */
   readonly #since = new Map<string, number>();
   /** Minutes with new spans whose edges are not stored yet, by organisation, in seconds. */
   readonly #changed = new Map<string, ReadonlySet<number>>();
@@ -104,7 +108,10 @@ export class SpanSummaries implements AsyncDisposable {
     await this.#loop[Symbol.asyncDispose]();
   }
 
-  /** Updates every organisation that has new spans, those that have waited longest first. One that fails delays no other; throws the first failure after the last. */
+  /**
+   * Updates every organisation that has new spans; those that have waited longest come first. A failure delays no other organisation; the
+   * first one is thrown after the last organisation.
+   */
   async pass(signal: AbortSignal): Promise<void> {
     const { clickhouse, retentionDays, isUnused } = this.#options;
     const nowMs = this.#nowMs();
@@ -136,7 +143,7 @@ export class SpanSummaries implements AsyncDisposable {
       for (const orgId of map.keys()) if (!active.has(orgId)) map.delete(orgId);
   }
 
-  /** Series are written even if the edges took too long or failed. Throws the first failure. */
+  /** Writes series even if the edges took too long or failed. Throws the first failure. */
   async #update(orgId: string, signal: AbortSignal): Promise<void> {
     const limit = (): AbortSignal => AbortSignal.any([signal, AbortSignal.timeout(this.#options.deadlineMs ?? DEADLINE_MS)]);
     const results = [await settled(this.#updateEdges(orgId, limit())), await settled(this.#updateSeries(orgId, limit()))];
@@ -154,7 +161,7 @@ export class SpanSummaries implements AsyncDisposable {
         ...(await spanSeries(ask, orgId, range)),
         ...(await edgeSeries(ask, orgId, { ...range, endS: Math.min(range.endS, Math.floor(nowMs / 1000) - SETTLED_S) })),
       ]);
-    // Spans of the last moments of a day are counted by a last sample of that day.
+    // One last sample of the previous day counts the spans of its last moments.
     if (this.#closedDays.get(orgId) === undefined && nowMs / 1000 - today * DAY_S > ACTIVE_S) this.#closedDays.set(orgId, today - 1);
     if (this.#closedDays.get(orgId) !== today - 1) {
       await this.#write(orgId, await read({ startS: dayBegan, endS: today * DAY_S }), today * DAY_S * 1000 - 1);
@@ -171,7 +178,7 @@ export class SpanSummaries implements AsyncDisposable {
     this.#written.set(orgId, { atMs: nowMs, names: new Set([...earlier, ...groups.map(nameOf)]) });
   }
 
-  /** For an organisation that had no new spans at the last pass; unknown in the first pass of a process or day. */
+  /** The counters of an organisation without new spans at the last pass; unknown in the first pass of a process or day. */
   async #writtenBefore(today: number, read: (range: MinuteRange) => Promise<SeriesGroup[]>): Promise<WrittenGroups | undefined> {
     const atMs = this.#lastPassMs;
     if (atMs === undefined || dayOf(atMs) !== today) return undefined;
@@ -180,7 +187,7 @@ export class SpanSummaries implements AsyncDisposable {
     return { atMs, names: new Set(groups.map(nameOf)) };
   }
 
-  /** Stored ranges are not computed again if the deadline passes: the next pass continues with the others. */
+  /** If the deadline passes, the next pass continues with the ranges that are not stored yet. */
   async #updateEdges(orgId: string, signal: AbortSignal): Promise<void> {
     const { clickhouse } = this.#options;
     const version = this.#nowMs();
@@ -197,7 +204,7 @@ export class SpanSummaries implements AsyncDisposable {
       try {
         await clickhouse.read(orgId, { signal }, (ask: Ask) => storeEdges(ask, clickhouse, orgId, range, version));
       } catch (error) {
-        // It would fail again, and delay the minutes after it.
+        // A retry would fail too, and delay the minutes after it.
         if (!isTooExpensive(error)) throw error;
         failure ??= error;
       }
@@ -217,7 +224,7 @@ export class SpanSummaries implements AsyncDisposable {
   }
 }
 
-/** Neighbouring minutes together, each with the minute before: its callers may have got their callee. */
+/** Groups neighbouring minutes, and adds the minute before each group, because the callee of its client spans may have arrived. */
 function rangesOf(minutes: readonly number[]): MinuteRange[] {
   const ranges: { startS: number; endS: number }[] = [];
   for (const minuteS of minutes) {
@@ -234,13 +241,13 @@ function dayOf(ms: number): number {
   return Math.floor(ms / 1000 / DAY_S);
 }
 
-/** A hash of the first counter's name and labels, because a label may be long. */
+/** A hash of the name and labels of the first counter, because labels may be long. */
 function nameOf(group: SeriesGroup): string {
   const line = group.slice(0, group.indexOf("\n"));
   return hash("sha1", line.slice(0, line.lastIndexOf(" ")), "base64");
 }
 
-/** Safe: series above the limit are left out; the native API has their figures. Throws any other failure. */
+/** Safe to skip: series above the limit are left out, and the native API still has their figures. Throws any other failure. */
 function isOverLimit(error: unknown): false {
   if (error instanceof ApiError && error.code === "over_quota") return false;
   throw error;

@@ -1,11 +1,11 @@
-// Turns many small inserts of a table into few large ones. Large bodies have a queue of their own, so small ones never wait for them.
+// Combines many small inserts of a table into few large ones. Large bodies have their own queue, so small ones never wait for them.
 // Invariant: `add` resolves after the commit.
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import type { NativeColumns, NativeRows } from "../../engines/clickhouse/native-block.ts";
 import { InsertQueue, type InsertQueueOptions } from "./insert-queue.ts";
 
 const MIB = 1024 * 1024;
-/** The insert of a larger body takes up to a second and gets no cheaper per row in a batch. */
+/** The insert of a larger body takes up to a second, and batching it would not make a row cheaper. */
 const LARGE_BYTES = 8 * MIB;
 
 /**
@@ -50,7 +50,7 @@ export class GroupCommit implements AsyncDisposable {
     await Promise.all([this.#small.flush(orgId), this.#large.flush(orgId)]);
   }
 
-  /** Commits what was added. */
+  /** Commits queued rows. */
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.#small[Symbol.asyncDispose](), this.#large[Symbol.asyncDispose]()]);
   }

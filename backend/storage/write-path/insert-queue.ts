@@ -1,23 +1,24 @@
 // Batches rows of many senders into one insert at a time; rows that arrive during an insert belong to the next one. A flush that a client
-// waits for also commits all other queued rows. Invariants: `add` resolves after the commit, a row that the engine refuses fails only its own
-// sender, and if more is queued than one insert may hold, the entries with the fewest bytes of their own organisation before them go first. Stored rows are freed.
+// waits for also commits all other queued rows. Invariants: `add` resolves after the commit; a row that the engine refuses fails only its
+// own sender. If one insert cannot hold all queued rows, an entry goes first if fewer bytes of its own organisation are ahead of it. The
+// memory of stored rows is freed.
 import { ApiError } from "../../errors.ts";
 import { freeBuffer } from "../../../common/http.ts";
 import type { NativeRows } from "../../engines/clickhouse/native-block.ts";
 
 export interface InsertQueueOptions {
-  /** An insert holds at most these, or the rows of one sender. */
+  /** Maximum size of an insert, unless a single sender's rows are larger. */
   readonly maxBytes: number;
   readonly maxRows: number;
   /** Once this many bytes are queued, the insert starts without a batching window. */
   readonly fullBytes: number;
-  /** After an insert, the next one waits this long for the senders that were just answered, or until all of them have returned. */
+  /** After an insert, the next one waits this long for the senders that just got their response, or until all of them have sent again. */
   readonly batchWindowMs: number;
   /** With fewer rows, each new sender extends the window by `extendByMs`, up to `maxBatchWindowMs`. */
   readonly smallBatchRows: number;
   readonly extendByMs: number;
   readonly maxBatchWindowMs: number;
-  /** No client waits for acknowledged rows, so they accumulate for this long, or until there are `acknowledgedFullBytes` of them. */
+  /** No client waits for acknowledged rows, so they accumulate for this long, or until `acknowledgedFullBytes` are queued. */
   readonly acknowledgedWindowMs: number;
   readonly acknowledgedFullBytes: number;
   /** Minimum interval between inserts that queries request. */
@@ -27,7 +28,7 @@ export interface InsertQueueOptions {
 interface QueuedRows {
   readonly orgId: string;
   readonly rows: NativeRows;
-  /** The sender has its response already, because the rows are in the journal. */
+  /** The sender already has its response, because the rows are in the journal. */
   readonly isAcknowledged: boolean;
   readonly done: Promise<void>;
   readonly resolve: () => void;
@@ -41,19 +42,19 @@ export class InsertQueue implements AsyncDisposable {
   #queued: QueuedRows[] = [];
   #queuedBytes = 0;
   #queuedRows = 0;
-  /** How many entries of `#queued` are acknowledged, and since when. */
+  /** How many entries of `#queued` are acknowledged, and since when they wait. */
   #acknowledged = 0;
   #acknowledgedSinceMs = Number.POSITIVE_INFINITY;
   #isFlushRequested = false;
   #running: Promise<void> | undefined;
   #inserting: readonly QueuedRows[] = [];
-  /** Number of the insert that last served an organisation; only for those that are queued or in the last insert. */
+  /** The number of the insert that last served an organisation; only for organisations that are queued or in the last insert. */
   #servedAt = new Map<string, number>();
   #inserts = 0;
   #endedMs = Number.NEGATIVE_INFINITY;
   /** End of the batching window of a small batch. */
   #windowEndMs = Number.NEGATIVE_INFINITY;
-  /** Senders that the last insert answered and that have not sent again. */
+  /** Senders of the last insert that have not sent again yet. */
   #expectedSenders = 0;
   #timer: NodeJS.Timeout | undefined;
   #wakesAtMs = 0;
@@ -92,7 +93,7 @@ export class InsertQueue implements AsyncDisposable {
     if (selected.length > 0) await Promise.allSettled(selected.map(({ done }) => done));
   }
 
-  /** Commits what is queued. */
+  /** Commits queued rows. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing = true;
     for (this.#next(); this.#running; this.#next()) await this.#running;
@@ -123,7 +124,7 @@ export class InsertQueue implements AsyncDisposable {
     this.#windowEndMs = Math.max(this.#windowEndMs, Math.min(nowMs + extendByMs, this.#endedMs + maxBatchWindowMs));
   }
 
-  /** An insert costs as much as 2,000 of its rows, so waiting pays as long as few rows are queued. */
+  /** An insert costs as much as 2,000 rows of it, so waiting pays while few rows are queued. */
   #waitMs(): number {
     const { fullBytes, batchWindowMs, smallBatchRows, acknowledgedWindowMs, acknowledgedFullBytes, flushIntervalMs } = this.#options;
     const isAcknowledged = this.#acknowledged === this.#queued.length;
@@ -137,7 +138,7 @@ export class InsertQueue implements AsyncDisposable {
     return (this.#queuedRows < smallBatchRows ? this.#windowEndMs : this.#endedMs + batchWindowMs) - nowMs;
   }
 
-  /** Replaces a timer that fires later: a client may have begun to wait for rows that accumulate. */
+  /** Replaces a timer that fires later, because a client may have begun to wait for accumulating rows. */
   #wakeIn(ms: number): void {
     const atMs = performance.now() + ms;
     if (this.#timer && this.#wakesAtMs <= atMs) return;
@@ -180,7 +181,7 @@ export class InsertQueue implements AsyncDisposable {
     return [...taken];
   }
 
-  /** By bytes of the same organisation ahead of the entry, then by how long ago the organisation was served, then by arrival. */
+  /** Orders by bytes of the same organisation ahead of the entry, then by how long ago the organisation was served, then by arrival. */
   #inFairOrder(all: readonly QueuedRows[]): readonly QueuedRows[] {
     const bytesByOrg = new Map<string, number>();
     const ranked = all.map((entry) => {
@@ -207,7 +208,7 @@ export class InsertQueue implements AsyncDisposable {
     }
   }
 
-  /** Never rejects. If the engine refuses a batch, halving it finds the entries that are refused. */
+  /** Never rejects. If the engine refuses a batch, it is halved until the refused entries are found. */
   async #commit(batch: readonly QueuedRows[]): Promise<void> {
     try {
       await this.#insert(batch.map(({ rows }) => rows));

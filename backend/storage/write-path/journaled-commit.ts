@@ -1,7 +1,7 @@
 // Acknowledges rows once they are in a journal on disk, and commits many of them later in one insert. Invariants: acknowledged rows are on
-// disk, in the journal or in the table; journaled rows reach the table exactly once, whatever fails or is killed; rows that the engine
-// permanently refuses become dead letters and block no others; pending rows are limited in total and per organisation. Above the limits, and
-// if the journal cannot be written, the acknowledgement waits for the commit.
+// disk, in the journal or in the table; journaled rows reach the table exactly once, even after a failure or a kill; rows that the engine
+// permanently refuses become dead letters and do not block others; pending rows are limited in total and per organisation. Above the
+// limits, or if the journal cannot be written, the acknowledgement waits for the commit.
 import { ApiError } from "../../errors.ts";
 import { freeBuffer } from "../../../common/http.ts";
 import { Loop } from "../../../common/loop.ts";
@@ -22,9 +22,9 @@ export interface JournaledCommitOptions {
   readonly journal: RowJournal;
   readonly commit: GroupCommit;
   readonly log: Log;
-  /** Converts an entry that a version with other columns wrote. Undefined: it cannot be converted. */
+  /** Converts an entry that a version with other columns wrote; undefined if it cannot be converted. */
   readonly convert?: (entry: JournalEntry) => JournalEntry | undefined;
-  /** Which of these entries the table already has. */
+  /** Finds the entries that the table already has. */
   readonly findStored: (entries: readonly JournalEntry[]) => Promise<Set<JournalEntry>>;
   /** Called after each acknowledgement and each commit: from then on queries see the rows. */
   readonly onStored: (orgId: string) => void;
@@ -50,7 +50,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   readonly #bytesByOrg = new Map<string, number>();
   #deadLetters = 0;
   #dropped = 0;
-  /** What the engine did not accept, in the order of the next attempts. */
+  /** Entries that the engine did not accept, in the order of the next attempts. */
   #replay: PendingEntry[] = [];
   #replayBatchSize = Number.POSITIVE_INFINITY;
 
@@ -97,7 +97,10 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     await this.#options.commit.flush(orgId);
   }
 
-  /** Commits the entries of an earlier process; those that the engine does not accept now are retried later. Returns all, without rows. */
+  /**
+   * Commits the entries of an earlier process; those that the engine does not accept now are retried later. Returns all of them, without
+   * rows.
+   */
   async recover(): Promise<Omit<JournalEntry, "columnsId" | "rows">[]> {
     const { journal, log, table, columnsId, convert } = this.#options;
     const recovered: Omit<JournalEntry, "columnsId" | "rows">[] = [];
@@ -120,7 +123,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     return recovered;
   }
 
-  /** Commits acknowledged rows. What the engine does not accept stays in the journal for the next process. */
+  /** Commits acknowledged rows. Rows that the engine does not accept stay in the journal for the next process. */
   async [Symbol.asyncDispose](): Promise<void> {
     const { commit, log, table } = this.#options;
     await Promise.allSettled(this.#adding);
@@ -140,7 +143,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     onStored(orgId);
   }
 
-  /** While the engine is unavailable nothing is freed, so without a share the largest sender would take the memory of all others. */
+  /** While the engine is unavailable, no memory is freed, so without a share per organisation the largest sender would take it all. */
   #isWithinLimits(orgId: string, size: number): boolean {
     const { maxPendingBytes = MAX_PENDING_BYTES } = this.#options;
     const free = maxPendingBytes - this.#bytes - size;
@@ -199,7 +202,9 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     freeBuffer(entry.rows.bytes);
   }
 
-  /** Our encoder makes no rows that the engine refuses. If it ever does, they are kept in a file, and no other rows wait for them. */
+  /**
+   * Our encoder produces no rows that the engine refuses. If it ever does, they are written to a file, so that they block no other rows.
+   */
   async #keepDeadLetter(pending: PendingEntry, cause: Error): Promise<void> {
     const { journal, log, table } = this.#options;
     const { orgId, rows } = pending.entry;
@@ -227,8 +232,8 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   }
 
   /**
-   * Halves the batch after each failure and doubles it after each success: no rows wait behind others that fail every time, and what
-   * accumulated during an outage may be more than the engine accepts at once.
+   * Halves the batch after each failure and doubles it after each success: rows do not wait behind others that always fail, and the backlog
+   * of an outage may be more than the engine accepts at once.
    */
   async #replayPending(): Promise<undefined> {
     while (this.#replay.length > 0) {
@@ -249,7 +254,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   }
 
   /**
-   * Commits the entries that the table does not have, and keeps those with unknown columns as dead letters. Returns how many were
+   * Commits the entries that the table does not have, and stores those with unknown columns as dead letters. Returns how many were
    * committed. Throws if the table cannot be read; then no entry has changed.
    */
   async #commitMissing(pending: readonly PendingEntry[]): Promise<number> {

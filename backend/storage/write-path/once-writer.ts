@@ -1,8 +1,8 @@
-// Stores the rows of a body exactly once if the body arrives again within 10 minutes. A body is identified by its sender and hash, and each
-// of its days separately, because the engine commits a partition atomically, but not two together. With an embedded engine, small rows count
-// as stored once they are in its journal (journaled-commit.ts). Invariant: an unacknowledged
-// day is never assumed to be stored: after a failure of unknown outcome and after a restart, the table is queried (columns org_id, host_id,
-// body_hash, received_at), after a restart once the journal has been replayed.
+// Stores the rows of a body exactly once, even if the body arrives again within 10 minutes. A body is identified by its sender and hash,
+// separately for each of its days, because the engine commits one partition atomically but not two together. With an embedded engine, small
+// rows count as stored once they are in its journal (journaled-commit.ts). Invariant: an unacknowledged day is never assumed to be stored.
+// After a failure of unknown outcome, and after a restart once the journal is replayed, the table is queried (columns org_id, host_id,
+// body_hash, received_at).
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { convertEntry } from "../../engines/clickhouse/journal-columns.ts";
 import type { NativeColumns, NativeRows } from "../../engines/clickhouse/native-block.ts";
@@ -17,12 +17,12 @@ import { findStoredEntries, readStoredDays, WINDOW_S } from "./stored-days.ts";
 export interface WriterBatch {
   readonly orgId: string;
   readonly hostId: string;
-  /** Undefined: stored each time it arrives. */
+  /** Undefined if the body is stored each time it arrives. */
   readonly bodyHash: string | undefined;
   readonly sections: readonly (NativeRows & { readonly day: number })[];
 }
 
-/** From this many rows on, the engine's own token also recognises a body that another replica stored. */
+/** With this many rows or more, the engine's own deduplication token also recognises a body that another replica stored. */
 const TOKEN_ROWS = 1000;
 
 /** Called after each acknowledgement and each commit of an organisation's rows: from then on queries see them. */
@@ -30,7 +30,7 @@ type OnStored = (orgId: string) => void;
 
 export interface OnceWriterOptions {
   readonly onStored?: OnStored;
-  /** With replicas that share the tables. */
+  /** Set if replicas share the tables. */
   readonly claims?: Pick<BodyClaims, "claim" | "takeOver"> | undefined;
 }
 
@@ -38,15 +38,15 @@ export class OnceWriter implements AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #table: string;
   readonly #columns: NativeColumns;
-  /** One for each shard. */
+  /** One per shard. */
   readonly #commits: readonly GroupCommit[];
   readonly #onStored: OnStored;
   readonly #claims: OnceWriterOptions["claims"];
   readonly #columnsId: number;
-  /** Only with an embedded engine. */
+  /** Set if the engine is embedded. */
   readonly #journaled: JournaledCommit | undefined;
   readonly #stored = new RecentBodies(WINDOW_S * 1000);
-  /** Days whose insert failed and may have been stored nevertheless. */
+  /** Days whose insert failed but may have been stored nevertheless. */
   readonly #uncertain = new RecentBodies(WINDOW_S * 1000);
   readonly #inProgress = new Map<string, Promise<void>>();
 
@@ -105,7 +105,7 @@ export class OnceWriter implements AsyncDisposable {
   async #recover(): Promise<void> {
     if (!this.#journaled) return;
     this.#clickhouse.pending?.add(this.#journaled);
-    // Includes entries that the engine does not accept yet.
+    // Includes entries that the engine has not accepted yet.
     for (const { orgId, hostId, bodyHash, day } of await this.#journaled.recover())
       if (bodyHash !== undefined) this.#stored.add(senderOf(orgId, hostId, day), BigInt(bodyHash));
   }
@@ -114,7 +114,7 @@ export class OnceWriter implements AsyncDisposable {
     if (batch.bodyHash === undefined) return this.#add(batch, section);
     const body = dayOfBody(batch, batch.bodyHash, section.day);
     const { token } = body;
-    // The same body may be in progress: a sender that timed out sends again while its first request still waits.
+    // The same body may be in progress: a sender whose request timed out here sends it again.
     for (let first = this.#inProgress.get(token); first; first = this.#inProgress.get(token)) await first.catch(() => {});
     if (this.#stored.has(body.sender, body.hash)) return;
     const writing = this.#writeNew(batch, section, body);
@@ -141,7 +141,10 @@ export class OnceWriter implements AsyncDisposable {
     this.#stored.add(sender, hash);
   }
 
-  /** Without a claim, another replica has stored the body, or may be storing it. */
+  /**
+   * True if another replica has stored the body. If it has only claimed the body, this replica takes the claim over, or throws ApiError
+   * `unavailable` while the other may still be storing it.
+   */
   async #isStoredByAnother(batch: WriterBatch, day: number, token: string): Promise<boolean> {
     if (!this.#claims) return false;
     const body = `${this.#table}:${token}`;
@@ -185,7 +188,7 @@ function sinceS(): number {
 interface DayOfBody {
   readonly sender: string;
   readonly hash: bigint;
-  /** The same in every version: another format would store bodies twice that are sent again during an upgrade. */
+  /** Must not change between versions: otherwise bodies that are sent again during an upgrade would be stored twice. */
   readonly token: string;
 }
 
@@ -193,7 +196,7 @@ function dayOfBody({ orgId, hostId }: WriterBatch, hash: string, day: number): D
   return { sender: senderOf(orgId, hostId, day), hash: BigInt(hash), token: `${orgId}:${hostId}:${hash}:${day}` };
 }
 
-/** Each day of a sender counts as a sender, because days are stored independently of each other. */
+/** Each day of a sender is treated as a sender of its own, because days are stored independently. */
 function senderOf(orgId: string, hostId: string, day: number): string {
   return `${orgId}:${hostId}:${day}`;
 }

@@ -1,12 +1,13 @@
-// Remembers which bodies of each sender were seen recently, in about 16 bytes per body; a million of them as strings took 150 MB. Invariant:
-// a body is known for at least the window and at most a quarter longer, and is never confused with another body of its sender.
+// Remembers which bodies of each sender were seen recently, in about 16 bytes per body; as strings, a million of them took 150 MB.
+// Invariant: a body is remembered for at least the window and at most a quarter longer, and is never confused with another body of its
+// sender.
 
 const SLICES_PER_WINDOW = 4;
 
 export class RecentBodies {
   readonly #sliceMs: number;
   readonly #nowMs: () => number;
-  /** Newest first; each has the bodies of a quarter of the window, by sender. */
+  /** Newest first; each slice has the bodies of a quarter of the window, by sender. */
   #slices: Map<string, HashSet>[] = [new Map()];
   #rotatedAtMs: number;
 
@@ -41,7 +42,7 @@ export class RecentBodies {
 
 const INITIAL_SLOTS = 8;
 
-/** A set of 64-bit hashes, which are evenly distributed: open addressing, at most three quarters full. 0 marks an empty slot. */
+/** A set of evenly distributed 64-bit hashes: open addressing, at most three quarters full. 0 marks an empty slot. */
 class HashSet {
   #slots = new BigUint64Array(INITIAL_SLOTS);
   #size = 0;

@@ -24,7 +24,7 @@ export function readStoredDays(clickhouse: ClickHouse, table: string, sinceS: nu
   );
 }
 
-/** Which of the entries the table has. */
+/** Returns the entries that the table has. */
 export async function findStoredEntries(
   clickhouse: ClickHouse,
   { name, columns }: { readonly name: string; readonly columns: NativeColumns },
@@ -59,7 +59,7 @@ function readIds(clickhouse: ClickHouse, table: string, sinceS: number, ids: rea
   );
 }
 
-/** Safe: digits and commas only. */
+/** No injection is possible: the result has only digits and commas. */
 function joinNumbers(numbers: readonly bigint[]): Sql {
   return new Sql(numbers.join(", "));
 }

@@ -2,7 +2,7 @@
 // accepts only lines that the full parser (backend/ingest/exposition/exposition.ts) accepts unchanged, and stops at any other; it reads only the
 // text and the guard bytes after it, because a guard byte (0) ends every loop.
 
-/** Zeros behind the text: more than any one step reads ahead. */
+/** Zeros after the text: more than a single step reads ahead. */
 const GUARD: u32 = 64;
 const TEXT: usize = (__heap_base + 63) & ~63;
 /** Longer lines are left to the full parser, which rejects them with a message. */
@@ -22,11 +22,11 @@ const BACKSLASH: u8 = 92;
 const OPEN: u8 = 123;
 const CLOSE: u8 = 125;
 
-/** Indexed by a byte's lower and upper half: both have a bit in common if a name may contain the byte. */
+/** Indexed by the lower and the upper half of a byte: a name may contain the byte if both entries have a bit in common. */
 const LOWER_HALF: v128 = i8x16(13, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 2, 2, 2, 2, 6);
 const UPPER_HALF: v128 = i8x16(0, 0, 0, 1, 2, 4, 2, 8, 0, 0, 0, 0, 0, 0, 0, 0);
 
-/** None of a line. */
+/** Returned by readers of a part of a line that the kernel does not accept. */
 const NOT_TAKEN: usize = 0;
 
 let oldestMs: u64 = 0;
@@ -50,7 +50,7 @@ export function samples(): u32 {
   return sampleCount;
 }
 
-/** Before a text of `length` bytes of UTF-8 is read. */
+/** Call before reading a text of `length` bytes of UTF-8. */
 export function start(length: u32, labels: u32, nameBytes: u32, valueBytes: u32, oldest: f64, newest: f64): void {
   memory.fill(TEXT + length, 0, GUARD);
   maxLabels = labels;
@@ -60,7 +60,7 @@ export function start(length: u32, labels: u32, nameBytes: u32, valueBytes: u32,
   newestMs = newest <= 0 ? 0 : <u64>newest;
 }
 
-/** How far from `from` on, the beginning of a line, lines are such as it takes; the text ends at `length`. */
+/** Skips accepted lines, beginning at `from`, the start of a line; returns where it stopped. The text ends at `length`. */
 export function skipLines(from: u32, length: u32): u32 {
   lineCount = 0;
   sampleCount = 0;
@@ -91,7 +91,7 @@ function comment(at: usize): usize {
   }
 }
 
-/** Behind the line of the sample at `from`. */
+/** Reads the sample at `from`; returns the position after its line. */
 function sample(from: usize): usize {
   let at = nameEnd(from);
   if (at == from || at - from > maxValueBytes || isDigit(load<u8>(from))) return NOT_TAKEN;
@@ -109,14 +109,14 @@ function sample(from: usize): usize {
   return load<u8>(at) == NEWLINE ? at + 1 : NOT_TAKEN;
 }
 
-/** From `{` to behind `}`. */
+/** From `{` to after `}`. */
 function labels(at: usize): usize {
   let count: u32 = 1;
   do {
     const name = at + 1;
     at = nameEnd(name);
     if (at == name || at - name > maxNameBytes || isDigit(load<u8>(name))) {
-      // Some write a comma behind the last.
+      // Some senders write a comma after the last label.
       if (at == name && count > 1 && load<u8>(at) == CLOSE) break;
       return NOT_TAKEN;
     }
@@ -130,7 +130,7 @@ function labels(at: usize): usize {
   return load<u8>(at) == CLOSE && count <= maxLabels ? at + 1 : NOT_TAKEN;
 }
 
-/** The first byte from `at` on that no name without quotes contains. */
+/** The first byte from `at` on that an unquoted name cannot contain. */
 function nameEnd(at: usize): usize {
   while (true) {
     const block = v128.load(at);
@@ -142,7 +142,7 @@ function nameEnd(at: usize): usize {
   }
 }
 
-/** The quote that ends a value, or what it may not have. A backslash takes the byte behind it along. */
+/** The position of the quote that ends a value, or of a byte that it may not contain. A backslash skips the next byte. */
 function valueEnd(at: usize): usize {
   while (true) {
     const block = v128.load(at);
@@ -180,7 +180,7 @@ function number(at: usize): usize {
   return at > exponent ? at : NOT_TAKEN;
 }
 
-/** Milliseconds within what is kept. */
+/** Reads a time in milliseconds, which has to be within the retention. */
 function time(at: usize): usize {
   let value: u64 = 0;
   const first = at;

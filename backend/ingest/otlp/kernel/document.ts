@@ -1,5 +1,5 @@
-// An OTLP/JSON document: resources, their scopes, their records. Invariant: a resource precedes its scopes and a scope its
-// records, or the kernel gives up; each part is bounded, so that whatever the host's decoder would call too large is left to it.
+// Reads an OTLP/JSON document: resources, their scopes, their records. Invariants: the kernel gives up unless a resource precedes its
+// scopes and a scope its records; each part is bounded, so that everything that the host's decoder would reject as too large is left to it.
 import { textInto } from "./fields";
 import * as json from "../../../../common/kernel/json";
 import { attributes, endResource, OF_SCOPE, readResource, startResource } from "./labels";
@@ -13,18 +13,21 @@ import { spanRecord, startSpans } from "./spans";
 export const LOGS: i32 = 0;
 export const SPANS: i32 = 1;
 
-/** Maximum of bytes of a resource, scope or record: fewer than the number of values that the host's decoder accepts. */
+/**
+ * Maximum size of a resource, scope or record. It is smaller than the number of tokens that the host's decoder accepts, so no part has too
+ * many.
+ */
 export const MOST_BYTES: usize = 256 * 1024;
-/** Resources and scopes; the host's decoder takes more. */
+/** Maximum number of resources and scopes; the host's decoder accepts more. */
 const MOST_PARTS: u32 = 10000;
-/** A scope: the places of its name and its version. */
+/** The entry of a scope: places for its name and its version. */
 const SCOPE_BYTES: u32 = 16;
 
 export let signal: i32 = 0;
 let rowBytes: u64 = 0;
 let parts: u32 = 0;
 
-/** Before a document in either encoding. */
+/** Call before a document in either encoding. */
 export function startDocument(ofSignal: i32, bytesOfRow: u32): void {
   signal = ofSignal;
   rowBytes = bytesOfRow;
@@ -91,7 +94,7 @@ export function startScope(): usize {
   return takeZeros(SCOPE_BYTES);
 }
 
-/** Checks the size of a record, and of its row with all that it shares with others. */
+/** Checks the size of a record, and of its row including what it shares with others. */
 export function countRecord(bytes: usize, sharedBytes: usize): void {
   if (bytes > MOST_BYTES) refuse(TOO_LARGE);
   estimate(rowBytes + sharedBytes + bytes);
@@ -118,7 +121,7 @@ function scopePart(at: usize, resource: usize, resourceBytes: usize): usize {
   return at + 1;
 }
 
-/** A scope's message, or null. */
+/** Reads a scope's message, or null. */
 function readScope(at: usize, scope: usize): usize {
   if (json.isNull(at)) return at + 4;
   let seen: u32 = 0;

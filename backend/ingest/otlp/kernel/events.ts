@@ -1,5 +1,5 @@
-// Events and links of a span as JSON, as backend/ingest/otlp/decode-spans.ts makes them. An entry of the index holds the parts, each where the
-// document had it; `putEvents` and `putLinks` put them together. Invariant: lengths are known before anything is put.
+// Writes events and links of a span as JSON, as backend/ingest/otlp/decode-spans.ts does. An index entry stores where in the document each
+// part is; `putEvents` and `putLinks` combine them. Invariant: lengths are known before anything is written.
 import { idInto, idLength, placeText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
 import * as json from "../../../../common/kernel/json";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
@@ -8,7 +8,7 @@ import * as names from "./names";
 import { ARRAY, kindOf, MAP, scalar, STRING } from "./scalar";
 import { KEY_BYTES, keyJson, startWriting, write, writeString, writeText, written } from "./writer";
 
-/** The places of two texts, or of two ids and a text, then that of the attributes. */
+/** The places of two texts, or of two ids and a text; then the place of the attributes. */
 export const PART_BYTES: u32 = 24;
 
 /** `""`, `{}`, `0` */
@@ -24,11 +24,11 @@ const TRACE_ID = memory.data<u8>([0x7b, 0x22, 0x74, 0x72, 0x61, 0x63, 0x65, 0x5f
 const SPAN_ID = memory.data<u8>([0x22, 0x2c, 0x22, 0x73, 0x70, 0x61, 0x6e, 0x5f, 0x69, 0x64, 0x22, 0x3a, 0x22]);
 const TRACE_STATE = memory.data<u8>([0x22, 0x2c, 0x22, 0x74, 0x72, 0x61, 0x63, 0x65, 0x5f, 0x73, 0x74, 0x61, 0x74, 0x65, 0x22, 0x3a]);
 
-/** How many there were in the list that was read last, and the bytes of all as a JSON list; 0 when there were none. */
+/** The number of events or links in the last list, and the size of all as a JSON list; 0 if there were none. */
 export let parts: u32 = 0;
 export let partsBytes: u32 = 0;
 
-/** A list of events, or null, into entries from `top` on. */
+/** Reads a list of events, or null, into entries from `top` on. */
 export function events(at: usize): usize {
   startList();
   if (json.isNull(at)) return at + 4;
@@ -37,7 +37,7 @@ export function events(at: usize): usize {
   return at + 1;
 }
 
-/** A list of links, or null, into entries from `top` on. */
+/** Reads a list of links, or null, into entries from `top` on. */
 export function links(at: usize): usize {
   startList();
   if (json.isNull(at)) return at + 4;
@@ -50,13 +50,13 @@ function startList(): void {
   continueList(0, 0);
 }
 
-/** Behind so many parts of a list, with so many bytes. */
+/** Continues a list that has `count` parts of `bytes` bytes so far. */
 export function continueList(count: u32, bytes: u32): void {
   parts = count;
   partsBytes = bytes;
 }
 
-/** An event of which nothing was read yet. */
+/** Starts an event without any fields. */
 export function startEvent(): usize {
   const entry = take(PART_BYTES);
   placeText(entry, NO_TIME, 1);
@@ -69,7 +69,7 @@ export function endEvent(entry: usize): void {
   countPart(9 + load<u32>(entry, 4) + 9 + load<u32>(entry, 12) + 14 + load<u32>(entry, 20) + 1);
 }
 
-/** A link of which nothing was read yet. */
+/** Starts a link without any fields. */
 export function startLink(): usize {
   const entry = take(PART_BYTES);
   store<u32>(entry, 0);
@@ -85,7 +85,7 @@ export function endLink(entry: usize): void {
 }
 
 function countPart(bytes: u32): void {
-  // Its comma, or of the first the brackets.
+  // Includes its comma or, for the first, the brackets of the list.
   partsBytes += bytes + (parts == 0 ? 2 : 1);
   parts++;
 }
@@ -141,7 +141,7 @@ function link(at: usize, entry: usize): usize {
   return at + 1;
 }
 
-/** A string, or null, as JSON. */
+/** Reads a string, or null, as JSON. */
 function textJson(at: usize, part: usize): usize {
   if (json.isNull(at)) return at + 4;
   if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
@@ -151,7 +151,7 @@ function textJson(at: usize, part: usize): usize {
   return end;
 }
 
-/** Attributes, or null, as a JSON object of texts. */
+/** Reads attributes, or null, as a JSON object of texts. */
 function attributesJson(at: usize, part: usize): usize {
   if (json.isNull(at)) return at + 4;
   const start = at;
@@ -170,7 +170,7 @@ function attributesJson(at: usize, part: usize): usize {
   return at;
 }
 
-/** An attribute, its key before its value. */
+/** Reads an attribute whose key precedes its value. */
 function pairJson(at: usize, keys: usize): usize {
   let seen: u32 = 0;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
@@ -197,7 +197,7 @@ function writeEmpty(at: usize): void {
   write(json.QUOTE, at);
 }
 
-/** The text of an AnyValue, or null, in quotes. Lists and maps, whose text would be quoted twice, give up. */
+/** Reads the text of an AnyValue, or null, in quotes. Gives up on lists and maps, whose text would be quoted twice. */
 function valueJson(at: usize): usize {
   if (json.isNull(at)) {
     at += 4;
@@ -229,7 +229,7 @@ function valueJson(at: usize): usize {
   return at;
 }
 
-/** The JSON list of `count` events; `count` is not 0. */
+/** Writes the JSON list of `count` events; `count` is not 0. */
 export function putEvents(to: usize, entry: usize, count: u32): usize {
   store<u8>(to, json.OPEN_ARRAY);
   for (let index: u32 = 0; index < count; index++) {
@@ -245,7 +245,7 @@ export function putEvents(to: usize, entry: usize, count: u32): usize {
   return to + 1;
 }
 
-/** The JSON list of `count` links; `count` is not 0. */
+/** Writes the JSON list of `count` links; `count` is not 0. */
 export function putLinks(to: usize, entry: usize, count: u32): usize {
   store<u8>(to, json.OPEN_ARRAY);
   for (let index: u32 = 0; index < count; index++) {

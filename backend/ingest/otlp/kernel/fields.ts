@@ -1,9 +1,10 @@
-// Fields of records: read into their places in the index, written to their columns. A text's place holds its address and its length, an
-// id's its address alone, 0 where there is none. Invariant: what `textBytes` and `idBytes` count is what `putText` and `putId` write.
+// Reads fields of records into places of the index and writes them to columns. The place of a text contains its address and length, that of
+// an id only its address, which is 0 if there is none. Invariant: `textBytes` and `idBytes` return the size of what `putText` and `putId`
+// write.
 import { hexId, optionalString, textAt, textLength } from "../../../../common/kernel/json";
 import { putString, stringBytes } from "./memory";
 
-/** Hex digits of ids. */
+/** Number of hex digits of ids. */
 export const TRACE_DIGITS: u32 = 32;
 export const SPAN_DIGITS: u32 = 16;
 
@@ -12,12 +13,12 @@ export function placeText(place: usize, at: usize, length: u32): void {
   store<u32>(place, length, 4);
 }
 
-/** The text that was read last. */
+/** Stores the address and length of the last text. */
 export function keepText(place: usize): void {
   placeText(place, textAt, textLength);
 }
 
-/** A string, or null, which is "". */
+/** Reads a string, or null, which counts as "". */
 export function textInto(at: usize, place: usize): usize {
   at = optionalString(at);
   keepText(place);
@@ -32,14 +33,14 @@ export function putText(to: usize, place: usize): usize {
   return putString(to, load<u32>(place), load<u32>(place, 4));
 }
 
-/** An id of `digits` hex digits; the place stays as it is when the id is null, empty or zeros. */
+/** Reads an id of `digits` hex digits; the place is unchanged if the id is null, empty or all zeros. */
 export function idInto(at: usize, digits: u32, place: usize): usize {
   at = hexId(at, digits);
   if (textLength != 0) store<u32>(place, textAt);
   return at;
 }
 
-/** `digits`, or 0 where there is none. */
+/** `digits`, or 0 if there is no id. */
 export function idLength(place: usize, digits: u32): u32 {
   return load<u32>(place) == 0 ? 0 : digits;
 }

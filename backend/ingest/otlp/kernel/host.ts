@@ -1,5 +1,5 @@
-// The functions that this kernel imports from backend/ingest/otlp/fast-decode.ts, in addition to those of common/kernel/host.ts. WebAssembly
-// has no formatter of numbers that writes what JavaScript writes.
+// Declares the functions that this kernel imports from backend/ingest/otlp/fast-decode.ts, in addition to those of common/kernel/host.ts:
+// WebAssembly has no number formatting that equals JavaScript's.
 
 /** Replaces the JSON number of `length` bytes at `at` by JavaScript's text of it, which ends at the same address. Returns the new length. */
 export declare function number(at: usize, length: u32): u32;

@@ -1,5 +1,5 @@
-// What the host calls (backend/ingest/otlp/fast-decode.ts): where the body goes, its decoding into an index of rows, and then, when the host has
-// reserved what they take, the rows of each day. Whatever is unusual ends `decode` by a throw of the host's own.
+// Exports what the host calls (backend/ingest/otlp/fast-decode.ts): where to put the body, decoding it into an index of rows and, once the
+// host has reserved the memory, writing the rows of each day. `decode` ends on any unusual input with an exception that the host throws.
 import { LOGS, readDocument, startDocument } from "./document";
 import { startBody } from "./labels";
 import { writeLogs } from "./logs";
@@ -16,12 +16,12 @@ export function inputAt(): usize {
   return INPUT;
 }
 
-/** Where the rows of a day may be written. */
+/** Where the rows of a day are written. */
 export function rowsAt(): usize {
   return (freeAt() + 15) & ~15;
 }
 
-/** Lengths of the streams that were written last, 32 bits each. */
+/** The lengths of the streams of the last `write`, 32 bits each. */
 export function streamLengthsAt(): usize {
   return STREAM_LENGTHS;
 }
@@ -46,7 +46,7 @@ export function decode(
   else readDocument(length);
 }
 
-/** Writes the rows of a day from `at` on, their ids from `firstId` on in the order of the body; returns how many bytes they take. */
+/** Writes the rows of a day at `at`; ids begin with `firstId` in the order of the body. Returns the number of bytes. */
 export function write(signal: i32, section: u32, at: usize, firstId: u64): u32 {
   startWrite(section);
   const rows = sectionRows(section);

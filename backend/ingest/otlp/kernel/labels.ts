@@ -1,5 +1,5 @@
-// The attributes of a resource and of its records, as backend/ingest/otlp/labels.ts joins them: entries of the index, (key, value).
-// Invariants: reserved keys are no labels; a key that comes twice, or in resource and record, gives up.
+// Reads the attributes of a resource and of its records into index entries (key, value), as backend/ingest/otlp/labels.ts joins them.
+// Invariants: reserved keys never become labels; the kernel gives up if a key occurs twice, or in both resource and record.
 import { placeText, putText } from "./fields";
 import * as json from "../../../../common/kernel/json";
 import { refuse, same, UNUSUAL } from "../../../../common/kernel/bytes";
@@ -7,29 +7,29 @@ import { hashOf, putString, RECORD_KEYS, RESOURCE_KEYS, SLOTS, stringBytes, take
 import * as names from "./names";
 import { value } from "./value";
 
-/** `{"key":"` and `,"value"`: how nearly every attribute is written. */
+/** `{"key":"` and `,"value"`, as nearly every attribute is written. */
 const KEY_START: u64 = 0x223a2279656b227b;
 const VALUE_START: u64 = 0x2265756c6176222c;
 const MOST_PROBES: u32 = 32;
 
-/** An entry of the index: the places of a key and its value. */
+/** An index entry: the places of a key and its value. */
 export const ENTRY_BYTES: u32 = 16;
 
-/** Whose attributes are read. */
+/** The owner of the attributes that are read. */
 export const OF_RESOURCE: i32 = 0;
 export const OF_RECORD: i32 = 1;
-/** A record whose `service.name` is not a label. */
+/** A record whose `service.name` does not become a label. */
 export const OF_SPAN: i32 = 2;
-/** Checked and left. */
+/** Validated but not stored. */
 export const OF_SCOPE: i32 = 3;
 
-/** The attribute that was read last. */
+/** The last attribute that was read. */
 let keyAt: usize = 0;
 let keyLength: u32 = 0;
 let valueAt: usize = 0;
 let valueLength: u32 = 0;
 
-/** Slots of an older generation are empty. */
+/** Slots with an older generation are empty. */
 let recordGeneration: u32 = 0;
 let resourceGeneration: u32 = 0;
 let resourceCount: u32 = 0;
@@ -37,12 +37,12 @@ let serviceAt: usize = 0;
 let serviceLength: u32 = 0;
 let hasService: bool = false;
 
-/** Bytes of the labels that were kept last, as columns hold them. */
+/** Size of the last labels, in the format of columns. */
 export let keysBytes: u32 = 0;
 export let valuesBytes: u32 = 0;
 export let kept: u32 = 0;
 
-/** Where a list of attributes, or null, is kept: entries from `top` on. */
+/** Reads a list of attributes, or null, into entries from `top` on. */
 export function attributes(at: usize, owner: i32): usize {
   startAttributes();
   if (json.isNull(at)) return at + 4;
@@ -53,14 +53,14 @@ export function attributes(at: usize, owner: i32): usize {
   return at + 1;
 }
 
-/** Before a list of attributes. */
+/** Call before a list of attributes. */
 export function startAttributes(): void {
   kept = 0;
   keysBytes = 0;
   valuesBytes = 0;
 }
 
-/** One attribute that was read elsewhere. */
+/** Adds one attribute that was read elsewhere. */
 export function addAttribute(owner: i32, key: usize, keySize: u32, value: usize, valueSize: u32): void {
   keyAt = key;
   keyLength = keySize;
@@ -69,7 +69,7 @@ export function addAttribute(owner: i32, key: usize, keySize: u32, value: usize,
   if (owner != OF_SCOPE && !isLeftOut(owner)) keep(owner);
 }
 
-/** One attribute: its key and the text of its value. */
+/** Reads one attribute: its key and the text of its value. */
 function attribute(at: usize): usize {
   let seen: u32 = 0;
   keyAt = at;
@@ -107,7 +107,7 @@ function attribute(at: usize): usize {
   return at + 1;
 }
 
-/** Keys that would claim an identity, and the name of the service where it has a column. */
+/** Whether a key is not stored as a label: keys that would claim an identity, and the name of the service if it has a column. */
 function isLeftOut(owner: i32): bool {
   switch (keyLength) {
     case 4:
@@ -148,10 +148,10 @@ function keep(owner: i32): void {
   valuesBytes += stringBytes(valueLength);
 }
 
-/** The free slot that `find` came to. */
+/** The free slot that `find` reached. */
 let slot: usize = 0;
 
-/** Gives up when the key is there. */
+/** Gives up if the key exists. */
 function find(table: usize, generation: u32, hash: u32, at: usize, length: u32): void {
   let index = hash;
   for (let probes: u32 = 0; probes < MOST_PROBES; probes++) {
@@ -170,23 +170,23 @@ export function startBody(): void {
   resourceGeneration = 0;
 }
 
-/** Before the attributes of a record. */
+/** Call before the attributes of a record. */
 export function startRecord(): void {
   recordGeneration++;
   startAttributes();
 }
 
-/** Gives up when resource or record have a label of this key in addition to another source of it. */
+/** Gives up if the resource or the record has a label with this key, because another field also sets it. */
 export function mustBeNew(at: usize, length: u32): void {
   const hash = hashOf(at, length);
   find(RESOURCE_KEYS, resourceGeneration, hash, at, length);
   find(RECORD_KEYS, recordGeneration, hash, at, length);
 }
 
-// What is made of a resource: the bytes that each of its rows takes.
+// The entry of a resource: the bytes that each of its rows needs for it.
 const RESOURCE_BYTES: u32 = 32;
 
-/** `service.name` as a column holds it, keys, values, and how many they are. */
+/** Writes `service.name` in the format of columns, then keys, values and their number. */
 export function resourceService(resource: usize): usize {
   return load<u32>(resource);
 }
@@ -209,7 +209,7 @@ export function resourceLabels(resource: usize): u32 {
   return load<u32>(resource, 24);
 }
 
-/** Before the resource of a part of the document, which may have none. */
+/** Call before the resource of a part of the document, which may have none. */
 export function startResource(): void {
   resourceGeneration++;
   resourceCount = 0;
@@ -221,7 +221,7 @@ export function startResource(): void {
 
 let entries: usize = 0;
 
-/** A resource's message, or null. */
+/** Reads a resource's message, or null. */
 export function readResource(at: usize): usize {
   if (json.isNull(at)) return at + 4;
   let seen: u32 = 0;
@@ -237,7 +237,7 @@ export function readResource(at: usize): usize {
 
 const UNKNOWN = memory.data<u8>([0x75, 0x6e, 0x6b, 0x6e, 0x6f, 0x77, 0x6e]);
 
-/** The resource's bytes, when all of it is read. */
+/** Computes the size of a resource after all of it was read. */
 export function endResource(): usize {
   const resource = take(RESOURCE_BYTES);
   if (serviceLength == 0) {

@@ -1,4 +1,5 @@
-// A log record → a row of the table logs, as backend/ingest/otlp/decode-logs.ts maps it; its columns are LOG_COLUMNS behind those of the sender.
+// Decodes a log record into a row of the table logs, as backend/ingest/otlp/decode-logs.ts maps it; its columns are LOG_COLUMNS after those
+// of the sender.
 import { idBytes, idInto, keepText, placeText, putId, putText, SPAN_DIGITS, textBytes, textInto, TRACE_DIGITS } from "./fields";
 import * as json from "../../../../common/kernel/json";
 import {
@@ -20,7 +21,7 @@ import { addRow, count, make, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOr
 import { value } from "./value";
 import { levelWord, wordLength } from "./words";
 
-// A row goes on with addresses and lengths; no address where there is no id.
+// Addresses and lengths that follow the common part of a row; the address of a missing id is 0.
 const LEVEL = ROW_BYTES;
 const LEVEL_LENGTH = ROW_BYTES + 4;
 export const MESSAGE = ROW_BYTES + 8;
@@ -31,7 +32,7 @@ const EVENT_LENGTH = ROW_BYTES + 28;
 const SEVERITY = ROW_BYTES + 32;
 const LOG_ROW_BYTES: u32 = 72;
 
-// Columns of strings.
+// Numbers of the columns of strings.
 const LEVELS_OF = 0;
 const SOURCES = 1;
 const MESSAGES = 2;
@@ -46,7 +47,7 @@ const FIXED_BYTES: u32 = 8 + 8 + 1 + 4;
 const EVENT_NAME = memory.data<u8>([0x65, 0x76, 0x65, 0x6e, 0x74, 0x2e, 0x6e, 0x61, 0x6d, 0x65]);
 const EVENT_NAME_LENGTH: u32 = 10;
 
-/** The row of a record, before its fields are read into it. */
+/** Starts the row of a record, before its fields are read into it. */
 export function startLog(): usize {
   const row = takeZeros(LOG_ROW_BYTES);
   startRecord();
@@ -107,18 +108,18 @@ export function logRecord(at: usize, resource: usize, scope: usize): usize {
   return at + 1;
 }
 
-/** The level of a record is the text that was read last. */
+/** Uses the last text as the level of the record. */
 export function keepLevel(row: usize): void {
   lowercase(json.textAt, json.textLength);
   keepText(row + LEVEL);
 }
 
-/** Adds the row when all of its record was read; its attributes were read last. */
+/** Adds the row after the whole record was read; its attributes have to be the last ones read. */
 export function endLog(row: usize, resource: usize, scope: usize, time: u64, severity: u32): void {
   let keysLength = keysBytes;
   let valuesLength = valuesBytes;
   if (load<u32>(row + EVENT_LENGTH) != 0) {
-    // The label event.name must have no other source.
+    // The kernel gives up if the label event.name has a second source.
     mustBeNew(EVENT_NAME, EVENT_NAME_LENGTH);
     keysLength += stringBytes(EVENT_NAME_LENGTH);
     valuesLength += textBytes(row + EVENT);
@@ -135,7 +136,7 @@ export function endLog(row: usize, resource: usize, scope: usize, time: u64, sev
   if (!isKept) giveBack(row);
 }
 
-/** JavaScript's lower case of ASCII; of anything else, gives up. */
+/** Converts ASCII to lower case as JavaScript does; gives up on other characters. */
 function lowercase(at: usize, length: u32): void {
   for (let index: u32 = 0; index < length; index++) {
     const byte = load<u8>(at + index);
@@ -165,7 +166,7 @@ function measure(row: usize, resource: usize, scope: usize, keysLength: u32, val
   count(row, SCOPES, scopeName);
 }
 
-/** The rows of the day that is written, from `at` on; returns behind them. */
+/** Writes the rows of the current day at `at`; returns the address after them. */
 export function writeLogs(at: usize, rows: u32, firstId: u64): usize {
   let time = at;
   let id = (at = stream(at, rows * 8));

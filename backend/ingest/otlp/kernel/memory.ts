@@ -1,25 +1,25 @@
-// Where things are in the kernel's memory. Invariants: nothing is allocated; the order is tables, input, guard,
-// index, rows; a byte is read only where the input or its guard is, because a byte of the guard (0) ends whatever reads it.
+// Defines the layout of the kernel's memory: tables, input, guard, index, rows. Invariants: nothing is allocated; a byte is read only
+// within the input or its guard, because a byte of the guard (0) ends every loop.
 import { copy, refuse, TOO_LARGE } from "../../../../common/kernel/bytes";
 
-/** Zeros behind the input: more than any one step reads ahead. */
+/** Zeros after the input: more than a single step reads ahead. */
 const GUARD: u32 = 64;
 
-/** Each slot: the generation that it belongs to, the address of an entry. */
+/** Each slot has the generation that it belongs to and the address of an entry. */
 export const SLOTS: u32 = 512;
 const BASE: usize = (__heap_base + 63) & ~63;
 export const RECORD_KEYS: usize = BASE;
 export const RESOURCE_KEYS: usize = BASE + 4096;
-/** Keys of the maps around a place, KEY_BYTES each. */
+/** Keys of the enclosing maps, KEY_BYTES each. */
 export const KEY_STACK: usize = BASE + 8192;
 export const KEY_STACK_END: usize = BASE + 16384;
-/** Rows by what they name, and the first row of each. */
+/** Slots for rows by the operation that they name; each has the first such row. */
 export const OPERATION_SLOTS: u32 = 4096;
 export const OPERATION_TABLE: usize = BASE + 16384;
 export const OPERATION_LIST: usize = BASE + 32768;
 export const INPUT: usize = BASE + 40960;
 
-/** Where the index is written next, and where it must end: where texts begin that are not as they stood in the input. */
+/** Where the index is written next, and where it must end: where texts begin that differ from the input. */
 export let top: usize = 0;
 export let indexEnd: usize = 0;
 let textsEnd: usize = 0;
@@ -31,24 +31,24 @@ export function startIndex(length: u32, indexBytes: u32): void {
   textsEnd = indexEnd;
 }
 
-/** Takes `bytes` for a text at the end of the index. */
+/** Allocates `bytes` for a text at the end of the index. */
 export function takeText(bytes: u32): usize {
   indexEnd -= bytes;
   if (indexEnd < top) refuse(TOO_LARGE);
   return indexEnd;
 }
 
-/** Gives back texts that were taken since. */
+/** Frees texts that were allocated since `end`. */
 export function giveBackTexts(end: usize): void {
   indexEnd = end;
 }
 
-/** Behind everything that rows refer to. */
+/** The address after everything that rows refer to. */
 export function freeAt(): usize {
   return indexEnd < textsEnd ? textsEnd : top;
 }
 
-/** Takes `bytes` of the index. */
+/** Allocates `bytes` in the index. */
 export function take(bytes: u32): usize {
   const at = top;
   top = at + bytes;
@@ -56,14 +56,14 @@ export function take(bytes: u32): usize {
   return at;
 }
 
-/** Takes `bytes` of the index and fills them with zeros. */
+/** Allocates `bytes` in the index, filled with zeros. */
 export function takeZeros(bytes: u32): usize {
   const at = take(bytes);
   memory.fill(at, 0, bytes);
   return at;
 }
 
-/** Gives back what was taken since. */
+/** Frees what was allocated since `at`. */
 export function giveBack(at: usize): void {
   top = at;
 }
@@ -82,23 +82,23 @@ export function putVarint(to: usize, value: u32): usize {
   return to + 1;
 }
 
-/** Bytes as they are; returns behind them. */
+/** Copies bytes; returns the address after them. */
 export function putBytes(to: usize, from: usize, length: u32): usize {
   copy(to, from, length);
   return to + length;
 }
 
-/** A string as a column holds it; returns behind it. */
+/** Writes a string in the format of columns; returns the address after it. */
 export function putString(to: usize, from: usize, length: u32): usize {
   return putBytes(putVarint(to, length), from, length);
 }
 
-/** What `putString` writes. */
+/** The number of bytes that `putString` writes. */
 export function stringBytes(length: u32): u32 {
   return varintLength(length) + length;
 }
 
-/** Hashes the length, the first and the last bytes of a key. */
+/** Hashes the length, and the first and last bytes of a key. */
 export function hashOf(at: usize, length: u32): u32 {
   const first = length >= 8 ? load<u64>(at) : length == 0 ? 0 : load<u64>(at) << (64 - 8 * length);
   const last = length >= 8 ? load<u64>(at + length - 8) : 0;

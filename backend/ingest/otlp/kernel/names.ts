@@ -1,6 +1,5 @@
-// The names that the kernel knows, distinguished by length and eight bytes at a time. A word shorter than eight bytes is shifted up, so that
-// what follows the name does not count. Made by hand once; the differential test holds each.
-// body
+// Recognises the field names of OTLP by length and eight bytes at a time. A word of fewer than eight bytes is shifted up, so that what
+// follows the name is ignored. The functions were written once by hand; the differential test checks each of them.
 export function isBody(at: usize, length: u32): bool {
   return length == 4 && load<u64>(at) << 32 == 0x79646f6200000000;
 }

@@ -1,5 +1,5 @@
-// Which operations the spans of a body name, as backend/ingest/otlp/operations-of.ts lists them of the rows. Invariant: bounded; of more than
-// the table may hold it says so, and the host lists them itself.
+// Lists the operations that the spans of a body name, as backend/ingest/otlp/operations-of.ts lists them from the rows. Invariant: the
+// table is bounded; if there are more operations, it reports that, and the host lists them itself.
 import { resourceService, resourceServiceBytes } from "./labels";
 import { same } from "../../../../common/kernel/bytes";
 import { OPERATION_LIST, OPERATION_SLOTS, OPERATION_TABLE } from "./memory";
@@ -7,12 +7,12 @@ import { ROW_RESOURCE, rowSection, sectionIndex } from "./rows";
 
 /** Longer names are not listed. */
 const MOST_NAME_BYTES: u32 = 512;
-/** A service as a column holds it: two bytes of length before that many. */
+/** A service in the format of columns: its length in two bytes, then the text. */
 const MOST_SERVICE_BYTES: u32 = 514;
 const MOST_OPERATIONS: u32 = 2000;
 const MOST_PROBES: u32 = 64;
 
-/** A span's name, and its kind's number, in its row. */
+/** Where a row has the name of the span and the number of its kind. */
 let nameOffset: usize = 0;
 let kindOffset: usize = 0;
 let listed: u32 = 0;
@@ -26,7 +26,7 @@ export function startOperations(nameAt: usize, kindAt: usize): void {
   isFull = false;
 }
 
-/** Lists what the row names, unless it is listed. */
+/** Adds the operation of a row, unless it is listed already. */
 export function addOperation(row: usize): void {
   const resource = load<u32>(row, ROW_RESOURCE);
   const service = resourceService(resource);
@@ -74,7 +74,7 @@ function mixed(word: u64): u64 {
   return word ^ (word >> 29);
 }
 
-/** How many there are; -1 when there were too many. */
+/** The number of operations; -1 if there were too many. */
 export function operations(): i32 {
   return isFull ? -1 : <i32>listed;
 }

@@ -1,5 +1,5 @@
-// The labels of a row and of its resource: read into the index, written to two columns, keys and values. Invariant: those of the resource
-// stand where backend/ingest/otlp/labels.ts puts them: behind few of the record, before many, and before any once another label came first.
+// Reads the labels of a row and of its resource into the index and writes them to two columns, keys and values. Invariant: labels are in the
+// order of backend/ingest/otlp/labels.ts: the record's before the resource's; or after them, if the record has many or another label comes first.
 import { putText } from "./fields";
 import {
   attributes,
@@ -14,15 +14,15 @@ import {
 import { putBytes, putString, top } from "./memory";
 import { ROW_LABEL_COUNT, ROW_LABELS, ROW_RESOURCE } from "./rows";
 
-/** Labels of a record beyond so many stand behind those of its resource. */
+/** If a record has more labels than this, all of them follow those of its resource. */
 const MOST_LABELS_FIRST: u32 = 16;
 
-/** Where the next row's number of labels, their keys and their values are written. */
+/** Where the next row's number of labels, keys and values are written. */
 let countsTo: usize = 0;
 let keysTo: usize = 0;
 let valuesTo: usize = 0;
 
-/** The attributes of a record, or null, into its row; `keysBytes` and `valuesBytes` are what they take. */
+/** Reads the attributes of a record, or null, into its row; sets `keysBytes` and `valuesBytes` to their size. */
 export function labelsInto(at: usize, owner: i32, row: usize): usize {
   store<u32>(row, top, ROW_LABELS);
   at = attributes(at, owner);
@@ -30,20 +30,20 @@ export function labelsInto(at: usize, owner: i32, row: usize): usize {
   return at;
 }
 
-/** Before the first row of a day. */
+/** Call before the first row of a day. */
 export function startLabels(counts: usize, keys: usize, values: usize): void {
   countsTo = counts;
   keysTo = keys;
   valuesTo = values;
 }
 
-/** A label that is no attribute, before `putLabels`; its value is in a place. */
+/** Adds a label that is not an attribute, before `putLabels`; its value is in a place. */
 export function putLabel(keyAt: usize, keyLength: u32, value: usize): void {
   keysTo = putString(keysTo, keyAt, keyLength);
   valuesTo = putText(valuesTo, value);
 }
 
-/** The labels of a row. `before`: of how many `putLabel` was called. */
+/** Writes the labels of a row. `before`: the number of calls of `putLabel`. */
 export function putLabels(row: usize, before: u32): void {
   const resource = load<u32>(row, ROW_RESOURCE);
   const own = load<u32>(row, ROW_LABEL_COUNT);

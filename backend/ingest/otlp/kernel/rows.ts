@@ -1,8 +1,8 @@
-// Rows of the index, and the days that they belong to, as backend/ingest/otlp/rows.ts cuts them. Invariants: what the rows will take is known
-// before one of them is written; a row that is dropped leaves nothing; the limits are those of the call.
+// Keeps the rows of the index and the days that they belong to, as backend/ingest/otlp/rows.ts splits them. Invariants: the size of all
+// rows is known before one is written; a dropped row leaves nothing behind; the limits are those of the call.
 import { refuse, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 
-// Every row begins with these. A row of a signal goes on at ROW_BYTES.
+// The common part of every row; the part of a signal begins at ROW_BYTES.
 const NEXT = 0;
 const SECTION = 4;
 const TIME = 8;
@@ -13,15 +13,15 @@ export const ROW_LABELS: usize = 28;
 export const ROW_LABEL_COUNT: usize = 32;
 export const ROW_BYTES: usize = 36;
 
-/** The host's decoder refuses four times as much. */
+/** The host's decoder rejects estimates only from four times as much. */
 const MOST_ESTIMATED: u64 = 256 * 1024 * 1024;
 const DAY_S: u64 = 86400;
 const MOST_SECTIONS: u32 = 8;
-/** A day, how many rows, and the bytes of each column whose cells are not of one length. */
+/** A day, its number of rows, and the size of each column whose cells vary in length. */
 const SECTION_BYTES: u32 = 96;
 const SECTIONS: usize = memory.data(768, 8);
 const TOTALS: u32 = 8;
-/** What the host reads of a section and a write: lengths of streams. */
+/** Lengths of streams, which the host reads for each section and write. */
 export const STREAM_LENGTHS: usize = memory.data(128, 8);
 let streams: usize = 0;
 
@@ -62,13 +62,13 @@ export function startRows(receivedAtMs: f64, oldest: f64, newest: f64, mostBytes
   untimed = 0;
 }
 
-/** Counts what a row may take; the host's decoder would refuse far more. */
+/** Adds an estimate of the size of a row; the host's decoder would reject far more. */
 export function estimate(bytes: u64): void {
   estimated += bytes;
   if (estimated > MOST_ESTIMATED) refuse(TOO_LARGE);
 }
 
-/** Counts what a row does take, also one that is dropped. */
+/** Adds the real size of a row, including dropped ones. */
 export function make(bytes: u64, isKept: bool): void {
   made += bytes;
   if (made > most) refuse(TOO_LARGE);
@@ -79,7 +79,7 @@ export function dropEmptyIds(): void {
   emptyIds++;
 }
 
-/** Puts a row at `time` (0: when the body was received) behind the others. False when its time cannot be kept. */
+/** Appends a row at `time` (0: when the body was received). Returns false if its time cannot be stored. */
 export function addRow(row: usize, time: u64): bool {
   if (time == 0) {
     untimed++;
@@ -120,7 +120,7 @@ function sectionOf(day: i32): usize {
   return section;
 }
 
-/** The day that the row belongs to. */
+/** The day of the row. */
 export function rowSection(row: usize): u32 {
   return load<u32>(row, SECTION);
 }
@@ -129,13 +129,13 @@ export function sectionIndex(row: usize): u32 {
   return (rowSection(row) - <u32>SECTIONS) / SECTION_BYTES;
 }
 
-/** Adds to a column of the row's day. */
+/** Adds to the size of a column of the row's day. */
 export function count(row: usize, column: u32, bytes: u32): void {
   const total = load<u32>(row, SECTION) + TOTALS + column * 4;
   store<u32>(total, load<u32>(total) + bytes);
 }
 
-// What the host asks.
+// Read by the host.
 export function sections(): u32 {
   return sectionCount;
 }
@@ -155,7 +155,7 @@ export function rowsBytes(): f64 {
   return <f64>keptBytes;
 }
 
-// Writing the rows of one day.
+// Writes the rows of one day.
 let writing: usize = 0;
 
 export function startWrite(index: u32): void {
@@ -163,7 +163,7 @@ export function startWrite(index: u32): void {
   streams = 0;
 }
 
-/** The next stream begins at `at`: behind it, `bytes` later, begins another. */
+/** Begins the next stream at `at`; the one after it begins `bytes` later. */
 export function stream(at: usize, bytes: u32): usize {
   store<u32>(STREAM_LENGTHS + streams * 4, bytes);
   streams++;
@@ -174,7 +174,7 @@ export function total(column: u32): u32 {
   return load<u32>(writing + TOTALS + column * 4);
 }
 
-/** The first row of the day, or the one behind `row`; 0 behind the last. */
+/** The first row of the day, or the one after `row`; 0 after the last. */
 export function nextRow(row: usize): usize {
   row = row == 0 ? firstRow : <usize>load<u32>(row, NEXT);
   while (row != 0 && <usize>load<u32>(row, SECTION) != writing) row = load<u32>(row, NEXT);

@@ -1,11 +1,11 @@
-// The kinds of an AnyValue, and the text of those that are neither list nor map. Invariant: no text reaches behind its value.
+// Reads the kinds of an AnyValue, and the text of those that are neither list nor map. Invariant: no text extends beyond its value.
 import { number } from "./host";
 import * as json from "../../../../common/kernel/json";
 import { isPlain } from "../../../../common/kernel/json";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as names from "./names";
 
-/** The host writes a number at most so much longer than it was; the name of its kind, which is read, precedes it. */
+/** The host makes a number at most this much longer. The name of its kind precedes it and has been read, so it may be overwritten. */
 const MOST_LONGER: u32 = 12;
 
 /** Bits of the kinds of a value. */
@@ -17,10 +17,10 @@ export const ARRAY: u32 = 16;
 export const MAP: u32 = 32;
 const BYTES: u32 = 64;
 
-/** Whether the last scalar has no quotes in JSON. */
+/** Whether the last scalar is written without quotes in JSON. */
 export let isBare: bool = false;
 
-/** 0: none that the kernel knows. */
+/** The kind of a value by its name; 0 if the kernel does not know it. */
 export function kindOf(at: usize, length: u32): u32 {
   switch (length) {
     case 8:
@@ -42,7 +42,7 @@ export function kindOf(at: usize, length: u32): u32 {
   }
 }
 
-/** The text of a kind that is neither list nor map. */
+/** Reads the text of a kind that is neither list nor map. */
 export function scalar(at: usize, kind: u32): usize {
   isBare = kind != STRING;
   switch (kind) {
@@ -65,7 +65,7 @@ export function scalar(at: usize, kind: u32): usize {
   }
 }
 
-/** An integer of at most 15 digits, as a number or a string; of a string, which no double rounds, 18. */
+/** Reads an integer of at most 15 digits, as a number or a string; as a string, which no double rounds, 18. */
 function signed(at: usize): usize {
   const isText = load<u8>(at) == json.QUOTE;
   if (isText) at++;
@@ -75,7 +75,7 @@ function signed(at: usize): usize {
   while (json.isDigit(load<u8>(at))) at++;
   const count = <u32>(at - digits);
   if (count == 0 || count > <u32>(isText ? 18 : 15)) refuse(UNUSUAL);
-  // 0 alone, and neither -0 nor 07.
+  // Accepts 0, but neither -0 nor 07.
   if (load<u8>(digits) == 0x30 && (count > 1 || digits != start)) refuse(UNUSUAL);
   json.setText(start, <u32>(at - start));
   if (!isText) {
@@ -86,7 +86,7 @@ function signed(at: usize): usize {
   return at + 1;
 }
 
-/** A number as JavaScript writes it; of strings "NaN", "Infinity" and "-Infinity". */
+/** Reads a number as JavaScript writes it; as a string, also "NaN", "Infinity" and "-Infinity". */
 function double(at: usize): usize {
   if (load<u8>(at) == json.QUOTE) {
     at = json.stringBody(at + 1);
@@ -104,7 +104,7 @@ function double(at: usize): usize {
     if (length > 64) refuse(UNUSUAL);
     const size = number(at, length);
     if (size > length + MOST_LONGER) refuse(UNUSUAL);
-    // "Infinity" is no JSON.
+    // "Infinity" is not valid in JSON without quotes.
     if (load<u8>(end - 1) == 0x79) isBare = false;
     json.setText(end - size, size);
   }

@@ -1,4 +1,5 @@
-// A span → a row of the table spans, as backend/ingest/otlp/decode-spans.ts maps it; its columns are SPAN_COLUMNS behind those of the sender.
+// Decodes a span into a row of the table spans, as backend/ingest/otlp/decode-spans.ts maps it; its columns are SPAN_COLUMNS after those of
+// the sender.
 import { events, links, parts, partsBytes, putEvents, putLinks } from "./events";
 import { idBytes, idInto, putId, putText, SPAN_DIGITS, textBytes, textInto, TRACE_DIGITS } from "./fields";
 import * as json from "../../../../common/kernel/json";
@@ -19,7 +20,7 @@ import { labelsInto, putLabels, startLabels } from "./row-labels";
 import { addRow, count, dropEmptyIds, make, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";
 import { kindWord, statusWord, wordLength } from "./words";
 
-// A row goes on with addresses and lengths; no address where there is no id.
+// Addresses and lengths that follow the common part of a row; the address of a missing id is 0.
 export const TRACE = ROW_BYTES;
 export const SPAN = ROW_BYTES + 4;
 export const PARENT = ROW_BYTES + 8;
@@ -37,7 +38,7 @@ const LINK_COUNT = ROW_BYTES + 68;
 const LINKS_BYTES = ROW_BYTES + 72;
 const SPAN_ROW_BYTES: u32 = 112;
 
-// Columns of strings.
+// Numbers of the columns of strings.
 const TRACES = 0;
 const SPANS = 1;
 const PARENTS = 2;
@@ -56,12 +57,12 @@ const ALL_LINKS = 14;
 /** Time, id, duration and number of attributes. */
 const FIXED_BYTES: u32 = 8 + 8 + 8 + 4;
 
-/** Before the first span of a body. */
+/** Call before the first span of a body. */
 export function startSpans(): void {
   startOperations(NAME, KIND);
 }
 
-/** The row of a span, before its fields are read into it. */
+/** Starts the row of a span, before its fields are read into it. */
 export function startSpan(): usize {
   const row = takeZeros(SPAN_ROW_BYTES);
   startRecord();
@@ -132,7 +133,7 @@ export function spanRecord(at: usize, resource: usize, scope: usize): usize {
   return at + 1;
 }
 
-/** Adds the row when all of its span was read; its attributes were read last. */
+/** Adds the row after the whole span was read; its attributes have to be the last ones read. */
 export function endSpan(row: usize, resource: usize, scope: usize, start: u64, end: u64): void {
   store<u64>(row + DURATION, start != 0 && end > start ? end - start : 0);
   store<u32>(row, resource, ROW_RESOURCE);
@@ -145,7 +146,7 @@ export function endSpan(row: usize, resource: usize, scope: usize, start: u64, e
   else giveBack(row);
 }
 
-/** Numbers that are checked and not stored, each with its bit. */
+/** The bit of a number that is validated but not stored. */
 function counterOf(at: usize, length: u32): u32 {
   if (names.isFlags(at, length)) return 4096;
   if (names.isDroppedAttributesCount(at, length)) return 8192;
@@ -153,7 +154,7 @@ function counterOf(at: usize, length: u32): u32 {
   return names.isDroppedLinksCount(at, length) ? 32768 : 0;
 }
 
-/** A status message, or null. */
+/** Reads a status message, or null. */
 function status(at: usize, row: usize): usize {
   if (json.isNull(at)) return at + 4;
   let seen: u32 = 0;
@@ -215,7 +216,7 @@ function measure(row: usize, resource: usize, scope: usize, keysLength: u32, val
   count(row, ALL_LINKS, ofLinks);
 }
 
-/** The rows of the day that is written, from `at` on; returns behind them. */
+/** Writes the rows of the current day at `at`; returns the address after them. */
 export function writeSpans(at: usize, rows: u32, firstId: u64): usize {
   let time = at;
   let id = (at = stream(at, rows * 8));

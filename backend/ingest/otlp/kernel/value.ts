@@ -1,5 +1,5 @@
-// AnyValue of OTLP as text, as backend/ingest/otlp/value.ts says it: scalars as they read, lists and maps as plain JSON. Invariant: the text is
-// written over the value that it was read from, never before the place that is read next; what would be longer gives up.
+// Converts OTLP's AnyValue to text, as backend/ingest/otlp/value.ts does: scalars as they are written, lists and maps as plain JSON.
+// Invariant: the text overwrites only what was already read; the kernel gives up if it would be longer.
 import * as json from "../../../../common/kernel/json";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
 import { KEY_STACK } from "./memory";
@@ -7,11 +7,11 @@ import { isKey, isValue, isValues } from "./names";
 import { ARRAY, isBare, kindOf, MAP, scalar, STRING } from "./scalar";
 import { KEY_BYTES, keyJson, startWriting, write, writeNull, writeString, writeText, written } from "./writer";
 
-/** `{"stringValue":"`: how nearly every value begins. */
+/** `{"stringValue":"`, as nearly every value begins. */
 const STRING_VALUE: v128 = i8x16(0x7b, 0x22, 0x73, 0x74, 0x72, 0x69, 0x6e, 0x67, 0x56, 0x61, 0x6c, 0x75, 0x65, 0x22, 0x3a, 0x22);
 const MOST_DEPTH: i32 = 16;
 
-/** An AnyValue, or null: its text. */
+/** Reads the text of an AnyValue, or null. */
 export function value(at: usize): usize {
   at = json.blanks(at);
   let seen: u32 = 0;
@@ -54,7 +54,7 @@ export function value(at: usize): usize {
   return at + 1;
 }
 
-/** An AnyValue or null as JSON. */
+/** Reads an AnyValue, or null, as JSON. */
 function anyJson(at: usize, depth: i32, keys: usize): usize {
   if (json.isNull(at)) refuse(UNUSUAL);
   let seen: u32 = 0;
@@ -90,7 +90,7 @@ function kindJson(at: usize, kind: u32, depth: i32, keys: usize): usize {
   return at;
 }
 
-/** The message of an arrayValue or a kvlistValue. Keys of a map stand on the stack from `first` on. */
+/** Reads the message of an arrayValue or a kvlistValue. The keys of a map are on the stack from `first` on. */
 function valuesJson(at: usize, isMap: bool, depth: i32, first: usize): usize {
   let seen: u32 = 0;
   let keys = first;
@@ -121,7 +121,7 @@ function valuesJson(at: usize, isMap: bool, depth: i32, first: usize): usize {
   return at;
 }
 
-/** A pair of a map, its key before its value. */
+/** Reads a pair of a map whose key precedes its value. */
 function pairJson(at: usize, depth: i32, first: usize, keys: usize): usize {
   let seen: u32 = 0;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {

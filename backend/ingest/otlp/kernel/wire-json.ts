@@ -1,5 +1,6 @@
-// JSON of OTLP/protobuf: lists and maps of an AnyValue, and the texts and attributes of events and links. It is written after the rows of the
-// index, then moved to its end. Invariants: nothing overwrites a stored text; the kernel gives up on a map with the same key twice.
+// Writes the JSON that OTLP/protobuf needs: lists and maps of an AnyValue, and the texts and attributes of events and links. It is written
+// after the rows of the index, then moved to the end of the index. Invariants: no stored text is overwritten; the kernel gives up on a map
+// with the same key twice.
 import { refuse, same, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as json from "../../../../common/kernel/json";
 import * as wire from "../../../../common/kernel/wire";
@@ -15,15 +16,15 @@ const KEY_BYTES: u32 = 8;
 
 const NULL = memory.data<u8>([0x6e, 0x75, 0x6c, 0x6c]);
 
-/** Where JSON is written next; 0: none is being written. */
+/** Where JSON is written next; 0 while none is written. */
 let written: usize = 0;
 
-/** Before a document: the one before may have ended anywhere. */
+/** Call before a document, because decoding the previous one may have ended anywhere. */
 export function startWire(): void {
   written = 0;
 }
 
-/** The text of a list or a map, which is JSON. */
+/** Makes the JSON of a list or a map the current text. */
 export function listText(at: usize, end: usize): void {
   const start = startWriting();
   const mark = indexEnd;
@@ -31,13 +32,13 @@ export function listText(at: usize, end: usize): void {
   endWriting(start, mark);
 }
 
-/** JSON begins here: behind the index, or within other JSON, behind what was written of it. */
+/** Begins JSON after the index or, within other JSON, after what is written of it. */
 function startWriting(): usize {
   if (written == 0) written = top;
   return written;
 }
 
-/** Keeps what was written since as the text; texts that were taken since are no longer needed. */
+/** Makes what was written the current text, and frees texts that were stored since `mark`. */
 function endWriting(start: usize, mark: usize): void {
   if (written > indexEnd) refuse(TOO_LARGE);
   const length = <u32>(written - start);
@@ -48,7 +49,7 @@ function endWriting(start: usize, mark: usize): void {
   written = start == top ? 0 : start;
 }
 
-/** The string from `at` to `end` as JSON, into a place. */
+/** Stores the string from `at` to `end` as JSON in a place. */
 export function stringJsonInto(at: usize, end: usize, place: usize): void {
   wireString(at, end);
   const mark = indexEnd;
@@ -58,7 +59,7 @@ export function stringJsonInto(at: usize, end: usize, place: usize): void {
   placeText(place, json.textAt, json.textLength);
 }
 
-/** All attributes in the fields `fieldNumber` of the message from `at` to `end`, as a JSON object of texts, into a place. */
+/** Stores all attributes in the fields `fieldNumber` of the message from `at` to `end` in a place, as a JSON object of texts. */
 export function attributesJsonInto(at: usize, end: usize, fieldNumber: u32, place: usize): void {
   const start = startWriting();
   const mark = indexEnd;
@@ -123,7 +124,7 @@ function anyJson(at: usize, end: usize, depth: i32, keys: usize): void {
   if (!isSet) writeBytes(NULL, 4);
 }
 
-/** The key of the pair that was read last, with its colon. One that the map has already gives up. Returns the end of the map's keys. */
+/** Writes the key of the last pair and a colon; gives up if the map already has the key. Returns the end of the map's keys. */
 function writeKey(first: usize, keys: usize): usize {
   if (keys + KEY_BYTES > KEY_STACK_END || keys - first >= MOST_KEYS * KEY_BYTES) refuse(UNUSUAL);
   for (let key = first; key < keys; key += KEY_BYTES) {
@@ -148,7 +149,7 @@ function writeBytes(at: usize, length: u32): void {
   written += length;
 }
 
-/** The text that was read last, as JSON.stringify writes it. */
+/** Writes the last text as JSON.stringify does. */
 function writeString(): void {
   const end = json.textAt + json.textLength;
   write(json.QUOTE);

@@ -1,4 +1,4 @@
-// A LogRecord of OTLP/protobuf → a row of the table logs.
+// Decodes a LogRecord of OTLP/protobuf into a row of the table logs.
 import { once } from "../../../../common/kernel/json";
 import * as wire from "../../../../common/kernel/wire";
 import { keepText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";

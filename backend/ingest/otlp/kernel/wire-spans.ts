@@ -1,4 +1,4 @@
-// A Span of OTLP/protobuf → a row of the table spans.
+// Decodes a Span of OTLP/protobuf into a row of the table spans.
 import { once, textAt, textLength } from "../../../../common/kernel/json";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as wire from "../../../../common/kernel/wire";
@@ -69,7 +69,7 @@ function spanField(at: usize, end: usize, row: usize): void {
   }
 }
 
-/** The number of an enum; 0 above `most`. */
+/** Reads the number of an enum; 0 above `most`. */
 function enumeration(most: u32): u32 {
   const value = wireEnumeration();
   return value <= most ? value : 0;

@@ -1,5 +1,5 @@
-// Strings, ids, numbers and AnyValues of OTLP/protobuf as text, as value.ts makes it of JSON. Invariants: text that differs from the bytes of the
-// input is stored at the end of the index; the kernel gives up on bytes as a value, and on a value of two kinds.
+// Reads strings, ids, numbers and AnyValues of OTLP/protobuf as text, as value.ts does for JSON. Invariants: text that differs from the
+// bytes of the input is stored at the end of the index; the kernel gives up on values of bytes, and on a value of two kinds.
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as json from "../../../../common/kernel/json";
 import * as wire from "../../../../common/kernel/wire";
@@ -18,14 +18,14 @@ const TRUE = memory.data<u8>([0x74, 0x72, 0x75, 0x65]);
 const FALSE = memory.data<u8>([0x66, 0x61, 0x6c, 0x73, 0x65]);
 const HEX: v128 = i8x16(0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x61, 0x62, 0x63, 0x64, 0x65, 0x66);
 
-/** The string from `at` to `end`. */
+/** Reads the string from `at` to `end`. */
 export function wireString(at: usize, end: usize): void {
   wire.expect(wire.BYTES);
   wire.checkText(at, <u32>(end - at));
   json.setText(at, <u32>(end - at));
 }
 
-/** The id of `digits` hex digits from `at` to `end`; the place stays as it is when it is empty or zeros. */
+/** Reads the id of `digits` hex digits from `at` to `end`; the place is unchanged if it is empty or all zeros. */
 export function wireId(at: usize, end: usize, digits: u32, place: usize): void {
   wire.expect(wire.BYTES);
   if (at == end) return;
@@ -41,7 +41,7 @@ export function wireId(at: usize, end: usize, digits: u32, place: usize): void {
   }
 }
 
-/** An unsigned integer as digits. */
+/** Writes an unsigned integer as decimal digits. */
 export function digitsText(value: u64): void {
   const end = takeText(DIGITS) + DIGITS;
   let at = end;
@@ -53,14 +53,14 @@ export function digitsText(value: u64): void {
   json.setText(at, <u32>(end - at));
 }
 
-/** The number of an enum, not negative. */
+/** Reads the number of an enum, which is not negative. */
 export function wireEnumeration(): u32 {
   wire.expect(wire.VARINT);
   if (wire.integer > MOST_ENUMERATION) refuse(UNUSUAL);
   return <u32>wire.integer;
 }
 
-/** The AnyValue from `at` to `end`: its text. */
+/** Reads the text of the AnyValue from `at` to `end`. */
 export function wireValue(at: usize, end: usize): void {
   if (isShort(at, STRING_TAG) && shortEnd(at) == end) {
     wire.checkText(at + 2, <u32>(end - at - 2));
@@ -83,17 +83,17 @@ export function wireValue(at: usize, end: usize): void {
   json.setText(textStart, size);
 }
 
-/** Whether a field begins with this tag of one byte and a length of one byte: as nearly every key and value is written. */
+/** Whether a field begins with this one-byte tag and a length of one byte, as nearly every key and value does. */
 function isShort(at: usize, tag: u8): bool {
   return load<u8>(at) == tag && load<u8>(at + 1) < 0x80;
 }
 
-/** Behind such a field. */
+/** The end of such a field. */
 function shortEnd(at: usize): usize {
   return at + 2 + load<u8>(at + 1);
 }
 
-/** The text of the boolean, the integer or the double that was read last. */
+/** Writes the text of the last boolean, integer or double. */
 export function scalarText(): void {
   if (wire.number == 2) {
     wire.expect(wire.VARINT);
@@ -104,7 +104,7 @@ export function scalarText(): void {
     const isNegative = <i64>wire.integer < 0;
     digitsText(isNegative ? 0 - wire.integer : wire.integer);
     if (!isNegative) return;
-    // Twenty digits have no sign, and nineteen leave a byte for it.
+    // A number of twenty digits is never negative, and nineteen digits leave a byte for the sign.
     store<u8>(json.textAt - 1, 0x2d);
     json.setText(json.textAt - 1, json.textLength + 1);
   } else {
@@ -114,13 +114,13 @@ export function scalarText(): void {
   }
 }
 
-/** The pair that was read last: its key, and the message of its value, which may be empty. */
+/** The last pair: its key, and the message of its value, which may be empty. */
 export let pairKey: usize = 0;
 export let pairKeyLength: u32 = 0;
 export let pairValue: usize = 0;
 export let pairEnd: usize = 0;
 
-/** The KeyValue from `at` to `end`. */
+/** Reads the KeyValue from `at` to `end`. */
 export function readPair(at: usize, end: usize): void {
   if (isShort(at, STRING_TAG) && shortEnd(at) < end) {
     const value = shortEnd(at);

@@ -1,5 +1,5 @@
-// Words that rows hold for the numbers of OTLP's enums: a log's level, a span's kind and status. Each takes sixteen bytes, its length in
-// the last.
+// The words that rows contain for the numbers of OTLP's enums: the level of a log, the kind and status of a span. Each takes sixteen bytes;
+// the last byte is its length.
 
 /** trace, debug, info, warn, error, fatal */
 const LEVELS = memory.data<u8>([

@@ -1,18 +1,18 @@
-// JSON text written over the document that it is made of. Invariants: it is never longer than what was read, or it gives up, so nothing
-// is overwritten that is still to be read; strings are spelled as JSON.stringify spells them.
+// Writes JSON text over the document from which it is generated. Invariants: it is never longer than what was read, otherwise the kernel
+// gives up, so unread input is never overwritten; strings are written as JSON.stringify does.
 import { escape, escapedCode, escapedTo } from "../../../../common/kernel/escapes";
 import { BACKSLASH, QUOTE, stringStop } from "../../../../common/kernel/json";
 import { moveDown, refuse, same, SYNTAX, UNUSUAL } from "../../../../common/kernel/bytes";
 import { hashOf, KEY_STACK_END } from "./memory";
 
-/** Where JSON is written next: never behind the place that is read next. */
+/** Where JSON is written next: never beyond the next byte to read. */
 export let written: usize = 0;
 
 export function startWriting(at: usize): void {
   written = at;
 }
 
-/** `at` is the place that is read next. */
+/** `at` is the next byte to read. */
 export function write(byte: u8, at: usize): void {
   if (written >= at) refuse(UNUSUAL);
   store<u8>(written, byte);
@@ -25,7 +25,7 @@ export function writeNull(at: usize): void {
   written += 4;
 }
 
-/** A value that was read, in quotes or bare. */
+/** Writes a value in quotes or bare. */
 export function writeText(textAt: usize, length: u32, isQuoted: bool, at: usize): void {
   if (written + length + (isQuoted ? 2 : 0) > at || written > textAt) refuse(UNUSUAL);
   if (isQuoted) {
@@ -39,7 +39,7 @@ export function writeText(textAt: usize, length: u32, isQuoted: bool, at: usize)
   }
 }
 
-/** A string from behind its opening quote, as JSON.stringify writes it. */
+/** Copies a string from after its opening quote, as JSON.stringify writes it. */
 export function writeString(at: usize): usize {
   let from = at;
   if (written >= at) refuse(UNUSUAL);
@@ -89,11 +89,11 @@ export function shortEscape(code: u32): u8 {
   return <u8>code;
 }
 
-/** A key of a map on the stack: length and hash, then its address. */
+/** The entry of a map's key on the stack: length and hash, then its address. */
 export const KEY_BYTES: u32 = 16;
 const MOST_KEYS: u32 = 64;
 
-/** A key of the map whose keys begin at `first`; one that is there already gives up. */
+/** Adds a key to the map whose keys begin at `first`; gives up if the map already has it. */
 export function keyJson(at: usize, first: usize, keys: usize): usize {
   if (keys + KEY_BYTES > KEY_STACK_END || keys - first > MOST_KEYS * KEY_BYTES) refuse(UNUSUAL);
   const start = written;

@@ -1,5 +1,5 @@
-// OTLP metrics of either encoding → bodies of exposition text, on the calling thread. Invariant: the same document gives the same text as in
-// the agent, because both use common/otlp-metrics.
+// Converts OTLP metrics of either encoding to bodies of exposition text, on the calling thread. Invariant: a document gives the same text
+// as in the agent, because both use common/otlp-metrics.
 import { BodyError } from "../../../../common/otlp-metrics/document.ts";
 import { MetricsConverter } from "../../../../common/otlp-metrics/converter.ts";
 import { ApiError, type ErrorCode } from "../../../errors.ts";
@@ -7,18 +7,18 @@ import { protobufToJson } from "../protobuf/to-json.ts";
 
 export interface MetricsTask {
   readonly body: Uint8Array;
-  /** Default JSON. */
+  /** Default: JSON. */
   readonly encoding?: "protobuf";
 }
 
 export interface ConvertedMetrics {
-  /** Exposition text, cut at the ends of lines; each alone in its memory. */
+  /** Exposition text, split at line ends; each part has a buffer of its own. */
   readonly texts: readonly Uint8Array<ArrayBuffer>[];
-  /** Data points that were left out, by reason. */
+  /** Dropped data points by reason. */
   readonly dropped: Readonly<Record<string, number>>;
 }
 
-/** At most eight of these are made of a body (common/otlp-metrics). */
+/** Limits a part of the text; a body becomes at most eight parts (common/otlp-metrics). */
 const MAX_TEXT_BYTES = 4 * 1024 * 1024;
 
 const CODES: Readonly<Record<BodyError["kind"], ErrorCode>> = {
@@ -29,10 +29,10 @@ const CODES: Readonly<Record<BodyError["kind"], ErrorCode>> = {
 };
 
 let dropped: Record<string, number> = {};
-/** One for the thread: it remembers the names of metrics. */
+/** One per thread, because it remembers the names of metrics. */
 const converter = new MetricsConverter((reason, points) => (dropped[reason] = (dropped[reason] ?? 0) + points));
 
-/** Throws malformed_body, invalid_payload, and batch_too_large, also for more than `maxTextBytes` of text. */
+/** Throws malformed_body, invalid_payload, and batch_too_large, also if the text exceeds `maxTextBytes`. */
 export function convertMetrics({ body, encoding }: MetricsTask, maxTextBytes?: number): ConvertedMetrics {
   const json = encoding === "protobuf" ? protobufToJson("metrics", body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   dropped = {};

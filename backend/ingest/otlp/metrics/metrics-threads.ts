@@ -1,8 +1,8 @@
-// Stores OTLP metrics: converts them to exposition text, which the ingest of exposition text validates and writes. Large bodies, and those that
-// become much text, are converted on threads, one after the other for each organisation, so that the event loop stays free. Invariants: at most
-// two bodies and their text are in memory here, and 1 MiB of text of each small body that is being stored; the text counts as memory of its
-// request. Data points that cannot be stored are counted by reason. A body that fails halfway may be sent again, because a sample is stored once.
-// Requests of remote write are checked at once if they are small or the kernel accepts them, otherwise on the same threads.
+// Stores OTLP metrics: converts them to exposition text, which the exposition ingest validates and writes. Bodies that are large or become
+// much text are converted on threads, one after the other per organisation, so that the event loop stays free. Small requests of remote
+// write, and those that the kernel accepts, are checked directly, others on the same threads. Invariants: at most two bodies with their
+// text are in memory here, plus 1 MiB of text for each small body that is being stored; the text counts as memory of its request. Data
+// points that cannot be stored are counted by reason. A body that fails halfway may be sent again, because a sample is stored once.
 import { FairQueue, QueueFullError } from "../../../admission/fair-queue.ts";
 import { ApiError, type ErrorCode } from "../../../errors.ts";
 import type { IngestSignal } from "../../ingest-handler.ts";
@@ -17,18 +17,23 @@ export type MetricsAnswer =
   | { readonly code: ErrorCode; readonly message: string }
   | { readonly failure: string };
 
-/** Converting a smaller body takes a few milliseconds, about as long as transferring it to a thread. */
+/** Converting a smaller body takes a few milliseconds, about as long as a transfer to a thread. */
 const INLINE_BYTES = 128 * 1024;
-/** The labels of a resource are repeated for each point: a small body that becomes more text is converted again, on a thread. */
+/**
+ * The labels of a resource are repeated for each point. If a small body becomes more text than this, it is converted again, on a thread.
+ */
 const INLINE_TEXT_BYTES = 1024 * 1024;
-/** Checking a smaller request of remote write takes a fraction of a millisecond. In 2.0 references repeat symbols: work grows with the square. */
+/**
+ * Checking a smaller remote write request takes a fraction of a millisecond. In 2.0, references repeat symbols, so the work grows with the
+ * square of the size.
+ */
 const INLINE_WRITE_BYTES = { 1: 16 * 1024, 2: 2 * 1024 } as const;
 /** The kernel checks a smaller request in less than a millisecond. */
 const MAX_KERNEL_WRITE_BYTES = 512 * 1024;
 const QUEUE = { running: 2, perOrg: 1, waitingPerOrg: 64 };
 /**
- * Twice what bodies of 32 MiB need: 192 MiB are enough for 192,000 points with two labels, and for two million attributes. A body of objects
- * that all have other keys needs more, and is refused as too large.
+ * Twice what bodies of 32 MiB need: 192 MiB are enough for 192,000 points with two labels, and for two million attributes. A body whose
+ * objects all have different keys needs more, and is rejected as too large.
  */
 const HEAP_MIB = 384;
 const RETRY_AFTER_S = 5;
@@ -60,14 +65,14 @@ export class MetricsThreads implements AsyncDisposable {
     interrupted: (cause) => unavailable("converting the metrics was interrupted; try again", cause),
   });
 
-  /** Takes the body over, and calls `use` with its text. Throws as convertMetrics, `unstorable` and `unavailable`. */
+  /** Takes ownership of the body, and calls `use` with its text. Throws as convertMetrics, `unstorable` and `unavailable`. */
   async convert<T>(orgId: string, task: MetricsTask, use: (converted: ConvertedMetrics) => Promise<T>): Promise<T> {
     const converted = convertInline(task);
     if (converted) return await use(converted);
     return await this.#run(orgId, async () => await use(await this.#pool.run(ownCopy(task), readConverted)));
   }
 
-  /** Takes the body over. Throws as checkWrite, `unstorable` and `unavailable`. */
+  /** Takes ownership of the body. Throws as checkWrite, `unstorable` and `unavailable`. */
   async checkWrite(orgId: string, task: WriteTask): Promise<CheckedWrite> {
     const bytes = snappyLength(task.body);
     if (bytes <= INLINE_WRITE_BYTES[task.version]) return checkWrite(task);
@@ -95,7 +100,7 @@ function ownCopy(task: MetricsTask): MetricsTask {
   return { ...task, body: new Uint8Array(task.body) };
 }
 
-/** Undefined for a body that is left to a thread. */
+/** Undefined if the body is left to a thread. */
 function convertInline(task: MetricsTask): ConvertedMetrics | undefined {
   if (task.body.byteLength > INLINE_BYTES) return undefined;
   try {
@@ -118,7 +123,7 @@ function readChecked(answer: MetricsAnswer): CheckedWrite {
 
 function errorOf(answer: MetricsAnswer): ApiError {
   if ("code" in answer) return new ApiError(answer.code, answer.message);
-  // The same body would fail in the same way each time it is sent.
+  // Sending the same body again would fail in the same way.
   const cause = new Error("failure" in answer ? answer.failure : "the thread answered another question");
   return new ApiError("unstorable", "the metrics cannot be converted; sending them again will not help", { cause });
 }

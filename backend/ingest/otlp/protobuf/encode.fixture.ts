@@ -1,5 +1,5 @@
-// OTLP/JSON documents as protobuf, for tests: an encoder over the table of messages.ts. It is checked against a real collector and against
-// OpenTelemetry's own encoder in tests of several processes.
+// Encodes OTLP/JSON documents as protobuf, for tests, from the table of messages.ts. Tests with several processes compare it with a real
+// collector and with OpenTelemetry's own encoder.
 import { type Field, type Message, REQUESTS } from "./messages.ts";
 import type { ProtobufSignal } from "./to-json.ts";
 

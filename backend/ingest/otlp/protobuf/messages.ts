@@ -1,5 +1,5 @@
-// The OTLP messages that are read from protobuf: field numbers of opentelemetry-proto 1.8, with the names of the JSON form. Invariant: a field
-// that is missing here is skipped, as the JSON decoders ignore it: schema URLs, exemplars, descriptions, minima and maxima.
+// Lists the fields of OTLP's protobuf messages: field numbers of opentelemetry-proto 1.8, with the names of the JSON form. Invariant: a
+// field that is missing here is skipped, as the JSON decoders ignore it: schema URLs, exemplars, descriptions, minima and maxima.
 
 export type ScalarKind =
   | "string"
@@ -20,7 +20,7 @@ export type ScalarKind =
 
 export interface Field {
   readonly name: string;
-  /** The name as JSON, with quotes and colon. */
+  /** The name in JSON, with quotes and colon. */
   readonly json: Uint8Array;
   readonly kind: ScalarKind | "message";
   readonly isRepeated: boolean;

@@ -1,6 +1,6 @@
-// OTLP/protobuf → OTLP/JSON bytes, in one pass over the body, for the decoders that read only JSON: that of metrics, and the slow path of logs and
-// traces, for bodies that the kernel (otlp/kernel/wire-document.ts) does not accept. Invariants: no value is lost or rounded, because 64-bit
-// integers become strings of digits; memory and depth have limits; malformed protobuf throws `malformed_body`.
+// Converts OTLP/protobuf to OTLP/JSON in one pass, for the decoders that read only JSON: metrics, and the slow path of logs and traces for
+// bodies that the kernel (otlp/kernel/wire-document.ts) does not accept. Invariants: no value is lost or rounded, because 64-bit integers
+// become strings of digits; memory and depth have limits; malformed protobuf throws `malformed_body`.
 import { ApiError } from "../../../errors.ts";
 import { MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_JSON_BYTES } from "../../limits.ts";
 import { JsonOutput } from "../../json-output.ts";
@@ -8,7 +8,7 @@ import { type Field, type Message, REQUESTS } from "./messages.ts";
 
 export type ProtobufSignal = keyof typeof REQUESTS;
 
-/** OTLP/JSON of collectors is about 2.3 times as large. */
+/** OTLP/JSON from collectors is about 2.3 times as large as protobuf. */
 const EXPECTED_GROWTH = 2.5;
 const MIN_BYTES = 1024;
 
@@ -20,7 +20,7 @@ const FIXED32 = 5;
 const COMMA = 0x2c;
 const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 0x5d];
 
-/** Throws `malformed_body` and `batch_too_large`. The result is alone in its memory. */
+/** Throws `malformed_body` and `batch_too_large`. The result has a buffer of its own. */
 export function protobufToJson(signal: ProtobufSignal, body: Uint8Array): Buffer<ArrayBuffer> {
   const output = new JsonOutput(Math.max(MIN_BYTES, Math.ceil(body.byteLength * EXPECTED_GROWTH)), MAX_PROTOBUF_JSON_BYTES);
   try {
@@ -36,7 +36,7 @@ class Transcoder {
   readonly #body: Uint8Array;
   readonly #view: DataView;
   readonly #output: JsonOutput;
-  /** Behind the item that was read last. */
+  /** The offset after the last item. */
   #next = 0;
 
   constructor(body: Uint8Array, output: JsonOutput) {
@@ -45,11 +45,13 @@ class Transcoder {
     this.#output = output;
   }
 
-  /** Writes the message from `at` to `end`. A singular field that occurs twice is a duplicate key, of which JSON readers take the last. */
+  /**
+   * Writes the message from `at` to `end`. A singular field that occurs twice becomes a duplicate key, of which JSON parsers use the last.
+   */
   message(message: Message, at: number, end: number, depth: number): void {
     if (depth > MAX_PROTOBUF_DEPTH) throw malformed(`messages are nested more than ${MAX_PROTOBUF_DEPTH} deep`);
     const output = this.#output;
-    // Repeated fields that are written already, by number; none is larger than 31.
+    // Bits of the repeated fields that are already written; no field number is larger than 31.
     let written = 0;
     let isFirst = true;
     output.byte(OPEN_OBJECT);
@@ -71,7 +73,7 @@ class Transcoder {
     output.byte(CLOSE_OBJECT);
   }
 
-  /** All items of a repeated field, which need not follow each other. */
+  /** Writes all items of a repeated field, which need not be adjacent. */
   #list(field: Field, number: number, { start, end, depth }: { start: number; end: number; depth: number }): void {
     const output = this.#output;
     let isFirst = true;
@@ -93,7 +95,7 @@ class Transcoder {
     output.byte(CLOSE_ARRAY);
   }
 
-  /** Scalars without tags; `at` is at their length. Returns whether the list is still empty. */
+  /** Writes scalars without tags; `at` is the offset of their length. Returns whether the list is still empty. */
   #packed(field: Field, at: number, isFirst: boolean): boolean {
     const length = this.#varint(at, this.#body.byteLength);
     let from = this.#next;
@@ -106,7 +108,7 @@ class Transcoder {
     return isFirst;
   }
 
-  /** The value behind the tag at `start`. */
+  /** Writes the value after the tag at `start`. */
   #item(field: Field, start: number, end: number, depth: number): void {
     const wireType = this.#varint(start, end) & 7;
     const at = this.#next;
@@ -125,7 +127,7 @@ class Transcoder {
     else output.base64(this.#body, from, to);
   }
 
-  /** Returns the place behind it. */
+  /** Writes a scalar; returns the offset after it. */
   #scalar({ kind }: Field, at: number, end: number): number {
     const output = this.#output;
     const view = this.#view;
@@ -168,7 +170,7 @@ class Transcoder {
     return this.#bigVarint(at, this.#next) === 0n;
   }
 
-  /** The low 32 bits, as a signed integer for large values: lengths and tags are checked to be smaller. */
+  /** The low 32 bits, as a signed integer: callers check that lengths and tags are not too large. */
   #varint(at: number, end: number): number {
     const body = this.#body;
     let value = 0;
@@ -198,7 +200,7 @@ class Transcoder {
     throw malformed("a number has more than 10 bytes");
   }
 
-  /** The place behind a value whose tag ends at `at`. */
+  /** The offset after a value whose tag ends at `at`. */
   #skip(at: number, end: number, wireType: number): number {
     switch (wireType) {
       case VARINT:

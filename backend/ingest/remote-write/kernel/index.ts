@@ -1,6 +1,6 @@
-// Remote write 1.0 requests as Prometheus and collectors send them: decompressed, checked and hashed in one call. Invariants: it accepts only
-// requests that check-write.ts passes on as they came, and gives up on every other; nothing is read or written beyond the places that the host
-// gave; the output is no larger than the host allows.
+// Decompresses, checks and hashes remote write 1.0 requests, as Prometheus and collectors send them, in one call. Invariants: it accepts
+// only requests that check-write.ts passes on unchanged, and gives up on all others; nothing is read or written outside of the areas that
+// the host specified; the output is no larger than the host allows.
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
 import { BYTES, checkText, content, expect, field, FIXED64, integer, number, VARINT, wireType } from "../../../../common/kernel/wire";
 import { decompress } from "./snappy";
@@ -15,7 +15,7 @@ const NAME: u64 = 0x5f5f656d616e5f5f;
 const ORG_ID: u64 = 0x000064695f67726f;
 const HOST_ID: u64 = 0x0064695f74736f68;
 const NODE: u64 = 0x0000000065646f6e;
-/** Prometheus marks the end of a series by this value; the engine drops any other NaN. */
+/** Prometheus marks the end of a series with this value; the engine drops any other NaN. */
 const STALE_MARKER: u64 = 0x7ff0000000000002;
 
 let maxLabels: u32 = 0;
@@ -24,7 +24,7 @@ let maxValueBytes: u32 = 0;
 let oldestMs: i64 = 0;
 let newestMs: i64 = 0;
 let isHashed: bool = false;
-/** The next hash. */
+/** Where the next hash is written. */
 let hashes: usize = 0;
 let hashesEnd: usize = 0;
 let samples: u32 = 0;
@@ -43,8 +43,8 @@ export function setLimits(labels: u32, nameBytes: u32, valueBytes: u32, oldest: 
 }
 
 /**
- * Decompresses `length` bytes to `outputAt` and checks the series. Returns their samples. Hashes of series are written from `hashesAt` up to
- * `end`, if they are asked for.
+ * Decompresses `length` bytes to `outputAt` and checks the series. Returns the number of samples. If `end` is greater than `hashesAt`,
+ * hashes of the series are written between them.
  */
 export function check(length: u32, outputAt: usize, outputLength: u32, hashesAt: usize, end: usize): u32 {
   decompress(INPUT, length, outputAt, outputLength);
@@ -62,7 +62,7 @@ export function check(length: u32, outputAt: usize, outputLength: u32, hashesAt:
   return samples;
 }
 
-/** Behind the last hash. */
+/** The address after the last hash. */
 export function hashesTo(): usize {
   return hashes;
 }
@@ -95,10 +95,10 @@ function series(at: usize, end: usize): void {
   hashes += 4;
 }
 
-/** The name of the label that was read last. */
+/** The name of the last label. */
 let nameAt: usize = 0;
 
-/** A label, its name before its value and nothing else. Returns whether it is the metric name. */
+/** Reads a label that consists of its name, then its value. Returns whether it is the metric name. */
 function label(at: usize, end: usize): bool {
   const value = field(at, end);
   if (number != 1 || wireType != BYTES) refuse(UNUSUAL);

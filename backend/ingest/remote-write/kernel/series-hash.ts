@@ -1,4 +1,4 @@
-// The hash of a series, as `hashOf` of backend/storage/metrics/series-hash.ts makes it: HalfSipHash-1-3 with the key of the organisation.
+// Hashes a series as `hashOf` of backend/storage/metrics/series-hash.ts does: HalfSipHash-1-3 with the key of the organisation.
 
 let k0: u32 = 0;
 let k1: u32 = 0;
@@ -8,7 +8,7 @@ export function setKey(first: u32, second: u32): void {
   k1 = second;
 }
 
-/** Hashes the bytes from `from` to `to`: a round for each four of them and one for the rest, and three at the end. */
+/** Hashes the bytes from `from` to `to`: one round for each four bytes, one for the rest, three at the end. */
 export function hashOf(from: usize, to: usize): u32 {
   let v0 = k0;
   let v1 = k1;

@@ -1,9 +1,9 @@
-// Decompresses Snappy's block format (google/snappy, format_description.txt), as backend/ingest/snappy.ts does. Invariant: it writes the declared
-// length and, in steps of 16 bytes, at most 15 bytes more; what is not well-formed gives up.
+// Decompresses Snappy's block format (google/snappy, format_description.txt), as backend/ingest/snappy.ts does. Invariant: it writes the
+// declared length and, because it copies in steps of 16 bytes, at most 15 bytes more; it gives up on malformed input.
 import { refuse, SYNTAX } from "../../../../common/kernel/bytes";
 import { integer, varint } from "../../../../common/kernel/wire";
 
-/** Decompresses `length` bytes at `from` to `to`; they must have declared `outputLength`. Both have 16 bytes behind them. */
+/** Decompresses `length` bytes at `from` to `to`; they must have declared `outputLength`. Both areas need 16 spare bytes at the end. */
 export function decompress(from: usize, length: u32, to: usize, outputLength: u32): void {
   const end = from + length;
   const start = to;
@@ -21,7 +21,7 @@ export function decompress(from: usize, length: u32, to: usize, outputLength: u3
         size = (load<u32>(at) & (0xffffffff >> (32 - ((<u32>extra) << 3)))) + 1;
         at += extra;
       }
-      // A length of 2^32 is 0 here.
+      // A length of 2^32 overflows to 0.
       if (size == 0 || size > end - at || size > outputEnd - to) refuse(SYNTAX);
       copyBlocks(to, at, size);
       at += size;
@@ -40,7 +40,7 @@ export function decompress(from: usize, length: u32, to: usize, outputLength: u3
   if (to != outputEnd) refuse(SYNTAX);
 }
 
-/** In steps of 16 bytes, the last of which may reach behind both ends. */
+/** Copies in steps of 16 bytes; the last one may extend beyond both ends. */
 function copyBlocks(to: usize, from: usize, size: usize): void {
   let index: usize = 0;
   do {
