@@ -1,7 +1,7 @@
-// undici's connection pools and nothing else of it. Invariant: its index is not loaded, for it brings fetch, WebSocket, caches and mocks
-// along, some 4 MB resident on every node and more for each garbage collection to walk through. The folder `lib` is undici's own and
-// not its interface (undici-lib.d.ts gives its files their types): package.json names the version exactly, and pool.test.ts drives all
-// of this in a process that loads nothing else, as it is and bundled, for the index would put in place what is missing here.
+// Loads undici's connection pools without the rest of undici. Invariant: its index is not loaded, because that also loads fetch, WebSocket,
+// caches and mocks: some 4 MB of memory on every node, which each garbage collection must traverse. The folder `lib` is not part of
+// undici's public interface (undici-lib.d.ts declares the types of its files), so package.json pins the exact version, and pool.test.ts
+// exercises all of this in a process that loads nothing else, both unbundled and bundled.
 import connect from "undici/lib/api/api-connect.js";
 import request from "undici/lib/api/api-request.js";
 import Agent from "undici/lib/dispatcher/agent.js";
@@ -11,5 +11,5 @@ import ProxyAgent from "undici/lib/dispatcher/proxy-agent.js";
 
 export { Agent, type Dispatcher, Pool, ProxyAgent };
 
-// As undici's index does for its whole API. `connect` is what a proxy's tunnel is opened with.
+// undici's index does the same for its whole API. `connect` opens the tunnel through a proxy.
 Object.assign(Dispatcher.prototype, { request, connect });

@@ -1,5 +1,5 @@
-// Structured logs of the agent: JSON lines on stdout, one per event, the supervised collector's lines among them.
-// Invariant: secrets never reach a log; the redaction list below is the second line of defence, not the first.
+// Structured logs of the agent: JSON lines on stdout, one per event, including the supervised collector's lines. Invariant: secrets never
+// reach a log; the redaction list below is only the second line of defence.
 import { pino, type DestinationStream, type Logger } from "pino";
 import type { LogLevel } from "./settings.ts";
 
@@ -7,13 +7,13 @@ export type Log = Logger;
 
 const REDACTED_KEYS = ["authorization", "password", "api_key", "apiKey", "token", "installToken", "secret", "x-signature", "cookie"];
 
-/** The root logger, and a way to change the level of it and of every child made from it (remote configuration). */
+/** The root logger, and a function that changes the level of it and all its children (remote configuration). */
 export interface LogControl {
   readonly log: Log;
   setLevel(level: LogLevel): void;
 }
 
-/** `destination` is stdout unless given, where container runtimes and systemd read it. */
+/** `destination` defaults to stdout, where container runtimes and systemd read it. */
 export function createLog(level: LogLevel, name: string, destination: DestinationStream = pino.destination({ sync: true })): LogControl {
   const children = new Set<WeakRef<Logger>>();
   const log = pino(

@@ -1,5 +1,5 @@
-// The programs atherops-otel-agent (host) and atherops-k8s-otel-agent (cluster): their commands. Invariant: wrong settings end with exit
-// code 2 and no stack, wrong words with 2, every other failure of a start with 1 and one sentence; only run.ts wires parts together.
+// The programs atherops-otel-agent (host) and atherops-k8s-otel-agent (cluster): their commands. Invariants: wrong settings exit with code
+// 2 and no stack trace, wrong arguments with 2, every other failed start with 1 and one sentence; only run.ts wires parts together.
 import { existsSync } from "node:fs";
 import { enableCompileCache } from "node:module";
 import { join } from "node:path";
@@ -13,13 +13,13 @@ const WHAT = {
   cluster: "Sends the telemetry of this cluster node to the backend.",
 };
 
-/** Reads the command line and does it. Sets the exit code; resolves when there is nothing left to do. */
+/** Parses and runs the command line. Sets the exit code; resolves when there is nothing left to do. */
 export async function main(identity: Identity, argv: string[] = process.argv): Promise<void> {
   try {
     await commands(identity).parseAsync(argv);
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    // Said already, or the help that was asked for.
+    // Already printed, or the help that was requested.
     if (error instanceof CommanderError) {
       process.exitCode = error.exitCode === 0 ? 0 : 2;
       return;
@@ -30,7 +30,7 @@ export async function main(identity: Identity, argv: string[] = process.argv): P
   }
 }
 
-/** Failures whose message is all that an operator needs. */
+/** Errors whose message is all that an operator needs. */
 const EXPECTED = new Set([
   "SettingsError",
   "CollectorConfigError",
@@ -41,9 +41,9 @@ const EXPECTED = new Set([
   "KubernetesError",
 ]);
 
-/** What V8 made of the modules at the last start: a third of the CPU of this one, and no type stripper in memory. */
+/** Caches V8's compiled modules between starts: saves a third of the CPU of a start, and the type stripper's memory. */
 function keepCompiled(stateDir: string): void {
-  // Its folder is made later, with its mode.
+  // The folder is created later, with the right mode.
   if (existsSync(stateDir)) enableCompileCache(join(stateDir, "compiled"));
 }
 

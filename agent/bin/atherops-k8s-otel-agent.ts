@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The cluster agent: telemetry of one node of a Kubernetes cluster, one pod per node.
+// Entry point of the cluster agent: it collects telemetry on a Kubernetes node, one pod per node.
 import { main } from "../main.ts";
 
 await main("cluster");

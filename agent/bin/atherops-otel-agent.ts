@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The host agent: telemetry of one Linux host.
+// Entry point of the host agent: it collects telemetry on a Linux host.
 import { main } from "../main.ts";
 
 await main("host");

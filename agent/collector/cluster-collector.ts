@@ -1,10 +1,10 @@
-// What is collected once for a whole cluster: its state and its events, by a collector of its own, separate from that of the node. Invariants: one
-// runs in the cluster at a time, that of the agent which holds the Lease; it has ended before another agent may take the Lease; neither its
-// start nor its end touches the collector of the node.
+// Collects the state and events of a whole cluster, with a collector that is separate from the node's. Invariants: only one of these
+// collectors runs in the cluster at a time, that of the agent that holds the Lease; it ends before another agent can take the Lease;
+// starting or stopping it does not affect the node's collector.
 //
-// Not the collector's own k8s_leader_elector (v0.149): a receiver that registers when it already leads is never stopped again, so that two
-// collect; k8sobjects closes a closed channel when it loses the lead twice; and its start fails, with all of the node's telemetry, while the
-// API server is away.
+// The collector's own k8s_leader_elector (v0.149) is not used: a receiver that registers while it already leads is never stopped, so two
+// collect; k8sobjects closes a closed channel if it loses the lead twice; and if the API server is unavailable, startup fails and stops all
+// telemetry of the node.
 import { backoffOf, DEFAULT_BACKOFF, Loop, spread } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Annotations, Lease, LeaseTerm, LeaseTiming } from "../identity/lease.ts";
@@ -13,11 +13,11 @@ import { annotationOf, SignsOfLife, slotsOf, without, POLL_EVERY_MS, StandBy } f
 import type { EventsCheckpoint } from "./events-checkpoint.ts";
 import type { CollectorStatus, Supervisor } from "./supervision/supervisor.ts";
 
-/** Short, so that the loss of a node is a gap of half a minute. */
+/** Short, so that losing a node leaves a gap of only half a minute. */
 export const COLLECTION_LEASE: LeaseTiming = { durationMs: 10_000, renewDeadlineMs: 7_000, renewEveryMs: 2_000 };
 /** Timeout of one request for the Lease, short enough to retry within the deadline after a connection broke silently. */
 export const LEASE_REQUEST_MS = 3_500;
-/** From TERM to KILL: with the deadline, and a collector that does not answer before it, it stays below the Lease's duration. */
+/** From TERM to KILL. Together with the renew deadline, it is shorter than the Lease's duration, even if the collector does not respond. */
 export const STOP_GRACE_MS = 1_500;
 const FOLLOW_EVENTS_EVERY_MS = 2_000;
 
@@ -25,17 +25,17 @@ export interface ClusterCollectorOptions {
   readonly lease: Pick<Lease, "tryAcquire" | "view" | "annotate">;
   /** Identifies this agent among the candidates for the Lease. */
   readonly name: string;
-  /** Created for each term, and disposed at its end. */
+  /** Created at the start of each term and disposed at its end. */
   readonly supervisor: () => Supervisor;
   readonly config: string;
-  /** Where events are collected. */
+  /** Checkpoint of the delivered events. */
   readonly events?: EventsCheckpoint | undefined;
   readonly log: Log;
 }
 
 export interface ClusterCollectorStatus {
   readonly leads: boolean;
-  /** While it leads. */
+  /** Set while this agent leads. */
   readonly collector: CollectorStatus | undefined;
 }
 
@@ -77,7 +77,7 @@ export class ClusterCollector implements AsyncDisposable {
   /** Polls the Lease once; if it is free, leads until the term ends. Returns how long to wait for the next poll. */
   async #step(signal: AbortSignal): Promise<number> {
     const { lease, events } = this.#options;
-    // The Lease knows better than this agent what others have done since it last led.
+    // Other agents may have moved the checkpoint since this agent last led, so it is read from the Lease again.
     events?.forget();
     const signs = new SignsOfLife();
     const annotate = (present: Annotations): Annotations => this.#annotations(present, signs);
@@ -98,7 +98,7 @@ export class ClusterCollector implements AsyncDisposable {
     return untilNextMs;
   }
 
-  /** What the Lease is to say while this agent holds it. */
+  /** Annotations to write to the Lease while this agent holds it. */
   #annotations(present: Annotations, signs: SignsOfLife): Annotations {
     const slots = slotsOf(present);
     return { ...annotationOf(without(slots, [this.#options.name, ...signs.gone(slots)])), ...this.#options.events?.annotations };
@@ -112,7 +112,7 @@ export class ClusterCollector implements AsyncDisposable {
       this.#terms.recovered();
       return spread(POLL_EVERY_MS);
     } catch (error) {
-      // Safe: the Lease is given back, and another agent may fare better.
+      // Safe: the Lease is released, and another agent may succeed.
       this.#terms.failed(error as Error);
       return backoffOf(++this.#failedTerms, DEFAULT_BACKOFF);
     }
@@ -141,7 +141,7 @@ function followed(events: EventsCheckpoint, supervisor: Supervisor, log: Log): C
       await events.follow(supervisor, signal);
       return FOLLOW_EVENTS_EVERY_MS;
     },
-    // Safe: the checkpoint in the Lease stays, and the next collector reads a little more twice.
+    // Safe: the checkpoint in the Lease does not change, so the next collector reads a few more events twice.
     failed: (error) =>
       log.debug({ event: "cluster_collector.checkpoint_unknown", err: error }, "it is not known how far events are delivered"),
   };

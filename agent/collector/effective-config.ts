@@ -1,7 +1,7 @@
-// What the collector shall run now: the settings, what remote configuration adjusts, the operator's own file, the number of log files, and
-// whether the node's pods are known. Invariants: changes are made one after the other; the collector is
-// touched only when the bytes differ; bytes that it refused are not tried again until they change; logs of pods are not read by a collector
-// that starts without knowing the pods, and one that runs and knows them is not touched by an outage of the Kubernetes API.
+// Decides which configuration the collector runs, from the settings, remote configuration, the operator's own file, the number of log
+// files, and whether the node's pods are known. Invariants: changes are applied one after the other; the collector is restarted only if the
+// bytes differ; bytes that it refused are not tried again until they change; a collector that starts without knowing the pods does not read
+// their logs; one that knows them is not affected by an outage of the Kubernetes API.
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Adjustment } from "./config/remote-config.ts";
@@ -16,9 +16,9 @@ import type { LogFiles } from "./files/log-files.ts";
 import { withRotated } from "./files/log-paths.ts";
 import type { Supervisor } from "./supervision/supervisor.ts";
 
-/** How soon a changed COLLECTOR_CONFIG_FILE is taken, and pods' logs are read once the API answers. */
+/** How soon a changed COLLECTOR_CONFIG_FILE is applied, and pods' logs are read once the API responds. */
 const CHECK_EVERY_MS = 10_000;
-/** Checking takes at most this part of the time: a tree of a million files is checked less often. */
+/** Checks take at most this share of the time: a tree of a million files is checked less often. */
 const CHECKING_SHARE = 0.05;
 
 export interface EffectiveConfigOptions {
@@ -30,7 +30,7 @@ export interface EffectiveConfigOptions {
   readonly knownPods?: KnownPods | undefined;
   /** Cluster agent only: false if the collector cannot ask the agent for pods. */
   readonly asksAgent?: boolean | undefined;
-  /** Cluster agent only: what annotations of namespaces change. */
+  /** Cluster agent only: changes from annotations of namespaces. */
   readonly policies?: { ofNamespaces(): readonly NamespaceLogs[] } | undefined;
   /** Host agent only. */
   readonly logFiles?: LogFiles | undefined;
@@ -46,14 +46,14 @@ export class EffectiveConfig implements AsyncDisposable {
   readonly #policies: EffectiveConfigOptions["policies"];
   readonly #checkEveryMs: number;
   readonly #stop = new AbortController();
-  /** Failures to apply a configuration, except that the collector refuses it. */
+  /** Failures to apply a configuration, except refusals by the collector. */
   readonly #outage: Outage<string>;
-  /** Failures of the Kubernetes API, during which pods are unknown. */
+  /** Failures of the Kubernetes API that leave the pods unknown. */
   readonly #unknownPods: Outage<string>;
   #adjustment: Adjustment;
   #refused: string | undefined;
   readonly #logFiles: LogFiles | undefined;
-  /** The number by which the collector's poll interval was chosen. */
+  /** Number of open files for which the collector's poll interval was chosen. */
   #openLogFiles = 0;
   #loop: Loop | undefined;
   #lastChange: Promise<unknown> = Promise.resolve();
@@ -92,7 +92,7 @@ export class EffectiveConfig implements AsyncDisposable {
     });
   }
 
-  /** Starts the collector; throws as Supervisor.start does. */
+  /** Starts the collector; throws like Supervisor.start. */
   async start(): Promise<void> {
     await this.#askForPods();
     await this.#supervisor.start(async () => {
@@ -113,15 +113,15 @@ export class EffectiveConfig implements AsyncDisposable {
       );
   }
 
-  /** What it does without for now, and why; undefined when nothing is missing. */
+  /** What is not collected for now, and why; undefined if all is collected. */
   get waitsFor(): string | undefined {
     return this.#unknownPods.cause;
   }
 
-  /** Throws CollectorConfigError when the collector refuses; what was before is then in force again. */
+  /** If the collector refuses the adjustment, the previous one is in force again; throws CollectorConfigError. */
   async adjust(adjustment: Adjustment): Promise<void> {
     await this.#inOrder(async () => {
-      // The files are open before a collector starts that reads them, and stay open until the one before has ended.
+      // Files are opened before the new collector starts, and those of the old one stay open until it has ended.
       await this.#logFiles?.follow([...new Set([...this.#logPaths(this.#adjustment), ...this.#logPaths(adjustment)])]);
       try {
         await this.#supervisor.apply(await this.#render(adjustment));
@@ -149,8 +149,8 @@ export class EffectiveConfig implements AsyncDisposable {
   }
 
   /**
-   * Asked when it decides something: while pods are unknown, and of a collector that is not up, because one that starts with the pods to be
-   * known and an API server that is away never gets there.
+   * Asks only if the result matters: while pods are unknown, or if the collector is not up. A collector that waits for the pods never
+   * becomes ready while the API server is unavailable.
    */
   async #askForPods(): Promise<void> {
     if (!this.#knownPods || (this.waitsFor === undefined && this.#supervisor.status().state === "running")) return;
@@ -165,13 +165,13 @@ export class EffectiveConfig implements AsyncDisposable {
     return signals.includes("logs") ? logPaths.flatMap(withRotated) : [];
   }
 
-  /** Another poll interval restarts the collector, so many more files must have come; it gets shorter with the next start only. */
+  /** A new poll interval restarts the collector, so it grows only if there are many more files, and shrinks only at the next start. */
   #countLogFiles(): void {
     const open = this.#logFiles?.status().open ?? 0;
     if (open > 2 * Math.max(this.#openLogFiles, MANY_LOG_FILES)) this.#openLogFiles = open;
   }
 
-  /** Returns how long the check alone took, milliseconds. */
+  /** Returns how long the check itself took, in milliseconds. */
   async #check(): Promise<number> {
     await this.#askForPods();
     this.#countLogFiles();
@@ -191,7 +191,7 @@ export class EffectiveConfig implements AsyncDisposable {
         this.#outage.failed((error as Error).message, (error as Error).message);
         return checkedMs;
       }
-      // If the collector refused it, the supervisor has logged that; the configuration in force stays.
+      // If the collector refused it, the supervisor has logged that; the current configuration stays.
       if (rendered === undefined && this.#refused !== error.message)
         this.#log.error(
           { event: "collector.config_rejected", err: error.message },

@@ -1,6 +1,6 @@
-// Up to where the cluster's events are delivered, kept in the Lease under which one agent collects them: the next collector begins there,
-// and reads what happened in between. Invariants: the checkpoint is never further than what the backend has
-// acknowledged, as far as the collector's queue shows; what is read twice is the same bytes, which the backend stores once.
+// Stores up to where the cluster's events were delivered, in the Lease that the collecting agent holds. The next collector continues there,
+// so no events are missed in between. Invariants: the checkpoint never passes what the backend has acknowledged, as far as the collector's
+// queue shows; an event that is read twice has the same bytes, so the backend stores it once.
 import { ask } from "../../common/http.ts";
 import type { Annotations } from "../identity/lease.ts";
 import { EXPORTER } from "./config/collector-config.ts";
@@ -15,7 +15,7 @@ export const SETTLED_MS = 4_000;
 const BEGIN_WITHIN_MS = 1_000;
 
 export interface EventsApi {
-  /** The resourceVersion that the API server has come to. */
+  /** The latest resourceVersion of the API server. */
   newestOfEvents(signal: AbortSignal): Promise<string>;
 }
 
@@ -25,7 +25,7 @@ export class EventsCheckpoint {
   readonly #api: EventsApi;
   readonly #isDelivered: (metricsUrl: string, signal: AbortSignal) => Promise<boolean>;
   #version = "";
-  /** What is delivered once the queue of this collector is found empty, some time after. */
+  /** The version that counts as delivered once this collector's queue is found empty, SETTLED_MS or more later. */
   #next: { readonly version: string; readonly pid: number | null; readonly atMs: number } | undefined;
 
   constructor(api: EventsApi, isDelivered = eventsAreDelivered) {
@@ -33,7 +33,7 @@ export class EventsCheckpoint {
     this.#isDelivered = isDelivered;
   }
 
-  /** Where a collector that starts now begins; empty: with what happens from then on. */
+  /** Where a collector that starts now begins; empty: only new events. */
   get version(): string {
     return this.#version;
   }
@@ -42,29 +42,30 @@ export class EventsCheckpoint {
     return this.#version === "" ? {} : { [ANNOTATION]: this.#version };
   }
 
-  /** Before a term: the checkpoint in the Lease stays as it is. */
+  /** Called before a term; the checkpoint in the Lease does not change. */
   forget(): void {
     this.#next = undefined;
     this.#version = "";
   }
 
   /**
-   * At the beginning of a term, in which this agent holds the Lease: continues where the last term ended, else from now on. The collector
-   * does not choose the start: it would list all events of the cluster first, and if that fails it watches nothing until it is restarted
-   * (k8sobjectsreceiver v0.146).
+   * Called at the beginning of a term, in which this agent holds the Lease: continues where the last term ended, otherwise from now on. The
+   * collector does not choose the start itself: it would first list all events of the cluster, and if that failed, watch nothing until it
+   * is restarted (k8sobjectsreceiver v0.146).
    */
   async begin(found: Annotations, signal: AbortSignal): Promise<void> {
     const version = found[ANNOTATION] ?? "";
     this.forget();
     const soon = AbortSignal.any([signal, AbortSignal.timeout(BEGIN_WITHIN_MS)]);
-    // Safe: a version that the API server does not know is refused by it, and the collector begins with what happens from then on.
+    // Safe: the API server refuses a version that it does not know, and the collector begins with new events.
     const newest = await this.#api.newestOfEvents(soon).catch(() => version);
     const [last, now] = [numberOf(version), numberOf(newest)];
-    // After a restore from a backup, the API server may be behind the checkpoint, and a watch from there would be silent until it has caught up.
+    // After a restore from a backup, the API server may be behind the checkpoint; a watch from there would be silent until the server has
+    // caught up.
     if (now !== undefined) this.#version = last !== undefined && last <= now ? version : newest;
   }
 
-  /** One step of a term; every now and then. Throws as the API does. `nowMs`: monotonic. */
+  /** One step of a term, run periodically. Throws errors of the API. `nowMs`: monotonic. */
   async follow(collector: EventsCollector, signal: AbortSignal, nowMs = performance.now()): Promise<void> {
     const { metricsUrl } = collector;
     const { pid } = collector.status();
@@ -81,8 +82,8 @@ export class EventsCheckpoint {
   }
 
   /**
-   * The empty queue of a collector that stopped watching events does not prove that they are delivered. Once the API server lists events, it
-   * is started again and continues from the checkpoint.
+   * If the collector stopped watching events, its empty queue does not prove that they were delivered. Once the API server lists events,
+   * the collector is restarted and continues from the checkpoint.
    */
   async #resume(collector: EventsCollector, signal: AbortSignal): Promise<void> {
     this.#next = undefined;
@@ -91,12 +92,12 @@ export class EventsCheckpoint {
   }
 }
 
-/** Versions are numbers that grow, by the API's own word since Kubernetes 1.35, and in fact since its first. */
+/** Versions are increasing numbers: guaranteed by the API since Kubernetes 1.35, and true in practice since its first release. */
 function numberOf(version: string): bigint | undefined {
   return /^\d{1,19}$/.test(version) ? BigInt(version) : undefined;
 }
 
-/** True when the collector reports that it has handed over all its records. `signal` ends the wait at the end of a term. */
+/** True if the collector reports that all its records were delivered. `signal` ends the wait at the end of a term. */
 export async function eventsAreDelivered(metricsUrl: string, signal: AbortSignal): Promise<boolean> {
   try {
     const { text } = await ask(metricsUrl, { signal: AbortSignal.any([signal, AbortSignal.timeout(1000)]) });
@@ -107,7 +108,7 @@ export async function eventsAreDelivered(metricsUrl: string, signal: AbortSignal
       );
     return size?.split(" ")[1] === "0";
   } catch {
-    // Safe: what is not known to be delivered is read again.
+    // Safe: events that may not have been delivered are read again.
     return false;
   }
 }

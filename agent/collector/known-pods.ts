@@ -1,5 +1,5 @@
-// Whether it is known which pods run on this node: without that it is unknown which of them keep their logs to themselves. Invariant: asked
-// only when the answer decides something, so that an outage costs an API server that comes back one small list of each node.
+// Checks whether the pods on this node are known: if not, it is unknown which of them opted out of log collection. Invariant: it asks only
+// if the result matters, so that an API server that recovers from an outage gets one small list request per node.
 import { pause } from "../../common/loop.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import { KubernetesError } from "../kubernetes/transport.ts";
@@ -8,11 +8,11 @@ import type { NodePods } from "../pods/node-pods.ts";
 const WITHIN_MS = 5_000;
 
 export interface KnownPods {
-  /** Undefined when they can be listed, else what is waited for and why, for a log line. */
+  /** Undefined if pods can be listed; otherwise what is waited for and why, for a log line. */
   whyUnknown(signal: AbortSignal): Promise<string | undefined>;
 }
 
-/** From the watch cache of the API server (`resourceVersion=0`), and only the first: that it answers is all that is asked. */
+/** Lists a single pod from the API server's watch cache (`resourceVersion=0`): only a successful response matters. */
 export function knownPods(api: Pick<KubernetesApi, "podsOfNode">, nodeName: string): KnownPods {
   return {
     async whyUnknown(signal) {
@@ -26,7 +26,7 @@ export function knownPods(api: Pick<KubernetesApi, "podsOfNode">, nodeName: stri
   };
 }
 
-/** What the agent itself knows, for a collector that asks the agent. Of an outage of the API server it takes no note once they are known. */
+/** For a collector that asks the agent: whether the agent knows the pods. Once it does, an outage of the API server does not matter. */
 export function relayedPods(pods: Pick<NodePods, "start" | "known" | "isKnown" | "problem">): KnownPods {
   return {
     async whyUnknown(signal) {

@@ -1,17 +1,19 @@
-// How often an agent that does not collect for the cluster reads the Lease of the one that does, and which agents are candidates to replace
-// it, in an annotation of that Lease. Invariants: a lost node is replaced within half a minute; all other agents together cost the API server
-// little; there are at most SLOTS candidates, and the Lease alone decides who collects.
+// Decides how often an agent that does not collect for the cluster reads the Lease of the one that does, and which agents are candidates to
+// replace it; candidates are listed in an annotation of the Lease. Invariants: a lost node is replaced within half a minute; all other
+// agents together cause little load on the API server; there are at most SLOTS candidates, and only the Lease decides which agent collects.
 import type { Lease, LeaseView, Annotations } from "../identity/lease.ts";
 import { spread } from "../../common/loop.ts";
 
 /** Poll interval of a candidate. */
 export const POLL_EVERY_MS = 3_000;
-/** Poll interval of the other agents: doubled from the first to the longest. */
+/** Poll interval of other agents: doubled from FIRST_REST_MS up to LONGEST_REST_MS. */
 const FIRST_REST_MS = 10_000;
 export const LONGEST_REST_MS = 300_000;
-/** A Lease may be taken just after its time, and of several that wait one is first. */
+/** A Lease can be taken just after it expires; of several waiting agents, one is first. */
 export const JUST_AFTER_MS = 200;
-/** Not renewed for so long, by two clocks that may differ: a reason to poll again soon, and no more. */
+/**
+ * If the Lease has not been renewed for so long, comparing two clocks that may differ, the next poll is soon; nothing else follows from it.
+ */
 const LATE_MS = 5_000;
 const LEAVE_WITHIN_MS = 2_000;
 
@@ -24,13 +26,13 @@ export class StandBy {
   #restMs = FIRST_REST_MS;
   #wasLate = false;
 
-  /** `name`: unique to the agent, letters, digits, `.`, `-` and `_`. */
+  /** `name`: unique to the agent; may contain letters, digits, `.`, `-` and `_`. */
   constructor(lease: Pick<Lease, "annotate">, name: string) {
     this.#lease = lease;
     this.#name = name;
   }
 
-  /** After a term: until it has found another that leads, it polls as often as a candidate. On a single node no other agent would. */
+  /** Call after a term: until this agent finds another leader, it polls as often as a candidate. On a single node, no other agent would. */
   afterTerm(): void {
     this.#hasLed = true;
     this.#restMs = FIRST_REST_MS;
@@ -46,9 +48,9 @@ export class StandBy {
     const untilFreeMs = view.freeInMs + Math.random() * JUST_AFTER_MS;
     if (this.#isCandidate) return Math.min(spread(POLL_EVERY_MS), untilFreeMs);
     const isLate = view.renewedAt !== undefined && Date.now() - view.renewedAt.getTime() > LATE_MS;
-    // Twice in a row it is a clock that is off.
+    // If it is late twice in a row, the clocks differ.
     this.#wasLate = isLate && !this.#wasLate;
-    // A time that another client wrote into the Lease does not stop the polling, either.
+    // A time that another client wrote into the Lease cannot stop the polling.
     return this.#wasLate ? Math.min(untilFreeMs, spread(LONGEST_REST_MS)) : this.#rest();
   }
 
@@ -57,11 +59,11 @@ export class StandBy {
     return this.#isCandidate || this.#hasLed ? spread(POLL_EVERY_MS) : this.#rest();
   }
 
-  /** For an agent that stops: its slot is free at once. */
+  /** Call when the agent stops: its slot is free at once. */
   async leave(): Promise<void> {
     if (!this.#isCandidate) return;
     const signal = AbortSignal.timeout(LEAVE_WITHIN_MS);
-    // Safe: a slot without a sign of life becomes free.
+    // Safe: a slot without a sign of life expires.
     await this.#lease.annotate((present) => annotationOf(without(slotsOf(present), [this.#name])), signal).catch(() => false);
   }
 
@@ -84,12 +86,12 @@ export class StandBy {
   }
 }
 
-/** `name=number name=number`: the number grows while the agent of that name runs. */
+/** `name=number name=number`: the number increases while the agent of that name runs. */
 const ANNOTATION = "atherops.io/collection-candidates";
-/** So many nodes less one may be lost together with the one that collects, and there is still one that is ready. */
+/** Up to SLOTS - 1 candidates may be lost together with the leader, and one is still ready. */
 export const SLOTS = 5;
 export const SIGN_OF_LIFE_EVERY_MS = 30_000;
-/** Decided by the agent that collects, with its own clock. */
+/** Decided by the agent that collects, by its own clock. */
 export const GONE_AFTER_MS = 120_000;
 
 export type Slots = ReadonlyMap<string, number>;
@@ -103,7 +105,7 @@ export function annotationOf(slots: Slots): Annotations {
   return { [ANNOTATION]: [...slots].map(([name, count]) => `${name}=${count}`).join(" ") };
 }
 
-/** With a new sign of life of this one; as they are, where it has no slot and none is free. */
+/** Adds this agent's slot or updates its sign of life; unchanged if it has no slot and none is free. */
 export function withCandidate(slots: Slots, name: string): Slots {
   const count = slots.get(name);
   return count === undefined && slots.size >= SLOTS ? slots : new Map([...slots, [name, (count ?? 0) + 1]]);
@@ -113,11 +115,11 @@ export function without(slots: Slots, names: readonly string[]): Slots {
   return new Map([...slots].filter(([name]) => !names.includes(name)));
 }
 
-/** What the agent that collects remembers of the others. */
+/** Signs of life of the other agents, as the collecting agent remembers them. */
 export class SignsOfLife {
   readonly #seen = new Map<string, { count: number; atMs: number }>();
 
-  /** Those that have given none for too long. `nowMs`: monotonic. */
+  /** Agents without a sign of life for too long. `nowMs`: monotonic. */
   gone(slots: Slots, nowMs = performance.now()): string[] {
     for (const name of this.#seen.keys()) if (!slots.has(name)) this.#seen.delete(name);
     for (const [name, count] of slots) if (this.#seen.get(name)?.count !== count) this.#seen.set(name, { count, atMs: nowMs });

@@ -1,6 +1,6 @@
-// `diagnose`: runs every check, prints what is wrong and what to do, and writes a bundle for support. Invariant: no secret is printed or
-// written, the outgoing proxy's password not even alone; nothing is changed on the machine or in the cluster but one heartbeat; a check
-// that throws is a failed one, and the others run.
+// `diagnose`: runs every check, prints problems and what to do about them, and writes a support bundle. Invariants: no secret is printed or
+// written, not even the outgoing proxy's password without its URL; apart from one heartbeat, nothing is changed on the machine or in the
+// cluster; a check that throws counts as failed, and the other checks still run.
 import { writeFileSync } from "node:fs";
 import { unescape } from "node:querystring";
 import { gzipSync } from "node:zlib";
@@ -15,7 +15,7 @@ import type { Program } from "./running-parts.ts";
 import { inValueNames, readSettings, type Secrets, type Settings, SettingsError } from "../settings.ts";
 import { createUpstream } from "../upstream/pool.ts";
 
-/** True when nothing failed, and the bundle, if asked for, is written. */
+/** True if no check failed and the bundle, if requested, was written. */
 export async function diagnoseCommand(program: Program, bundleFile?: string): Promise<boolean> {
   const findings: Finding[] = [];
   let redact = maskSecrets;
@@ -109,7 +109,7 @@ function redactor({ installToken, httpsProxy, httpProxy }: Secrets): (text: stri
     const { password = "" } = (url === undefined ? undefined : URL.parse(url)) ?? {};
     return [url, password, unescape(password)];
   });
-  // A shorter one would black out half of the text; inside of a URL it is masked by its position.
+  // Replacing a shorter secret would mask half of the text; within a URL it is masked by position.
   const known = [installToken, ...passwords].filter((secret) => secret !== undefined && secret.length >= 4) as string[];
   return (text) => maskSecrets(known.reduce((masked, secret) => masked.replaceAll(secret, "[redacted]"), text));
 }
@@ -134,6 +134,6 @@ async function bundle(
     status: await ask("/status"),
     metrics: await ask("/metrics"),
   };
-  // Each text by itself: within JSON a secret would be spelled with escapes.
+  // Each string is redacted separately, because JSON escapes could hide a secret.
   return JSON.stringify(content, (_, value: unknown) => (typeof value === "string" ? redact(value) : value), 2);
 }

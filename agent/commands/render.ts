@@ -1,4 +1,4 @@
-// `render`: the collector's configuration as it would run, overlay merged, on stdout; the exit code is 0 when the collector accepts it.
+// `render`: prints the collector's configuration as it would run, with the overlay merged; exits with 0 if the collector accepts it.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { collectorProgram, collectorVariables } from "../collector/supervision/p
 import { validateCollectorConfig } from "../collector/supervision/config-files.ts";
 import { type Identity, readSettings } from "../settings.ts";
 
-/** Throws CollectorConfigError when the collector refuses what was printed. */
+/** Throws CollectorConfigError if the collector refuses the printed configuration. */
 export async function renderCommand(identity: Identity, { quiet = false } = {}): Promise<void> {
   const { settings } = readSettings(identity);
   const yaml = configFromSettings(settings);

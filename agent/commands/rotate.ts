@@ -1,5 +1,5 @@
-// `rotate`: asks for a new key of the cluster now, and waits until it is there. It only marks the Secret; the agent that holds the Lease
-// acts, and all others follow. Cluster agent only.
+// `rotate`: requests a new cluster key and waits until the Secret has it. It only annotates the Secret; the agent that holds the Lease
+// rotates the key, and all others follow. Cluster agent only.
 import { pause } from "../../common/loop.ts";
 import { ClusterSecret, rotationWaitMs } from "../credentials/cluster-secret.ts";
 import { kubernetesInPod } from "../kubernetes/api.ts";
@@ -13,7 +13,7 @@ export class RotateError extends Error {
   override readonly name = "RotateError";
 }
 
-/** Resolves once the Secret has another key. Throws RotateError, or KubernetesError. */
+/** Resolves once the Secret has a new key. Throws RotateError or KubernetesError. */
 export async function rotateCommand(): Promise<void> {
   const { cluster } = readSettings("cluster").settings;
   if (!cluster) return;
@@ -29,7 +29,7 @@ export async function rotateCommand(): Promise<void> {
   await secret.requestRotation(signal);
   console.log("asked for; waiting for the agent that acts for the cluster …");
   while (!signal.aborted) {
-    // Safe: an API server that is away for a moment is asked again, until the time is over.
+    // Safe: if the API server is briefly unavailable, it is asked again until the deadline.
     const now = await secret.read(signal).catch(() => undefined);
     if (now?.credential && now.credential.apiKey !== before.apiKey) {
       console.log(`rotated: the cluster's key was made at ${now.credential.keyCreatedAt}; the old one is taken for 5 more minutes`);

@@ -1,6 +1,6 @@
-// The composition root of `run`. Invariants: parts start in the order health, upstream, identity, heartbeat, state, proxy, collector and
-// stop in reverse, so that the collector's last flush still finds a proxy; proxy and collector live only as long as the identity whose
-// state they have; nothing but a wrong setting or a taken port ends the process, least of all a backend that is away.
+// Composition root of `run`. Invariants: parts start in the order health, upstream, identity, heartbeat, state, proxy, collector and stop
+// in reverse, so that the collector's last flush still finds a proxy; proxy and collector run only while the identity that owns their state
+// is current; only a wrong setting or a port in use ends the process, never an unavailable backend.
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { filesPollIntervalMs, logFilesFolder, logPathRules } from "../collector/config/config-from-settings.ts";
@@ -30,7 +30,7 @@ import { RefusedKey } from "../upstream/refused-key.ts";
 import { healthSource, type Parts, type Program, startHeartbeat } from "./running-parts.ts";
 import { startClusterCollector, startIdentity, startPods } from "./start-parts.ts";
 
-/** What all identities of one run share. */
+/** Shared by all identities of one run. */
 interface Shared {
   readonly program: Program;
   readonly settings: Settings;
@@ -91,7 +91,7 @@ const NO_PARTS: Partial<Parts> = {
   remote: undefined,
 };
 
-/** Proxy and collector on the state of one identity; until stopped, or until the identity is another. */
+/** Runs proxy and collector on the state of one identity, until stopped or until the identity changes. */
 async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal): Promise<void> {
   const { program, settings, otelcol, backend, identity, control, parts } = shared;
   const { log } = control;
@@ -152,7 +152,7 @@ function openLogFiles(settings: Settings, host: HostSettings, log: Log): LogFile
   return new LogFiles({ folder: logFilesFolder(settings), offsetsFile: join(stateFolder, OFFSETS_FILE), rules, maxAgeMs, log });
 }
 
-/** The installation, and the holder that a second agent names when it wants the same state. */
+/** The installation, and the name by which another agent that claims the same state sees this one. */
 function whoAmI({ cluster, host }: Settings): { installation: string; holder: string } {
   if (!cluster) return { installation: `host:${host?.credentialsFile}`, holder: `process ${process.pid} on ${hostname()}` };
   const installation = installationOf(cluster);
@@ -168,7 +168,7 @@ function remoteConfigLoop(
 ): RemoteConfigLoop | undefined {
   const { host, cluster, signals, remoteConfigIntervalMs: intervalMs, stateFolder = settings.stateDir } = settings;
   if (intervalMs === 0) return undefined;
-  // The paths of a cluster's log files are not for the backend to choose.
+  // The backend must not choose the paths of a cluster's log files.
   const rules = { ...(host ? logPathRules(settings, host) : { allowed: [], forbidden: [] }), signals };
   const stateFile = join(stateFolder, "remote-config.json");
   return new RemoteConfigLoop({ stateFile, rules, backend, credentials, node: cluster?.nodeName, intervalMs, apply, log });

@@ -1,5 +1,5 @@
-// The parts of the agent that run now, and what /status and heartbeats report about them. Invariant: a part that does not run is undefined and
-// is not reported.
+// The running parts of the agent, and what /status and heartbeats report about them. Invariant: a part that does not run is undefined and
+// not reported.
 import { hostname } from "node:os";
 import { ClusterCollector } from "../collector/cluster-collector.ts";
 import type { EffectiveConfig } from "../collector/effective-config.ts";
@@ -22,7 +22,7 @@ import type { BackendClock } from "../upstream/clock.ts";
 export interface Parts {
   identity?: AgentIdentity;
   heartbeat?: HeartbeatLoop;
-  /** The following parts belong to one identity. They are undefined until the agent knows which identity owns the state on this node. */
+  /** The following parts belong to one identity; undefined until the agent knows which identity owns the state on this node. */
   state?: ClaimedState | undefined;
   proxy?: Proxy | undefined;
   supervisor?: Supervisor | undefined;

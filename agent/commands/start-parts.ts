@@ -1,6 +1,6 @@
-// Starts the parts that only some agents have: the identity of a host or a cluster, the pods of the node, the collector for the whole cluster.
-// Invariants: a host agent never loads the Kubernetes API; the cluster collector keeps its state in the folder of the same identity, so it
-// sends the rest when this agent leads again.
+// Starts parts that only some agents have: the identity of a host or a cluster, the pods of the node, the collector for the whole cluster.
+// Invariants: a host agent never loads the Kubernetes API; the cluster collector keeps its state in the folder of its identity, so it sends
+// the rest if this agent leads again.
 import { hostname } from "node:os";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -33,7 +33,7 @@ export interface StartedPods {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Undefined outside of a cluster. Disposed with `started`. */
+/** Undefined outside a cluster. Disposed with `started`. */
 export async function startPods(settings: Settings, log: Log, started: AsyncDisposableStack): Promise<StartedPods | undefined> {
   const { cluster } = settings;
   if (!cluster) return undefined;
@@ -55,7 +55,7 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
     writeFileSync(file, relay.kubeconfig, { mode: 0o600 });
   } catch (error) {
     if (policies) throw new Error(`log policies need the kubeconfig: ${(error as Error).message}`, { cause: error });
-    // Safe: the collector gets the same pods from the API server, with more watches.
+    // Safe: the collector gets the same pods from the API server, but with more watches.
     log.warn(
       { event: "pods.kubeconfig_failed", err: (error as Error).message },
       "cannot write the kubeconfig; the collector queries the API server directly",
@@ -85,7 +85,7 @@ async function startMonitors(
   return new Monitors({ api, pods, intervalMs, acrossNamespaces, log });
 }
 
-/** The labels and annotations of a pod that the rendered configuration uses. */
+/** Labels and annotations of pods that the rendered configuration uses. */
 export function keptPodFields(
   settings: Pick<ClusterSettings, "podLabels" | "podAnnotations"> & Partial<Pick<ClusterSettings, "prometheusOperator" | "logPolicies">>,
 ): SlimOptions {
@@ -119,7 +119,7 @@ export async function startIdentity(
   ]);
   const file = new CredentialsFile(settings.host?.credentialsFile ?? "");
   const systemId = readMachineId();
-  // The name identifies the host if the system has no id.
+  // If the system has no machine id, the host name identifies the host.
   const host = { hostname: hostname(), machine_id: systemId ?? hostname(), agent_version: agentVersion };
   return started.use(startHostIdentity({ file, installToken: secrets.installToken, host, systemId, backend, log }));
 }
@@ -152,7 +152,7 @@ export async function startClusterCollector(
     log,
   });
   const clusterLog = log.child({ collects: "cluster" });
-  // Own connections: a slow list of events must not block the requests for the Lease.
+  // Separate connections: a slow list of events must not block the requests for the Lease.
   const hasEvents = cluster.kubernetesEvents && settings.signals.includes("logs");
   const events = hasEvents ? new EventsCheckpoint(started.use(await kubernetesOf(cluster))) : undefined;
   const env = {

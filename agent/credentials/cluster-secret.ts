@@ -1,7 +1,7 @@
-// The Secret that holds the cluster's one identity, and the only code that knows its layout. Invariants: a write names the version it was
-// made from, so no agent overwrites what another wrote since; what a crash must not lose (the Idempotency-Key of a call, the hash of a used
-// install token) is in here before the call, and goes in the same write that stores the call's answer. The chart ships it empty, and the
-// agent may neither create nor list.
+// Reads and writes the Secret that stores the cluster's identity; no other code knows its layout. Invariants: each write names the version
+// that it is based on, so no agent overwrites a newer write of another; data that must survive a crash (the Idempotency-Key of a call, the
+// hash of a used install token) is stored before the call, and removed in the write that stores the call's result. The chart ships the
+// Secret empty; the agent may neither create nor list Secrets.
 import { createHash } from "node:crypto";
 import { type Secret, KubernetesError } from "../kubernetes/transport.ts";
 import type { KubernetesApi, Where } from "../kubernetes/api.ts";
@@ -18,41 +18,41 @@ const USED_INSTALL_TOKEN = "used-install-token-sha256";
 const PENDING_ENROLMENT = "pending-enrolment";
 const PENDING_ROTATION = "pending-rotation";
 const NO_ROTATION_BEFORE = "no-rotation-before";
-/** Annotation that asks for a rotation; its value is when it was asked, for the operator's eyes. */
+/** Annotation that requests a rotation; its value is the time of the request, for operators to read. */
 export const ROTATE_REQUESTED = "atherops.io/rotate-requested";
 
-/** A registration that was announced before it was called. The body is part of it: the same Idempotency-Key with another is a 422. */
+/** An enrolment that was stored before its call. It includes the body, because the same Idempotency-Key with another body is a 422. */
 export interface PendingEnrolment {
   readonly idempotencyKey: string;
   readonly body: RegisterClusterRequest;
 }
 
-/** A rotation that was announced before it was called: which key it replaces, by hash. */
+/** A rotation that was stored before its call: the hash of the key that it replaces. */
 export interface PendingRotation {
   readonly idempotencyKey: string;
   readonly keyHash: string;
 }
 
-/** What the Secret says. */
+/** Content of the Secret. */
 export interface SecretContent {
   readonly credential?: Credential;
-  /** SHA-256 (hex) of the install token that minted the present identity. */
+  /** SHA-256 (hex) of the install token that created the current identity. */
   readonly usedTokenHash?: string;
-  /** By SHA-256 of the install token: agents with an older and a newer token must not overwrite each other's. */
+  /** By SHA-256 of the install token, so that agents with an older and a newer token do not overwrite each other's entry. */
   readonly pendingEnrolments: Readonly<Record<string, PendingEnrolment>>;
   readonly pendingRotation?: PendingRotation;
-  /** RFC 3339; until then the key before the last rotation is taken, and the backend makes no other rotation. */
+  /** RFC 3339; until then, the backend still accepts the key before the last rotation and refuses another rotation. */
   readonly noRotationBefore?: string;
   readonly rotateRequested: boolean;
 }
 
-/** The Secret as it was read: its content and the object it came from, for a write that refuses to overwrite. */
+/** The Secret as it was read: its content, and the object, so that a write can detect changes since then. */
 export interface SecretSnapshot extends SecretContent {
   readonly version: string;
   readonly object: Secret;
 }
 
-/** SHA-256 (hex) of an install token: what the Secret remembers of it. */
+/** SHA-256 (hex) of an install token: the only form in which the Secret stores it. */
 export function tokenHash(installToken: string): string {
   return createHash("sha256").update(installToken, "utf8").digest("hex");
 }
@@ -72,7 +72,7 @@ export class ClusterSecret {
     return { namespace: this.namespace, name: this.name };
   }
 
-  /** What the API server has now, or undefined when the Secret does not exist; other refusals throw KubernetesError. */
+  /** Reads the Secret from the API server; undefined if it does not exist; other refusals throw KubernetesError. */
   async read(signal: AbortSignal): Promise<SecretSnapshot | undefined> {
     try {
       return parseSecret(await this.#api.readSecret(this.where, signal));
@@ -82,7 +82,7 @@ export class ClusterSecret {
     }
   }
 
-  /** Replaces the content unless the Secret has changed since `base` was read: then KubernetesError 409. Other data stays. */
+  /** Replaces the content, keeping other data. Throws KubernetesError 409 if the Secret has changed since `base` was read. */
   async write(base: SecretSnapshot, content: SecretContent, signal: AbortSignal): Promise<SecretSnapshot> {
     return parseSecret(await this.#api.replaceSecret(this.where, renderSecret(base.object, content), signal));
   }
@@ -94,7 +94,7 @@ export class ClusterSecret {
   }
 }
 
-/** Reads the layout. Fields that are missing, empty or not in their form count as absent, so that a damaged Secret heals. */
+/** Parses the layout. Fields that are missing, empty or malformed count as absent, so that a damaged Secret is repaired. */
 export function parseSecret(object: Secret): SecretSnapshot {
   const text = (key: string): string =>
     Buffer.from(object.data?.[key] ?? "", "base64")
@@ -115,7 +115,7 @@ export function parseSecret(object: Secret): SecretSnapshot {
   };
 }
 
-/** The object to write: `content` in place of what `base` said, everything else of `base` kept. */
+/** Returns the object to write: `base` with its content replaced by `content`. */
 export function renderSecret(base: Secret, content: SecretContent): Secret {
   const { credential, pendingEnrolments, pendingRotation } = content;
   const texts: Record<string, string | undefined> = {
@@ -138,13 +138,13 @@ export function renderSecret(base: Secret, content: SecretContent): Secret {
   return { ...base, metadata: { ...base.metadata, annotations }, data };
 }
 
-/** How long a rotation that is asked for has to wait; never longer than the overlap, whatever the clocks of the nodes say. */
+/** How long a requested rotation must wait; never longer than the overlap, however wrong the nodes' clocks are. */
 export function rotationWaitMs({ noRotationBefore }: SecretContent, nowMs = Date.now()): number {
   const leftMs = Date.parse(noRotationBefore ?? "") - nowMs;
   return leftMs > 0 ? Math.min(leftMs, ROTATION_OVERLAP_MS) : 0;
 }
 
-/** True when the announced rotation replaces the key in force: else it is a left-over. */
+/** True if the stored rotation replaces the current key; otherwise, it is a leftover. */
 export function isRotating(content: SecretContent): boolean {
   return content.credential !== undefined && content.pendingRotation?.keyHash === keyHash(content.credential.apiKey);
 }

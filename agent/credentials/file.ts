@@ -1,24 +1,27 @@
-// The host agent's credentials file: its key, and what it must remember to enrol without ever burning an install token. Invariants:
-// mode 0600; replaced atomically and synced, so that a crash or a power cut leaves the old content or the new. A file that is mounted
-// read-only keeps its mode; its group may read it then, as kubelet with an fsGroup and systemd with its credentials have it, and no others.
+// Stores the host agent's key, and the enrolment state that prevents a wasted install token. Invariants: mode 0600; the file is replaced
+// atomically and synced, so that a crash or a power cut leaves either the old or the new content. A file that is mounted read-only keeps
+// its mode; its group, but no others, may then be able to read it, as with kubelet's fsGroup and systemd credentials.
 import { chmodSync, readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { writeDurably, makeFolder } from "../../common/files.ts";
 import type { RegisterHostRequest } from "../../common/protocol/enrolment.ts";
 import type { Credential } from "./store.ts";
 
-/** What the file says; every part may be missing. */
+/** Content of the file; every field may be missing. */
 export interface HostCredentials {
   readonly credential?: Credential | undefined;
-  /** SHA-256 of the install token that the credential came from. */
+  /** SHA-256 of the install token that was exchanged for the credential. */
   readonly usedTokenHash?: string | undefined;
-  /** The system's machine id (/etc/machine-id) that the credential belongs to; undefined if the system had none, or the agent was older. */
+  /**
+   * The machine id (/etc/machine-id) under which the credential was enrolled; undefined if the system had none, or an older agent wrote the
+   * file.
+   */
   readonly machineId?: string | undefined;
-  /** A registration that was begun: the same call is made again until it is answered. */
+  /** A registration that was started: the same call is repeated until it is answered. */
   readonly pending?: { readonly tokenHash: string; readonly idempotencyKey: string; readonly body: RegisterHostRequest } | undefined;
 }
 
-/** The file is there but cannot be used, or cannot be written; the message names it and what to do. */
+/** The file exists but cannot be used, or cannot be written; the message names the file and what to do. */
 export class CredentialsFileError extends Error {
   override readonly name = "CredentialsFileError";
 }
@@ -37,7 +40,7 @@ interface Document {
 
 export class CredentialsFile {
   readonly path: string;
-  /** As last read: true if its group may read it and the mount is read-only. */
+  /** From the last read: true if the file's group may read it and the mount is read-only. */
   isOpenToGroup = false;
 
   constructor(path: string) {
@@ -45,8 +48,8 @@ export class CredentialsFile {
   }
 
   /**
-   * Empty when there is no file. Takes group and others their rights away if they have any, but for a group that reads a file which is
-   * mounted read-only. Throws CredentialsFileError.
+   * Empty if the file does not exist. Removes permissions of group and others, except that a group may read a file on a read-only mount.
+   * Throws CredentialsFileError.
    */
   read(): HostCredentials {
     let text: string;
@@ -111,7 +114,7 @@ function parse(text: string, path: string): Document {
   try {
     return JSON.parse(text) as Document;
   } catch {
-    // The text is not shown: it may hold the key.
+    // The content is not shown, because it may contain the key.
     throw new CredentialsFileError(`${path} is not JSON: restore it, or remove it and give a new INSTALL_TOKEN`);
   }
 }

@@ -1,6 +1,6 @@
-// Follows the Secret: a watch for speed, a poll behind it for certainty. Invariant: a change of the Secret is known here within one poll
-// interval, even when the watch has died without a word; a poll that knows more than the watch is the watch's end. An answer or an event of
-// the API that was overtaken by a newer one is never applied.
+// Follows the Secret with a watch for speed, and polls in case the watch fails. Invariants: the agent knows a change of the Secret within
+// one poll interval, even if the watch has died silently; if a poll returns a newer version, the watch is ended; a response or event is
+// never applied after a newer one.
 import type { Logger } from "pino";
 import { type Backoff, backoffOf, Loop, spread } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
@@ -8,19 +8,19 @@ import type { KubernetesApi } from "../kubernetes/api.ts";
 import { parseSecret, type ClusterSecret, type SecretSnapshot } from "./cluster-secret.ts";
 
 export interface FollowTiming {
-  /** Between polls, milliseconds; spread so that a thousand nodes do not ask at once. */
+  /** Milliseconds between polls; randomised so that a thousand nodes do not poll at once. */
   readonly pollEveryMs: number;
   /** How long the server keeps one watch open. */
   readonly watchForMs: number;
-  /** How long the watch may lag behind a poll before it counts as dead. */
+  /** How far the watch may lag behind a poll before it counts as dead. */
   readonly watchLagMs: number;
-  /** Between attempts to watch again. */
+  /** Waits between attempts to watch again. */
   readonly backoffMs: Backoff;
 }
 
 export const FOLLOW_TIMING: FollowTiming = { pollEveryMs: 60_000, watchForMs: 240_000, watchLagMs: 3_000, backoffMs: [1_000, 30_000] };
 
-/** What is known of the Secret: `undefined` when it does not exist. */
+/** Last known state of the Secret; `undefined` if it does not exist. */
 export type SecretView = SecretSnapshot | undefined;
 
 export class SecretFollower {
@@ -30,7 +30,7 @@ export class SecretFollower {
   readonly #log: Logger;
   readonly #onChange: (view: SecretView) => void;
   #view: SecretView;
-  /** Counts what was applied, so that an answer that was asked for earlier is recognised as overtaken. */
+  /** Counts applied states, so that a response to an earlier request is recognised as outdated. */
   #applied = 0;
   #watch: { end: AbortController; version: string | undefined } | undefined;
   #polling: Promise<void> | undefined;
@@ -58,13 +58,13 @@ export class SecretFollower {
     await Promise.all([this.#keepWatching(signal).done, this.#keepPolling(signal).done]);
   }
 
-  /** Reads the Secret now; callers at the same time share one read. Rejects when the API server cannot be asked. */
+  /** Reads the Secret now; concurrent callers share one read. Rejects if the API server cannot be reached. */
   poll(signal: AbortSignal): Promise<void> {
     this.#polling ??= this.#pollOnce(signal).finally(() => (this.#polling = undefined));
     return this.#polling;
   }
 
-  /** Takes over what the caller itself has just read or written. */
+  /** Applies what the caller itself has just read or written. */
   apply(view: SecretView): void {
     this.#applied += 1;
     const known = this.#applied > 1 && view?.version === this.#view?.version;
@@ -91,14 +91,14 @@ export class SecretFollower {
   #keepPolling(signal: AbortSignal): Loop {
     const nextMs = (): number => spread(this.#timing.pollEveryMs);
     const step = async (): Promise<number> => {
-      // Safe: what is known stays in force, and the next poll comes.
+      // Safe: the known state stays in force, and the next poll retries.
       await this.poll(signal).catch(() => undefined);
       return nextMs();
     };
     return new Loop({ signal, firstAfterMs: nextMs(), step, failed: () => undefined });
   }
 
-  /** Ends the watch when it has not delivered, some time from now, a version that a poll has seen. */
+  /** Ends the watch if it does not deliver, within a short time, a version that a poll has seen. */
   #suspectWatch(version: string | undefined): void {
     const watch = this.#watch;
     if (!watch || watch.version === version) return;
@@ -121,16 +121,16 @@ export class SecretFollower {
         if (!end.signal.aborted) throw error;
         return backoffOf(1, backoffMs);
       }
-      // The server ends a watch after its time; one that it ends at once must not become a busy loop.
+      // The server ends a watch after its time; one that ends at once must not cause a busy loop.
       return performance.now() - startedAt < backoffMs[0] ? backoffMs[0] : 0;
     };
-    // Safe: the poll goes on; the watch only makes changes known sooner.
+    // Safe: polling continues; the watch only makes changes known sooner.
     const failed = (error: unknown): void =>
       this.#log.debug({ event: "secret.watch_ended", err: error }, "the watch of the Secret ended; watching anew");
     return new Loop({ signal, step, failed, backoffMs });
   }
 
-  /** One watch, from the present state on, until the server ends it. */
+  /** One watch, from the current state on, until the server ends it. */
   async #watchOnce(end: AbortController, signal: AbortSignal): Promise<void> {
     const watch = { end, version: this.#view?.version };
     this.#watch = watch;
@@ -140,21 +140,21 @@ export class SecretFollower {
       const view = event.type === "DELETED" ? undefined : parseSecret(event.object);
       watch.version = view?.version;
       this.#log.debug({ event: "secret.changed", version: watch.version }, "the watch of the Secret has news");
-      // The event of a deleted Secret has the version of the deletion.
+      // The event of a deleted Secret carries the version of the deletion.
       if (this.#isOlder(event.object.metadata?.resourceVersion)) this.#askAnew(signal);
       else this.apply(view);
     }
   }
 
-  /** True if an event with this version may be older than the state that our own read or write returned. */
+  /** True if an event with this version may be older than the state from our own read or write. */
   #isOlder(version: string | undefined): boolean {
     if (this.#applied === 0) return false;
     const known = this.#view?.version;
-    // Versions grow; but a data store may have been put back from a backup, and a Secret that is gone has none.
+    // Versions increase, but a data store may have been restored from a backup, and a deleted Secret has no version.
     return version !== known && !(Number(version) > Number(known));
   }
 
-  /** A late event is a reason to ask, not an answer. Safe: what is known stays in force, and the next poll comes. */
+  /** A late event triggers a read and is not applied itself. Safe: the known state stays in force, and the next poll retries. */
   #askAnew(signal: AbortSignal): void {
     this.poll(signal).catch(() => undefined);
   }

@@ -1,7 +1,7 @@
-// The life of the cluster's one identity in one of its N agents: read it, follow it, and, when there is a plan, execute it under the
-// Lease. Invariants: an agent signs only with a key that is in the Secret; only the holder of the Lease calls register or rotate-key; the
-// plan is made anew from the Secret each time (plan.ts), so any agent finishes what a dead one began. Nothing here ends the process:
-// without a key the proxy answers 503 and the collector keeps its queue.
+// Manages the cluster's identity in one of its N agents: reads it, follows it and, if there is a plan, executes it under the Lease.
+// Invariants: an agent signs only with a key that is in the Secret; only the holder of the Lease calls register or rotate-key; the plan is
+// computed anew from the Secret each time (plan.ts), so any agent completes what a dead one began. No failure here ends the process:
+// without a key, the proxy answers 503 and the collector keeps its queue.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { Loop, pause, retryAfterMs, type Backoff } from "../../common/loop.ts";
@@ -22,10 +22,10 @@ import { advice, decidePlan, type Plan } from "./plan.ts";
 export interface IdentityTiming {
   readonly lease: LeaseTiming;
   readonly follow: FollowTiming;
-  /** Agents that make the same plan at the same time spread over this long. */
+  /** Agents that make the same plan at the same time spread their attempts over this period. */
   readonly spreadMs: number;
   readonly backoffMs: Backoff;
-  /** How often an agent that needs an install token looks for a new one. */
+  /** How often an agent that needs an install token checks for a new one. */
   readonly tokenEveryMs: number;
 }
 
@@ -38,7 +38,10 @@ export const IDENTITY_TIMING: IdentityTiming = {
 };
 
 export interface ClusterIdentityOptions extends Omit<ExecutionContext, "installToken"> {
-  /** Asked again while the identity has a problem that a new token solves: an operator changes the mounted file, and no pod restarts. */
+  /**
+   * Called repeatedly while the identity has a problem that a new token solves: an operator can change the mounted file without a restart
+   * of the pod.
+   */
   readonly installToken: () => string | undefined;
   readonly settings: Pick<ClusterSettings, "clusterName" | "podNamespace" | "podUid" | "secretName" | "leaseName" | "keyRotationDays">;
   readonly log: Logger;
@@ -47,20 +50,20 @@ export interface ClusterIdentityOptions extends Omit<ExecutionContext, "installT
   readonly onStep?: OnStep;
 }
 
-/** Reads the Secret once and follows it from then on; enrolment and rotation go on in the background. Never rejects for an outage. */
+/** Reads the Secret once and then follows it; enrolment and rotation run in the background. Never rejects because of an outage. */
 export async function startClusterIdentity(options: ClusterIdentityOptions): Promise<ClusterIdentity> {
   const identity = new ClusterIdentity(options);
   await identity.start();
   return identity;
 }
 
-/** Problems that trying again may cure: they last until it did. */
+/** Problems that a retry may solve; they are reported until it does. */
 const PASSING = ["failing", "other_installation"];
-/** A refused key is asked about at most this often. */
+/** A refused key is checked with the backend at most this often. */
 const PROBE_EVERY_MS = 10_000;
-/** A storm of 401s re-reads the Secret at most this often; a change in between arrives by the watch. */
+/** However many 401s arrive, the Secret is read again at most this often; changes in between arrive through the watch. */
 const REFRESH_EVERY_MS = 1_000;
-/** A request that waits for a re-read is not kept longer than this. */
+/** A request waits at most this long for the Secret to be read again. */
 const REFRESH_WITHIN_MS = 5_000;
 const START_WITHIN_MS = 3_000;
 
@@ -81,7 +84,7 @@ export class ClusterIdentity implements AgentIdentity {
   #probedAt = -Infinity;
   #refreshedAt = -Infinity;
   #holdsLease = false;
-  /** Sessions in a row. */
+  /** Failed sessions in a row. */
   #failedSessions = 0;
 
   constructor(options: ClusterIdentityOptions) {
@@ -124,7 +127,7 @@ export class ClusterIdentity implements AgentIdentity {
     return after;
   }
 
-  /** Such an answer also says that the key is accepted. */
+  /** A response with a key age also means that the key is accepted. */
   noteKeyAge(credential: Credential, days: number): void {
     if (this.#known.noteKeyAge(credential, days)) this.#loop?.wake();
   }
@@ -146,7 +149,7 @@ export class ClusterIdentity implements AgentIdentity {
     const { signal } = this.#stop;
     const { kubernetes: api, settings } = this.#options;
     const reading = this.#follower.poll(signal).catch((error: unknown) => this.#reportFailure(error));
-    // A caller that waits for the start waits for a proxy that answers, with or without a key.
+    // The caller waits for this start before the proxy can respond, with or without a key.
     await Promise.race([reading, sleep(START_WITHIN_MS, undefined, { ref: false })]);
     const failed = (error: unknown): number => {
       this.#reportFailure(error);
@@ -162,7 +165,7 @@ export class ClusterIdentity implements AgentIdentity {
     await this.#running;
   }
 
-  // ---- knowing
+  // ---- state of the Secret
 
   #adopt(secret: SecretView): void {
     const isFirst = this.#known.credential === undefined;
@@ -180,13 +183,13 @@ export class ClusterIdentity implements AgentIdentity {
       const bounded = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(REFRESH_WITHIN_MS)]);
       await Promise.race([this.#follower.poll(this.#stop.signal), rejectionOf(bounded)]);
     } catch (error) {
-      // Safe: the caller goes on with what is known, which the contract of CredentialSource asks for. The follower logs the outage.
+      // Safe: the caller continues with the known state, as the contract of CredentialSource requires. The follower logs the outage.
       this.#log.debug({ event: "identity.reread_failed", err: error, reason }, "cannot re-read the Secret; keeping the key that is known");
     }
     this.#refreshedAt = performance.now();
   }
 
-  /** After a 401 with a key that is still the one in the Secret: is it the key, or something else? */
+  /** After a 401 with the key that is still in the Secret: checks whether the key is the cause. */
   async #verify(): Promise<void> {
     const suspect = this.#known.takeSuspect();
     if (!suspect || performance.now() - this.#probedAt < PROBE_EVERY_MS) return;
@@ -194,14 +197,14 @@ export class ClusterIdentity implements AgentIdentity {
     try {
       this.#known.note(await probe(suspect, this.#options.backend, this.#stop.signal));
     } catch (error) {
-      // Safe: only a refusal of the key matters here, and the next 401 asks again.
+      // Safe: only a refusal of the key matters here, and the next 401 triggers another check.
       this.#log.debug({ event: "identity.key_check_failed", err: error }, "cannot ask the backend about the key");
     }
   }
 
-  // ---- doing
+  // ---- execution of plans
 
-  /** Answers how long to wait: until woken, where only the operator or the Secret brings something new. */
+  /** Returns how long to wait; undefined: until woken, if only the operator or a change of the Secret can help. */
   async #step(): Promise<number | undefined> {
     try {
       await this.#verify();
@@ -222,7 +225,7 @@ export class ClusterIdentity implements AgentIdentity {
     return decidePlan(this.#known.situation(this.#installToken, this.#options.settings.keyRotationDays));
   }
 
-  /** One attempt to take the Lease and execute the plan. Answers how long to wait, which is long when another agent has the Lease. */
+  /** One attempt to take the Lease and execute the plan. Returns how long to wait, which is long if another agent holds the Lease. */
   async #campaign(): Promise<number> {
     await sleep(Math.random() * this.#timing.spreadMs, undefined, { signal: this.#stop.signal });
     const term = await this.#lease.tryAcquire(this.#stop.signal);
@@ -252,7 +255,10 @@ export class ClusterIdentity implements AgentIdentity {
     this.#failedSessions = 0;
   }
 
-  /** Keeps the Lease for the pause before the next attempt: of a thousand agents one asks at a time, at the pace of one. */
+  /**
+   * Keeps the Lease during the pause before the next attempt: of a thousand agents, only one calls the backend at a time, as often as a
+   * single agent would.
+   */
   async #failedInSession(held: AbortSignal, error: unknown): Promise<void> {
     if (held.aborted || isOvertaken(error)) throw error;
     this.#failedSessions += 1;
@@ -262,7 +268,7 @@ export class ClusterIdentity implements AgentIdentity {
 
   // ---- reporting
 
-  /** Says once what only the operator can put right, and once that it is. */
+  /** Logs once that there is a problem that only the operator can solve, and once that it is solved. */
   #report(plan: Plan): void {
     const code = plan.kind === "none" ? plan.problem : undefined;
     if (code !== undefined) this.#problem.report({ code, message: advice(code, `${this.#secret.namespace}/${this.#secret.name}`) });
@@ -281,7 +287,7 @@ function askedWaitMs(error: unknown): number {
   return error instanceof BackendError ? (error.retryAfterS ?? 0) * 1000 : 0;
 }
 
-/** Another agent was quicker: nothing is wrong. */
+/** Another agent was faster; this is not an error. */
 function isOvertaken(error: unknown): boolean {
   return error instanceof LeaseLostError || (error instanceof KubernetesError && error.status === 409);
 }

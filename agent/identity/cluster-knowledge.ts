@@ -1,6 +1,6 @@
-// What one agent knows of its cluster's identity: the Secret as last seen, the credential to sign with, and what the backend has said of
-// keys and tokens. Invariants: it does no I/O; a credential outlives a Secret that is deleted; what is known of a key is known by its hash,
-// so that it never counts for the next key.
+// Keeps what one agent knows of its cluster's identity: the last known Secret, the credential to sign with, and the backend's responses
+// about keys and tokens. Invariants: it does no I/O; the credential is kept if the Secret is deleted; knowledge about a key is stored by
+// the key's hash, so that it never applies to the next key.
 import { rotationWaitMs, tokenHash } from "../credentials/cluster-secret.ts";
 import type { SecretView } from "../credentials/secret-follower.ts";
 import type { Credential } from "../credentials/store.ts";
@@ -21,12 +21,12 @@ export class ClusterKnowledge {
     return this.#credential;
   }
 
-  /** The Secret was read at least once, be it that there is none. */
+  /** True once the Secret was read, even if it does not exist. */
   get hasSeenSecret(): boolean {
     return this.#seen !== undefined;
   }
 
-  /** There is a key, and as far as is known the backend takes it. */
+  /** True if there is a key that the backend, as far as is known, accepts. */
   get signs(): boolean {
     return this.#credential !== undefined && keyHash(this.#credential.apiKey) !== this.#refusedKey;
   }
@@ -37,7 +37,7 @@ export class ClusterKnowledge {
     return isKnown ? this.#keyAge?.days : undefined;
   }
 
-  /** Answers true when there is another key to sign with. */
+  /** Returns true if there is a new key to sign with. */
   adopt(secret: SecretView): boolean {
     const before = this.#credential?.apiKey;
     this.#seen = { secret };
@@ -48,7 +48,7 @@ export class ClusterKnowledge {
     return this.#credential?.apiKey !== before;
   }
 
-  /** The backend has taken this key, and says its age. Answers true when that is news. */
+  /** Records that the backend accepted this key, and the key's age. Returns true if that is new. */
   noteKeyAge({ apiKey }: Credential, days: number): boolean {
     const hash = keyHash(apiKey);
     if (hash === this.#refusedKey) this.#refusedKey = undefined;
@@ -57,12 +57,12 @@ export class ClusterKnowledge {
     return isNews;
   }
 
-  /** A request was answered 401 with this key, which is still the one in the Secret. */
+  /** Records that a request with this key, which is still the one in the Secret, was answered with 401. */
   suspect({ apiKey }: Credential): void {
     this.#suspectKey = keyHash(apiKey);
   }
 
-  /** The credential that the backend is to be asked about, once for each suspicion; undefined when there is none. */
+  /** The credential to check with the backend, returned once per suspicion; undefined if there is none. */
   takeSuspect(): Credential | undefined {
     const suspect = this.#suspectKey;
     this.#suspectKey = undefined;
@@ -76,7 +76,7 @@ export class ClusterKnowledge {
     else this.#refusedKey = observed.refusedKey;
   }
 
-  /** For a plan. */
+  /** Input for a plan. */
   situation(installToken: string | undefined, keyRotationDays: number): Situation {
     const secret = this.#seen?.secret;
     return {

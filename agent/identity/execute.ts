@@ -1,6 +1,6 @@
-// Executes one plan in one leader session (enrol, rotate, verify) and reports what it observed of the key or the token. Invariants: a
-// refusal that retries cannot cure is reported, not thrown; a rotation's Idempotency-Key is in the Secret before the call and leaves it in
-// the write that stores the new key (docs/decisions.md, "Enrolment"); no key signs that is not in the Secret.
+// Executes one plan (enrol, rotate, verify) in one session of the Lease holder, and reports what it learned about the key or the token.
+// Invariants: a refusal that retries cannot solve is reported, not thrown; a rotation's Idempotency-Key is stored in the Secret before the
+// call, and removed in the write that stores the new key (docs/decisions.md, "Enrolment"); only a key that is in the Secret signs.
 import { randomUUID } from "node:crypto";
 import type { ClusterSettings } from "../settings.ts";
 import type { Credential } from "../credentials/store.ts";
@@ -15,10 +15,10 @@ import { isRotating, type PendingEnrolment, type PendingRotation } from "../cred
 
 export type ClusterBackend = Pick<BackendApi, "registerCluster" | "rotateKey" | "heartbeat">;
 
-/** Nothing that matters, or a hash that the backend has refused for good. */
+/** Empty, or the hash of a token or key that the backend has permanently refused. */
 export type Observed = { readonly refusedToken: string } | { readonly refusedKey: string } | undefined;
 
-/** What executing needs besides the plan. */
+/** What execution needs in addition to the plan. */
 export interface ExecutionContext {
   readonly settings: Pick<ClusterSettings, "clusterName" | "podNamespace" | "secretName">;
   readonly installToken: string | undefined;
@@ -33,7 +33,7 @@ export async function execute(plan: Exclude<Plan, { kind: "none" }>, session: Le
   return restore(plan.credential, plan.usedTokenHash, session, context);
 }
 
-/** Asks the backend with one signed request whether it accepts this key: undefined when it does. */
+/** Sends one signed request to check whether the backend accepts this key; returns undefined if it does. */
 export async function probe(credential: Credential, backend: ClusterBackend, signal: AbortSignal): Promise<Observed> {
   try {
     await backend.heartbeat(CLUSTER_HEARTBEAT_PATH, credential, {}, signal);
@@ -64,7 +64,7 @@ async function rotate(credential: Credential, session: LeaderSession, { backend 
   } catch (error) {
     const isTooEarly = error instanceof BackendError && error.code === "rotation_in_progress";
     const observed = isTooEarly ? undefined : observedOfKey(error, credential);
-    // In the Secret, so that no other agent asks in vain until then.
+    // Stored in the Secret, so that no other agent asks in vain before that time.
     const noRotationBefore = isTooEarly ? later(error.retryAfterS) : session.content.noRotationBefore;
     await session.write({ pendingRotation: undefined, noRotationBefore }, "rotation-abandoned");
     return observed;
@@ -75,7 +75,7 @@ function later(seconds = ROTATION_OVERLAP_MS / 1000): string {
   return new Date(Date.now() + seconds * 1000).toISOString();
 }
 
-/** Puts the key that this agent still knows back into a Secret that was deleted and made anew, if the backend still accepts it. */
+/** Writes the key that this agent still has back to a Secret that was deleted and recreated, if the backend still accepts it. */
 async function restore(
   credential: Credential,
   usedTokenHash: string | undefined,
@@ -92,7 +92,7 @@ function observedOfKey(error: unknown, credential: Credential): Observed {
   throw error;
 }
 
-/** `credential` is the one in force, which signs the call. Rejects with BackendError or KubernetesError, and may be called again. */
+/** `credential` is the current one, which signs the call. Rejects with BackendError or KubernetesError, and may be called again. */
 export async function rotateKey(session: LeaderSession, credential: Credential, backend: Pick<BackendApi, "rotateKey">): Promise<void> {
   const { idempotencyKey } = await announce(session, credential);
   const { body: answer } = await backend.rotateKey(credential, idempotencyKey, session.signal);
@@ -110,9 +110,9 @@ async function announce(session: LeaderSession, credential: Credential): Promise
   return pendingRotation;
 }
 
-// Enrols the cluster under the Lease: announce, register, store. Invariant: the Idempotency-Key and the body of the call are in the Secret
-// before the call, so that an agent that starts after a crash makes the very same call and is answered the very same key; the install token is
-// never burnt.
+// Enrols the cluster under the Lease: announces, registers, stores. Invariant: the Idempotency-Key and the body of the call are in the
+// Secret before the call, so that after a crash, another agent makes the identical call and gets the same key; the install token is never
+// wasted.
 
 interface EnrolmentCall {
   readonly installToken: string;
@@ -125,7 +125,7 @@ interface EnrolmentCall {
   readonly backend: Pick<BackendApi, "registerCluster">;
 }
 
-/** Rejects with BackendError when the backend refuses, KubernetesError when the API server does. */
+/** Rejects with BackendError if the backend refuses, KubernetesError if the API server does. */
 async function enrolCluster(session: LeaderSession, call: EnrolmentCall): Promise<void> {
   const { idempotencyKey, body } = await announceEnrolment(session, call);
   const answer = await call.backend.registerCluster(call.installToken, idempotencyKey, body, session.signal);
@@ -155,7 +155,7 @@ async function announceEnrolment(session: LeaderSession, call: EnrolmentCall): P
   return announced;
 }
 
-/** What makes a cluster the same cluster across reinstallations: the UID of its namespace kube-system. */
+/** The UID of the namespace kube-system identifies a cluster across reinstallations. */
 async function clusterUid(kubernetes: KubernetesApi, signal: AbortSignal): Promise<string> {
   const namespace = await kubernetes.readNamespace("kube-system", signal);
   return namespace.metadata?.uid ?? "";

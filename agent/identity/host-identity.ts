@@ -1,7 +1,7 @@
-// The host agent's identity: enrolled once with an install token, then read from its file. Invariants: the Idempotency-Key and the body
-// of a registration are in the file before the call, so that a crash at any point makes the very same call again and burns no token;
-// while the backend is away it keeps trying and never ends the process. A key that was enrolled under another machine id belongs to the
-// host that this one is a clone of: it is given up as soon as there is an unused token to register with.
+// Manages the host agent's identity: enrolled once with an install token, then read from its file. Invariants: the Idempotency-Key and the
+// body of a registration are stored in the file before the call, so that after a crash, the identical call is repeated and no token is
+// wasted; while the backend is unavailable, it keeps retrying and never ends the process. A key that was enrolled under another machine id
+// belongs to the host from which this one was cloned; it is replaced as soon as an unused token is available.
 import { createHash, randomUUID } from "node:crypto";
 import { type Backoff, Loop } from "../../common/loop.ts";
 import { type CredentialsFile, CredentialsFileError, type HostCredentials } from "../credentials/file.ts";
@@ -14,19 +14,19 @@ import { type AgentIdentity, type AgentIdentityStatus, type Problem, ProblemRepo
 export interface HostIdentityOptions {
   readonly file: CredentialsFile;
   readonly installToken: string | undefined;
-  /** What this host is registered as. */
+  /** The host's data for its registration. */
   readonly host: RegisterHostRequest;
-  /** From /etc/machine-id; undefined if the system has none. Then `host.machine_id` is a name, which may change. */
+  /** From /etc/machine-id; undefined if the system has none. Then `host.machine_id` is the host name, which may change. */
   readonly systemId?: string | undefined;
   readonly backend: Pick<BackendApi, "registerHost" | "heartbeat">;
   readonly log: Log;
   readonly backoffMs?: Backoff;
 }
 
-/** A refused key is asked about at most this often. */
+/** A refused key is checked with the backend at most this often. */
 const PROBE_EVERY_MS = 10_000;
 
-/** Reads the file at once; throws CredentialsFileError when it is there but unusable. Enrolment goes on in the background. */
+/** Reads the file at once; throws CredentialsFileError if it exists but cannot be used. Enrolment continues in the background. */
 export function startHostIdentity(options: HostIdentityOptions): HostIdentity {
   return new HostIdentity(options);
 }
@@ -60,7 +60,7 @@ export class HostIdentity implements AgentIdentity {
     this.#markMachineId();
     this.#problem = new ProblemReport(options.log, "host");
     this.#loop = new Loop({
-      // All that is left to do is waited for: a 401, or an operator.
+      // Nothing is scheduled: the next step waits for a 401 or the operator.
       step: (signal) => this.#step(signal).then(() => undefined),
       failed: (error) => this.#failed(error),
       backoffMs: options.backoffMs,
@@ -71,7 +71,7 @@ export class HostIdentity implements AgentIdentity {
     return this.#mustRegisterAnew() ? undefined : this.#known.credential;
   }
 
-  /** The file was read at the start. */
+  /** Always true: the file was read at start. */
   isKnown(): boolean {
     return true;
   }
@@ -82,7 +82,7 @@ export class HostIdentity implements AgentIdentity {
     try {
       this.#known = this.#read();
     } catch (error) {
-      // Safe: the caller goes on with what is known, which the contract of CredentialSource asks for.
+      // Safe: the caller continues with the known credential, as the contract of CredentialSource requires.
       this.#options.log.warn(
         { event: "identity.credentials_unreadable", reason, err: (error as Error).message },
         "cannot read the credentials file again; keeping the key that is known",
@@ -138,7 +138,7 @@ export class HostIdentity implements AgentIdentity {
     return credential.apiKey === this.#refusedKey && usedTokenHash !== this.#tokenHash;
   }
 
-  /** A registration that was begun under another machine id was the original's: it is not repeated. */
+  /** A registration that was started under another machine id belongs to the original host and is not repeated. */
   #read(): HostCredentials {
     const known = this.#options.file.read();
     const { systemId } = this.#options;
@@ -146,20 +146,20 @@ export class HostIdentity implements AgentIdentity {
     return { ...known, pending: undefined };
   }
 
-  /** True: the credential was enrolled under another machine id. */
+  /** True if the credential was enrolled under another machine id. */
   #isFromOtherMachine(): boolean {
     const { credential, machineId } = this.#known;
     const { systemId } = this.#options;
     return credential !== undefined && machineId !== undefined && systemId !== undefined && machineId !== systemId;
   }
 
-  /** Without a good token, the agent goes on with the key that it has: a new machine id alone never stops a host's telemetry. */
+  /** Without a usable token, the agent keeps its key: a new machine id alone never stops a host's telemetry. */
   #mustRegisterAnew(): boolean {
     if (!this.#isFromOtherMachine() || this.#refusedToken) return false;
     return this.#tokenHash !== undefined && this.#tokenHash !== this.#known.usedTokenHash;
   }
 
-  /** Files of earlier versions do not name the machine id. */
+  /** Files of earlier versions do not contain the machine id. */
   #markMachineId(): void {
     const { file, systemId, log } = this.#options;
     if (!this.#known.credential || this.#known.machineId !== undefined || systemId === undefined) return;
@@ -167,7 +167,7 @@ export class HostIdentity implements AgentIdentity {
       file.write({ ...this.#known, machineId: systemId });
       this.#known = { ...this.#known, machineId: systemId };
     } catch (error) {
-      // Safe: on a read-only mount a new machine id goes unnoticed, as in earlier versions.
+      // Safe: on a read-only mount, a changed machine id is not detected, as in earlier versions.
       log.debug({ event: "identity.machine_id_not_written", err: error }, "cannot write the machine id to the credentials file");
     }
   }
@@ -191,7 +191,7 @@ export class HostIdentity implements AgentIdentity {
     }
   }
 
-  /** What was announced for this token before is announced still. */
+  /** If a registration was already announced for this token, it is reused. */
   #announce(tokenHash: string): NonNullable<HostCredentials["pending"]> {
     if (this.#known.pending?.tokenHash === tokenHash) return this.#known.pending;
     const pending = { tokenHash, idempotencyKey: randomUUID(), body: this.#options.host };
@@ -200,7 +200,7 @@ export class HostIdentity implements AgentIdentity {
     return pending;
   }
 
-  /** After a 401 with a key that is still the one in the file: is it the key, or something else? */
+  /** After a 401 with the key that is still in the file: checks whether the key is the cause. */
   async #verify(signal: AbortSignal): Promise<void> {
     const credential = this.current();
     if (!this.#suspect || !credential || performance.now() - this.#probedAt < PROBE_EVERY_MS) return;
@@ -235,7 +235,7 @@ export class HostIdentity implements AgentIdentity {
     });
   }
 
-  /** Answers the time that the backend asked for. */
+  /** Returns the wait that the backend asked for. */
   #failed(error: unknown): number {
     const code = failureCode(error);
     const what = this.#mayEnrol() ? "not enrolled yet" : "cannot ask the backend about the key";

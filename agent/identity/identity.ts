@@ -1,6 +1,6 @@
-// The identity of an agent as the rest of the program sees it (implementations: host-identity.ts, cluster-identity.ts), its names, and the
-// problem that keeps it from working. Invariants: secrets are reached only through CredentialSource; a problem is logged once each time
-// that it occurs; the same Secret means the same installation, whatever the Helm release is called.
+// Defines an agent's identity as the rest of the program sees it (implementations: host-identity.ts, cluster-identity.ts), its names, and
+// its current problem. Invariants: secrets are accessible only through CredentialSource; a problem is logged once per occurrence; an
+// installation is identified by its Secret, whatever the Helm release is called.
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import type { ClusterSettings } from "../settings.ts";
 import { readFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import { BackendError } from "../upstream/backend-api.ts";
 
 export interface AgentIdentity extends CredentialSource, AsyncDisposable {
   status(): AgentIdentityStatus;
-  /** False while the credential's store could not be read even once: then `current` says nothing. */
+  /** False until the credential's store was read for the first time; `current` is then meaningless. */
   isKnown(): boolean;
   noteKeyAge(credential: Credential, days: number): void;
 }
@@ -21,9 +21,9 @@ export interface AgentIdentityStatus {
   readonly keyAgeDays: number | undefined;
   /** Cluster only. */
   readonly holdsLease?: boolean;
-  /** There is a key, and as far as is known the backend takes it: telemetry can be signed, whatever `problem` there is besides. */
+  /** True if there is a key that the backend, as far as is known, accepts: telemetry can be signed, even if there is a `problem`. */
   readonly signs: boolean;
-  /** What keeps the identity from working, or from being looked after, and what to do about it; undefined when all is well. */
+  /** The identity's current problem and what to do about it; undefined if there is none. */
   readonly problem: { readonly code: string; readonly message: string } | undefined;
 }
 
@@ -43,7 +43,7 @@ export function readMachineId(): string | undefined {
 
 export type Problem = NonNullable<AgentIdentityStatus["problem"]>;
 
-/** The present problem of an identity is its `cause`. */
+/** Reports the current problem of an identity, which is the `cause` of its outage. */
 export class ProblemReport {
   readonly #outage: Outage<Problem>;
 
@@ -58,14 +58,14 @@ export class ProblemReport {
     return this.#outage.cause;
   }
 
-  /** Undefined: there is none any more. */
+  /** Undefined: the problem is solved. */
   report(problem: Problem | undefined): void {
     if (problem) this.#outage.failed(problem, problem.message);
     else this.#outage.recovered();
   }
 }
 
-/** What the Kubernetes API or the backend answered says so itself; a connection that there is none of is the API's. */
+/** Errors from the Kubernetes API or the backend name their source; connection errors are attributed to the API. */
 export function problemWords(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: unknown };
   const isConnection = !(error instanceof BackendError) && /^(E[A-Z]+|UND_ERR_\w+)$/.test(String(code)) && code !== "ENOENT";

@@ -1,9 +1,9 @@
-// One session of the Lease holder: the Secret as read under the Lease, and the only way to write it. Invariant: nothing is written after
-// the term is over or over another agent's write.
+// One session of the Lease holder: the Secret as read under the Lease, and the only way to write it. Invariants: the session writes nothing
+// after its term has ended, and never overwrites another agent's write.
 import type { ClusterSecret, SecretContent, SecretSnapshot } from "../credentials/cluster-secret.ts";
 import type { LeaseTerm } from "./lease.ts";
 
-/** What a session has just done, in order; tests kill the process after each. */
+/** What a session has just done, in order; tests kill the process after each step. */
 export type Step =
   | "lease-acquired"
   | "enrolment-announced"
@@ -18,7 +18,7 @@ export type Step =
 
 export type OnStep = (step: Step) => void | Promise<void>;
 
-/** Undefined removes. */
+/** Undefined removes the field. */
 type Change = { readonly [Field in keyof SecretContent]?: SecretContent[Field] | undefined };
 
 export class LeaderSession {
@@ -46,12 +46,15 @@ export class LeaderSession {
     return this.#snapshot;
   }
 
-  /** Aborts what the session does when its term is over. */
+  /** Aborts the session's work when its term ends. */
   get signal(): AbortSignal {
     return this.#term.signal;
   }
 
-  /** Writes the Secret with these changes. Throws KubernetesError 409 when another has written it, LeaseLostError when too late. */
+  /**
+   * Writes the Secret with these changes. Throws KubernetesError 409 if another client has written it, LeaseLostError if the term has
+   * ended.
+   */
   async write(change: Change, step: Step): Promise<void> {
     this.#term.assertHeld();
     this.#snapshot = await this.#secret.write(this.#snapshot, { ...this.#snapshot, ...change }, this.#term.signal);

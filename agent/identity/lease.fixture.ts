@@ -1,12 +1,12 @@
-// A Lease in an API server that is a variable: versions and conflicts are kept as the real one does, and requests fail on demand.
+// A Lease in an API server that is a variable: it handles versions and conflicts like the real one, and requests fail on demand.
 import { type Lease, KubernetesError } from "../kubernetes/transport.ts";
 import type { LeaseApi } from "./lease.ts";
 
 export class LeaseInMemory implements LeaseApi {
   lease: Lease = { metadata: { resourceVersion: "1" } };
-  /** Writes of this holder are never answered. */
+  /** Writes of this holder never get a response. */
   hangs: string | undefined;
-  /** So many writes are refused as if another had been quicker. */
+  /** Number of writes that are refused as if another client had been faster. */
   conflicts = 0;
   refusal: Error | undefined;
   reads = 0;

@@ -1,6 +1,7 @@
-// Who of the cluster's agents may act: a Lease, taken only while there is something to do and given back after it. Invariant: a term ends
-// (its signal aborts) before any other agent may take the Lease, whatever the clocks of the nodes say and even if this process was stopped
-// in between; expiry is decided by how long the Lease was locally observed not to change (client-go's rule).
+// Grants one of the cluster's agents the right to act, by a Lease that is taken only while there is something to do and released
+// afterwards. Invariant: a term ends (its signal aborts) before any other agent can take the Lease, even if the nodes' clocks differ or
+// this process was suspended in between. A Lease counts as expired once it was locally observed not to change for its duration (client-go's
+// rule).
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type Lease as LeaseObject, KubernetesError } from "../kubernetes/transport.ts";
@@ -10,7 +11,7 @@ import type { KubernetesApi, Where } from "../kubernetes/api.ts";
 export interface LeaseTiming {
   /** Others take the Lease after seeing it unchanged for this long. Whole seconds, because the API stores seconds. */
   readonly durationMs: number;
-  /** The holder stops acting this long after the start of its last renewal that succeeded. Below `durationMs`. */
+  /** The holder stops acting this long after the start of its last successful renewal. Below `durationMs`. */
   readonly renewDeadlineMs: number;
   readonly renewEveryMs: number;
 }
@@ -21,37 +22,37 @@ export const LEASE_TIMING: LeaseTiming = { durationMs: 15_000, renewDeadlineMs: 
 /** Annotations of the Lease, for data other than its holder. */
 export type Annotations = Readonly<Record<string, string>>;
 
-/** Further annotations, built from the present ones before each write of the holder. Omitted keys stay unchanged. */
+/** Returns annotations to write, built from the current ones before each write of the holder. Omitted keys stay unchanged. */
 export type Annotate = (present: Annotations) => Annotations;
 
-/** What an agent that may not take the Lease has last seen of it. */
+/** The Lease as last seen by an agent that may not take it. */
 export interface LeaseView {
   readonly annotations: Annotations;
-  /** Until it may be taken, if it stays as it is. */
+  /** Time until it can be taken if it does not change. */
   readonly freeInMs: number;
-  /** When the holder last renewed it, by the holder's clock: a hint, and nothing to rely on. */
+  /** When the holder last renewed it, by the holder's clock: only a hint. */
   readonly renewedAt: Date | undefined;
 }
 
-/** The time in which this agent may act. Disposing it gives the Lease back. */
+/** A period in which this agent may act. Disposing it releases the Lease. */
 export interface LeaseTerm extends AsyncDisposable {
-  /** As the holder before it left them. */
+  /** Annotations as the previous holder left them. */
   readonly found: Annotations;
-  /** Aborts when the term is over: given back, taken away, or not renewed in time. */
+  /** Aborts when the term ends: released, taken by another agent, or not renewed in time. */
   readonly signal: AbortSignal;
   /** Throws if the term has expired by the monotonic clock: timers run late after the process was suspended. */
   assertHeld(): void;
 }
 
-/** Under which one agent collects for the whole cluster; that of the key is too busy to be held for long. */
+/** Name of the Lease for collecting for the whole cluster; the Lease for the key changes hands too often to be held for long. */
 export function collectionLease(leaseName: string): string {
   return `${leaseName}-collection`;
 }
 
-/** One that fails is tried again sooner than the next is due: a connection that died costs one attempt, and not the term. */
+/** A failed renewal is retried before the next one is due: a broken connection costs one attempt, not the term. */
 const RETRIES_A_RENEWAL = 4;
 
-/** The API refuses a higher number, so a Lease with this number could not be taken otherwise. */
+/** The API refuses a higher number, so a Lease that has reached it could otherwise not be taken. */
 const MOST_TRANSITIONS = 2 ** 31 - 1;
 
 interface Held {
@@ -77,11 +78,11 @@ export class Lease {
   readonly #identity: string;
   readonly #timing: LeaseTiming;
   readonly #log: Logger;
-  /** What the Lease said when it was last seen to change, and when that was (monotonic). */
+  /** The spec of the Lease when it was last seen to change, and when that was (monotonic). */
   #observed: { spec: string; at: number } | undefined;
   #view: LeaseView | undefined;
 
-  /** `identity` is unique to the pod: a restarted container of the same pod takes its own Lease back at once. */
+  /** `identity` is unique to the pod: a restarted container of the same pod can take its own Lease back at once. */
   constructor(api: LeaseApi, options: { namespace: string; name: string; identity: string; timing?: LeaseTiming; log: Logger }) {
     this.#api = api;
     this.#where = { namespace: options.namespace, name: options.name };
@@ -91,8 +92,8 @@ export class Lease {
   }
 
   /**
-   * One attempt. Undefined while another agent holds the Lease, or was quicker; KubernetesError when the API refuses. `annotate` is asked
-   * before this write and all of the term.
+   * One attempt. Undefined if another agent holds the Lease or was faster; KubernetesError if the API refuses. `annotate` is called before
+   * this write and before every renewal of the term.
    */
   async tryAcquire(signal: AbortSignal, annotate: Annotate = () => ({})): Promise<LeaseTerm | undefined> {
     const found = await this.#api.readLease(this.#where, signal);
@@ -102,7 +103,7 @@ export class Lease {
     return taken && this.#term(taken, { annotate, found: found.metadata?.annotations ?? {}, startedAt, signal });
   }
 
-  /** As the last attempt found it; undefined before one that found another's. */
+  /** As the last attempt found it; undefined unless another agent held it. */
   get view(): LeaseView | undefined {
     return this.#view;
   }
@@ -136,7 +137,7 @@ export class Lease {
     };
   }
 
-  /** The Lease as written, or undefined when it had changed since `base` was read. */
+  /** The Lease as written; undefined if it had changed since `base` was read. */
   async #write(base: LeaseObject, spec: LeaseObject["spec"], signal: AbortSignal): Promise<LeaseObject | undefined> {
     try {
       return await this.#api.replaceLease(this.#where, { ...base, spec }, signal);
@@ -171,7 +172,7 @@ export class Lease {
     };
   }
 
-  /** Runs until `ended`; throws LeaseLostError when the term is over otherwise. Keeps `held` as of the last renewal. */
+  /** Runs until `ended`; throws LeaseLostError if the term ends for another reason. Updates `held` at each renewal. */
   async #renew(held: Held, ended: AbortSignal): Promise<never> {
     const { renewEveryMs } = this.#timing;
     for (let pauseMs = renewEveryMs; ;) {
@@ -186,7 +187,7 @@ export class Lease {
         pauseMs = renewEveryMs;
       } catch (error) {
         if (error instanceof LeaseLostError) throw error;
-        // Safe to go on: the deadline has not moved, and ends the term when the API stays away.
+        // Safe: the deadline has not moved, and ends the term if the API stays unavailable.
         this.#log.debug({ event: "lease.renewal_delayed", err: error }, "lease not renewed yet");
         pauseMs = renewEveryMs / RETRIES_A_RENEWAL;
       }
@@ -196,7 +197,7 @@ export class Lease {
   async #renewOnce({ lease, annotate }: Held, signal: AbortSignal): Promise<LeaseObject> {
     const renewed = await this.#write(annotated(lease, annotate), { ...lease.spec, ...this.#held(lease) }, signal);
     if (renewed) return renewed;
-    // Changed since: by an upgrade of the chart, by our own write whose answer was lost, or by a new holder.
+    // The Lease has changed: by an upgrade of the chart, by our own write whose response was lost, or by a new holder.
     const found = await this.#api.readLease(this.#where, signal);
     if (found.spec?.holderIdentity !== this.#identity) throw new LeaseLostError("another agent holds it");
     const second = await this.#write(annotated(found, annotate), { ...found.spec, ...this.#held(found) }, signal);
@@ -208,11 +209,11 @@ export class Lease {
     const signal = AbortSignal.timeout(this.#timing.renewEveryMs);
     try {
       if (await this.#write(annotated(lease, annotate), free(lease), signal)) return;
-      // Another client annotated it meanwhile. The present holder keeps it.
+      // Another client annotated it meanwhile; its holder has not changed.
       const found = await this.#api.readLease(this.#where, signal);
       if (found.spec?.holderIdentity === this.#identity) await this.#write(annotated(found, annotate), free(found), signal);
     } catch (error) {
-      // Safe: what is not given back expires.
+      // Safe: a Lease that is not released expires.
       this.#log.debug({ event: "lease.release_failed", err: error }, "lease not given back; it expires by itself");
     }
   }

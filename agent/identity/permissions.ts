@@ -1,6 +1,6 @@
-// What the cluster agent must be allowed to do, and the check at start: a missing permission is named with the RBAC line that grants it,
-// not found out by a 403 in the middle of a rotation. Invariant: the tables are docs/decisions.md, "What an agent may touch in a cluster",
-// and the chart grants them (test/faults/cluster-diagnose.test.ts).
+// Lists the permissions that the cluster agent needs, and checks them at start: a missing permission is reported with the RBAC rule that
+// grants it, instead of causing a 403 during a rotation. Invariant: the tables match docs/decisions.md, "What an agent may touch in a
+// cluster", and the chart grants them (test/faults/cluster-diagnose.test.ts).
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
@@ -13,13 +13,13 @@ export interface Permission {
   /** `nodes/stats` is the subresource stats of nodes. */
   readonly resource: string;
   readonly verb: string;
-  /** Undefined: every one. */
+  /** Undefined: all names. */
   readonly name: string | undefined;
-  /** Undefined for what is not in a namespace, or wanted in all. */
+  /** Undefined for cluster-scoped resources, and for permissions in all namespaces. */
   readonly namespace: string | undefined;
 }
 
-/** What enrolment, rotation and following the Secret need. */
+/** Permissions for enrolment, rotation and following the Secret. */
 export function identityPermissions(where: { podNamespace: string; secretName: string; leaseName: string }): Permission[] {
   const own = { namespace: where.podNamespace };
   const verbs = ["get", "update", "patch", "watch"];
@@ -30,7 +30,7 @@ export function identityPermissions(where: { podNamespace: string; secretName: s
   ];
 }
 
-/** What the collector needs, with the agent's service account. */
+/** Permissions of the collector, which uses the agent's service account. */
 export function telemetryPermissions(
   signals: readonly Signal[],
   { prometheusOperator = false, logPolicies = false }: { prometheusOperator?: boolean; logPolicies?: boolean } = {},
@@ -50,7 +50,7 @@ const POLICY_RESOURCES = [
   { apiGroup: "atherops.io", resource: "logpolicies" },
 ];
 
-/** What objects of the Prometheus Operator need. */
+/** Permissions for objects of the Prometheus Operator. */
 const MONITOR_RESOURCES = [
   { apiGroup: "monitoring.coreos.com", resource: "servicemonitors" },
   { apiGroup: "monitoring.coreos.com", resource: "podmonitors" },
@@ -59,7 +59,7 @@ const MONITOR_RESOURCES = [
   { apiGroup: "", resource: "services" },
 ];
 
-/** What is listed and watched for the state of the cluster; the same as in the chart's ClusterRole. */
+/** Resources that are listed and watched for the state of the cluster; the same as in the chart's ClusterRole. */
 export const STATE_RESOURCES: Readonly<Record<string, readonly string[]>> = {
   "": ["nodes", "pods", "namespaces", "replicationcontrollers", "resourcequotas", "services"],
   apps: ["daemonsets", "deployments", "replicasets", "statefulsets"],
@@ -67,7 +67,7 @@ export const STATE_RESOURCES: Readonly<Record<string, readonly string[]>> = {
   autoscaling: ["horizontalpodautoscalers"],
 };
 
-/** What collecting for the whole cluster needs. */
+/** Permissions for collecting for the whole cluster. */
 export function clusterPermissions(of: {
   podNamespace: string;
   leaseName: string;
@@ -88,13 +88,13 @@ export function clusterPermissions(of: {
   ];
 }
 
-/** The permissions of `wanted` that the agent's service account lacks. Throws KubernetesError when it may not even ask. */
+/** The permissions of `wanted` that the agent's service account lacks. Throws KubernetesError if it may not even ask. */
 export async function missingPermissions(api: KubernetesApi, wanted: readonly Permission[], signal: AbortSignal): Promise<Permission[]> {
   const allowed = await Promise.all(wanted.map((permission) => isAllowed(api, permission, signal)));
   return wanted.filter((_, index) => !allowed[index]);
 }
 
-/** The line for the operator: where to put which rule. */
+/** The rule to add, and where, as a line for the operator. */
 export function grantingRule({ apiGroup, resource, verb, name, namespace }: Permission): string {
   const where = namespace === undefined ? "ClusterRole" : `Role in namespace ${namespace}`;
   const names = name === undefined ? "" : `resourceNames: ["${name}"], `;
@@ -104,19 +104,19 @@ export function grantingRule({ apiGroup, resource, verb, name, namespace }: Perm
 function isAllowed(api: KubernetesApi, permission: Permission, signal: AbortSignal): Promise<boolean> {
   const { apiGroup: group, verb, name, namespace } = permission;
   const [resource, subresource] = permission.resource.split("/");
-  // The resource `namespaces` is asked about in the namespace that is meant, as the API server's own authorizer does.
+  // For the resource `namespaces`, the review names the namespace itself, as the API server's own authorizer does.
   const resourceAttributes = { group, resource, subresource, verb, name, namespace: namespace ?? name };
   return api.isAllowed(resourceAttributes, signal);
 }
 
 const CHECK_EVERY_MS = 60_000;
 
-/** Checks at start, and while something is missing. What is missing is said once; telemetry does not wait for it. */
+/** Checks at start, and repeatedly while something is missing. Missing permissions are logged once; telemetry does not wait for them. */
 export class PermissionCheck {
   /** Resolves when `signal` has aborted. */
   readonly done: Promise<void>;
   readonly #options: { readonly api: KubernetesApi; readonly wanted: readonly Permission[] };
-  /** Its cause: the rules that would grant what is missing. */
+  /** Its cause is the list of rules that would grant the missing permissions. */
   readonly #lack: Outage<string[]>;
 
   constructor(options: { api: KubernetesApi; wanted: readonly Permission[]; log: Log; signal: AbortSignal }) {
@@ -126,7 +126,7 @@ export class PermissionCheck {
       began: (missing) => log.error({ event: "permissions.missing", missing }, "the service account lacks permissions; grant these"),
       ended: () => log.info({ event: "permissions.granted" }, "the service account has all permissions now"),
     });
-    // Safe: what could not be checked shows again when it is needed.
+    // Safe: a permission that could not be checked is reported when it is needed.
     const failed = (error: unknown): void =>
       log.warn({ event: "permissions.check_failed", err: error }, "cannot check the service account's permissions");
     const step = async (signal: AbortSignal): Promise<number | undefined> => {
@@ -136,7 +136,7 @@ export class PermissionCheck {
     this.done = new Loop({ signal: options.signal, step, failed }).done;
   }
 
-  /** What to grant; undefined while nothing is known to be missing. */
+  /** Rules to grant; undefined if none is known to be missing. */
   get missing(): string | undefined {
     const rules = this.#lack.cause;
     return rules && `the service account lacks permissions; grant:\n${rules.join("\n")}`;

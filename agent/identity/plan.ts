@@ -1,34 +1,34 @@
-// What an agent of the cluster has to do next, decided from what the Secret says and what this agent knows: pure, so that every state a
-// crash can leave behind is a row of its test. Invariant: nothing here depends on how the state came about; the next holder of the Lease
-// picks up where the last one died. Source: docs/decisions.md, "Enrolment".
+// Decides what an agent of the cluster does next, from the content of the Secret and what this agent knows. It is a pure function, so that
+// every state that a crash can leave is a row of its test. Invariant: the plan does not depend on how the state came about; the next holder
+// of the Lease continues where the last one died. Source: docs/decisions.md, "Enrolment".
 import { isRotating, type SecretContent } from "../credentials/cluster-secret.ts";
 import type { Credential } from "../credentials/store.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
 
 export interface Situation {
-  /** The Secret; undefined when it does not exist. */
+  /** The Secret; undefined if it does not exist. */
   readonly secret: SecretContent | undefined;
-  /** The credential this agent signs with, which outlives a deleted Secret. */
+  /** The credential that this agent signs with; kept if the Secret is deleted. */
   readonly remembered: Credential | undefined;
-  /** Hash of the install token that this agent was given. */
+  /** Hash of this agent's own install token. */
   readonly ownTokenHash: string | undefined;
-  /** Hash of the install token that the remembered credential came from. */
+  /** Hash of the install token that was exchanged for the remembered credential. */
   readonly rememberedTokenHash: string | undefined;
-  /** Install tokens (hashes) that the backend has refused. */
+  /** Hashes of install tokens that the backend has refused. */
   readonly refusedTokens: ReadonlySet<string>;
   /** Hash of the key that the backend has refused as unknown or revoked. */
   readonly refusedKey: string | undefined;
   /** `X-Key-Age-Days` of a key, by the key's hash. */
   readonly keyAge: { readonly keyHash: string; readonly days: number } | undefined;
-  /** 0: never by age. */
+  /** 0: age never triggers a rotation. */
   readonly keyRotationDays: number;
-  /** How long a rotation that is asked for has to wait. */
+  /** How long a requested rotation must wait. */
   readonly rotationWaitMs: number;
 }
 
 const NEW_TOKEN = 'create one (`atherops tokens create`) and set it with "helm upgrade"';
 
-/** What only the operator can put right, and how. */
+/** Problems that only the operator can solve, and how. */
 const PROBLEMS = {
   secret_missing: `the Secret does not exist: "helm upgrade" creates it, empty; a key that running agents know is put back into it`,
   no_install_token: `the cluster has no key, and this agent no install token; ${NEW_TOKEN}`,
@@ -47,7 +47,7 @@ export type Plan =
   | { readonly kind: "enrol"; readonly tokenHash: string; readonly why: string }
   | { readonly kind: "restore"; readonly credential: Credential; readonly usedTokenHash: string | undefined }
   | { readonly kind: "rotate"; readonly credential: Credential; readonly why: string }
-  /** `againInMs`: when there will be something to do. */
+  /** `againInMs`: when the next plan is due. */
   | { readonly kind: "none"; readonly problem?: ProblemCode; readonly againInMs?: number };
 
 export function decidePlan(now: Situation): Plan {
@@ -69,7 +69,7 @@ function withoutCredential(now: Situation): Plan {
 
 function withCredential(now: Situation, secret: SecretContent, credential: Credential): Plan {
   const hash = keyHash(credential.apiKey);
-  // A rotation whose answer was lost may be what made the key refused, and the refused key may still ask for that answer.
+  // The key may be refused because of a rotation whose response was lost; the refused key can still request that response.
   if (isRotating(secret)) return { kind: "rotate", credential, why: "a rotation was announced and is not finished" };
   if (hash === now.refusedKey) return afterRefusal(now, secret);
   if (secret.rotateRequested && now.rotationWaitMs === 0) return { kind: "rotate", credential, why: "it was asked for" };

@@ -1,6 +1,6 @@
-// The calls of the Kubernetes API that the agent makes, by the official client's generated classes: paths, queries and models are theirs.
-// Invariants: everything goes through transport.ts, and nothing else of the client is loaded: not its fetch, its configuration or its
-// watch, which ends after 30 s of silence and hides why. A bundle keeps of its classes what is named here (hack/bundle.ts).
+// The calls of the Kubernetes API that the agent makes, through the official client's generated classes, which define paths, queries and
+// models. Invariants: all requests go through transport.ts; nothing else of the client is loaded: neither its fetch nor its configuration
+// nor its watch, which ends after 30 s of silence and hides why. A bundle contains only the classes that are named here (hack/bundle.ts).
 import { AppsV1ApiRequestFactory, AppsV1ApiResponseProcessor } from "@kubernetes/client-node/dist/gen/apis/AppsV1Api.js";
 import {
   AuthorizationV1ApiRequestFactory,
@@ -42,20 +42,20 @@ export interface WatchEvent<T> {
   object: T;
 }
 
-/** How long the server keeps a watch open, and after how long without a byte it counts as dead. */
+/** How long the server keeps a watch open, and after how much silence it counts as dead. */
 export interface WatchTime {
   readonly forSeconds: number;
   readonly silenceMs: number;
 }
 
-/** A pod as the API server writes it. Of a bookmark's there is the version alone. */
+/** A pod as the API server returns it; a bookmark has only the version. */
 export interface PodJson {
   readonly metadata: { readonly resourceVersion: string; readonly uid: string } & Readonly<Record<string, unknown>>;
   readonly spec?: Readonly<Record<string, unknown>>;
   readonly status?: Readonly<Record<string, unknown>>;
 }
 
-/** An object of any kind as the API server writes it; of a bookmark only the metadata. */
+/** An object of any kind as the API server returns it; a bookmark has only the metadata. */
 export interface ObjectJson {
   readonly metadata: {
     readonly name: string;
@@ -72,7 +72,7 @@ export interface ObjectJson {
 }
 
 export interface ObjectListJson {
-  /** `continue`: where the next page begins. */
+  /** `continue`: token for the next page. */
   readonly metadata: { readonly resourceVersion: string; readonly continue?: string };
   readonly items: readonly ObjectJson[];
 }
@@ -111,7 +111,7 @@ export class KubernetesApi implements AsyncDisposable {
     return this.#call(core.readNamespacedSecret(name, namespace), (answer) => answers.readNamespacedSecretWithHttpInfo(answer), signal);
   }
 
-  /** With `metadata.resourceVersion` in the object the API refuses (409) when it has changed since. */
+  /** If the object has `metadata.resourceVersion`, the API refuses (409) if it has changed since. */
   replaceSecret({ namespace, name }: Where, secret: Secret, signal: AbortSignal): Promise<Secret> {
     const [core, answers] = this.#core;
     const request = core.replaceNamespacedSecret(name, namespace, secret);
@@ -127,8 +127,8 @@ export class KubernetesApi implements AsyncDisposable {
   }
 
   /**
-   * Events of one Secret, starting with its present state (a synthetic ADDED). Ends when the server ends it, after `forSeconds`; throws
-   * KubernetesError, or undici's error when the connection breaks or stays silent for `silenceMs`.
+   * Events of one Secret, starting with its current state (a synthetic ADDED). Ends when the server ends the watch, after `forSeconds`;
+   * throws KubernetesError, or undici's error if the connection breaks or is silent for `silenceMs`.
    */
   async *watchSecret({ namespace, name }: Where, time: WatchTime, signal: AbortSignal): AsyncGenerator<WatchEvent<Secret>> {
     const request = await this.#core[0].listNamespacedSecret(namespace);
@@ -144,7 +144,7 @@ export class KubernetesApi implements AsyncDisposable {
     return this.#call(request, (answer) => answers.readNamespacedLeaseWithHttpInfo(answer), signal);
   }
 
-  /** As `replaceSecret`. */
+  /** Like `replaceSecret`. */
   replaceLease({ namespace, name }: Where, lease: Lease, signal: AbortSignal): Promise<Lease> {
     const [coordination, answers] = this.#coordination;
     const request = coordination.replaceNamespacedLease(name, namespace, lease);
@@ -156,7 +156,7 @@ export class KubernetesApi implements AsyncDisposable {
     return this.#call(core.readNamespace(name), (answer) => answers.readNamespaceWithHttpInfo(answer), signal);
   }
 
-  /** Whether this service account may. */
+  /** Whether this service account has the permission. */
   async isAllowed(resourceAttributes: V1ResourceAttributes, signal: AbortSignal): Promise<boolean> {
     const [authorization, answers] = this.#authorization;
     const review = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes } };
@@ -174,8 +174,8 @@ export class KubernetesApi implements AsyncDisposable {
   }
 
   /**
-   * All of one node, not older than `resourceVersion`, from the watch cache of the API server; "0": as old as that may be, "": as they are
-   * stored. As JSON: models of pods would name half of the client's.
+   * All pods of one node, not older than `resourceVersion`, from the watch cache of the API server; "0": any version in the cache, "": the
+   * stored state. Returned as JSON, because models of pods would pull in half of the client's models.
    */
   async listPods(nodeName: string, resourceVersion: string, signal: AbortSignal): Promise<PodListJson> {
     const request = await this.#core[0].listPodForAllNamespaces();
@@ -183,7 +183,10 @@ export class KubernetesApi implements AsyncDisposable {
     return JSON.parse(await this.#transport.text(requestOf(request), signal)) as PodListJson;
   }
 
-  /** What changes of them after `resourceVersion`. Ends and throws as `watchSecret`; 410 where the server does not know that long ago. */
+  /**
+   * Changes of these pods after `resourceVersion`. Ends and throws like `watchSecret`; throws 410 if the server no longer knows the
+   * version.
+   */
   async *watchPods(
     { nodeName, resourceVersion }: { nodeName: string; resourceVersion: string },
     time: WatchTime,
@@ -194,14 +197,17 @@ export class KubernetesApi implements AsyncDisposable {
     for await (const event of this.#watch(request, query, time, signal)) yield event as WatchEvent<PodJson>;
   }
 
-  /** A page of at most `limit` objects of one kind; `path` is the resource's, for all namespaces. Throws TooLargeError beyond `maxBytes`. */
+  /**
+   * A page of at most `limit` objects of one kind; `path` is the resource's path for all namespaces. Throws TooLargeError beyond
+   * `maxBytes`.
+   */
   async listObjects(path: string, { limit, from, maxBytes }: PageOfObjects, signal: AbortSignal): Promise<ObjectListJson> {
     const query = new URLSearchParams({ limit: String(limit), ...(from !== undefined && { continue: from }) });
     const text = await this.#transport.text({ method: "GET", path: `${path}?${query.toString()}` }, signal, maxBytes);
     return JSON.parse(text) as ObjectListJson;
   }
 
-  /** Their changes after `resourceVersion`. Ends and throws as `watchPods`. */
+  /** Changes of these objects after `resourceVersion`. Ends and throws like `watchPods`. */
   async *watchObjects(
     path: string,
     resourceVersion: string,
@@ -213,13 +219,13 @@ export class KubernetesApi implements AsyncDisposable {
     for await (const line of lines) yield watchEvent(line) as WatchEvent<ObjectJson>;
   }
 
-  /** RFC 7386 merge patch of the subresource; with `metadata.resourceVersion` as in `replaceSecret`. */
+  /** RFC 7386 merge patch of the status subresource; `metadata.resourceVersion` works as in `replaceSecret`. */
   async patchStatus(path: string, patch: object, signal: AbortSignal): Promise<void> {
     const headers = { "content-type": "application/merge-patch+json" };
     await this.#transport.text({ method: "PATCH", path: `${path}/status`, headers, body: JSON.stringify(patch) }, signal);
   }
 
-  /** The resourceVersion that events have come to, of all namespaces, whether there are any or not. */
+  /** The latest resourceVersion of events in all namespaces, even if there are no events. */
   async newestOfEvents(signal: AbortSignal): Promise<string> {
     const request = await this.#core[0].listEventForAllNamespaces();
     setQuery(request, { limit: 1 });

@@ -1,13 +1,13 @@
-// The way to the Kubernetes API, as the pod's service account: connections, the token, time-outs, refusals. Invariants: the token is read
-// from its file again before it can expire, and never appears in an error or a log; requests go straight to the API server, through no
-// outgoing proxy; all of them share one pool of connections, which is left when one of them falls silent.
+// Sends requests to the Kubernetes API as the pod's service account: connections, token, timeouts, errors. Invariants: the token is read
+// again from its file before it can expire, and never appears in an error or a log; requests go directly to the API server, never through
+// an outgoing proxy; all share one connection pool, which is replaced if one of its connections falls silent.
 import { readFile } from "node:fs/promises";
 import { pause } from "../../common/loop.ts";
 import { type Dispatcher, Pool } from "../http-pool.ts";
 import type { V1Lease } from "@kubernetes/client-node/dist/gen/models/V1Lease.js";
 import type { V1Secret } from "@kubernetes/client-node/dist/gen/models/V1Secret.js";
 
-/** Where the API server is and who the agent is. Files as kubelet projects them; both change while the agent runs. */
+/** The API server's address and the agent's credentials. The kubelet projects the files; both change while the agent runs. */
 export interface KubernetesAccess {
   /** Scheme, host and port, e.g. `https://10.96.0.1:443`. */
   readonly server: string;
@@ -15,7 +15,7 @@ export interface KubernetesAccess {
   readonly tokenFile: string;
 }
 
-/** An answer that is not 2xx. `status` is the HTTP status, `reason` the API's own word (`Conflict`, `NotFound`, `Forbidden`, …). */
+/** A response that is not 2xx. `status` is the HTTP status, `reason` the API's reason (`Conflict`, `NotFound`, `Forbidden`, …). */
 export class KubernetesError extends Error {
   readonly status: number;
   readonly reason: string;
@@ -28,33 +28,33 @@ export class KubernetesError extends Error {
 }
 
 export interface TransportOptions {
-  /** Whole time one request may take (not a watch), milliseconds. */
+  /** Timeout of a whole request (not of a watch), in milliseconds. */
   timeoutMs?: number;
-  /** Names the writer in `managedFields`: the part before the slash. */
+  /** The part before the slash names the writer in `managedFields`. */
   userAgent?: string;
 }
 
 export interface ApiRequest {
   readonly method: string;
-  /** With the query string. */
+  /** Includes the query string. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
 }
 
-/** What a watch's error event and a refusal carry. */
+/** Content of an error response, and of a watch's error event. */
 export interface Status {
   code?: number;
   reason?: string;
   message?: string;
 }
 
-/** A response has more bytes than its caller reads. */
+/** A response has more bytes than the caller accepts. */
 export class TooLargeError extends Error {
   override readonly name = "TooLargeError";
 }
 
-/** Token and CA are read again after this long: projected tokens live an hour, kubelet renews them at 80 % of that. */
+/** Token and CA are read again after this time: projected tokens are valid for an hour, and kubelet renews them at 80 % of that. */
 const FILES_MAX_AGE_MS = 60_000;
 
 export class Transport implements AsyncDisposable {
@@ -69,7 +69,7 @@ export class Transport implements AsyncDisposable {
     this.#userAgent = options.userAgent ?? "atherops-k8s-otel-agent/0";
   }
 
-  /** The whole body of a 2xx. Throws KubernetesError, TooLargeError, or undici's error when there is no answer in time. */
+  /** The whole body of a 2xx response. Throws KubernetesError, TooLargeError, or undici's error if there is no response in time. */
   async text(request: ApiRequest, signal: AbortSignal, maxBytes = Number.POSITIVE_INFINITY): Promise<string> {
     const timeout = AbortSignal.timeout(this.#timeoutMs);
     try {
@@ -81,7 +81,7 @@ export class Transport implements AsyncDisposable {
     }
   }
 
-  /** The lines of a 2xx as they come, without empty ones. Throws as `text` does, also after `silenceMs` without a byte. */
+  /** The non-empty lines of a 2xx response as they arrive. Throws like `text`, and after `silenceMs` without a byte. */
   async *lines(request: ApiRequest, silenceMs: number, signal: AbortSignal): AsyncGenerator<string> {
     try {
       const answer = await this.#send(request, signal, silenceMs);
@@ -101,7 +101,7 @@ export class Transport implements AsyncDisposable {
     await this.#disconnect();
   }
 
-  /** After silence: a way that has died without a word takes its kept connections, and the watch on one of them, with it. */
+  /** Called after silence: if a network path has died silently, its pooled connections, and the watch on one of them, are dead too. */
   async #disconnect(): Promise<void> {
     const connection = this.#connection;
     this.#connection = undefined;
@@ -116,7 +116,7 @@ export class Transport implements AsyncDisposable {
       this.#expireFiles();
       answer = await this.#once(request, signal, silenceMs);
     }
-    // What an overloaded API server has not begun; client-go does the same.
+    // Retries requests that an overloaded API server did not begin; client-go does the same.
     for (let waitMs = askedWaitMs(answer); waitMs !== undefined && performance.now() + waitMs < deadline; waitMs = askedWaitMs(answer)) {
       await answer.body.dump();
       await pause(waitMs, signal);
@@ -146,9 +146,9 @@ export class Transport implements AsyncDisposable {
     const current = this.#connection;
     const keep = current?.ca === ca ? current.pool : undefined;
     const connect = { ca, timeout: this.#timeoutMs };
-    // Not HTTP/2: there the API server answers a token that it refuses by ending the connection under all other requests (GOAWAY).
+    // Not HTTP/2: the API server would answer a token that it refuses by closing the connection for all other requests as well (GOAWAY).
     const pool = keep ?? new Pool(this.#access.server, { connect, allowH2: false, keepAliveTimeout: 30_000 });
-    // Closing waits for requests that still run on the connections of the old CA; nothing depends on when that is.
+    // Closing waits for requests that still run on connections with the old CA; nothing depends on when it finishes.
     if (current && !keep) void current.pool.close();
     this.#connection = { pool, ca, token: token.trim(), readAt: performance.now() };
     return this.#connection;
@@ -170,12 +170,12 @@ async function boundedText({ path }: ApiRequest, { body }: Dispatcher.ResponseDa
   return Buffer.concat(pieces).toString();
 }
 
-/** undici's own word for a connection on which nothing comes: its timers may be quicker than ours on a busy machine. */
+/** undici's error for a silent connection: on a busy machine, its timers may fire before ours. */
 function isSilence(error: unknown): boolean {
   return ["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"].includes((error as { code?: string }).code ?? "");
 }
 
-/** How long to wait before asking again, a second at least; a quarter more at random, so that a thousand nodes do not come back together. */
+/** How long to wait before a retry: at least a second, plus up to a quarter at random, so that a thousand nodes do not return together. */
 function askedWaitMs({ statusCode, headers }: Dispatcher.ResponseData): number | undefined {
   const asked = headers["retry-after"];
   if ((statusCode !== 429 && statusCode !== 503) || typeof asked !== "string" || !/^\d+$/.test(asked)) return undefined;

@@ -1,14 +1,13 @@
-// Chooses the scrape jobs that fit into the limits of all jobs together. Monitors have many authors, so namespaces share the limits: a job is
-// admitted in the order of the cost of its namespace up to it, so a namespace with many or large monitors leaves room for the others. Amounts
-// that can be divided, such as bytes, are shared by fairLimit.
-// Invariant: the work for one namespace is limited before its jobs are built.
+// Chooses which scrape jobs fit into the limits of all jobs together. Monitors have many authors, so namespaces share the limits: jobs are
+// admitted in ascending order of their namespace's cumulative cost, so a namespace with many or large monitors leaves space for the others.
+// Divisible amounts, such as bytes, are shared by fairLimit. Invariant: the work for one namespace is limited before its jobs are built.
 import { MAX_MONITOR_CHARACTERS, MAX_MONITOR_JOBS, MAX_MONITOR_TARGETS } from "../limits.ts";
 import { MonitorError } from "./relabeling.ts";
 
 interface Candidate<Job> {
   readonly job: Job;
   readonly monitor: string;
-  /** What this job and those before it in its namespace cost, in characters. */
+  /** Cost of this job and the earlier ones of its namespace, in characters. */
   readonly costWithEarlier: number;
   readonly cost: number;
 }
@@ -23,7 +22,7 @@ export class FairShare<Job> {
   readonly #namespaces = new Map<string, Namespace>();
   readonly #candidates: Candidate<Job>[] = [];
 
-  /** Call it before each job is built. Throws MonitorError if the namespace has too many. */
+  /** Call before each job is built. Throws MonitorError if the namespace has too many. */
   begin(namespace: string): void {
     const used = this.#of(namespace);
     if (used.jobs >= MAX_MONITOR_JOBS || used.cost > MAX_MONITOR_CHARACTERS || used.targets >= MAX_MONITOR_TARGETS) throw beyondLimit();
@@ -37,7 +36,7 @@ export class FairShare<Job> {
     this.#candidates.push({ job, monitor, cost, costWithEarlier: used.cost });
   }
 
-  /** The jobs that fit, in the order in which they came. */
+  /** The jobs that fit, in their original order. */
   jobs(refuse: (monitor: string, error: MonitorError) => void): Job[] {
     const fitting = new Set<Candidate<Job>>();
     let total = 0;
@@ -57,7 +56,7 @@ export class FairShare<Job> {
   }
 }
 
-/** How much each may take so that all together take at most `total`, by max-min fairness; Infinity if all get what they want. */
+/** The limit for each so that all together take at most `total`, by max-min fairness; Infinity if all get what they want. */
 export function fairLimit(wanted: Iterable<number>, total: number): number {
   const sorted = [...wanted].toSorted((a, b) => a - b);
   let left = total;

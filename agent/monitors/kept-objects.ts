@@ -1,5 +1,5 @@
-// Objects of many namespaces within limits of memory. Invariant: the objects of a namespace and of all namespaces take at most the limits, and
-// a namespace with few objects loses none of them to others.
+// Keeps objects of many namespaces within memory limits. Invariants: the objects of a namespace, and of all namespaces, never exceed their
+// limits; a namespace with few objects loses none because of others.
 import { fairLimit } from "./fair-share.ts";
 
 interface Kept<T> {
@@ -8,13 +8,13 @@ interface Kept<T> {
   readonly characters: number;
 }
 
-/** JSON of the objects of each namespace, and of all. */
+/** Characters of JSON per namespace, and in total. */
 export interface MaxCharacters {
   readonly ofNamespace: number;
   readonly ofAll: number;
 }
 
-/** The share of the limit that is left after it was exceeded: below 1, so that not each further object costs a pass over all. */
+/** Fraction of the limit that is kept after it was exceeded: below 1, so that not every further object costs a pass over all of them. */
 const SHRINK_TO = 7 / 8;
 
 export class KeptObjects<T> {
@@ -33,12 +33,12 @@ export class KeptObjects<T> {
     return [...this.#kept.values()].map(({ object }) => object);
   }
 
-  /** How many objects of each namespace did not fit. */
+  /** Number of objects per namespace that did not fit. */
   get dropped(): ReadonlyMap<string, number> {
     return this.#dropped;
   }
 
-  /** Adds or replaces an object, or drops it or others if they do not fit. */
+  /** Adds or replaces an object; if it does not fit, drops it or others. */
   set(uid: string, namespace: string, object: T): void {
     this.delete(uid);
     const characters = JSON.stringify(object).length;
@@ -60,7 +60,7 @@ export class KeptObjects<T> {
     else this.#characters.delete(object.namespace);
   }
 
-  /** Drops objects of the largest namespaces, those first that became known last. */
+  /** Drops objects of the largest namespaces, most recently added first. */
   #shrink(limit: number): void {
     const ofNamespace = fairLimit(this.#characters.values(), limit);
     for (const [uid, { namespace }] of [...this.#kept].toReversed()) {

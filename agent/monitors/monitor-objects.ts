@@ -1,5 +1,5 @@
-// The fields of monitors and Services that are read: kinds of `monitoring.coreos.com/v1`, and Service. Nothing validates them before: their
-// authors may write anything.
+// Types of the fields that are read from monitors (`monitoring.coreos.com/v1`) and Services. They are not validated yet: their authors may
+// write anything.
 import type { Relabeling } from "./relabeling.ts";
 
 export interface Metadata {
@@ -13,7 +13,7 @@ export interface Selector {
   readonly matchExpressions?: readonly { readonly key: string; readonly operator: string; readonly values?: readonly string[] }[];
 }
 
-/** The fields of an endpoint that are read; REFUSED has those that a monitor must not have. */
+/** Fields of an endpoint that are read; REFUSED lists those that a monitor must not have. */
 export interface Endpoint {
   readonly port?: string;
   readonly portNumber?: number;
@@ -44,7 +44,7 @@ export interface Monitor {
   };
 }
 
-/** Read to say that it is not scraped. */
+/** Read only to report that it is not scraped. */
 export interface ForeignTarget {
   readonly kind: "Probe" | "ScrapeConfig";
   readonly metadata: Metadata;

@@ -1,7 +1,7 @@
-// The ServiceMonitors and PodMonitors of the cluster as scrape jobs of this node's collector, which reads jobs and targets here as it would
-// from the OpenTelemetry Operator's target allocator: no change of them restarts it. Invariants: a collector that starts gets no jobs at
-// first, because it would not start with one that it refuses; jobs change at most every ten seconds; a monitor that is refused is logged
-// once for each reason.
+// Serves the cluster's ServiceMonitors and PodMonitors as scrape jobs to this node's collector, which reads jobs and targets as it would
+// from the OpenTelemetry Operator's target allocator, so changes do not restart it. Invariants: a starting collector gets no jobs at first,
+// because it would not start with a job that it refuses; jobs change at most every ten seconds; a refused monitor is logged once per
+// reason.
 import { Outage } from "../../common/outage.ts";
 import type { ObjectJson } from "../kubernetes/api.ts";
 import type { Log } from "../log.ts";
@@ -17,9 +17,9 @@ import { selectsPod } from "./selectors.ts";
 export interface MonitorsOptions {
   readonly api: ObjectsApi;
   readonly pods: Pick<NodePods, "pods" | "version">;
-  /** For endpoints that name none. */
+  /** Interval for endpoints that set none. */
   readonly intervalMs: number;
-  /** Namespaces whose monitors may select in other namespaces. */
+  /** Namespaces whose monitors may select pods in other namespaces. */
   readonly acrossNamespaces: readonly string[];
   readonly log: Log;
   readonly nowMs?: () => number;
@@ -41,13 +41,13 @@ export class Monitors implements AsyncDisposable {
   readonly #watches: readonly [ObjectWatch<Monitor>, ObjectWatch<Monitor>, ObjectWatch<Service>, ...ObjectWatch<ForeignTarget>[]];
   #jobs: ReadonlyMap<string, ScrapeJob> = new Map();
   #changedMs = Number.NEGATIVE_INFINITY;
-  /** Versions of the objects from which jobs and targets were made. */
+  /** Versions of the objects from which jobs and targets were built. */
   #version = 0;
   #podsVersion: string | undefined;
   #pods: readonly PodTargets[] = [];
-  /** Pods and jobs whose missing targets have been logged. */
+  /** Pods and jobs whose omitted targets have been logged. */
   #truncated = new Set<string>();
-  /** Characters of the targets of each job, as it last asked for them. */
+  /** Characters of each job's targets when they were last requested. */
   #targetSizes = new Map<string, number>();
   #refused: ReadonlyMap<string, string> = new Map();
   #isKnown = false;
@@ -73,13 +73,13 @@ export class Monitors implements AsyncDisposable {
     void Promise.all(scraped.map(({ known }) => known)).then(() => (this.#isKnown = true));
   }
 
-  /** For `/status`. */
+  /** Reported by `/status`. */
   status(): { readonly jobs: number; readonly dropped: number; readonly refused: Readonly<Record<string, string>> } {
     const dropped = this.#watches.reduce((sum, watch) => sum + watch.dropped, 0);
     return { jobs: this.#jobs.size, dropped, refused: Object.fromEntries([...this.#refused].slice(0, MAX_SHOWN)) };
   }
 
-  /** Call it before each start of the collector. */
+  /** Call before each start of the collector. */
   collectorStarts(): void {
     this.#collectorStarts = true;
   }
@@ -92,7 +92,7 @@ export class Monitors implements AsyncDisposable {
       return JSON.stringify(Object.fromEntries(jobs.map(([name, { config }]) => [name, config])));
     }
     const [, name] = TARGETS_PATH.exec(path) ?? [];
-    // The collector escapes a space as in a form.
+    // The collector encodes a space as `+`.
     return name === undefined ? undefined : this.#targets(decodeURIComponent(name.replaceAll("+", " ")));
   }
 
@@ -140,7 +140,7 @@ export class Monitors implements AsyncDisposable {
     return `[${fitting.join()}]`;
   }
 
-  /** Jobs share the limit of all targets, so that one with many or large pods takes none from the others. */
+  /** Jobs share the limit of all targets, so that one with many or large pods does not displace the others. */
   #fitting(job: string, groups: readonly string[]): readonly string[] {
     const { maxTargetsCharacters = MAX_NODE_TARGETS_CHARACTERS } = this.#options;
     const size = groups.reduce((sum, group) => sum + group.length, 0);

@@ -1,6 +1,6 @@
-// All objects of one kind in the cluster, as this agent last knew them: a list in pages, then watches from where it ended. Invariants: what is
-// known stays while the API server is away and during a list; a kind that the cluster does not have counts as no objects; whatever authors
-// write, the kept objects (kept-objects.ts) and each page take a limited amount of memory.
+// Keeps all objects of one kind in the cluster as last known: a paged list, then watches that continue from it. Invariants: known objects
+// are kept while the API server is unavailable and during a list; a kind that the cluster does not have counts as having no objects; memory
+// for kept objects (kept-objects.ts) and for each page is limited, whatever authors write.
 import { type Backoff, DEFAULT_BACKOFF, Loop, spread } from "../../common/loop.ts";
 import type { KubernetesApi, ObjectJson } from "../kubernetes/api.ts";
 import { KubernetesError, TooLargeError } from "../kubernetes/transport.ts";
@@ -13,7 +13,7 @@ export interface ObjectWatchOptions<T> {
   readonly api: ObjectsApi;
   /** `/apis/monitoring.coreos.com/v1/servicemonitors`. */
   readonly path: string;
-  /** What is kept of an object. */
+  /** Returns what is kept of an object. */
   readonly slim: (object: ObjectJson) => T;
   readonly failed: (error: unknown) => void;
   readonly recovered: () => void;
@@ -26,21 +26,21 @@ export interface ObjectWatchOptions<T> {
 /** As in pods/node-pods.ts. */
 const WATCH_SECONDS = 300;
 const SILENCE_MS = 150_000;
-/** A resource definition that is installed later is found after this time. */
+/** How long until a resource definition that is installed later is found. */
 const NO_SUCH_KIND_MS = 60_000;
 const PAGE_OBJECTS = 256;
 const DEFAULT_MAX_CHARACTERS = { ofNamespace: MAX_NAMESPACE_OBJECT_CHARACTERS, ofAll: MAX_OBJECT_CHARACTERS };
 
 export class ObjectWatch<T> implements AsyncDisposable {
-  /** Resolves after the first list. */
+  /** Resolves after the first successful list. */
   readonly known: Promise<void>;
   readonly #options: ObjectWatchOptions<T>;
   #kept: KeptObjects<T>;
-  /** Rises with each change. */
+  /** Increases with each change. */
   version = 0;
-  /** An object was removed or changed, so those that were dropped may fit: they are listed after the watch. */
+  /** True if an object was removed or changed, so that dropped ones may fit now: they are listed after the watch. */
   #mayFit = false;
-  /** Where the next watch begins; undefined before a list. */
+  /** Where the next watch continues; undefined before a list. */
   #watchFrom: string | undefined;
   readonly #isKnown = Promise.withResolvers<void>();
   readonly #loop: Loop;
@@ -101,7 +101,7 @@ export class ObjectWatch<T> implements AsyncDisposable {
     return spread(DEFAULT_BACKOFF[0]);
   }
 
-  /** Replaces what is known. Returns the version of the list; undefined if the cluster does not have this kind. */
+  /** Lists all objects and replaces the known ones. Returns the version of the list; undefined if the cluster does not have this kind. */
   async #list(signal: AbortSignal): Promise<string | undefined> {
     const listed = this.#empty();
     let version: string | undefined;
@@ -125,7 +125,7 @@ export class ObjectWatch<T> implements AsyncDisposable {
   }
 
   #keep(kept: KeptObjects<T>, source: ObjectJson): void {
-    // An object of the cluster's scope counts as a namespace of its own.
+    // A cluster-scoped object counts as a namespace of its own.
     const { uid, name, namespace = name } = source.metadata;
     kept.set(uid, namespace, this.#options.slim(source));
   }

@@ -1,6 +1,6 @@
-// The pods of this node as targets of scrape jobs, with the labels that Prometheus' own discovery of pods gives them: one target for each
-// port that a container declares, or one for a container without ports. Reads pods as pods/node-pods.ts keeps them. Each target repeats all
-// labels of its pod, so targets are built only for pods that a job selects, and up to a limit.
+// Builds scrape targets from the pods of this node, with the labels that Prometheus' own pod discovery sets: one target per port that a
+// container declares, or one for a container without ports. Reads pods as pods/node-pods.ts keeps them. Each target repeats all labels of
+// its pod, so targets are built only for pods that a job selects, and up to a limit.
 import { MAX_POD_TARGETS_CHARACTERS } from "../limits.ts";
 import { path } from "./monitor-objects.ts";
 import { labelName } from "./relabeling.ts";
@@ -51,12 +51,12 @@ export class PodTargets {
     this.#pod = pod;
   }
 
-  /** JSON of Prometheus' HTTP discovery: groups of one target. None for a pod without an address. */
+  /** JSON of Prometheus' HTTP discovery: groups with one target each. Empty for a pod without an address. */
   get groups(): readonly string[] {
     return (this.#groups ??= this.#build());
   }
 
-  /** True if `groups` lacks targets beyond the limit. */
+  /** True if targets beyond the limit were omitted. */
   get isTruncated(): boolean {
     return this.#isTruncated;
   }
@@ -77,7 +77,7 @@ export class PodTargets {
   }
 }
 
-/** One for each port, with the labels of its container and port. */
+/** One target per port, with the labels of its container and port. */
 function* targetsOf({ spec, status: { podIP } }: SlimPod): Generator<{ address: string; labels: Readonly<Record<string, string>> }> {
   if (!podIP) return;
   const containers = [

@@ -1,8 +1,8 @@
-// Relabelings of monitors, validated and translated to Prometheus' relabel_config. Invariants: whatever the author of a monitor writes, the
-// collector accepts the result, because it refuses all jobs for one invalid expression; no relabeling changes the address of a target, so
-// that a monitor never makes the agent send requests elsewhere than to the pods that it selects.
+// Validates relabelings of monitors and translates them to Prometheus' relabel_config. Invariants: the collector accepts the result,
+// whatever a monitor's author writes, because one invalid expression makes it refuse all jobs; no relabeling changes a target's address, so
+// a monitor cannot direct requests to anything but the pods that it selects.
 
-/** A monitor or one of its endpoints is not scraped; the message names the field. */
+/** A monitor or one of its endpoints cannot be scraped; the message names the field. */
 export class MonitorError extends Error {
   override readonly name = "MonitorError";
 }
@@ -37,14 +37,14 @@ const WITH_TARGET = new Set(["replace", "lowercase", "uppercase", "keepequal", "
 const DROPS_LABELS = new Set(["labeldrop", "labelkeep"]);
 const COMPARES = new Set(["keepequal", "dropequal"]);
 const LABEL = /^[a-zA-Z_][a-zA-Z0-9_]{0,127}$/;
-/** What a target label may be called: no internal label, except those that say which page of the pod is read. */
+/** Allowed target labels: no internal labels, except those that define which page of the pod is scraped. */
 const TARGET = /^(?!__)|^__(tmp_|param_)|^__(metrics_path__|scheme__|name__)$/;
-/** Labels and annotations of a pod become labels under their own names, which never begin with an underscore. */
+/** Labels and annotations of a pod become labels with the same names, which never begin with an underscore. */
 const LABELMAP = /^__meta_kubernetes_(pod_label|pod_annotation)_\(\.[+*]\)$/;
 const MAX_RULES = 100;
 const MAX_REGEX_CHARACTERS = 4096;
 
-/** `field`: where they are in the monitor, for messages. Throws MonitorError. */
+/** `field`: path in the monitor, for messages. Throws MonitorError. */
 export function relabelRules(relabelings: readonly Relabeling[] | undefined, field: string): Rule[] {
   if ((relabelings?.length ?? 0) > MAX_RULES) throw new MonitorError(`${field} has more than ${MAX_RULES} rules`);
   return (relabelings ?? []).map((relabeling, i) => rule(relabeling, `${field}[${i}]`));
@@ -67,7 +67,7 @@ function rule(relabeling: Relabeling, field: string): Rule {
   if (regex !== undefined && !isAccepted(regex)) refuse(`regex "${regex.slice(0, 100)}" is not supported`);
   return {
     action,
-    // Prometheus refuses fields that an action does not use.
+    // Prometheus refuses fields that the action does not use.
     ...(sourceLabels.length > 0 && !DROPS_LABELS.has(action) && { source_labels: sourceLabels }),
     ...(separator !== undefined && !DROPS_LABELS.has(action) && !COMPARES.has(action) && { separator }),
     ...(WITH_TARGET.has(action) && { target_label: targetLabel }),
@@ -77,19 +77,19 @@ function rule(relabeling: Relabeling, field: string): Rule {
   };
 }
 
-/** What Go's RE2 does not know, or reads otherwise than JavaScript. */
+/** Syntax that Go's RE2 does not support, or interprets differently from JavaScript. */
 const OTHER_SYNTAX = /\\[1-9ckpPuQEC]|\\x\{|\(\?(?!:)|\[[[:]|\[\^?\]/;
-/** RE2 refuses more: groups in groups (each is up to five nodes of 1,000), and repetitions of repetitions. */
+/** RE2 also refuses nested groups (each has up to five nodes of 1,000) and nested repetitions. */
 const MAX_GROUPS = 100;
 const MAX_REPETITIONS = 1000;
 
-/** True of expressions of the syntax that RE2 and JavaScript share, `(?i)` in front included, within the limits of RE2. */
+/** True for expressions in the syntax that RE2 and JavaScript share, including a leading `(?i)`, within the limits of RE2. */
 export function isAccepted(regex: string): boolean {
   const shared = regex.replace(/^\(\?i\)/, "");
   if (regex.length > MAX_REGEX_CHARACTERS || OTHER_SYNTAX.test(shared) || shared.split("(").length > MAX_GROUPS) return false;
-  // RE2 folds each character of a range: 2 ms for [\u0100-\u{10fffe}].
+  // RE2 folds each character of a range: [\u0100-\u{10fffe}] takes 2 ms.
   if (shared !== regex && !/^\p{ASCII}*$/u.test(shared)) return false;
-  // In a class, RE2 does not know \b.
+  // RE2 does not support \b within a class.
   if (repetitions(regex) > MAX_REPETITIONS || (shared.includes("[") && shared.includes(String.raw`\b`))) return false;
   try {
     return new RegExp(shared, "u").unicode;
@@ -98,7 +98,7 @@ export function isAccepted(regex: string): boolean {
   }
 }
 
-/** At most the length of the expression with its repetitions written out, as RE2 compiles it. */
+/** Upper limit of the expression's length with its repetitions written out, as RE2 compiles it. */
 export function expandedCharacters(regex: string): number {
   return repetitions(regex) * regex.length;
 }
@@ -108,12 +108,12 @@ function repetitions(regex: string): number {
   return counts.reduce((product, count) => product * count, 1);
 }
 
-/** An expression that matches this text only. */
+/** An expression that matches only this text. */
 export function literally(text: string): string {
   return text.replace(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
 }
 
-/** As Prometheus writes names of labels and annotations into its own labels. */
+/** Converts a label or annotation name as Prometheus does for its own labels. */
 export function labelName(name: string): string {
   return name.replace(/[^a-zA-Z0-9_]/g, "_");
 }
@@ -122,7 +122,7 @@ export function keep(source_labels: readonly string[], regex: string): Rule {
   return { source_labels, regex, action: "keep" };
 }
 
-/** An empty label is left as it is. */
+/** An empty label is not copied. */
 export function copy(from: string, to: string): Rule {
   return { source_labels: [from], regex: "(.+)", target_label: to, replacement: "$1", action: "replace" };
 }

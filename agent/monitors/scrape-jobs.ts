@@ -1,7 +1,7 @@
-// ServiceMonitors and PodMonitors of the Prometheus Operator as scrape jobs of the collector on one node. A ServiceMonitor selects Services;
-// what it scrapes are the pods that these select, so each agent finds its own pods without watching endpoints. Invariants: each pod is
-// scraped by the agent of its node alone; requests go to pods' own addresses only; no credentials and no files are sent, so a monitor that
-// needs them is refused by name; the same objects give the same bytes, in whatever order they came.
+// Translates ServiceMonitors and PodMonitors of the Prometheus Operator to scrape jobs of the collector on one node. A ServiceMonitor
+// selects Services; the pods that these select are scraped, so each agent finds its own pods without watching endpoints. Invariants: only
+// the agent on a pod's node scrapes it; requests go only to pods' own addresses; no credentials or files are sent, so a monitor that needs
+// them is refused with a message; the same objects yield the same bytes, in whatever order they arrive.
 import { NO_SCRAPE_METRICS } from "../collector/config/fragments/scraped-pods.ts";
 import { MAX_MONITOR_JOB_CHARACTERS } from "../limits.ts";
 import { FairShare } from "./fair-share.ts";
@@ -25,7 +25,7 @@ export interface ScrapeJobsInput {
   readonly monitors: readonly Monitor[];
   readonly services: readonly Service[];
   readonly defaultIntervalMs: number;
-  /** Namespaces whose monitors may select in other namespaces. */
+  /** Namespaces whose monitors may select pods in other namespaces. */
   readonly acrossNamespaces: readonly string[];
 }
 
@@ -41,7 +41,7 @@ export function scrapeJobs({ monitors, services, defaultIntervalMs, acrossNamesp
     if (monitor.metadata.labels?.[OPT_OUT_LABEL] === "false") continue;
     const refuse = (error: unknown): void =>
       void refused.set(nameOf(monitor), error instanceof MonitorError ? error.message : "does not follow its schema");
-    // Safe: monitors have many authors, and whatever one of them writes must not keep the others from being scraped.
+    // Safe: monitors have many authors, and a mistake in one must not keep the others from being scraped.
     const { namespace } = monitor.metadata;
     attempt(() => {
       for (const target of targetsOf(monitor, namespacesOf(monitor, acrossNamespaces), orderedServices)) {
@@ -62,17 +62,17 @@ function attempt(what: () => void, failed: (error: unknown) => void): void {
   }
 }
 
-/** One job: an endpoint of a monitor, for a ServiceMonitor with one of its Services. */
+/** One job: an endpoint of a monitor; for a ServiceMonitor, combined with one of its Services. */
 interface Target {
   readonly endpoint: Endpoint;
   readonly id: string;
-  /** Name of a port of a container, or a number. */
+  /** Name or number of a container's port. */
   readonly port: string | number | undefined;
   readonly pods: PodSelector;
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** One at a time, because a monitor may have a hundred thousand endpoints. Undefined: a Service without the port. */
+/** Yields one at a time, because a monitor may have a hundred thousand endpoints. Undefined: the Service has no such port. */
 function* targetsOf(monitor: Monitor, namespaces: PodSelector["namespaces"], services: readonly Service[]): Generator<Target | undefined> {
   const { spec, metadata } = monitor;
   if (monitor.kind === "PodMonitor") {
@@ -111,15 +111,15 @@ function targetOfService({ spec }: Monitor, endpoint: Endpoint, id: string, { me
   };
 }
 
-/** Credentials and files of a monitor. `bearerTokenSecret` with an empty key is what older operators wrote by default. */
+/** Credentials and files of a monitor. Older operators wrote `bearerTokenSecret` with an empty key by default. */
 const REFUSED = ["basicAuth", "authorization", "oauth2", "bearerTokenFile", "bearerTokenSecret", "proxyUrl", "proxyFromEnvironment"];
 const TLS = new Set(["insecureSkipVerify", "serverName", "minVersion", "maxVersion"]);
 const LARGEST_PAGE = "16MB";
 const MAX_SAMPLES = 20_000;
 
-/** The collector reads jobs as YAML, which has none of these characters. */
+/** Characters that YAML, in which the collector reads jobs, cannot contain. */
 const NO_YAML = /[\p{Cc}\p{Cs}\u2028\u2029\ufeff\ufffe\uffff]/u;
-/** An instruction of a compiled expression, of which each character becomes about one, has 40 bytes. */
+/** A character of an expression compiles to about one instruction, which takes 40 bytes. */
 const EXPANDED_COST = 8;
 
 function job(monitor: Monitor, target: Target, defaultIntervalMs: number): { job: ScrapeJob; cost: number } {
@@ -168,7 +168,7 @@ function unboundedJob(monitor: Monitor, { endpoint, id, port, labels }: Target, 
       ...Object.entries(labels).map(([name, value]) => ({ target_label: name, replacement: value, action: "replace" })),
       ...ofPodLabels(monitor),
       ...relabelRules(endpoint.relabelings, "relabelings"),
-      // Prometheus parses scheme, address and path again as one URL: `http://elsewhere/?` would be a request to elsewhere.
+      // Prometheus joins scheme, address and path and parses them as one URL: `http://elsewhere/?` would send a request to another host.
       keep(["__scheme__"], "https?"),
     ],
     metric_relabel_configs: [...relabelRules(endpoint.metricRelabelings, "metricRelabelings"), NO_SCRAPE_METRICS],
@@ -191,7 +191,7 @@ function tls(config: Endpoint["tlsConfig"] = {}): Rule {
   return { insecure_skip_verify: insecureSkipVerify === true, ...(typeof serverName === "string" && { server_name: serverName }) };
 }
 
-/** A named port of a container is a target of its own; a number is one target for each pod, whichever ports its containers declare. */
+/** A named port is a target of its own; a port number is one target per pod, whichever ports its containers declare. */
 function address(port: string | number): Rule[] {
   const number = Number(port);
   if (Number.isInteger(number)) {
@@ -236,7 +236,7 @@ function pagePath(path = "/metrics"): string {
 }
 
 function parameters(params: NonNullable<Endpoint["params"]>): Rule {
-  // `<<` would be a merge of YAML.
+  // YAML would interpret `<<` as a merge key.
   if (!Object.keys(params).every((name) => /^[\w.[\]-]{1,200}$/.test(name))) throw new MonitorError("a name in params is not supported");
   if (!Object.values(params).every((values: unknown) => Array.isArray(values) && values.every((value) => typeof value === "string")))
     throw new MonitorError("params is not supported");
@@ -246,7 +246,7 @@ function parameters(params: NonNullable<Endpoint["params"]>): Rule {
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 const SHORTEST_INTERVAL_MS = 1000;
 
-/** Prometheus' durations of hours, minutes, seconds and milliseconds; undefined if there is none. */
+/** Parses Prometheus durations of hours, minutes, seconds and milliseconds; undefined if there is none. */
 function durationMs(text: string | undefined, field: string): number | undefined {
   if (text === undefined || text === "") return undefined;
   if (!/^(\d{1,6}(h|ms|m|s))+$/.test(text)) throw new MonitorError(`${field} "${text.slice(0, 20)}" is not supported`);

@@ -1,10 +1,10 @@
-// Which Services and pods a monitor selects, by label selectors of Kubernetes.
+// Decides which Services and pods a monitor selects, by Kubernetes label selectors.
 import type { Metadata, Monitor, Selector, Service } from "./monitor-objects.ts";
 import { MonitorError } from "./relabeling.ts";
 
 type Labels = Readonly<Record<string, string>>;
 
-/** Pods of these namespaces, or of all, that the selector matches. */
+/** Pods of these namespaces (or of all) that the selector matches. */
 export interface PodSelector {
   readonly namespaces: readonly string[] | undefined;
   readonly selector: Selector;
@@ -16,7 +16,7 @@ export function selectsService(
   { metadata, spec: service }: Service,
 ): boolean {
   if (namespaces && !namespaces.includes(metadata.namespace)) return false;
-  // A Service without a selector has endpoints that are no pods.
+  // Endpoints of a Service without a selector are not pods.
   return Object.keys(service.selector ?? {}).length > 0 && matches(spec.selector ?? {}, metadata.labels ?? {});
 }
 
@@ -28,8 +28,8 @@ export function selectsPod(
 }
 
 /**
- * Undefined: all. Throws MonitorError if they are others than the monitor's own and its namespace is not trusted with that: a user who may
- * create monitors there could send requests to, and store series of, the pods of other teams.
+ * Undefined: all. Throws MonitorError if a monitor selects other namespaces and its own is not trusted for that: a user who may create
+ * monitors there could send requests to the pods of other teams and store their series.
  */
 export function namespacesOf({ metadata, spec }: Monitor, trusted: readonly string[]): readonly string[] | undefined {
   const { any = false, matchNames } = spec.namespaceSelector ?? {};
@@ -53,7 +53,7 @@ function matches({ matchLabels = {}, matchExpressions = [] }: Selector, labels: 
   );
 }
 
-/** As its schema says, whatever its author wrote. Throws TypeError if that is not possible. */
+/** Converts the selector to what its schema allows. Throws TypeError if that is not possible. */
 export function checkedSelector({ matchLabels, matchExpressions }: Selector): Selector {
   return {
     matchLabels: { ...matchLabels },
@@ -61,7 +61,7 @@ export function checkedSelector({ matchLabels, matchExpressions }: Selector): Se
   };
 }
 
-/** Undefined for what every object has, such as `constructor`. */
+/** Undefined for properties that every object has, such as `constructor`. */
 export function valueOf(labels: Labels, name: string): string | undefined {
   return Object.hasOwn(labels, name) ? labels[name] : undefined;
 }

@@ -1,6 +1,6 @@
-// The pods of this node as the agent knows them: one list and one watch of the API server, for all that needs them here. Invariants: only
-// this node's pods are asked for; nothing is known before the API server has listed them once, and what is known stays while it is away;
-// each listener gets every change once and in order, also those from an outage.
+// Keeps the pods of this node, with one list and one watch of the API server that all parts of the agent share. Invariants: only this
+// node's pods are requested; no pods are known until the API server has listed them once, and the known ones are kept while it is
+// unavailable; each listener gets every change once and in order, including changes during an outage.
 import { type Backoff, backoffOf, DEFAULT_BACKOFF, Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { KubernetesApi, PodJson, WatchEvent } from "../kubernetes/api.ts";
@@ -16,7 +16,7 @@ export interface NodePodsOptions {
   readonly kept: SlimOptions;
   readonly log: Log;
   readonly backoffMs?: Backoff;
-  /** Changes annotations of pods; pods are listed after `known`. */
+  /** Adjusts annotations of pods; pods are listed only after `known`. */
   readonly policies?:
     | { resolve(pod: string): string; readonly known: Promise<unknown>; changed: () => void; sources: () => Iterable<string> }
     | undefined;
@@ -24,22 +24,22 @@ export interface NodePodsOptions {
 
 export interface PodChange {
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
-  /** JSON of the API, as slimPod leaves it. */
+  /** JSON of the API, reduced by slimPod. */
   readonly pod: string;
 }
 
-/** As client-go: between this and twice this, so that watches of many nodes do not end together. */
+/** As in client-go: between this and twice this, so that watches of many nodes do not end together. */
 const WATCH_SECONDS = 300;
 /** Bookmarks come every minute. */
 const SILENCE_MS = 150_000;
-/** A watch that lasted so long has worked, and what ended it begins a new count of failures. */
+/** A watch that lasted this long counts as successful, and its end starts a new count of failures. */
 const STEADY_MS = 30_000;
 const RESOLVE_EVERY_MS = 1000;
 
 export class NodePods implements AsyncDisposable {
   readonly #options: NodePodsOptions;
   readonly #pods = new Map<string, string>();
-  /** As they were before policies. */
+  /** Pods before policies are applied. */
   readonly #sources = new Map<string, string>();
   readonly #listeners = new Set<(change: PodChange) => void>();
   readonly #known = Promise.withResolvers<void>();
@@ -48,7 +48,7 @@ export class NodePods implements AsyncDisposable {
   #isKnown = false;
   /** Version of the last list or change; listeners have seen everything up to it. */
   #version = "";
-  /** Where the next list, or the next watch, begins; no watch without a list before it. */
+  /** Where the next list or watch continues; no watch starts without a list before it. */
   #listFrom = "0";
   #watchFrom: string | undefined;
   /** When policies were last applied to all pods. */
@@ -71,7 +71,7 @@ export class NodePods implements AsyncDisposable {
     });
   }
 
-  /** Begins to follow them, or tries again at once where none is known yet. */
+  /** Starts following pods, or retries at once if none is known yet. */
   start(): void {
     const { backoffMs = DEFAULT_BACKOFF } = this.#options;
     const step = (signal: AbortSignal): Promise<number> => this.#follow(signal);
@@ -79,7 +79,7 @@ export class NodePods implements AsyncDisposable {
     this.#loop ??= new Loop({ step, failed: (error) => this.#outage.failed(error), backoffMs });
   }
 
-  /** Resolves once they have been listed. */
+  /** Resolves once pods have been listed. */
   get known(): Promise<void> {
     return this.#known.promise;
   }
@@ -88,12 +88,12 @@ export class NodePods implements AsyncDisposable {
     return this.#isKnown;
   }
 
-  /** Why they cannot be asked for, as it was last tried; undefined when they can. */
+  /** Why the last attempt to list pods failed; undefined if it succeeded. */
   get problem(): unknown {
     return this.#outage.cause;
   }
 
-  /** Changes with each change of a pod. */
+  /** Changes whenever a pod changes. */
   get version(): string {
     return this.#version;
   }
@@ -102,7 +102,7 @@ export class NodePods implements AsyncDisposable {
     return this.#pods.values();
   }
 
-  /** Answers how to stop listening. */
+  /** Returns a function that stops listening. */
   onChange(listener: (change: PodChange) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
@@ -113,7 +113,7 @@ export class NodePods implements AsyncDisposable {
     clearTimeout(this.#resolveTimer);
   }
 
-  /** One watch, after a list if there is no resourceVersion to continue from. Answers how long to wait. */
+  /** One watch, after a list if there is no resourceVersion to continue from. Returns how long to wait. */
   async #follow(signal: AbortSignal): Promise<number> {
     const { backoffMs = DEFAULT_BACKOFF, log } = this.#options;
     this.#watchFrom ??= await this.#list(signal);
@@ -127,20 +127,20 @@ export class NodePods implements AsyncDisposable {
       log.debug({ event: "pods.watch_ended", err: error }, "the watch of this node's pods ended; watching anew");
       return backoffOf(1, backoffMs);
     }
-    // The server ends a watch after its time; one that it ends at once must not become a busy loop.
+    // The server ends a watch after its time; one that ends at once must not cause a busy loop.
     return lastedMs() < backoffMs[0] ? backoffMs[0] : 0;
   }
 
   async #list(signal: AbortSignal): Promise<string> {
     const { api, nodeName } = this.#options;
     const { metadata, items } = await api.listPods(nodeName, this.#listFrom, signal).catch((error: unknown) => {
-      // This server has not come as far as another did, or its store was put back from a backup.
+      // This server is behind another one, or its store was restored from a backup.
       if (error instanceof KubernetesError && [410, 504].includes(error.status)) this.#listFrom = "";
       throw error;
     });
     await this.#options.policies?.known;
     const there = new Set(items.map((pod) => pod.metadata.uid));
-    // First: a name may have passed to another pod meanwhile.
+    // Removed pods first: another pod may now have the same name.
     for (const [uid, pod] of this.#pods) if (!there.has(uid)) this.#forget(uid, pod);
     for (const pod of items) this.#keep(pod);
     this.#advance(metadata.resourceVersion);
@@ -210,19 +210,19 @@ export class NodePods implements AsyncDisposable {
   }
 }
 
-// Keeps only the fields of a pod that the collector's configuration uses: who it is, where it is, who owns it, which ports it declares.
-// Invariants: no environment, argument or volume of a container is kept, for secrets stand there; of labels and annotations only those that
-// are named; one pod takes a bounded room, whatever its author wrote into it.
+// Keeps only the fields of a pod that the collector's configuration uses: identity, location, owners and declared ports. Invariants:
+// environment, arguments and volumes of containers are not kept, because they may contain secrets; only configured labels and annotations
+// are kept; the size of one pod is limited, whatever its author writes.
 
 export interface SlimOptions {
-  /** Names. */
+  /** Label names. */
   readonly labels: readonly string[] | "all";
   readonly annotations: readonly string[];
 }
 
 const LONG_ANNOTATION = 1024;
 
-/** As JSON of the API. */
+/** Returns JSON of the API. */
 export function slimPod(pod: PodJson, options: SlimOptions): string {
   const whole = slim(pod, options);
   const { annotations, ownerReferences, ...metadata } = whole.metadata;
@@ -282,7 +282,7 @@ function only(fields: Fields, names: readonly string[]): Fields {
   return Object.fromEntries(names.filter((name) => fields[name] !== undefined).map((name) => [name, fields[name]]));
 }
 
-/** Undefined where nothing is left, as the API leaves an empty map out. */
+/** Undefined if nothing is left, because the API omits empty maps. */
 function picked(value: unknown, wanted: (name: string, value: unknown) => boolean): Fields | undefined {
   const left = Object.entries((value ?? {}) as Fields).filter((entry) => wanted(...entry));
   return left.length > 0 ? Object.fromEntries(left) : undefined;

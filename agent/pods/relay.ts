@@ -1,10 +1,10 @@
-// The node's pods for the collector, as the Kubernetes API gives them: the two calls that its informers make, list and watch, answered on
-// loopback out of what the agent knows; and, for the same caller, the scrape jobs of monitors and their targets. Invariants: no call reaches
-// the API server; a caller gets no pods without this run's password; a caller waits until the pods are known, and never gets an empty list
-// meanwhile; one that does not read is cut off.
+// Serves the node's pods to the collector in the form of the Kubernetes API: list and watch, which its informers call, are answered on
+// loopback from what the agent knows. It also serves the scrape jobs of monitors and their targets. Invariants: no call reaches the API
+// server; a client without this run's password gets no pods; a client waits until the pods are known, and never gets an empty list
+// meanwhile; a client that does not read is disconnected.
 //
-// Each of the collector's components that needs pods opens a watch of its own (k8sattributesprocessor v0.149: one for each pipeline). A
-// caller that was away begins anew, which costs it nothing here: no history of changes is kept.
+// Each component of the collector that needs pods opens its own watch (k8sattributesprocessor v0.149: one per pipeline). A client that was
+// disconnected starts over with a list, which is cheap here; no history of changes is kept.
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -16,15 +16,15 @@ import type { NodePods } from "./node-pods.ts";
 export interface PodRelayOptions {
   readonly pods: NodePods;
   readonly nodeName: string;
-  /** Bytes of changes that a caller has not read yet, in addition to its first list of pods. */
+  /** Bytes of changes that a client has not read yet, in addition to its first list of pods. */
   readonly mostUnreadBytes?: number;
-  /** Answers other paths, with JSON. */
+  /** Returns JSON for other paths. */
   readonly monitors?: { answer(path: string): string | undefined } | undefined;
 }
 
 const PATH = "/api/v1/pods";
 const USER = "collector";
-/** For a connection that says nothing: the collector asks at once. */
+/** For a silent connection: the collector sends its request at once. */
 const HEADERS_TIMEOUT_MS = 5000;
 
 export class PodRelay implements AsyncDisposable {
@@ -37,14 +37,14 @@ export class PodRelay implements AsyncDisposable {
     this.#server = createServer(
       { keepAliveTimeout: 120_000, headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: 1000, maxHeaderSize: 8192 },
       (request, response) => {
-        // Safe: what can reject is a caller that is gone, or asks for what is no address.
+        // Safe: it rejects only if the client has disconnected, or requests something that is not a valid URL.
         this.#answer(request, response).catch(() => response.destroy());
       },
     );
     this.#server.maxConnections = MAX_RELAY_CONNECTIONS + (options.monitors ? MAX_TARGETS_CONNECTIONS : 0);
   }
 
-  /** Resolves once it listens, on a free port of loopback. */
+  /** Resolves once it listens on a free loopback port. */
   static async start(options: PodRelayOptions): Promise<PodRelay> {
     const relay = new PodRelay(options);
     relay.#server.listen(0, "127.0.0.1");
@@ -52,12 +52,12 @@ export class PodRelay implements AsyncDisposable {
     return relay;
   }
 
-  /** With the password in it. */
+  /** Contains the password. */
   get url(): string {
     return `http://${USER}:${this.#password}@127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** What a client of Kubernetes finds it by. */
+  /** Configuration with which a Kubernetes client connects to the relay. */
   get kubeconfig(): string {
     const clusters = [{ name: "node", cluster: { server: this.url } }];
     const contexts = [{ name: "node", context: { cluster: "node", user: "" } }];
@@ -81,7 +81,7 @@ export class PodRelay implements AsyncDisposable {
       return refuse(response, 401, "Unauthorized", "this is the agent's relay for its own collector");
     }
     const json = request.method === "GET" ? monitors?.answer(pathname) : undefined;
-    // Each job's discovery in the collector has a connection of its own, which would stay idle between two requests.
+    // Each job's discovery in the collector opens its own connection, which would stay idle between two requests.
     if (json !== undefined) return void response.writeHead(200, { ...JSON_TYPE, connection: "close" }).end(json);
     if (pathname !== PATH) return refuse(response, 404, "NotFound", `the relay knows ${PATH} alone`);
     if (request.method !== "GET") return refuse(response, 405, "MethodNotAllowed", "the relay only reads");
@@ -106,7 +106,9 @@ export class PodRelay implements AsyncDisposable {
     response.writeHead(200, JSON_TYPE).end(`${head}${[...pods.pods].join(",")}]}`);
   }
 
-  /** A watch can begin with `sendInitialEvents`, without a version or with a version; only the last continues from the present state. */
+  /**
+   * A watch can begin with `sendInitialEvents`, without a version or with a version; only the last one continues from the current state.
+   */
   #watch(query: URLSearchParams, response: ServerResponse): void {
     const { pods, mostUnreadBytes = MAX_UNREAD_BYTES } = this.#options;
     const streamsList = query.get("sendInitialEvents") === "true";
@@ -131,7 +133,7 @@ function line(type: string, object: string): string {
   return `{"type":"${type}","object":${object}}\n`;
 }
 
-/** What ends the first part of a streamed list (KEP-3157). */
+/** Event that ends the initial part of a streamed list (KEP-3157). */
 function listEnd(resourceVersion: string): string {
   const metadata = { resourceVersion, annotations: { "k8s.io/initial-events-end": "true" } };
   return JSON.stringify({ kind: "Pod", apiVersion: "v1", metadata });

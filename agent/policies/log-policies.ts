@@ -18,7 +18,7 @@ import type { LimitedPod } from "./rate-allotment.ts";
 import { AnnotationReader, multilinePattern, readFlag, readPercent, readRate, redactPattern, sampleBelow } from "./policy-values.ts";
 
 const [, REDACT, SAMPLE, RATE] = POD_POLICY_ANNOTATIONS;
-/** On namespaces only. */
+/** Only on namespaces. */
 const MULTILINE = "atherops.io/logs-multiline-start";
 const FIELDS = "atherops.io/logs-fields";
 
@@ -27,7 +27,7 @@ export interface LogPolicyStatus {
   readonly effective: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** `shop/web-1 atherops.io/logs-redact` → why it is ignored. */
   readonly refused: Readonly<Record<string, string>>;
-  /** Namespaces and LogPolicy objects that are not known, because all of them take too much memory. */
+  /** Number of namespaces and LogPolicy objects that were dropped, because all of them together take too much memory. */
   readonly dropped: number;
   /** Bytes that rate limits dropped, by namespace; an estimate from the growth of the files. */
   readonly rateLimitedBytes: Readonly<Record<string, number>>;
@@ -64,7 +64,7 @@ const INCOMPLETE = "has annotations or LogPolicy objects beyond the limit of mem
 export class LogPolicies implements AsyncDisposable {
   /** Called after each change of a namespace, LogPolicy or rate: pods must be resolved again. */
   changed: () => void = () => {};
-  /** The pods of the node as they are kept, before they are resolved. */
+  /** Pods of the node before policies are applied. */
   sources: () => Iterable<string> = () => [];
   readonly rates: LogRates;
   readonly #resources: PolicyResources;
@@ -103,12 +103,12 @@ export class LogPolicies implements AsyncDisposable {
     });
   }
 
-  /** Resolves once namespaces and LogPolicy objects are known; before, logs could be sent that a policy drops or redacts. */
+  /** Resolves once namespaces and LogPolicy objects are known; earlier, logs that a policy drops or redacts could be sent. */
   get known(): Promise<unknown> {
     return Promise.all([this.#watch.known, this.#resources.known]);
   }
 
-  /** A pod as pods/node-pods.ts keeps it, with the policies in force instead of its own annotations. */
+  /** Returns a pod, as pods/node-pods.ts keeps it, with the effective policies instead of its own annotations. */
   resolve(pod: string): string {
     const object = JSON.parse(pod) as SlimPod;
     const { [REDACT]: _, [SAMPLE]: __, [RATE]: ___, ...others } = object.metadata.annotations ?? {};
@@ -125,7 +125,7 @@ export class LogPolicies implements AsyncDisposable {
     return JSON.stringify({ ...object, metadata: { ...object.metadata, annotations } });
   }
 
-  /** For the configuration of the collector, which restarts for a change: at most every five minutes. */
+  /** Namespace settings for the collector's configuration. A change restarts the collector, so they change at most every five minutes. */
   ofNamespaces(): readonly NamespaceLogs[] {
     if (this.#nowMs() - this.#ofNamespacesMs < CHANGE_EVERY_MS) return this.#ofNamespaces;
     const sorted = this.#configured().slice(0, MAX_POLICY_NAMESPACES);
@@ -170,7 +170,7 @@ export class LogPolicies implements AsyncDisposable {
     await Promise.all([this.rates, this.#resources, this.#watch].map((part) => part[Symbol.asyncDispose]()));
   }
 
-  /** What the collector's configuration contains, the oldest namespace first: a new one takes no effect from another. */
+  /** Content of the collector's configuration, oldest namespace first, so that a new one does not displace another. */
   #configured(): NamespaceLogs[] {
     return [...this.#namespaces.values()]
       .toSorted(byAge)
@@ -235,7 +235,7 @@ function slimNamespace({ metadata }: ObjectJson): Namespace {
   return { name: metadata.name, createdAt: metadata.creationTimestamp ?? "", annotations: Object.fromEntries(annotations) };
 }
 
-/** Long enough to be refused as too long. A copy, because a slice would keep the whole value in memory. */
+/** Cut, but still long enough to be refused as too long. Copied, because a slice would keep the whole value in memory. */
 function clipped(value: string): string {
   return Buffer.from(value.slice(0, MAX_POLICY_REGEX_CHARACTERS + 1)).toString();
 }

@@ -1,7 +1,6 @@
-// What the collector is to do, as one typed value: pure, so that the same input renders the same bytes. Invariants: telemetry leaves by our
-// three exporters to the signing proxy and no other way; whatever was acknowledged to an application or passed in a file is in a disk queue
-// that is never given up; components are named once and for ever, because queue and checkpoint files carry their ids (renaming one orphans
-// its data).
+// Builds the collector's configuration as a typed value. It is pure: the same input renders the same bytes. Invariants: our three exporters
+// send only to the signing proxy; data that was acknowledged to an application or read from a file is in a disk queue and is retried
+// without limit; component ids never change, because queue and checkpoint files carry them (renaming one orphans its data).
 import { FILES_HEADER } from "../files/file-batch.ts";
 import type { Compression, ListenAddress, LogLevel, Signal } from "../../settings.ts";
 import { MAX_BATCH_BYTES } from "../../limits.ts";
@@ -43,9 +42,9 @@ interface CommonInput {
   readonly queueBytes: number;
   readonly memoryMib: number;
   readonly logLevel: LogLevel;
-  /** As the backend gets it: the proxy passes logs and traces of applications on as they come. */
+  /** Compression towards the backend: the proxy forwards logs and traces of applications as they arrive. */
   readonly compression: Compression;
-  /** Put on every resource that lacks them, so that the series of two nodes stay apart. */
+  /** Added to every resource that lacks them, so that two nodes' series differ. */
   readonly resource: Readonly<Record<string, string>>;
   readonly edits: EditsInput;
 }
@@ -59,9 +58,9 @@ export interface CollectorInput extends CommonInput {
   readonly kubelet?: KubeletInput | undefined;
   readonly cadvisor?: CadvisorInput | undefined;
   readonly scrapedPods?: ScrapedPodsInput | undefined;
-  /** The URL of scrape jobs of monitors. */
+  /** URL of the scrape jobs that monitors define. */
   readonly monitoredPods?: string | undefined;
-  /** Names of workloads on what kubelet and cAdvisor say; undefined: without. */
+  /** Adds workload names to kubelet and cAdvisor metrics; undefined: no names are added. */
   readonly workloadNames?: KubernetesInput | undefined;
 }
 
@@ -72,22 +71,25 @@ export interface ClusterCollectorInput extends CommonInput {
   readonly events: boolean;
 }
 
-/** Set by the supervisor for each start of the collector: free ports of loopback, so that nothing collides and the bytes stay equal. */
+/**
+ * Set by the supervisor at each start of the collector to free loopback ports, so that ports do not collide and the configuration's bytes
+ * do not change.
+ */
 export const HEALTH_PORT_VARIABLE = "ATHEROPS_COLLECTOR_HEALTH_PORT";
 export const METRICS_PORT_VARIABLE = "ATHEROPS_COLLECTOR_METRICS_PORT";
-/** The token by which the proxy recognises the collector's own requests with lines of files. */
+/** Token by which the proxy recognises the collector's own requests with log file lines. */
 export const FILES_TOKEN_VARIABLE = "ATHEROPS_FILES_TOKEN";
 /** The kubeconfig of the collector; on a node it points to the agent (agent/pods/relay.ts). */
 export const KUBECONFIG_VARIABLE = "KUBECONFIG";
 /** The URL at which the agent serves scrape jobs of monitors and their targets (agent/monitors). */
 export const ALLOCATOR_VARIABLE = "ATHEROPS_TARGET_ALLOCATOR";
-/** Where a collector of the cluster's events begins; empty: with what happens from its start on. */
+/** resourceVersion from which a collector of the cluster's events reads; empty: only events after its start. */
 export const EVENTS_FROM_VARIABLE = "ATHEROPS_EVENTS_FROM";
 /** Bytes that each disk queue may hold, if the disk has too little space for the configured size (supervision/queue-space.ts). */
 export const QUEUE_BYTES_VARIABLE = "ATHEROPS_QUEUE_BYTES";
 /** `queue_size` of our exporters; the group is the configured size. */
 export const QUEUE_SIZE = new RegExp(`^\\$\\{env:${QUEUE_BYTES_VARIABLE}:-(\\d+)\\}$`);
-/** Needed by the collector's own expansion, so it must survive escaping. */
+/** Variables that the collector expands, so they must survive escaping. */
 export const EXPANDED = [
   HEALTH_PORT_VARIABLE,
   METRICS_PORT_VARIABLE,
@@ -97,16 +99,16 @@ export const EXPANDED = [
   EVENTS_FROM_VARIABLE,
 ].map((name) => `\${env:${name}}`);
 
-/** Applications are refused when its queue is full, and try again. */
+/** If its queue is full, applications are refused and retry. */
 export const EXPORTER = "otlp_http/atherops";
 /**
  * Exporter of metrics. Uncompressed, because the proxy converts them and would have to decompress them first. If its queue is full,
  * applications are refused.
  */
 export const METRICS_EXPORTER = "otlp_http/atherops-metrics";
-/** Files wait while its queue is full. */
+/** If its queue is full, files are not read further. */
 export const FILES_EXPORTER = "otlp_http/files";
-/** What sends telemetry; each of them to the proxy. */
+/** All our exporters; each sends to the proxy. */
 export const EXPORTERS: readonly string[] = [EXPORTER, METRICS_EXPORTER, FILES_EXPORTER];
 export const QUEUE_STORAGE = "file_storage/queue";
 
@@ -125,7 +127,7 @@ export function collectorConfig(input: CollectorInput): CollectorConfig {
   ]);
 }
 
-/** Has a pipeline only where state or events are on. */
+/** Has pipelines only for state and events that are enabled. */
 export function clusterCollectorConfig(input: ClusterCollectorInput): CollectorConfig {
   return configOf(input, [
     input.state && clusterState(input.state),
@@ -161,7 +163,8 @@ function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]):
             id,
             {
               receivers,
-              // A file is read no faster than it is queued; a refusal would only make its reader hold lines that a stop then drops.
+              // A file is read no faster than it is queued; if the memory limiter refused lines, the reader would hold them, and a stop
+              // would drop them.
               processors: [
                 ...(waits ? [] : ["memory_limiter"]),
                 ...processors,
@@ -182,13 +185,14 @@ function exporterOf({ id, waits }: Pick<FragmentPipeline, "id" | "waits">): stri
   return signalOf(id) === "metrics" ? METRICS_EXPORTER : EXPORTER;
 }
 
-/** `logs/pods` and so on, by the collector's own rule. */
+/** Signal of a pipeline id such as `logs/pods`, by the collector's own rule. */
 function signalOf(pipeline: string): Signal {
   return pipeline.split("/")[0] as Signal;
 }
 
 function extensions({ stateDir }: CommonInput): Record<string, Component> {
-  // Without `recreate`: it knows only some damages, says nothing of what is lost and keeps every old file. supervision/damaged-stores.ts does it.
+  // Without `recreate`: it detects only some kinds of damage, does not report what is lost and keeps every old file.
+  // supervision/damaged-stores.ts does this instead.
   const store = (name: string): Component => ({ directory: `${stateDir}/${name}`, create_directory: true });
   return {
     health_check: { endpoint: `127.0.0.1:\${env:${HEALTH_PORT_VARIABLE}}` },
@@ -201,14 +205,14 @@ function extensions({ stateDir }: CommonInput): Record<string, Component> {
   };
 }
 
-/** Telemetry shrinks tenfold at the lowest level, and the node's CPU is not ours. */
+/** The lowest level already shrinks telemetry tenfold, and the node's CPU belongs to its workloads. */
 function compressed(compression: Compression): Component {
   return { compression, ...(compression !== "none" && { compression_params: { level: 1 } }) };
 }
 
 const UNCOMPRESSED: Component = { compression: "none" };
 
-/** The proxy takes the place of each line out (agent/collector/files/file-batch.ts), and compresses what is left. */
+/** The proxy removes the offset of each line (agent/collector/files/file-batch.ts), then compresses the body. */
 const OF_FILES: Component = { ...UNCOMPRESSED, headers: { [FILES_HEADER]: `\${env:${FILES_TOKEN_VARIABLE}}` } };
 
 function exporter({ proxy, queueBytes }: CommonInput, body: Component, blocks: boolean): Component {
@@ -217,7 +221,7 @@ function exporter({ proxy, queueBytes }: CommonInput, body: Component, blocks: b
     encoding: "json",
     ...body,
     timeout: "30s",
-    // 0: never given up, however long the backend is away.
+    // 0: retried without limit, however long the backend is unavailable.
     retry_on_failure: { enabled: true, initial_interval: "1s", max_interval: "30s", max_elapsed_time: "0s" },
     sending_queue: {
       enabled: true,
@@ -232,15 +236,16 @@ function exporter({ proxy, queueBytes }: CommonInput, body: Component, blocks: b
 }
 
 /**
- * What one source handed over is one entry of the disk queue and one request, only cut when it is too large. So a request that is sent again
- * after a crash is the same bytes, and the backend stores it once.
+ * Each batch of a source becomes one entry of the disk queue and one request, split only if it is too large. A request that is repeated
+ * after a crash therefore has the same bytes, and the backend stores it once.
  */
 const AS_HANDED_OVER: Component = { min_size: 0, flush_timeout: "200ms" };
 
 /**
- * New lines of all files go together, a second at most after the first of them. An entry leaves the disk queue after the answer to its
- * request (exporterhelper v0.149, partition_batcher.go); after a crash the proxy knows entries again, whatever request they come in
- * (agent/collector/files). Not more at once: every step of an entry through the queue writes the list of all that are under way.
+ * New lines of all files are batched for at most one second. An entry leaves the disk queue after the response to its request
+ * (exporterhelper v0.149, partition_batcher.go); after a crash, the proxy recognises entries in whatever request they arrive
+ * (agent/collector/files). Batches are not larger, because each step of an entry through the queue writes the list of all entries in
+ * flight.
  */
 const GATHERED: Component = { min_size: 32_768, flush_timeout: "1s" };
 
@@ -248,7 +253,7 @@ export function proxyUrl({ host, port }: ListenAddress): string {
   return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
-/** The collector is one level quieter than asked: what it says at `info` at each start would drown the agent's own story. */
+/** The collector logs one level less than LOG_LEVEL: its `info` lines at each start would bury the agent's own. */
 const COLLECTOR_LEVEL: Readonly<Record<LogLevel, LogLevel>> = { debug: "info", info: "warn", warn: "warn", error: "error" };
 
 function telemetry(level: LogLevel): Component {

@@ -1,4 +1,4 @@
-// From settings to the collector's configuration: which fragments this agent needs, and the overlay that the operator merges over it.
+// Builds the collector's configuration from settings: chooses the fragments that this agent needs, and merges the operator's overlay.
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Adjustment } from "./remote-config.ts";
@@ -15,21 +15,21 @@ import { type NamespaceLogs, PODS_RECEIVER } from "./fragments/pod-logs.ts";
 import type { LogPathRules } from "../files/log-paths.ts";
 import { changesComponent, CollectorConfigError, renderCollectorConfig } from "./render.ts";
 
-/** What is not in the settings. */
+/** Inputs that are not settings. */
 export interface RuntimeInputs {
-  /** What remote configuration changes. */
+  /** Changes from remote configuration. */
   readonly adjustment?: Adjustment;
   /** Host agent: how many log files are open. */
   readonly openLogFiles?: number;
-  /** Cluster agent: false while it is not known which pods the node has; their logs then wait, OTLP does not. */
+  /** Cluster agent: false while the node's pods are unknown; their logs then wait, OTLP does not. */
   readonly knowsPods?: boolean;
-  /** Cluster agent: what annotations of namespaces change. */
+  /** Cluster agent: changes from annotations of namespaces. */
   readonly namespaceLogs?: readonly NamespaceLogs[];
-  /** Cluster agent: false where the agent has no relay of pods; `asksAgentForPods` unless given. */
+  /** Cluster agent: false if the agent does not relay pods; the default is `asksAgentForPods`. */
   readonly asksAgent?: boolean;
 }
 
-/** The YAML that the collector shall run. Reads COLLECTOR_CONFIG_FILE. Throws CollectorConfigError. */
+/** Returns the collector's configuration as YAML. Reads COLLECTOR_CONFIG_FILE. Throws CollectorConfigError. */
 export function configFromSettings(
   settings: Settings,
   { adjustment = {}, openLogFiles = 0, knowsPods = true, namespaceLogs = [], asksAgent = asksAgentForPods(settings) }: RuntimeInputs = {},
@@ -45,22 +45,22 @@ export function configFromSettings(
 }
 
 /**
- * Whether the collector of the node asks its agent for pods, instead of the API server: unless that is turned off, or the operator's own file
- * changes a processor that asks, which may then want to know more than the agent keeps. Reads COLLECTOR_CONFIG_FILE.
+ * Whether the node's collector asks its agent for pods instead of the API server. False if that is turned off, or if the operator's own
+ * file changes a processor that asks for pods, because it may then need more fields than the agent keeps. Reads COLLECTOR_CONFIG_FILE.
  */
 export function asksAgentForPods({ cluster, collectorConfigFile: file }: Settings): boolean {
   if (!cluster?.podRelay) return false;
   try {
     return file === undefined || !changesComponent(overlayText(file), "processors", ATTRIBUTES_OF_PODS);
   } catch {
-    // Safe: a file that cannot be used is never put in force, and rendering reports the error.
+    // Safe: a file that cannot be used is never applied, and rendering reports the error.
     return true;
   }
 }
 
 /**
- * The YAML of the collector of the whole cluster, with its own state in `stateDir`; undefined where nothing is to be collected so. The
- * operator's own file is for the collector of each node.
+ * Returns the YAML for the cluster's collector, with its own state in `stateDir`; undefined if it has nothing to collect. The operator's
+ * own file applies only to the collector of each node.
  */
 export function clusterConfigFromSettings(settings: Settings, stateDir: string): string | undefined {
   const { cluster, signals } = settings;
@@ -80,7 +80,7 @@ export function clusterConfigFromSettings(settings: Settings, stateDir: string):
 /** A new collector reports its first state after an interval; gaps must stay below half a minute. */
 const LONGEST_STATE_INTERVAL_MS = 10_000;
 
-/** What this host lets be read; its own files never. */
+/** Which log files may be read on this host; never the agent's own. */
 export function logPathRules(settings: Settings, host: HostSettings): LogPathRules {
   return { allowed: host.logPathsAllowed, forbidden: [settings.stateDir, host.credentialsFile] };
 }
@@ -90,7 +90,7 @@ export function logFilesFolder({ stateFolder, stateDir }: Settings): string {
   return `${stateFolder ?? stateDir}/log-files`;
 }
 
-/** With more open log files the collector reads them less often, and fewer at once. */
+/** With more open log files than this, the collector reads them less often, and fewer at once. */
 export const MANY_LOG_FILES = 2000;
 
 /**
@@ -183,7 +183,7 @@ function clusterInput(
       hasPolicies: cluster.logPolicies && asksAgent,
       ofNamespaces: namespaceLogs,
     },
-    // Nothing of the node is mounted.
+    // No folder of the node is mounted.
     ...(hostAccess === "none" && { hostMetrics: undefined, podLogs: undefined }),
   };
 }

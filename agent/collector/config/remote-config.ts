@@ -1,6 +1,6 @@
-// Polls the remote configuration of a host, or of a node of a cluster; validates it whatever the server checked, applies it, stores it and
-// reports it. Invariants: only intervals, log paths, signals and log level can change; a refused configuration leaves the one before in
-// force, and the heartbeat names the reason; the one in force survives a restart while the backend is unavailable.
+// Polls the remote configuration of a host or of a cluster's node, validates it independently of the server, applies it, stores it and
+// reports the result. Invariants: only intervals, log paths, signals and log level can change; if a configuration is refused, the previous
+// one stays in force and the heartbeat reports the reason; the configuration in force survives a restart while the backend is unavailable.
 import { readFileSync } from "node:fs";
 import { type LogPathRules, whyRefused } from "../files/log-paths.ts";
 import { MAX_REMOTE_PATHS } from "../../limits.ts";
@@ -14,7 +14,7 @@ import { durationWanted, durationWithin } from "../../../common/duration.ts";
 import { LOG_LEVELS, type LogLevel, type Signal, SIGNALS } from "../../settings.ts";
 import type { BackendApi } from "../../upstream/backend-api.ts";
 
-/** What the server wants different from the settings; absent: as the settings say. */
+/** Values that the server overrides; an absent one keeps its setting. */
 export interface Adjustment {
   readonly metricsIntervalMs?: number | undefined;
   readonly heartbeatIntervalMs?: number | undefined;
@@ -24,7 +24,7 @@ export interface Adjustment {
 }
 
 export interface RemoteConfigRules extends LogPathRules {
-  /** What SIGNALS left on here: the server may turn off, not on. */
+  /** Signals that SIGNALS enables on this host: the server can disable them, but not enable others. */
   readonly signals: readonly Signal[];
 }
 
@@ -33,10 +33,10 @@ export interface RemoteConfigOptions {
   readonly rules: RemoteConfigRules;
   readonly backend: Pick<BackendApi, "remoteConfig">;
   readonly credentials: CredentialSource;
-  /** Undefined on a host. */
+  /** Node name; undefined on a host. */
   readonly node?: string | undefined;
   readonly intervalMs: number;
-  /** Puts it in force; throws CollectorConfigError when the collector refuses, with the old one in force again. */
+  /** Applies the adjustment; if the collector refuses it, restores the previous one and throws CollectorConfigError. */
   readonly apply: (adjustment: Adjustment) => Promise<void>;
   readonly log: Log;
 }
@@ -44,11 +44,11 @@ export interface RemoteConfigOptions {
 export interface RemoteConfigStatus {
   /** Version of the current configuration; undefined if the server never sent one. */
   readonly version: string | undefined;
-  /** Why a newer one is not in force. */
+  /** Why the newest version is not in force. */
   readonly error: string | undefined;
 }
 
-/** A remote configuration that this host does not take; the message is reported to the backend. */
+/** The host does not accept a remote configuration; the message is reported to the backend. */
 export class RemoteConfigError extends Error {
   override readonly name = "RemoteConfigError";
 }
@@ -77,10 +77,10 @@ export class RemoteConfigLoop implements AsyncDisposable {
     return this.#status;
   }
 
-  /** Call when `adjustmentAtStart` is in force. */
+  /** Call once `adjustmentAtStart` is in force. */
   start(): void {
     const { intervalMs, credentials, log } = this.#options;
-    // Safe: the configuration in force stays, and heartbeats report an outage or a refused key.
+    // Safe: the current configuration stays in force, and heartbeats report an outage or a refused key.
     const failed = (error: unknown): void =>
       log.debug({ event: "remote_config.unavailable", err: (error as Error).message }, "cannot ask for the remote configuration");
     const step = async (signal: AbortSignal): Promise<number> => {
@@ -119,11 +119,14 @@ export class RemoteConfigLoop implements AsyncDisposable {
         "the remote configuration is refused; the one before stays",
       );
     }
-    // Also a refused one is not asked for again until it changes.
+    // A refused version is not requested again until it changes, either.
     this.#etag = etag;
   }
 
-  /** Safe: without its etag the server gives it again at the next poll. A full disk, for one, says nothing about the configuration. */
+  /**
+   * Safe: the etag was not stored, so the next poll gets the same version again. The failure, such as a full disk, is not the
+   * configuration's fault.
+   */
   #willRetry(version: string, { message }: Error): void {
     this.#options.log.warn(
       { event: "remote_config.apply_failed", version, err: message },
@@ -140,7 +143,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
       this.#status = { version, error: undefined };
       return adjustment;
     } catch {
-      // Safe: there is none, or settings forbid it by now; the server is asked again.
+      // Safe: no configuration is stored, or the settings no longer allow it; the server is asked again.
       return {};
     }
   }
@@ -150,7 +153,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
   }
 }
 
-/** Throws RemoteConfigError that names the field. */
+/** Throws RemoteConfigError, which names the field. */
 export function parseHostConfig(config: unknown, rules: RemoteConfigRules): Adjustment {
   const { intervals, log_paths: logPaths, signals, log_level: logLevel, ...unknown } = fieldsOf(config, "config");
   refuseUnknown(unknown, "config");

@@ -1,4 +1,4 @@
-// Settings of agents of every kind, and the configuration that each renders. For the tests of rendering.
+// Settings of each kind of agent and the configuration that each renders, for the rendering tests.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readSettings } from "../../settings.ts";
@@ -58,7 +58,7 @@ receivers: {file_log/files: {include: [/only/this.log]}}`,
   "takes components out": "receivers: {hostmetrics: null}\nexporters: {debug: null}",
 };
 
-/** What the collector is given; `folder` takes the overlay. */
+/** Renders the collector's configuration; the overlay is written to `folder`. */
 export function render(folder: string, identity: "host" | "cluster", env: NodeJS.ProcessEnv, overlay?: string): string {
   if (overlay === undefined) return configFromSettings(readSettings(identity, env).settings);
   const file = join(folder, "overlay.yaml");

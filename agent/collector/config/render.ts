@@ -1,5 +1,5 @@
-// The configuration as YAML, with the operator's own file merged over it. Invariants: a value of ours is literal (the collector would
-// expand `$`); the merged result sends telemetry by our exporters only, unless the operator said otherwise.
+// Renders the configuration as YAML, merged with the operator's own file. Invariants: our own values are literal (the collector would
+// expand `$`); the merged result sends telemetry only through our exporters, unless the operator allowed others.
 import { parseDocument, stringify } from "yaml";
 import { EXPANDED, EXPORTERS, QUEUE_SIZE, type CollectorConfig } from "./collector-config.ts";
 
@@ -18,7 +18,7 @@ export interface Overlay {
   readonly allowOtherExporters: boolean;
 }
 
-/** `without`: receivers of ours that do not run for now, whatever pipelines of the overlay have them. Throws CollectorConfigError. */
+/** `without`: our receivers that do not run for now, also if pipelines of the overlay use them. Throws CollectorConfigError. */
 export function renderCollectorConfig(config: CollectorConfig, overlay?: Overlay, without: readonly string[] = []): string {
   const ours = escaped(config) as Tree;
   const theirs = parseOverlay(overlay?.text ?? "");
@@ -34,19 +34,22 @@ export function renderCollectorConfig(config: CollectorConfig, overlay?: Overlay
 const YAML_OPTIONS = { lineWidth: 0, aliasDuplicateObjects: false } as const;
 let last = { json: "", yaml: "" };
 
-/** The agent looks for changes every ten seconds: YAML of the same again costs some milliseconds each time, JSON nothing. */
+/**
+ * The agent checks for changes every ten seconds. Rendering the same YAML again costs some milliseconds; comparing JSON costs almost
+ * nothing.
+ */
 function yamlOf(value: Tree): string {
   const json = JSON.stringify(value, keepNonFinite);
   if (json !== last.json) last = { json, yaml: stringify(value, YAML_OPTIONS) };
   return last.yaml;
 }
 
-/** JSON has no NaN and no infinities. */
+/** JSON cannot represent NaN and infinities. */
 function keepNonFinite(_key: string, value: unknown): unknown {
   return typeof value === "number" && !Number.isFinite(value) ? `\0${value}` : value;
 }
 
-/** Whether an overlay's text says anything of one of these, but that it is taken out. Throws CollectorConfigError. */
+/** Whether an overlay changes one of these components other than by removing it. Throws CollectorConfigError. */
 export function changesComponent(overlay: string, kind: string, ids: readonly string[]): boolean {
   const components = tree(parseOverlay(overlay)[kind]);
   return ids.some((id) => (components[id] ?? undefined) !== undefined);
@@ -60,7 +63,7 @@ function parseOverlay(text: string): Tree {
   return value ?? {};
 }
 
-/** An older name would add a second component to ours, and change nothing. */
+/** A component's former name would add a second component instead of changing ours. */
 function refuseOldNames(theirs: Tree): void {
   if (!("k8sattributes" in tree(theirs["processors"]))) return;
   throw new CollectorConfigError(
@@ -68,7 +71,7 @@ function refuseOldNames(theirs: Tree): void {
   );
 }
 
-/** Maps are merged; lists of a pipeline and of service.extensions grow; everything else of theirs replaces ours. */
+/** Merges maps; appends to lists of pipelines and of service.extensions; any other value of the overlay replaces ours. */
 function merge(ours: unknown, theirs: unknown, path: string[]): unknown {
   if (isTree(ours) && isTree(theirs)) {
     const keys = new Set([...Object.keys(ours), ...Object.keys(theirs)]);
@@ -82,7 +85,7 @@ function isListOfNames(path: string[]): boolean {
   return path[0] === "service" && (path[1] === "pipelines" || path[1] === "extensions");
 }
 
-/** A component of ours that they set to null is taken out, of its pipelines too; a pipeline left without receivers goes with it. */
+/** Removes components of ours that the overlay sets to null, also from pipelines; a pipeline without receivers is removed. */
 function removeNulled(merged: Tree, ours: Tree, theirs: Tree): void {
   const pipelines = tree(tree(merged["service"])["pipelines"]);
   for (const kind of KINDS) {
@@ -101,8 +104,8 @@ function removeNulled(merged: Tree, ours: Tree, theirs: Tree): void {
 }
 
 /**
- * All exporters of ours lead to the proxy. An overlay that repeats a pipeline's list as an earlier version had it would add a second one,
- * which sends everything again.
+ * All our exporters send to the proxy. If an overlay repeats a pipeline's exporters as an earlier version listed them, it would add a
+ * second exporter, which sends everything twice.
  */
 function sendOnce(merged: Tree, ours: Tree): void {
   const pipelines = tree(tree(merged["service"])["pipelines"]);
@@ -133,10 +136,10 @@ function refuseOtherExporters(merged: Tree, ours: Tree): void {
   }
 }
 
-/** `$` doubled in every string, except where the collector shall expand our own variables. */
+/** Doubles `$` in every string, except in our own variables, which the collector expands. */
 function escaped(value: unknown): unknown {
   if (typeof value === "string") {
-    // Nothing else may be in such a value: what is in front of a variable would be expanded too, files included.
+    // The value must contain nothing else: text in front of a variable would be expanded too, including file references.
     const isExpanded = QUEUE_SIZE.test(value) || EXPANDED.includes(value.replace(/^127\.0\.0\.1:/, ""));
     return isExpanded ? value : value.replaceAll("$", "$$$$");
   }

@@ -1,14 +1,15 @@
-// One request of the collector with lines of files: its batches, which lines they are, when they were read, and their bytes as they leave the
-// node. Invariant: two batches have the same key only when they hold the same lines of the same offsets in files of the same name; the offset
-// goes no further. Lines that are read again get other attributes' order and another time of reading, so comparing bytes is not enough.
+// Splits one request with log file lines into its batches, identifies each batch and its time of reading, and removes what must not leave
+// the node. Invariant: two batches have the same key only if they hold the same lines at the same offsets in files of the same name;
+// offsets never leave the node. Lines that are read again differ in the order of attributes and the time of reading, so comparing bytes is
+// not enough.
 import { createHash } from "node:crypto";
 
-/** Header of a request with lines of files; its value is the token that this run of the agent gave to its collector. */
+/** Header of requests with log file lines; its value is the token that the agent gave to its collector. */
 export const FILES_HEADER = "x-atherops-files";
 
-/** Lines that the collector handed over at once: one entry of its disk queue, in a request with others. */
+/** Lines that the collector handed over at once: one entry of its disk queue. A request may hold several. */
 export interface FileBatch {
-  /** Undefined when not every record is a line with its offset. */
+  /** Undefined if a record is not a line with an offset. */
   readonly key: string | undefined;
   /** When the first line was read; Unix milliseconds, rounded down. */
   readonly readAtMs: number;
@@ -18,14 +19,14 @@ export interface FileBatch {
 
 export interface FileRequest {
   readonly batches: readonly FileBatch[];
-  /** OTLP/JSON of some of its batches, in their order; of all: the request as it came, without the offsets of its lines. */
+  /** OTLP/JSON of some batches, in their order; for all batches, the original request without offsets. */
   readonly bodyOf: (batches: readonly FileBatch[]) => Buffer;
 }
 
-// The collector writes no space between the parts of its JSON, and within a text each quote has a backslash: none of these is ever part of one.
+// The collector writes no spaces between JSON tokens, and escapes quotes within strings, so none of these can occur inside a value.
 const LIST = '{"resourceLogs":[';
 const LIST_END = "]}";
-/** The end of a batch and the beginning of the next, which begins with the only field of that name. */
+/** End of one batch and beginning of the next; no other field has this name. */
 const BETWEEN = prefix('},{"resource":', "u");
 const OBSERVED = prefix('"observedTimeUnixNano":"', "U");
 const TIME = prefix('"timeUnixNano":"', "U");
@@ -33,13 +34,13 @@ const BODY = prefix('"body":{"stringValue":"', "y");
 const PATH = prefix('{"key":"log.file.path","value":{"stringValue":"', "p");
 const OFFSET = prefix('{"key":"log.file.record_offset","value":{"intValue":"', "_");
 
-/** As logrotate and the kubelet rename a file: it is the same one. */
+/** Suffixes that logrotate and the kubelet add to a renamed file: it is still the same file. */
 const ROTATED = /\.log(?:\.1|\.\d{8}-\d{6})$/;
 
 const KEY_LENGTH = 20;
 const COMMA = Buffer.from(",");
 
-/** Looked for from a character on that few others are: V8 stops at each that is like the first, and JSON is full of quotes and braces. */
+/** Searched from its rarest character on: V8 stops at each occurrence of the first character, and JSON is full of quotes and braces. */
 interface Prefix {
   readonly text: string;
   readonly rare: string;
@@ -51,7 +52,7 @@ function prefix(text: string, character: string): Prefix {
   return { text, rare: text.slice(before), before };
 }
 
-/** As `text.indexOf` of the prefix. */
+/** Same result as `text.indexOf` of the prefix. */
 function find(text: string, { text: prefix, rare, before }: Prefix, from: number): number {
   for (let at = text.indexOf(rare, from + before); at >= 0; at = text.indexOf(rare, at + 1)) {
     if (text.startsWith(prefix, at - before)) return at - before;
@@ -59,7 +60,7 @@ function find(text: string, { text: prefix, rare, before }: Prefix, from: number
   return -1;
 }
 
-/** `json`: OTLP/JSON of the collector. Of anything else the body is one batch as it is, without a key. */
+/** `json`: OTLP/JSON of the collector. Any other body becomes one unchanged batch without a key. */
 export function fileRequest(json: Buffer): FileRequest {
   const text = json.toString("latin1");
   const isList = text.startsWith(LIST) && text.endsWith(LIST_END);
@@ -90,17 +91,17 @@ function fileBatch(json: Buffer, text: string): FileBatch {
   };
 }
 
-/** The text after each `prefix`, up to the quote that ends it. No object for each: a batch has some five hundred. */
+/** The text between each `prefix` and the next quote. No object per value, because a batch has about five hundred. */
 class Values {
   count = 0;
   first = "";
-  /** Each with a quote behind it. */
+  /** All values, each followed by a quote. */
   joined = "";
   /** Start and end (after the closing quote) of each one. */
   readonly bounds: number[] = [];
 
   constructor(text: string, prefix: Prefix, change = (value: string): string => value) {
-    // Lines of a file have one path.
+    // Consecutive lines of a file have the same path.
     let [last, changed] = ["", change("")];
     for (let at = find(text, prefix, 0); at >= 0;) {
       const start = at + prefix.text.length;
@@ -130,7 +131,7 @@ function keyOf(text: string, records: number, offsets: Values): string | undefin
   const bodies = new Values(text, BODY);
   if (records === 0 || [offsets, paths, bodies].some(({ count }) => count !== records)) return undefined;
   const hashed = [offsets, paths, bodies, new Values(text, TIME)].map(({ joined }) => `${joined}\n`).join("");
-  // At once: a call for each value would cost as much as all the rest.
+  // Hashed at once: a call per value would cost as much as everything else.
   return createHash("sha256").update(hashed, "latin1").digest("base64url").slice(0, KEY_LENGTH);
 }
 
@@ -140,7 +141,7 @@ function without(json: Buffer, text: string, { bounds }: Values): Buffer[] {
   let from = 0;
   for (let i = 0; i < bounds.length; i += 2) {
     const [start, end] = [bounds[i] ?? 0, bounds[i + 1] ?? 0];
-    // Behind the value: `}}`.
+    // The value is followed by `}}`.
     const attribute = { start: start - OFFSET.text.length, end: end + 2 };
     const cutsBefore = text[attribute.start - 1] === "," && attribute.start - 1 >= from;
     const cutsAfter = !cutsBefore && text[attribute.end] === ",";

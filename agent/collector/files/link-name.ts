@@ -1,10 +1,10 @@
-// Names of the links through which the collector reads the agent's open files. A name holds the file's identity and the path at which the
-// agent found it, so that the collector itself restores `log.file.path`: redaction, conditions and `service.name` see the original path.
+// Names the links through which the collector reads the agent's open files. A name encodes the file's identity and the path at which the
+// agent found it. The collector restores `log.file.path` from the name, so redaction, conditions and `service.name` see the original path.
 import type { BigIntStats } from "node:fs";
 import { MAX_NAME_BYTES } from "../../limits.ts";
 
 const PART_BYTES = 240;
-/** Holds names of more than 255 bytes as nested folders. */
+/** Folder for names above 255 bytes, which are stored as nested folders. */
 const LONG = "long";
 const PART = "-";
 const DEVICE_LENGTH = 8;
@@ -15,7 +15,7 @@ export function fileId({ dev, ino }: Pick<BigIntStats, "dev" | "ino">): string {
   return dev.toString(36).padStart(DEVICE_LENGTH, "0") + ino.toString(36).padStart(ID_LENGTH - DEVICE_LENGTH, "0");
 }
 
-/** Relative to the folder of links. */
+/** Relative to the folder that contains the links. */
 export function linkName(id: string, path: string): string {
   const name = id + path.replaceAll("%", "%25").replaceAll("/", "%2F");
   if (Buffer.byteLength(name) <= MAX_NAME_BYTES) return name;
@@ -40,7 +40,7 @@ export function linkPatterns(folder: string): string[] {
   return [`${folder}/*`, `${folder}/${LONG}/**`];
 }
 
-/** Operators of the collector (file_log) that restore a file's path and name. They leave files alone that an overlay includes itself. */
+/** Operators of the collector (file_log) that restore a file's path and name. Files that an overlay includes itself are not changed. */
 export function restorePath(folder: string): object[] {
   const path = 'attributes["log.file.path"]';
   const prefix = JSON.stringify(`${folder}/`);

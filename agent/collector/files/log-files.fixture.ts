@@ -1,4 +1,4 @@
-// The log files of a host, open for a collector that a test starts without an agent.
+// Opens the log files of a host for a collector that a test starts without an agent.
 import { pino } from "pino";
 import { logFilesFolder, logPathRules } from "../config/config-from-settings.ts";
 import { logFileRules } from "./log-paths.ts";

@@ -1,7 +1,7 @@
-// Opens the log files of a host for its collector. Once a second the agent looks for files that LOG_PATHS matches, validates and opens new
-// ones, and keeps a folder with one link to each descriptor, which is all that the collector includes. Invariants: no file is read that was
-// not validated while open; a file whose name is gone stays open until the collector has read it to its end; one that cannot be read keeps no
-// other from being read; new, renamed and removed files never restart the collector.
+// Opens the log files of a host for its collector. Once a second, it looks for files that LOG_PATHS matches, validates and opens new ones,
+// and maintains a folder with one link per descriptor, which is all that the collector includes. Invariants: a file is read only if it was
+// validated while open; a deleted or renamed file stays open until the collector has read it to its end; a file that cannot be read does
+// not stop others from being read; new, renamed and removed files never restart the collector.
 import { readFileSync } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";
 import { Loop } from "../../../common/loop.ts";
@@ -14,18 +14,18 @@ import { type OpenFile, OpenFiles, type LogFileRules, openLogFile, type Refusal,
 import { PathPatterns } from "./log-paths.ts";
 
 const PASS_EVERY_MS = 1000;
-/** A tree of a million files is looked at less often: a pass takes at most this part of the time. */
+/** A pass takes at most this share of the time: a tree of a million files is scanned less often. */
 const PASS_SHARE = 0.1;
-/** Permissions and ages change without a change of the folder. */
+/** Permissions and ages can change without a change of the folder. */
 const RETRY_REFUSED_MS = 10_000;
-/** A file without a name is kept so long after its last change. Programs write to a rotated file until they open the next one. */
+/** How long a deleted file is kept after its last change. Programs write to a rotated file until they open the next one. */
 const GONE_FOR_MS = 10_000;
-/** Passes of the collector after the last change: one may have begun before it. */
+/** Passes of the collector to wait for after the last change: one may have begun before it. */
 const GONE_PASSES = 3;
 const WARN_AGAIN_MS = 600_000;
 
 type NotRead = Exclude<Refusal, "gone"> | "limit";
-/** `old` is no problem: the collector leaves such files out as well. */
+/** `old` is not a problem: the collector excludes such files too. */
 interface Refused {
   readonly why: NotRead | "old" | "gone";
   readonly retryAtMs: number;
@@ -33,11 +33,11 @@ interface Refused {
 const GONE: Refused = { why: "gone", retryAtMs: 0 };
 
 export interface LogFilesOptions {
-  /** For the links; nothing else may be in it. */
+  /** Folder for the links; it must contain nothing else. */
   readonly folder: string;
-  /** Where the collector stores offsets at the end of each of its passes. */
+  /** File to which the collector writes offsets at the end of each pass. */
   readonly offsetsFile: string;
-  /** Decides by a path without links. Asked for once a pass, so that it may resolve its own rules. */
+  /** Validates paths without links. Called once per pass, so that rules can be resolved again. */
   readonly rules: () => LogFileRules;
   readonly maxAgeMs: number;
   readonly log: Log;
@@ -52,9 +52,9 @@ export interface LogFilesStatus {
   readonly notRead: Readonly<Record<string, number>>;
   /** False while no logs are collected. */
   readonly isFollowing: boolean;
-  /** Unix milliseconds, of the agent. */
+  /** Agent's clock, Unix milliseconds. */
   readonly lastPassMs: number;
-  /** Last observed pass of the collector; 0 before the first. */
+  /** When the collector's last pass was observed; 0 before the first. */
   readonly lastCollectorPassMs: number;
 }
 
@@ -66,14 +66,14 @@ export class LogFiles implements AsyncDisposable {
   #tree: LogTree;
   #paths: readonly string[] = [];
   #rules: LogFileRules;
-  /** Result of the last pass: path → id of the open file. */
+  /** Result of the last pass: path → id of its open file. */
   #found = new Map<string, string>();
   #refused = new Map<string, Refused>();
   #folders: readonly FoundFiles[] = [];
-  /** Until then a pass that finds the same files has nothing to do. */
+  /** Until this time, a pass that finds the same files has nothing to do. */
   #settledUntilMs = 0;
   readonly #warnedAtMs = new Map<string, number>();
-  /** Finished passes of the collector that were seen. */
+  /** Finished passes of the collector that were observed. */
   #collectorPasses = 0;
   #collectorPassMs = 0;
   #offsetsMs = 0;
@@ -91,11 +91,11 @@ export class LogFiles implements AsyncDisposable {
     this.#lastPassMs = this.#nowMs();
   }
 
-  /** The first pass. No collector may run: it would take the files of an agent before this one for removed. */
+  /** Runs the first pass. No collector may run yet: it would treat the files of the previous agent as removed. */
   async start(paths: readonly string[]): Promise<void> {
     this.#paths = paths;
     this.#tree = this.#treeOf(paths);
-    // Safe: on a full disk all but new files goes on.
+    // Safe: if the disk is full, everything but new files still works.
     await this.#pass().catch((error: Error) => this.#failed(error));
     this.#loop = new Loop({
       signal: this.#stop.signal,
@@ -113,7 +113,7 @@ export class LogFiles implements AsyncDisposable {
     if (!this.#stop.signal.aborted) this.#warn("pass", { err: message }, "cannot look for log files; retrying");
   }
 
-  /** Other patterns from now on; resolves when their files are open. */
+  /** Replaces the patterns; resolves once their files are open. */
   async follow(paths: readonly string[]): Promise<void> {
     if (paths.join() === this.#paths.join()) return;
     this.#paths = paths;
@@ -130,7 +130,7 @@ export class LogFiles implements AsyncDisposable {
     return { open: this.#files.size, notRead, isFollowing, lastPassMs: this.#lastPassMs, lastCollectorPassMs: this.#collectorPassMs };
   }
 
-  /** To be disposed after the collector. */
+  /** Dispose it after the collector. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     await this.#loop?.done;
@@ -162,7 +162,7 @@ export class LogFiles implements AsyncDisposable {
       return;
     }
     const [found, refused] = [new Map<string, string>(), new Map<string, Refused>()];
-    /** The first path of each file, which has no link in it if there is such a path. */
+    /** The first path of each file; a path without links is preferred. */
     const pathOf = new Map<string, string>();
     const note = (path: string, result: string | Refused): void => {
       if (typeof result !== "string") return void refused.set(path, result);
@@ -186,7 +186,10 @@ export class LogFiles implements AsyncDisposable {
     this.#report();
   }
 
-  /** Thousands of idle files shall cost little: a file that is refused is looked at again, one that is gone or without a link at each pass. */
+  /**
+   * When the next examination is due. Thousands of idle files must cost little: only refused files are examined again, and at each pass
+   * those that are gone or have no link.
+   */
   #findSettled(): number {
     const isOpen = [...this.#found.values()].every((id) => this.#files.get(id) !== undefined);
     const isLinked = [...this.#files.all()].every(({ link, gone }) => link !== undefined && gone === undefined);
@@ -194,14 +197,14 @@ export class LogFiles implements AsyncDisposable {
     return [...this.#refused.values()].reduce((earliest, { retryAtMs }) => Math.min(earliest, retryAtMs), Number.POSITIVE_INFINITY);
   }
 
-  /** If the name leads to the same file as before: its id, or why it is still not read. */
+  /** If the path still leads to the same file: its id, or why it is still not read. */
   #unchanged(path: string, nowMs: number): string | Refused | undefined {
     const [id, refused] = [this.#found.get(path), this.#refused.get(path)];
     if (id !== undefined && this.#files.get(id)) return id;
     return refused && nowMs < refused.retryAtMs ? refused : undefined;
   }
 
-  /** The target of a link may have been replaced though the link was not. */
+  /** A link's target may have been replaced although the link did not change. */
   async #examineLink(path: string, isNews: boolean, nowMs: number): Promise<string | Refused> {
     const refused = this.#refused.get(path);
     if (!isNews && refused && nowMs < refused.retryAtMs) return refused;
@@ -211,14 +214,14 @@ export class LogFiles implements AsyncDisposable {
     return this.#examine(path, target, nowMs);
   }
 
-  /** `target`: the path without links. Answers the id of the open file, or why it is not read. */
+  /** `target`: the path without links. Returns the id of the open file, or why it is not read. */
   async #examine(path: string, target: string, nowMs: number): Promise<string | Refused> {
     const refuse = (why: Refused["why"]): Refused => (why === "gone" ? GONE : { why, retryAtMs: nowMs + RETRY_REFUSED_MS });
     const stats = await lstat(target, { bigint: true }).catch(() => undefined);
     if (!stats) return GONE;
     const known = this.#files.get(fileId(stats));
     if (known) return known.id;
-    // A link whose name matches may lead to a folder, which the walk enters.
+    // A link whose name matches may point to a folder, which the walk enters.
     if (!stats.isFile()) return target === path ? refuse("special") : GONE;
     if (Number(stats.mtimeMs) < nowMs - this.#options.maxAgeMs) return refuse("old");
     if (!(await this.#files.makeRoom(stats.uid))) return refuse("limit");
@@ -227,7 +230,7 @@ export class LogFiles implements AsyncDisposable {
     return (await this.#files.add(opened, path)).id;
   }
 
-  /** `path`: undefined if none leads to the file any more. */
+  /** `path`: undefined if no path leads to the file any more. */
   async #update(file: OpenFile, path: string | undefined, nowMs: number): Promise<void> {
     try {
       if (path !== undefined) {
@@ -250,7 +253,7 @@ export class LogFiles implements AsyncDisposable {
     return idleMs >= GONE_FOR_MS && passes - file.gone.passes >= GONE_PASSES;
   }
 
-  /** A backend that is away for long must not make this host run out of disk. */
+  /** Removed files must not fill this host's disk during a long outage of the backend. */
   async #removeSomeGone(): Promise<void> {
     const gone = [...this.#files.all()].filter((file) => file.gone !== undefined);
     if (gone.length <= MAX_GONE_FILES) return;
@@ -279,7 +282,7 @@ export class LogFiles implements AsyncDisposable {
       this.#warn("cut", { paths: this.#paths }, "LOG_PATHS match more folders or links than the agent looks at; narrow them");
   }
 
-  /** Once each ten minutes: other users of this host decide how often it happens. */
+  /** At most once in ten minutes, because other users of this host could trigger it as often as they like. */
   #warn(what: NotRead | "cut" | "link" | "pass" | "removed", fields: object, message: string): void {
     const nowMs = this.#nowMs();
     if (nowMs - (this.#warnedAtMs.get(what) ?? Number.NEGATIVE_INFINITY) < WARN_AGAIN_MS) return;
@@ -311,10 +314,10 @@ function isProblem(why: Refused["why"]): why is NotRead {
   return why !== "old" && why !== "gone";
 }
 
-/** For connections, the agent's own files, and what the collector opens beyond a descriptor for each file that it reads. */
+/** Descriptors for connections, the agent's own files, and what the collector opens in addition to one per file. */
 const RESERVED = 2048;
 
-/** What this process and its collector may open, less a reserve. */
+/** How many files this process and its collector may open, minus a reserve. */
 function descriptorLimit(): number {
   try {
     const soft = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1];

@@ -1,6 +1,6 @@
-// Which log files the host agent may read, whatever the server asks for: rules, and glob patterns matched one name at a time. Invariants: a
-// path is validated by where its symbolic links lead; the agent's credentials and state are never read; remote configuration cannot name a
-// forbidden file. What a pattern matches is validated again when it is opened (open-files.ts).
+// Decides which log files the host agent may read, whatever the server asks for, and matches glob patterns one path segment at a time.
+// Invariants: a path is validated after its symbolic links are resolved; the agent's credentials and state are never read; remote
+// configuration cannot name a forbidden file. A matching file is validated again when it is opened (open-files.ts).
 import { realpathSync } from "node:fs";
 import { matchesGlob } from "node:path";
 import type { LogFileRules } from "./open-files.ts";
@@ -14,7 +14,7 @@ export interface LogPathRules {
 
 const WILDCARD = /[*?]/;
 
-/** Why `path` (a file, or a pattern with `*`, `**`, `?`) may not be read; undefined when it may. */
+/** Why `path` (a file, or a pattern with `*`, `**`, `?`) may not be read; undefined if it may. */
 export function whyRefused(path: string, rules: LogPathRules): string | undefined {
   if (!path.startsWith("/") || path.split("/").includes("..")) return `${path}: not an absolute path without ".."`;
   if (/[{}[\]\\!$\0]/.test(path)) return `${path}: only the wildcards *, ** and ? may be used`;
@@ -24,8 +24,8 @@ export function whyRefused(path: string, rules: LogPathRules): string | undefine
 }
 
 /**
- * Rules for files that a walk found, by their paths without links. What the operator's own LOG_PATHS name is allowed as well; links are not
- * followed out of it. `paths`: LOG_PATHS of this host.
+ * Rules for files that a walk found, by their paths without links. Files that the operator's own LOG_PATHS name are allowed as well, but
+ * links that lead out of it are not followed. `paths`: LOG_PATHS of this host.
  */
 export function logFileRules(rules: LogPathRules, paths: readonly string[]): LogFileRules {
   const allowed = new PathPatterns([...rules.allowed, ...paths.flatMap(withRotated)].map(resolvedPattern));
@@ -37,7 +37,9 @@ export function logFileRules(rules: LogPathRules, paths: readonly string[]): Log
   };
 }
 
-/** A file rotated while the collector was down still has its last lines unread; it is known by its content, not by its name. */
+/**
+ * A file that was rotated while the collector was down still has unread last lines; the collector recognises it by content, not by name.
+ */
 export function withRotated(path: string): string[] {
   return path.endsWith(".log") ? [path, `${path}.1`] : [path];
 }
@@ -70,14 +72,14 @@ function resolved(path: string): string {
   }
 }
 
-/** The part before the first wildcard may itself be reached through symbolic links, as /var/log is on some systems. */
+/** The part before the first wildcard may itself contain symbolic links, as /var/log is on some systems. */
 function resolvedPattern(pattern: string): string {
   if (!WILDCARD.test(pattern)) return resolved(pattern);
   const folder = folderOf(pattern);
   return `${folder === "" ? "" : resolved(folder)}${pattern.slice(folder.length)}`;
 }
 
-/** Wildcards of an operator's own patterns, which may have sets such as `[0-9]`; a server may not ask for those. */
+/** Wildcards of an operator's own patterns, which may contain sets such as `[0-9]`; a server may not use those. */
 const GLOB_WILDCARD = /[*?[]/;
 
 interface Segment {
@@ -96,9 +98,9 @@ export interface Root {
 }
 
 export interface Step {
-  /** The path up to this name matches a pattern. */
+  /** True if the path up to this name matches a pattern. */
   readonly isMatch: boolean;
-  /** For names below; empty if none can match. */
+  /** Position for the names below; empty if none can match. */
   readonly position: Position;
 }
 
@@ -106,7 +108,7 @@ export class PathPatterns {
   readonly roots: readonly Root[];
   readonly #segments: Segment[] = [];
 
-  /** `patterns`: absolute. */
+  /** `patterns`: absolute paths. */
   constructor(patterns: readonly string[]) {
     const roots = new Map<string, number[]>();
     for (const pattern of new Set(patterns)) {
@@ -139,7 +141,7 @@ export class PathPatterns {
     return this.roots.some((root) => this.#walk(root, path)?.isMatch);
   }
 
-  /** A file in this folder, or below it, can match. */
+  /** Whether a file in or below this folder can match. */
   canMatchBelow(folder: string): boolean {
     return this.roots.some((root) => root.folder === folder || (this.#walk(root, folder)?.position.length ?? 0) > 0);
   }
@@ -153,7 +155,7 @@ export class PathPatterns {
     return step;
   }
 
-  /** A `**` also matches no folder at all, so that the segment after it may be the next one. */
+  /** A `**` can also match zero folders, so the segment after it may be the next one. */
   #from(index: number): number[] {
     const { isRecursive, isLast } = this.#segments[index] as Segment;
     return isRecursive && !isLast ? [index, ...this.#from(index + 1)] : [index];

@@ -1,5 +1,5 @@
-// Finds the files that patterns match. Invariants: each folder is entered once for each position in the patterns, by its identity, so that
-// links to folders neither multiply the work nor lead round for ever; a path without links is found before one with links; unchanged
+// Finds the files that patterns match. Invariants: each folder is entered once per position in the patterns, recognised by its identity, so
+// that links to folders neither multiply the work nor cause cycles; paths without links are found before paths with links; unchanged
 // folders are not listed again. Whether a file may be read is decided when it is opened (open-files.ts).
 import type { BigIntStats, Dirent } from "node:fs";
 import { opendir, realpath, stat } from "node:fs/promises";
@@ -9,11 +9,11 @@ import { closeFile, type LogFileRules, openLogFile, type Refusal } from "./open-
 
 /** The matching files of one folder. */
 export interface FoundFiles {
-  /** The same array as in the pass before if `isNews` is false. */
+  /** The same array as in the previous pass if `isNews` is false. */
   readonly files: readonly string[];
   /** Paths whose last name is a symbolic link. */
   readonly links: readonly string[];
-  /** False if the folder is as it was in the pass before, so that each name leads to the same file or link. */
+  /** False if the folder has not changed since the previous pass, so that each name leads to the same file or link. */
   readonly isNews: boolean;
 }
 
@@ -21,7 +21,7 @@ interface Listing {
   readonly id: string;
   readonly mtimeMs: number;
   readonly listedAtMs: number;
-  /** Paths; `links` and `folders` are names. */
+  /** Full paths; `links` and `folders` are names. */
   readonly files: readonly string[];
   readonly links: readonly string[];
   readonly folders: readonly string[];
@@ -41,7 +41,7 @@ export interface LogTreeLimits {
 
 export const LOG_TREE_LIMITS: LogTreeLimits = { folders: 100_000, entriesOfFolder: 200_000, linksOfFolder: 100, depth: 64 };
 
-/** A folder may change again within the tick of the file system's clock in which it was listed. */
+/** A folder may change again within the same tick of the file system's clock in which it was listed. */
 const SETTLED_AFTER_MS = 2000;
 
 export class LogTree {
@@ -51,26 +51,26 @@ export class LogTree {
   #listings = new Map<string, Listing>();
   #isCut = false;
 
-  /** `mayEnter` decides about the target of a link to a folder. */
+  /** `mayEnter` decides whether to follow a link to a folder, by its target. */
   constructor(patterns: PathPatterns, mayEnter: (realPath: string) => boolean, limits: LogTreeLimits = LOG_TREE_LIMITS) {
     this.#patterns = patterns;
     this.#mayEnter = mayEnter;
     this.#limits = limits;
   }
 
-  /** True if the last pass left something out because a limit was reached. */
+  /** True if the last pass omitted something because a limit was reached. */
   get isCut(): boolean {
     return this.#isCut;
   }
 
-  /** One pass over the tree. Throws the reason of `signal` once that aborted. */
+  /** One pass over the tree. Throws the reason of `signal` if it aborts. */
   async *pass(signal: AbortSignal): AsyncGenerator<FoundFiles> {
     this.#isCut = false;
     const before = this.#listings;
     const listings = new Map<string, Listing>();
     const visited = new Set<string>();
     const visits: Visit[] = this.#patterns.roots.map(({ folder, position }) => ({ folder, position }));
-    // Links wait until every folder that is reachable without them was visited.
+    // Links are followed only after every folder that is reachable without them.
     const links: Visit[] = [];
     for (let visit = visits.shift(); visit; visit = visits.shift() ?? (await this.#nextLinked(links))) {
       signal.throwIfAborted();
@@ -105,7 +105,7 @@ export class LogTree {
     return undefined;
   }
 
-  /** Lists a folder; if that fails for now, as on a network file system, returns the listing before. */
+  /** Lists a folder; if that fails temporarily, as on a network file system, returns the previous listing. */
   async #list({ folder, position }: Visit, stats: BigIntStats, before: Listing | undefined): Promise<Listing> {
     const [files, links, folders]: string[][] = [[], [], []];
     const listing = { id: fileId(stats), mtimeMs: Number(stats.mtimeMs), listedAtMs: Date.now(), files, links, folders } as Listing;
@@ -153,7 +153,7 @@ function join(folder: string, name: string): string {
 }
 
 export interface LogFilesSurvey {
-  /** Matching paths. */
+  /** Number of matching paths. */
   readonly count: number;
   readonly notRead: ReadonlyMap<Refusal, readonly string[]>;
 }

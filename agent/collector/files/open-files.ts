@@ -1,6 +1,6 @@
-// Opens log files, and keeps one link to each descriptor in a folder that only the collector reads. Invariants: what is read is what was
-// validated, because the collector reads through the descriptor; a file's link keeps its identity, and a renamed file gets its new name
-// before it loses the old one; the number of files is bounded, and one user's files cannot take the places of others.
+// Opens log files, and keeps one link to each descriptor in a folder that only the collector reads. Invariants: the collector reads through
+// the descriptor, so it reads exactly the file that was validated; a file's link keeps its identity, and a renamed file gets its new link
+// before it loses the old one; the number of files is limited, and one user's files cannot displace those of others.
 import { mkdir, readdir, rm, rmdir, symlink, unlink, lstat, readlink, realpath } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileId, linkName } from "./link-name.ts";
@@ -11,19 +11,19 @@ export interface OpenFile {
   readonly id: string;
   readonly fd: number;
   readonly uid: bigint;
-  /** When it was opened. */
+  /** Modification time when it was opened. */
   readonly mtimeMs: number;
   path: string;
-  /** Undefined until its link was made. */
+  /** Undefined until its link was created. */
   link: string | undefined;
-  /** Since when no path leads to it, and what it was like then; undefined while one does. */
+  /** When the last path to it disappeared, and its state then; undefined while a path exists. */
   gone: Gone | undefined;
 }
 
 export interface Gone {
   readonly size: bigint;
   readonly changedAtMs: number;
-  /** Passes of the collector that had finished then. */
+  /** Passes of the collector that had finished by then. */
   readonly passes: number;
 }
 
@@ -39,7 +39,7 @@ export class OpenFiles {
     this.#limit = limit;
   }
 
-  /** Removes the links of an agent that was killed. No collector may run. */
+  /** Removes the links of an agent that was killed. No collector may be running. */
   async prepare(): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     for (const name of await readdir(this.#folder)) await rm(join(this.#folder, name), { recursive: true, force: true });
@@ -57,7 +57,7 @@ export class OpenFiles {
     return this.#files.values();
   }
 
-  /** Closes the oldest file of the user with the most, if that user has more than `uid`. False if there is no room. */
+  /** Closes the oldest file of the user with the most files, if that user has more than `uid`. Returns false if no file could be closed. */
   async makeRoom(uid: bigint): Promise<boolean> {
     if (this.#files.size < this.#limit) return true;
     const [largest, most] = [...this.#countOf].reduce((a, b) => (b[1] > a[1] ? b : a));
@@ -70,7 +70,7 @@ export class OpenFiles {
     return true;
   }
 
-  /** Takes the descriptor over; closes it where the file is open already. */
+  /** Takes ownership of the descriptor; closes it if the file is already open. */
   async add({ fd, stats }: OpenLogFile, path: string): Promise<OpenFile> {
     const id = fileId(stats);
     const known = this.#files.get(id);
@@ -85,7 +85,7 @@ export class OpenFiles {
     return file;
   }
 
-  /** Makes the link of a file, under its present path. Throws what the system says; then it is to be tried again. */
+  /** Creates a file's link under its current path. Throws system errors; call it again then. */
   async link(file: OpenFile): Promise<void> {
     const name = linkName(file.id, file.path);
     const { link: before } = file;
@@ -110,7 +110,7 @@ export class OpenFiles {
     this.#removed.push(file.fd);
   }
 
-  /** To be called at the beginning of a pass. */
+  /** Call at the beginning of a pass. */
   async closeRemoved(): Promise<void> {
     for (const fd of this.#removed.splice(0)) await closeFile(fd);
   }
@@ -122,7 +122,7 @@ export class OpenFiles {
   async #unlink(name: string): Promise<void> {
     await unlink(join(this.#folder, name)).catch(ignoreMissing);
     for (let folder = dirname(name); folder !== "."; folder = dirname(folder)) {
-      // Safe: another link is in it.
+      // Safe: it fails only if the folder contains another link.
       await rmdir(join(this.#folder, folder)).catch(() => {});
     }
   }
@@ -138,17 +138,17 @@ const statOf = promisify<number, { bigint: true }, BigIntStats>(fstat);
 
 export const statOpenFile = async (fd: number): Promise<BigIntStats> => statOf(fd, { bigint: true });
 
-/** Never waits for a FIFO's writer, never makes a terminal the process's own. */
+/** Opening never waits for a FIFO's writer and never makes a terminal the controlling one. */
 const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;
 const FOLDER_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_DIRECTORY;
 const OTHERS_WRITE = 0o022n;
 
-/** Why a file is not read. `gone`: it is not there any more, or was replaced meanwhile. */
+/** Why a file is not read. `gone`: it no longer exists, or was replaced meanwhile. */
 export type Refusal = "gone" | "unreadable" | "outside" | "special" | "hard_link";
 
 export interface LogFileRules {
   readonly mayRead: (realPath: string) => boolean;
-  /** Asked for the target of a link to a folder. */
+  /** Called with the target of a link to a folder. */
   readonly mayEnter: (realFolder: string) => boolean;
 }
 
@@ -161,7 +161,8 @@ export interface OpenLogFile {
 export async function openLogFile(path: string, mayRead: (realPath: string) => boolean): Promise<OpenLogFile | Refusal> {
   let fd: number;
   try {
-    // Opening a device, or closing a file that this process has locked, has effects: what leads outside already is not opened at all.
+    // Opening a device, or closing a file that this process has locked, has side effects: a path that already leads outside is not opened
+    // at all.
     if (!mayRead(await realpath(path))) return "outside";
     fd = await openFile(path, FLAGS);
   } catch (error) {
@@ -189,8 +190,9 @@ async function whyRefused(fd: number, stats: BigIntStats, mayRead: (realPath: st
 }
 
 /**
- * A file with several names may be another user's secret that was linked here, where the kernel allows that (fs.protected_hardlinks=0). It is
- * read if only its owner or root can have made this name: its folder belongs to one of them, and no other user may write to it.
+ * If a file has several names, another user's secret may have been linked here, if the kernel allows that (fs.protected_hardlinks=0). It is
+ * read only if no one but its owner or root can have created this name: its folder belongs to one of them, and no other user may write to
+ * it.
  */
 async function isOwnersFolder(path: string, { dev, ino, uid }: BigIntStats): Promise<boolean> {
   const slash = path.lastIndexOf("/");
@@ -198,7 +200,7 @@ async function isOwnersFolder(path: string, { dev, ino, uid }: BigIntStats): Pro
   try {
     const { uid: owner, mode } = await statOpenFile(folder);
     if ((owner !== 0n && owner !== uid) || (mode & OTHERS_WRITE) !== 0n) return false;
-    // The folder that was looked at is the one that holds the file, even if folders are renamed meanwhile.
+    // This is the folder that contains the file, even if folders are renamed meanwhile.
     const named = await lstat(`/proc/self/fd/${folder}/${path.slice(slash + 1)}`, { bigint: true });
     return named.dev === dev && named.ino === ino;
   } finally {
@@ -208,7 +210,7 @@ async function isOwnersFolder(path: string, { dev, ino, uid }: BigIntStats): Pro
 
 function refusalOf(error: NodeJS.ErrnoException): Refusal {
   const { code } = error;
-  // Not about this file: the process has no descriptor left.
+  // Not a problem of this file: the process is out of descriptors.
   if (code === "EMFILE" || code === "ENFILE") throw error;
   if (code === "EACCES" || code === "EPERM") return "unreadable";
   if (code === "ENXIO" || code === "ENODEV") return "special";

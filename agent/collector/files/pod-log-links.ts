@@ -1,11 +1,12 @@
-// Docker keeps containers' logs in a folder of its own, and the kubelet puts links to them under /var/log/pods: where that folder is not
-// mounted the links lead nowhere, and the collector reads nothing without a word. Invariant: a folder at a time, and ends at the first.
+// Detects links to pod logs whose target is missing. Docker stores containers' logs in a folder of its own, and the kubelet links to them
+// under /var/log/pods: if that folder is not mounted, the collector reads nothing and reports no error. Invariant: it lists one folder at a
+// time and stops at the first such link.
 import { lstat, readdir, readlink, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 export const POD_LOGS = "/var/log/pods";
 
-/** A log file of a pod that leads nowhere, and where to; undefined when there is none, or no folder. */
+/** The first pod log whose link has no target, with that target; undefined if there is none, or no folder. */
 export async function linkToNowhere(root = POD_LOGS): Promise<{ link: string; target: string } | undefined> {
   for (const pod of await entries(root)) {
     for (const container of await entries(join(root, pod))) {
@@ -20,7 +21,7 @@ export async function linkToNowhere(root = POD_LOGS): Promise<{ link: string; ta
   return undefined;
 }
 
-/** What to do. */
+/** Advice for the operator. */
 export function adviceForLink({ link, target }: { link: string; target: string }): string {
   return `${link} leads to ${target}, which is not mounted here, as with Docker: set logs.dockerContainers of the chart to Docker's folder of containers, such as /var/lib/docker/containers`;
 }

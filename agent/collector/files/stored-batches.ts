@@ -16,7 +16,7 @@ import type { FileBatch } from "./file-batch.ts";
 import { UnansweredRequests } from "./unanswered-requests.ts";
 
 export interface StoredBatchesOptions {
-  /** The folder of state that holds the collector's `checkpoints`. */
+  /** State folder, which contains the collector's `checkpoints`. */
   readonly folder: string;
   readonly log: Log;
   readonly nowMs?: () => number;
@@ -24,40 +24,43 @@ export interface StoredBatchesOptions {
   readonly mostBatches?: number;
 }
 
-/** Lines read in it may be read twice. Unix milliseconds; without `to`: until offsets are stored again. */
+/** A period whose lines may be read twice, in Unix milliseconds; `to` is infinite until offsets are saved again. */
 interface Doubt {
   readonly from: number;
   to: number;
 }
 
 const FILE = "stored-batches";
-/** A commit of offsets writes some pages, and a killed one has written the time but not the offsets. */
+/**
+ * A commit of offsets writes several pages; a collector that is killed meanwhile may have changed the file's time without saving the
+ * offsets.
+ */
 const COMMIT_MS = 1000;
 const FORGET_EVERY_MS = 5000;
-/** The queue is first in, first out but for what is tried again: then all that was read in a doubt has arrived. */
+/** The queue is first in, first out except for retries: after this time, everything that was read in a period of doubt has arrived. */
 const SETTLED_AFTER_MS = 600_000;
 const WATCH_EVERY_MS = 500;
-/** A collector that has opened no store of offsets by then reads no files. */
+/** A collector that has not opened a store of offsets by then does not read files. */
 const OPENS_WITHIN_MS = 300_000;
-/** The writes of opening a store; the first poll of files comes 200 ms later. */
+/** How long opening a store may write to it; the first poll of files comes 200 ms later. */
 const OPENED_WITHIN_MS = 100;
 /** Rewritten when it has so many lines more than it needs. */
 const SPARE_LINES = 10_000;
 
 export class StoredBatches implements Disposable {
-  /** Known to the agent and its collector only: who has it speaks of the collector's files. The same after a restart. */
+  /** Proves that a request comes from this agent's collector. It stays the same after a restart. */
   token = randomBytes(24).toString("base64url");
   readonly unanswered: UnansweredRequests;
   readonly #options: StoredBatchesOptions;
   readonly #nowMs: () => number;
   readonly #checkpoints: string;
   readonly #path: string;
-  /** Key → when its lines were read last; the last stored last. */
+  /** Key → when its lines were last read, in the order of storing. */
   readonly #stored = new Map<string, number>();
   #doubts: Doubt[] = [];
-  /** When the collector that runs now began. */
+  /** When the current collector started. */
   #startedMs = 0;
-  /** Since when what comes was read after the last doubt. */
+  /** Since when batches arrive that were read after the last period of doubt. */
   #settlingMs: number | undefined;
   #file: number | undefined;
   #lines = 0;
@@ -75,32 +78,32 @@ export class StoredBatches implements Disposable {
     this.#rewrite();
   }
 
-  /** To be called before each start of a collector, when none runs. */
+  /** Call before each start of a collector, while none runs. */
   collectorStarts(): void {
     const open = this.#doubts.at(-1);
-    // A collector that never stored offsets read only what is in doubt already.
+    // If the last collector never saved offsets, the open period of doubt already covers what it read.
     if (open?.to !== Number.POSITIVE_INFINITY) this.#doubt(this.#rememberedMs() ?? this.#startedMs);
-    // What the one before wrote within this millisecond is not the next one's.
+    // The previous collector may still have written within this millisecond.
     this.#startedMs = this.#nowMs() + 1;
     this.#note(`start ${this.#startedMs}`);
     this.#watchOffsets();
   }
 
-  /** True when the backend has these lines already. */
+  /** True if the backend already has these lines. */
   has(batch: FileBatch): boolean {
     return batch.key !== undefined && this.isSecond(batch, this.#stored.get(batch.key));
   }
 
   /**
-   * Whether lines are the same as those of the same key that were read at `otherMs`: sent again, or read again by a later collector. A
-   * collector reads no offset twice: what one has read twice is new.
+   * Whether a batch repeats the one with the same key that was read at `otherMs`: it was sent again, or read again by a later collector.
+   * One collector reads no offset twice, so lines that it reads again are new.
    */
   isSecond({ readAtMs }: FileBatch, otherMs: number | undefined): boolean {
     if (otherMs === undefined || otherMs === readAtMs) return otherMs !== undefined;
     return this.#isInDoubt(otherMs) && this.#isInDoubt(readAtMs) && Math.min(otherMs, readAtMs) <= this.#startedMs;
   }
 
-  /** The backend has these lines. */
+  /** Records that the backend has these lines. */
   add({ key, readAtMs }: FileBatch): void {
     const nowMs = this.#nowMs();
     if (key !== undefined) {
@@ -135,12 +138,12 @@ export class StoredBatches implements Disposable {
     return this.#doubts.some(({ from, to }) => from <= readAtMs && readAtMs < to);
   }
 
-  /** Also if the collector ended now; `rememberedMs`: until when it has stored its offsets. */
+  /** True also if the collector ended now; `rememberedMs`: up to when it has saved its offsets. */
   #mayBeReadAgain(readAtMs: number, rememberedMs = 0): boolean {
     return this.#isInDoubt(readAtMs) || (readAtMs >= this.#startedMs && readAtMs >= rememberedMs - COMMIT_MS);
   }
 
-  /** Until every receiver of files has stored its offsets once. The first write is made when its store is opened. */
+  /** Watches until every file receiver has saved its offsets once. The first write happens when the store is opened, and does not count. */
   #watchOffsets(): void {
     clearInterval(this.#watch);
     const opened = new Map<string, number>();
@@ -157,7 +160,7 @@ export class StoredBatches implements Disposable {
     this.#watch.unref();
   }
 
-  /** Until when all that was read has its offset stored; undefined when no receiver of files has run. */
+  /** All lines read before this time have saved offsets; undefined if no file receiver has run. */
   #rememberedMs(): number | undefined {
     const stores = this.#stores();
     return stores.length === 0 ? undefined : Math.min(...stores.map(([, atMs]) => Math.floor(atMs)));
@@ -171,7 +174,7 @@ export class StoredBatches implements Disposable {
         .map((name): [string, number] => [name, statSync(join(this.#checkpoints, name)).mtimeMs])
         .filter(([, atMs]) => atMs >= this.#startedMs);
     } catch {
-      // Safe: then more is remembered than is needed.
+      // Safe: more is remembered than needed.
       return [];
     }
   }
@@ -242,7 +245,7 @@ export class StoredBatches implements Disposable {
     }
   }
 
-  /** Safe: lines are doubled at worst. */
+  /** Safe: at worst, lines are duplicated. */
   #unwritable(error: unknown): void {
     if (!this.#isUnwritable)
       this.#options.log.warn(

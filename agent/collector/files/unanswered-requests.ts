@@ -1,7 +1,7 @@
-// Requests with lines of files, from before they are sent until their answer. An agent that is killed in between does not know whether
-// the backend has them, and the collector then sends their batches with others or reads their lines again. Invariant: if a batch of such a
-// request comes again, the request itself goes first, the same bytes, so that the backend stores it once. On disk as stored-batches are,
-// unsynced: they survive kill -9; a file that a power cut damaged is ignored. Read and written by proxy/file-lines.ts.
+// Keeps requests with log file lines until they are answered. If the agent is killed in between, it does not know whether the backend has
+// them, and the collector sends their batches in other requests or reads their lines again. Invariant: if a batch of such a request arrives
+// again, the identical request is sent first, so that the backend stores it once. Files are not synced, like those of stored-batches.ts:
+// they survive kill -9, and a file that a power cut damaged is ignored.
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,13 +18,13 @@ export interface Unanswered {
 }
 
 const FOLDER = "unanswered";
-/** Older ones the backend no longer knows (docs/contract.md, "Ingest"). */
+/** The backend no longer recognises older ones (docs/contract.md, "Ingest"). */
 const KNOWN_MS = 600_000;
 
 export class UnansweredRequests {
   readonly #folder: string;
   readonly #nowMs: () => number;
-  /** By id; the oldest first. */
+  /** By id, oldest first. */
   readonly #all = new Map<string, Unanswered & { readonly sinceMs: number }>();
 
   constructor(stateFolder: string, nowMs: () => number) {
@@ -33,7 +33,7 @@ export class UnansweredRequests {
     for (const name of this.#names()) this.#load(name);
   }
 
-  /** Before `body`, made of these batches, is sent. Throws what the system says; then it is not kept. */
+  /** Call before `body`, which consists of these batches, is sent. Throws system errors; the request is then not kept. */
   begin(batches: readonly FileBatch[], body: Buffer): string {
     const id = hashOf(body);
     if (this.#all.has(id)) return id;
@@ -44,13 +44,13 @@ export class UnansweredRequests {
     return id;
   }
 
-  /** What became of it is known. */
+  /** Call once the result is known. */
   end(id: string): void {
     this.#all.delete(id);
     unlinkIfThere(join(this.#folder, id));
   }
 
-  /** Those that hold one of these batches, or the same lines of another reading; but for the one of the same `body`. */
+  /** Requests that hold one of these batches, or another reading of the same lines, except the one with this `body`. */
   with(batches: readonly FileBatch[], body: Buffer): Unanswered[] {
     this.#forgetOld();
     const keys = new Set(batches.map(({ key }) => key));
@@ -60,12 +60,12 @@ export class UnansweredRequests {
     return found.filter(({ id }) => id !== same);
   }
 
-  /** Undefined when it is not whole. */
+  /** Undefined if the file is incomplete. */
   bodyOf(id: string): Buffer | undefined {
     return this.#read(id)?.body;
   }
 
-  /** In place: its name is the hash of its body, so one that is there in part is none. */
+  /** Written in place: its name is the hash of its content, so an incomplete file is recognised. */
   #write(id: string, content: Buffer): void {
     const file = join(this.#folder, id);
     const write = (): void => writeFileSync(file, content, { mode: 0o600 });
@@ -94,7 +94,7 @@ export class UnansweredRequests {
       const body = bytes.subarray(end + 1);
       return hashOf(body) === name ? { batches, body, sinceMs: statSync(file).mtimeMs } : undefined;
     } catch {
-      // Safe: then lines come twice at worst.
+      // Safe: at worst, lines are duplicated.
       return undefined;
     }
   }
@@ -113,7 +113,7 @@ export class UnansweredRequests {
   }
 }
 
-/** Not `rmSync`, which looks at it first. */
+/** Not `rmSync`, which calls stat first. */
 function unlinkIfThere(file: string): void {
   try {
     unlinkSync(file);

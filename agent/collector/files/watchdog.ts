@@ -1,6 +1,7 @@
-// Finds out when log files are not read although everything runs: no pass over them ends, or the disk queue takes no line. Reported by
-// /readyz as a failing signal. A queue that is empty and still takes nothing, because its file fills the disk, is removed with a restart of
-// the collector. Invariant: a collector that works through a backlog is making progress, and one that waits for the backend is not stuck.
+// Detects that log files are not read although everything runs: no pass over them ends, or the disk queue accepts no lines. /readyz reports
+// it as a failing signal. If the file of an empty queue fills the disk, so that the queue accepts nothing, the collector is restarted and
+// the file removed. Invariant: a collector that works through a backlog is making progress, and one that waits for the backend is not
+// stuck.
 import { ask } from "../../../common/http.ts";
 import { Loop } from "../../../common/loop.ts";
 import type { Log } from "../../log.ts";
@@ -22,12 +23,12 @@ export interface WatchdogOptions {
   readonly supervisor: {
     status(): { readonly state: string; readonly since: string };
     readonly metricsUrl: string | undefined;
-    /** What it cannot put into its disk queues, by signal. */
+    /** Signals whose data cannot be added to the disk queues, with the reason. */
     readonly rejections: ReadonlyMap<string, Rejection>;
     startAnew(): void;
   };
   readonly log: Log;
-  /** The collector's pause between passes over so many open files. */
+  /** The collector's pause between passes, by the number of open files. */
   readonly pauseMs?: (openFiles: number) => number;
   readonly nowMs?: () => number;
   readonly readMetrics?: (url: string) => Promise<string>;
@@ -35,7 +36,7 @@ export interface WatchdogOptions {
 }
 
 const STUCK_AFTER_MS = 30_000;
-/** From then on its progress is watched. */
+/** Progress is watched from then on. */
 const LATE_AFTER_MS = 15_000;
 const RESTART_AFTER_MS = 30_000;
 const RESTART_AGAIN_MS = 600_000;
@@ -70,7 +71,7 @@ export class LogFilesWatchdog implements AsyncDisposable {
       error: `the collector cannot write to its disk queue: ${error}`,
     }));
     const { lastPassMs, isFollowing, open } = files.status();
-    // A pause of a second, that of up to 2,000 files, is within the 30 s.
+    // The pause for up to 2,000 files, one second, is part of the 30 s.
     const pauseMs = Math.max(0, (this.#options.pauseMs?.(open) ?? 0) - 1000);
     const { state } = supervisor.status();
     if (!isFollowing) return rejected;
@@ -85,13 +86,13 @@ export class LogFilesWatchdog implements AsyncDisposable {
     ];
   }
 
-  /** When the collector last showed that it reads, Unix milliseconds. */
+  /** When the collector last showed that it reads, in Unix milliseconds. */
   #readMs(): number {
     const { files, supervisor } = this.#options;
     return Math.max(Date.parse(supervisor.status().since), files.status().lastCollectorPassMs, this.#progressMs);
   }
 
-  /** Once; called every few seconds. */
+  /** Runs one check; called every few seconds. */
   async check(): Promise<void> {
     const { supervisor, readMetrics = readText } = this.#options;
     const rejection = supervisor.rejections.get("logs");
@@ -127,7 +128,7 @@ async function readText(url: string): Promise<string> {
   return (await ask(url, { signal: AbortSignal.timeout(ASK_WITHIN_MS) })).text;
 }
 
-/** NaN without such a metric. */
+/** NaN if there is no such metric. */
 function sumOf(metrics: string, name: string, label: string): number {
   const lines = metrics.split("\n").filter((line) => line.startsWith(`${name}{`) && line.includes(label));
   return lines.length === 0 ? Number.NaN : lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);

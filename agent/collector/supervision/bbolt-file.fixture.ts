@@ -1,7 +1,8 @@
-// Files of bbolt, the store below the collector's queues: one with a single entry whose value takes 600 pages, and one of a disk queue.
+// Builds files of bbolt, the store below the collector's queues: one with a single entry whose value takes 600 pages, and one of a disk
+// queue.
 
 export const PAGE = 4096;
-/** The pages of the one value; more than one read takes. */
+/** Pages of the single value; more than one read returns. */
 export const VALUE_PAGES = 600;
 
 /** Two head pages, the root bucket on page 2, and its one bucket on page 3, with a value that fills the pages after it. */
@@ -54,7 +55,7 @@ function withHeadPages(pages: number): Buffer {
   return bytes;
 }
 
-/** Answers the value, of a page with one entry. */
+/** Returns the page of one entry and the value. */
 function leaf(bytes: Buffer, id: number, overflow: number, entry: { isBucket: boolean; valueBytes: number }, key: string): Buffer {
   const page = bytes.subarray(id * PAGE);
   page.writeBigUInt64LE(BigInt(id), 0);

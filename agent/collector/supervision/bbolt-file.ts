@@ -1,7 +1,7 @@
-// Whether a file is one that bbolt, the store below the collector's queues and checkpoints, can work with: its head pages, and every page
-// that can be reached from them, as bbolt itself reads them (go.etcd.io/bbolt v1.4: db.go, tx_check.go, internal/common), each to its end:
-// the collector copies every value when it starts. bbolt has no checksum over data, so bytes changed inside a record are not seen, neither
-// here nor there. Invariant: reads only, and ends whatever the bytes are.
+// Checks whether bbolt, the store below the collector's queues and checkpoints, can use a file. It reads the head pages and every page
+// reachable from them, as bbolt itself does (go.etcd.io/bbolt v1.4: db.go, tx_check.go, internal/common), each to its end, because the
+// collector copies every value when it starts. bbolt has no checksum over data, so neither bbolt nor this check detects changed bytes
+// inside a record. Invariants: it never writes; it terminates for any content.
 import { type FileHandle, open } from "node:fs/promises";
 
 const PAGE_HEAD = 16;
@@ -12,20 +12,20 @@ const META = { magic: 0xed0cdaed, version: 2, bytes: 64, checksummed: 56 };
 const BRANCH = 1;
 const LEAF = 2;
 const BUCKET_ENTRY = 1;
-/** A page with a large value is read in parts of this. */
+/** A page with a large value is read in parts of this size. */
 const PART = 1 << 20;
-/** A page is at most this: bbolt looks for the second head page at 1 KiB to 16 MiB. */
+/** Possible page sizes: bbolt looks for the second head page at 1 KiB to 16 MiB. */
 const PAGE_SIZES = Array.from({ length: 15 }, (_, i) => 1024 << i);
 
 interface Meta {
   readonly pageSize: number;
   readonly root: number;
-  /** The first page that is not there yet. */
+  /** The first page beyond the end of the file. */
   readonly end: number;
   readonly transaction: bigint;
 }
 
-/** Keys of a page are at least `from` and below `to`. */
+/** Keys of a page are at least `from` and less than `to`. */
 interface Visit {
   readonly page: number;
   readonly from: Buffer | undefined;
@@ -36,14 +36,14 @@ interface Visit {
 class Damage extends Error {}
 
 /**
- * Describes what is wrong with the file; undefined when bbolt can use it, as it can an empty one. A disk that cannot give its bytes
- * (EIO) is damage. Throws what else reading throws, and the reason of `signal` soon after it aborted.
+ * Describes what is wrong with the file; undefined if bbolt can use it, which includes an empty file. An I/O error of the disk (EIO) counts
+ * as damage. Throws other errors of reading, and the reason of `signal` soon after it aborts.
  */
 export async function damageOf(path: string, signal?: AbortSignal): Promise<string | undefined> {
   return stopOf(path, { signal });
 }
 
-/** An entry that is no bucket. */
+/** An entry that is not a bucket. */
 export interface Entry {
   readonly key: Buffer;
   /** Position of its value in the file. */
@@ -75,7 +75,7 @@ interface WalkOptions {
   readonly onEnd?: (use: PageUse) => void;
 }
 
-/** Why a walk of the whole file came to no end. */
+/** Why a walk of the whole file could not finish. */
 async function stopOf(path: string, options: WalkOptions): Promise<string | undefined> {
   const file = await open(path, "r");
   try {
@@ -119,7 +119,7 @@ function fnv64a(bytes: Buffer): bigint {
   return bytes.reduce((hash, byte) => BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n), 0xcbf29ce484222325n);
 }
 
-/** Shorter than asked where the file ends only: one read also ends before a sector that is bad, and the next says so. */
+/** Shorter than requested only at the end of the file: a read also ends before a bad sector, and the next read then fails. */
 async function read(file: FileHandle, at: number, length: number): Promise<Buffer> {
   const buffer = Buffer.alloc(length);
   let done = 0;

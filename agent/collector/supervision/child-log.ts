@@ -1,5 +1,5 @@
-// The collector's output: split into lines, logged again with their level, and the last ones kept as the reason of a crash. Invariants:
-// secrets are masked; a line is cut at MAX_LINE_LENGTH characters, and never within a secret; what a failing receiver repeats is logged
+// Splits the collector's output into lines, logs each with its level, and keeps the last ones as the reason of a crash. Invariants: secrets
+// are masked; a line is cut at MAX_LINE_LENGTH characters, and never within a secret; repeated errors of a failing receiver are logged
 // once.
 import type { Readable } from "node:stream";
 import { maskSecrets } from "../../../common/mask.ts";
@@ -9,10 +9,10 @@ import { MAX_LINE_LENGTH, MAX_OUTAGES, MAX_QUIET_MS, MAX_REASON_LENGTH, MAX_SECR
 
 const KEPT_LINES = 6;
 
-/** How Go begins to say that a program dies; the trace below it would push that out. */
+/** Prefix of the line with which Go reports a crash; the stack trace below would push it out. */
 const HEADLINE = /^(panic|fatal error|unexpected fault address)\b/;
 
-/** The last lines that say something went wrong, or failing that the last lines. */
+/** Keeps the last lines that report a problem; if there are none, the last lines. */
 export class LastLines {
   #isDying = false;
   #lines: string[] = [];
@@ -35,7 +35,7 @@ function push(lines: string[], line: string): void {
   if (lines.length > KEPT_LINES) lines.shift();
 }
 
-/** What its receiver of events says before it ends for good, after one refusal of the API server (k8sobjectsreceiver v0.146, startWatch). */
+/** Logged by the events receiver before it ends for good, after one refusal by the API server (k8sobjectsreceiver v0.146, startWatch). */
 const EVENTS_END = /Watch channel closed unexpectedly|could not retrieve a resourceVersion|received data that wasnt unstructure/;
 
 export function endsEvents(line: string): boolean {
@@ -46,13 +46,13 @@ const LEVELS: Record<string, "debug" | "info" | "warn" | "error"> = { debug: "de
 /** Start of a line that was cut and is no longer valid JSON. */
 const BEGUN = /^\{"level":"(debug|info|warn)"/;
 
-/** While it is stopping, its complaints of interrupted requests are no news: what was not sent stays in the disk queue. */
+/** While the collector is stopping, its errors about interrupted requests are not logged: unsent data stays in the disk queue. */
 export function reemit(raw: string, log: Log, last: LastLines, isStopping = false, outages?: Outages): void {
   if (raw.trim() === "") return;
   const line = maskSecrets(raw);
   const entry = parse(line);
   if (!entry) {
-    // Not the logger's: a panic, or a complaint from before the logger was there. Or the logger's, cut.
+    // Not a line of the logger: a panic, or a message from before the logger was set up. Or a line of the logger that was cut.
     const level = LEVELS[BEGUN.exec(line)?.[1] ?? ""] ?? "error";
     last.add(line, level === "error");
     log[level]({ component: "collector" }, line);
@@ -73,8 +73,8 @@ export function reemit(raw: string, log: Log, last: LastLines, isStopping = fals
 const KEPT = "the collector ended before this was delivered: it stays in the disk queue";
 
 /**
- * What a collector that ends calls "Dropping data", of an exporter whose queue is on disk: a queue takes an entry out only when its
- * sending ended otherwise than by the shutdown (exporterhelper v0.149, internal/queue/persistent_queue.go, onDone).
+ * A stopping collector logs "Dropping data" also for exporters whose queue is on disk, although their data is kept: such a queue removes an
+ * entry only if sending ended other than by the shutdown (exporterhelper v0.149, internal/queue/persistent_queue.go, onDone).
  */
 function isKept({ msg, error, "otelcol.component.id": id }: Record<string, unknown>): boolean {
   return (
@@ -84,7 +84,7 @@ function isKept({ msg, error, "otelcol.component.id": id }: Record<string, unkno
   );
 }
 
-/** A line has each key once: a field of the collector with a name that the logger sets gets another name. */
+/** A line must not repeat a key: a field of the collector whose name the logger also sets is renamed. */
 function withoutOurs(fields: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).map(([key, value]) => [LOGGERS.has(key) ? `collector_${key}` : key, value]));
 }
@@ -109,7 +109,7 @@ function parse(line: string): Record<string, unknown> | undefined {
 
 export const CUT_MARK = "… [cut: the line is longer than 64 KiB]";
 
-/** Calls `onLine` with each line that `stream` (bytes of UTF-8) brings, the last one without an end too. */
+/** Calls `onLine` with each line of `stream` (UTF-8), including a last one without a line end. */
 export function eachLine(stream: Readable, onLine: (line: string) => void): void {
   let begun = "";
   let isCut = false;
@@ -140,15 +140,16 @@ export function eachLine(stream: Readable, onLine: (line: string) => void): void
   });
 }
 
-/** After its last word that is whole, or earlier by a secret's length. */
+/** Cuts after the last whole word, or earlier by a secret's length. */
 function cut(line: string): string {
   const kept = line.slice(0, MAX_LINE_LENGTH);
   const wordAt = Math.max(kept.lastIndexOf(" "), kept.lastIndexOf('"')) + 1;
   return `${kept.slice(0, Math.max(wordAt, MAX_LINE_LENGTH - MAX_SECRET_LENGTH))}${CUT_MARK}`;
 }
 
-// A receiver logs the same lines at each read that fails. The first occurrence is logged, and one line when the outage is over. Invariant: at
-// most MAX_OUTAGES outages are tracked; while there are as many, other lines are logged every time.
+// Logs repeated errors of receivers once. A receiver logs the same lines at each read that fails; the first occurrence is logged, and one
+// line when the outage is over. Invariant: at most MAX_OUTAGES outages are tracked; while there are that many, other lines are logged every
+// time.
 
 const MIN_QUIET_MS = 30_000;
 /** An outage is over after this many times the pause between its last two repetitions. */
@@ -160,7 +161,7 @@ const SINGLE_TARGET = ["kubeletstats", "prometheus/cadvisor"];
 interface Outage {
   readonly since: number;
   lastAt: number;
-  /** Between the lines of the last two reads; 0 after only one. */
+  /** Time between the lines of the last two reads; 0 after only one read. */
   pauseMs: number;
   repeated: number;
   timer: NodeJS.Timeout;
@@ -218,7 +219,7 @@ export class Outages implements Disposable {
     this.#log.info({ event: "collector.receiver_recovered", ...fields }, `${receiver} does not complain any more`);
   }
 
-  /** Logs nothing more. */
+  /** After this, no line is logged. */
   [Symbol.dispose](): void {
     for (const { timer } of this.#outages.values()) clearTimeout(timer);
     this.#outages.clear();

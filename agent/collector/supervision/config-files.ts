@@ -1,6 +1,6 @@
-// The collector's configuration on the disk, the one in force and the one that last ran, and its validation by the collector. Invariants: a file is replaced whole or left as it
-// is, also by a power cut; what is on the disk already is not written again, so that an agent on a full disk can be restarted and can go
-// back.
+// Stores the collector's configurations on disk, the one in force and the one that last ran, and lets the collector validate new ones.
+// Invariants: a file is either replaced whole or left unchanged, even by a power cut; content that is already on disk is not written again,
+// so that an agent on a full disk can restart and roll back.
 import { linkSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -11,11 +11,11 @@ import { MAX_VALIDATION_OUTPUT } from "../../limits.ts";
 import { collectorEnvironment, FEATURE_GATES } from "./process.ts";
 import { CollectorConfigError } from "../config/render.ts";
 
-/** What cannot be written throws StateDirError. */
+/** Throws StateDirError if a file cannot be written. */
 export class ConfigFiles {
-  /** In force. */
+  /** The configuration in force. */
   readonly path: string;
-  /** Which process is the collector (orphan.ts). */
+  /** Records which process is the collector (orphan.ts). */
   readonly noteFile: string;
   readonly #stateDir: string;
   readonly #candidate: string;
@@ -31,12 +31,14 @@ export class ConfigFiles {
     this.onDisk(() => makeFolder(folder, 0o700));
   }
 
-  /** The one that last ran; undefined when there is none, or an empty one, as a power failure left it of an earlier version. */
+  /**
+   * The configuration that last ran; undefined if there is none, or an empty file, as a power failure could leave it in an earlier version.
+   */
   lastGood(): string | undefined {
     return read(this.#lastGood) || undefined;
   }
 
-  /** Puts it in force if `validate` of the file that holds it resolves. */
+  /** Puts a configuration in force if `validate` resolves for the file that contains it. */
   async adopt(config: string, validate: (file: string) => Promise<void>): Promise<void> {
     const isThere = read(this.path) === config;
     if (!isThere) this.#write(this.#candidate, config);
@@ -44,7 +46,7 @@ export class ConfigFiles {
     if (!isThere) this.onDisk(() => renameDurably(this.#candidate, this.path));
   }
 
-  /** Puts it in force without validation. What last ran is on the disk already: a second name for it needs no room, and all writes replace. */
+  /** Puts a configuration in force without validation. The one that last ran is already on disk, so a hard link to it needs no space. */
   putBack(config: string): void {
     if (read(this.#lastGood) !== config) return this.#write(this.path, config);
     this.onDisk(() => {
@@ -72,7 +74,7 @@ export class ConfigFiles {
   }
 }
 
-/** Undefined when there is none. */
+/** Undefined if the file does not exist. */
 function read(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8");
@@ -81,8 +83,8 @@ function read(file: string): string | undefined {
   }
 }
 
-// Asks the collector itself whether it would run a configuration. Invariants: nothing is started and nothing is changed but the
-// directories that the configuration names; a collector that was killed or took too long has not validated it.
+// Asks the collector itself whether it would run a configuration. Invariants: it starts no components and changes nothing except
+// directories that the configuration names; if the collector was killed or took too long, the configuration counts as not validated.
 
 const VALIDATE_WITHIN_MS = 60_000;
 
@@ -91,7 +93,7 @@ export class ValidationUnavailableError extends Error {
   override readonly name = "ValidationUnavailableError";
 }
 
-/** Throws ValidationUnavailableError, or CollectorConfigError with the collector's own words, secrets masked. */
+/** Throws ValidationUnavailableError, or CollectorConfigError with the collector's own message, secrets masked. */
 export async function validateCollectorConfig(
   program: string,
   configFile: string,

@@ -52,7 +52,7 @@ export async function quarantineDamaged(config: string, log: Log, signal?: Abort
   return messages;
 }
 
-/** Logs every empty file, as a power failure leaves: the collector takes it for a new store and does not report it. Never throws. */
+/** Logs every empty file, as a power failure leaves them: the collector treats it as a new store and does not report it. Never throws. */
 export function reportEmptied(config: string, log: Log): void {
   for (const { file, parsed } of storeFiles(config, log)) {
     if (!isEmpty(file)) continue;

@@ -17,7 +17,7 @@ interface Note {
   readonly agentStartTicks: string;
 }
 
-/** Another living agent has this state directory. */
+/** Another running agent uses this state directory. */
 export class StateInUseError extends Error {
   override readonly name = "StateInUseError";
 }
@@ -33,7 +33,9 @@ export function forgetChild(noteFile: string): void {
   rmSync(noteFile, { force: true });
 }
 
-/** Ends the collectors that run with this configuration, noted or not. Throws StateInUseError when the agent of the noted one runs. */
+/**
+ * Ends the collectors that run with this configuration, noted or not. Throws StateInUseError if the agent that noted one is still running.
+ */
 export async function endOrphan(noteFile: string, configFile: string, graceMs: number, log: Log): Promise<void> {
   const note = readNote(noteFile);
   if (note && note.agentPid !== process.pid && startTimeOf(note.agentPid) === note.agentStartTicks) {
@@ -58,7 +60,7 @@ async function end({ pid, startTicks }: Identified, graceMs: number, log: Log): 
   }
 }
 
-/** Where it offers its metrics is in the environment that its agent gave it. */
+/** The port of its metrics is in the environment that its agent set. */
 async function waitsForRoom(pid: number): Promise<boolean> {
   const port = new RegExp(`\\0${METRICS_PORT_VARIABLE}=(\\d+)\\0`).exec(`\0${environmentOf(pid).toString("latin1")}`)?.[1];
   return port !== undefined && (await filesWait(`http://127.0.0.1:${port}/metrics`));
@@ -75,7 +77,7 @@ function runningWith(configFile: string): Identified[] {
   });
 }
 
-/** The same path is another folder in another container, whose processes a host sees. */
+/** A host sees processes of containers, where the same path may be a different folder. */
 function isSameFolder(pid: number, folder: string): boolean {
   try {
     const [ours, theirs] = [statSync(folder), statSync(`/proc/${pid}/root${folder}`)];

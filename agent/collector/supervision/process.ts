@@ -1,7 +1,7 @@
-// One run of the collector as a child process: find the program, spawn it, wait until it is ready, stop it. Invariants: its environment is
-// an allow-list without credentials; a stop is TERM, a grace period, then KILL, and never counts as a crash; a collector that reads log
-// files does not outlive its agent; a collector whose files wait for a full queue is killed, because on TERM it would drop the lines in its
-// hands and remember them as read.
+// Runs the collector once as a child process: finds the program, spawns it, waits until it is ready, stops it. Invariants: its environment
+// is an allow-list without credentials; a stop is TERM, a grace period, then KILL, and never counts as a crash; a collector that reads log
+// files does not outlive its agent; a collector that cannot add lines to a full queue is killed, because on TERM it would drop the lines
+// that it holds but save their offsets.
 import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -19,7 +19,8 @@ import { spawn } from "node:child_process";
 
 /**
  * Lines and their offsets go to the disk queue in one step, instead of through a buffer that a crash would empty. Offsets are written as
- * protobuf, which costs less CPU than JSON in each pass over the files; either is read (pkg/stanza v0.149, fileconsumer/internal/checkpoint).
+ * protobuf, which costs less CPU than JSON in each pass over the files; both formats can be read (pkg/stanza v0.149,
+ * fileconsumer/internal/checkpoint).
  */
 export const FEATURE_GATES = "--feature-gates=+stanza.synchronousLogEmitter,+filelog.protobufCheckpointEncoding";
 
@@ -28,19 +29,19 @@ export interface CollectorProcessOptions {
   readonly configFile: string;
   readonly memoryMib: number;
   readonly stopGraceMs: number;
-  /** Variables of the collector beyond the ones that each run sets itself, e.g. where the API server is; read again for each run. */
+  /** Additional environment variables, such as the API server's address; read again for each run. */
   readonly env: Readonly<Record<string, string>>;
-  /** It reads files that the agent holds open, so it must not outlive the agent. */
+  /** True if it reads files that the agent holds open, so it must not outlive the agent. */
   readonly endsWithAgent?: boolean;
   readonly log: Log;
 }
 
 export interface Exit {
-  /** What it said last, secrets masked; the best guess at why it ended. */
+  /** Its last log lines, secrets masked; the most likely reason why it ended. */
   readonly reason: string;
   /** True when `stop` was called before it ended. */
   readonly wasAsked: boolean;
-  /** True when it spoke of a file of its stores. */
+  /** True if its log mentioned a file of its stores. */
   readonly blamesStore: boolean;
 }
 
@@ -86,19 +87,22 @@ export class CollectorProcess {
     });
   }
 
-  /** Resolves once spawned; a program that cannot be started shows as `exited`. Throws, and spawns nothing, when `signal` has aborted. */
+  /**
+   * Resolves once the process is spawned; a program that cannot be started is reported by `exited`. Throws without spawning if `signal` has
+   * aborted.
+   */
   static async start(options: CollectorProcessOptions, signal?: AbortSignal): Promise<CollectorProcess> {
     const ports = await twoFreePorts();
     signal?.throwIfAborted();
     return new CollectorProcess(options, ports);
   }
 
-  /** True when it said that it watches no events any more; all else of it goes on. */
+  /** True if the collector logged that it no longer watches events; everything else in it continues. */
   get eventsEnded(): boolean {
     return this.#eventsEnded;
   }
 
-  /** True once every component has started; false when it ended first or `signal` aborted. */
+  /** True once every component has started; false if the collector ended first or `signal` aborted. */
   async ready(signal: AbortSignal): Promise<boolean> {
     while (!signal.aborted && !this.#hasExited) {
       if (await this.healthy()) return true;
@@ -111,7 +115,7 @@ export class CollectorProcess {
     return (await this.#ask(1000)) === 200;
   }
 
-  /** True when it says anything at all of its health. */
+  /** True if its health endpoint responds at all, whatever it reports. */
   async answers(withinMs: number): Promise<boolean> {
     return (await this.#ask(withinMs)) !== undefined;
   }
@@ -124,12 +128,12 @@ export class CollectorProcess {
     }
   }
 
-  /** Ends it as a crash would. */
+  /** Ends it like a crash. */
   kill(): void {
     this.#child.kill("SIGKILL");
   }
 
-  /** Idempotent; resolves when the process is gone. */
+  /** Idempotent; resolves once the process has ended. */
   async stop(): Promise<void> {
     if (!this.#stopping && !this.#hasExited) {
       this.#stopping = true;
@@ -139,7 +143,7 @@ export class CollectorProcess {
   }
 }
 
-/** The collector's own message names neither the setting nor what to do. */
+/** Adds advice: the collector's own message names neither the setting nor what to do. */
 function withPortAdvice(reason: string): string {
   const address = /"otlp" receiver: listen tcp (\S+): bind: address already in use/.exec(reason)?.[1];
   if (address === undefined) return reason;
@@ -148,7 +152,10 @@ function withPortAdvice(reason: string): string {
 
 type Child = ReturnType<typeof spawnCollector>;
 
-/** Its result never rejects: a program that cannot be started has ended. Killed, when it has not ended so long after a TERM. */
+/**
+ * The promise never rejects: a program that cannot be started counts as ended. The process is killed if it has not ended a grace period
+ * after TERM.
+ */
 function spawnCollector(options: CollectorProcessOptions, [health, metrics]: readonly [number, number]) {
   return execa(options.program, ["--config", options.configFile, FEATURE_GATES], {
     env: collectorEnvironment(options, health, metrics),
@@ -156,13 +163,13 @@ function spawnCollector(options: CollectorProcessOptions, [health, metrics]: rea
     stdin: "ignore",
     buffer: false,
     reject: false,
-    // The agent ends it in order, and one that was killed leaves it to the next (orphan.ts).
+    // The agent ends the collector in order; if the agent is killed, the next one does it (orphan.ts).
     cleanup: false,
     forceKillAfterDelay: options.stopGraceMs,
   });
 }
 
-/** GOMEMLIMIT keeps the garbage collector below the limiter's hard limit (facts of the memory limiter's README). */
+/** GOMEMLIMIT keeps the garbage collector below the limiter's hard limit (README of the memory limiter). */
 export function collectorEnvironment(
   { env, memoryMib }: Pick<CollectorProcessOptions, "env" | "memoryMib">,
   healthPort: number,
@@ -177,7 +184,7 @@ export function collectorEnvironment(
   };
 }
 
-/** Free a moment ago; if another takes one before the collector does, the collector ends and the next start gets others. */
+/** Both ports were free a moment ago; if another program takes one first, the collector ends and the next start gets other ports. */
 async function twoFreePorts(): Promise<[number, number]> {
   const servers = [createServer(), createServer()] as const;
   await Promise.all(servers.map((server) => once(server.listen(0, "127.0.0.1"), "listening")));
@@ -186,14 +193,14 @@ async function twoFreePorts(): Promise<[number, number]> {
   return [health ?? 0, metrics ?? 0];
 }
 
-/** Variables of the collector's allow-list environment that settings decide. */
+/** Allowed variables of the collector that depend on settings. */
 export function collectorVariables({ cluster }: Settings): Record<string, string> {
   if (!cluster) return {};
   const { hostname, port } = new URL(cluster.kubernetesServer);
   return { KUBERNETES_SERVICE_HOST: bareHost(hostname), KUBERNETES_SERVICE_PORT: port || "443" };
 }
 
-/** The collector's program. Throws SettingsError when there is none, or none of what the collector is to run itself. */
+/** Finds the collector's program. Throws SettingsError if there is none, or if a program that the collector itself runs is missing. */
 export function collectorProgram({ otelcolPath, host }: Settings): string {
   const journalctl = host?.journal?.program;
   if (journalctl !== undefined && !isExecutable(journalctl)) {
@@ -208,7 +215,7 @@ export function collectorProgram({ otelcolPath, host }: Settings): string {
 
 const SCRIPT = `trap '' INT TERM HUP; read -r _; grep -qaF -- "$2" "/proc/$1/cmdline" && kill -KILL "$1"`;
 
-/** To be disposed when the collector has ended. */
+/** Dispose it once the collector has ended. */
 export function guardCollector(pid: number, configFile: string, log: Log): Disposable {
   const shell = spawn("/bin/sh", ["-c", SCRIPT, "collector-guard", String(pid), configFile], {
     stdio: ["pipe", "ignore", "ignore"],

@@ -1,7 +1,7 @@
-// The file of one disk queue as the collector stores it (exporterhelper v0.149, persistent_queue.go and meta.proto): entries have numbers
-// for keys, and the key `qmv0` has the read index, the write index and the entries that are being sent. If the disk is full, a failed read
-// makes the collector skip an entry: it stays in the file below the read index, and the collector never sends it. `rewind` moves the read
-// index back. Invariant: no collector uses the file meanwhile.
+// Reads and repairs the file of one disk queue as the collector stores it (exporterhelper v0.149, persistent_queue.go and meta.proto): keys
+// of entries are numbers, and the key `qmv0` has the read index, the write index and the entries that are being sent. If the disk is full,
+// a failed read makes the collector skip an entry: it stays in the file below the read index, and the collector never sends it. `rewind`
+// moves the read index back. Invariant: no collector uses the file meanwhile.
 import { open } from "node:fs/promises";
 import { MAX_METADATA_BYTES } from "../../limits.ts";
 import { type PageUse, readEntries } from "./bbolt-file.ts";
@@ -55,8 +55,8 @@ export async function readQueueFile(path: string): Promise<QueueFile | undefined
 }
 
 /**
- * Makes the collector send every entry of the file, in the order in which they came: the read index becomes the lowest index, and no entry
- * counts as being sent. The backend and the proxy recognise what was delivered before.
+ * Makes the collector send every entry of the file, in the original order: the read index becomes the lowest index, and no entry counts as
+ * being sent. The backend and the proxy recognise entries that were already delivered.
  */
 export async function rewind({ path, metadata, lowestIndex, bytes }: QueueFile): Promise<void> {
   const readIndexAt = metadata?.positions.get(FIELD.readIndex);
@@ -75,7 +75,7 @@ export async function rewind({ path, metadata, lowestIndex, bytes }: QueueFile):
   }
 }
 
-/** Replaces a packed list by empty ones of the same length in all: two bytes each, and one of three if the length is odd. */
+/** Replaces a packed list by empty ones of the same total length: two bytes each, and one of three if the length is odd. */
 function emptyList(list: Buffer): void {
   const tag = (FIELD.dispatched << 3) | WIRE.lengthDelimited;
   const isOdd = list.length % 2 === 1;
@@ -95,7 +95,7 @@ async function readMetadata(path: string, valueAt: number, valueBytes: number): 
   return parseMetadata(value, valueAt);
 }
 
-/** Undefined if it is of another format. */
+/** Undefined if the value has another format. */
 function parseMetadata(value: Buffer, valueAt: number): Metadata | undefined {
   const positions = new Map<number, number>();
   const dispatched: number[] = [];
@@ -121,7 +121,7 @@ function parseMetadata(value: Buffer, valueAt: number): Metadata | undefined {
   return { value, valueAt, readIndex, dispatched, positions, list };
 }
 
-/** Answers the value and the position after it. */
+/** Returns the value and the position after it. */
 function readVarint(bytes: Buffer, from: number): [number, number] {
   let value = 0;
   for (let at = from; at < Math.min(bytes.length, from + 4); at++) {

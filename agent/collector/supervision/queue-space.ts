@@ -41,7 +41,7 @@ export class QueueSpace {
     this.#queues = Math.max(1, countQueues(parsed));
   }
 
-  /** Answers why the collector must not be started yet; undefined if it may. Never throws. */
+  /** Why the collector must not be started yet; undefined if it may start. Never throws. */
   async prepare(log: Log): Promise<string | undefined> {
     for (const file of this.#files()) {
       try {
@@ -55,7 +55,7 @@ export class QueueSpace {
     return undefined;
   }
 
-  /** The bytes that each queue may hold from now on; undefined if that is not known or not ours to set. Never throws. */
+  /** The limit in bytes of each queue from now on; undefined if it is unknown or the operator sets it. Never throws. */
   claimBytes(): number | undefined {
     this.#claimedBytes = this.#shareBytes();
     return this.#claimedBytes;
@@ -167,7 +167,7 @@ function countQueues({ service: { pipelines = {} } = {} }: Config): number {
   return new Set(queues).size;
 }
 
-/** Empty if the text is no configuration; the collector reports what is wrong with it. */
+/** Empty if the text cannot be parsed; the collector reports what is wrong with it. */
 function parseConfig(config: string): Config {
   try {
     const parsed: unknown = parse(config);

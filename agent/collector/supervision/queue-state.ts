@@ -13,11 +13,11 @@ export interface Rejection {
 }
 
 const REJECTED = /^\{.*"Exporting failed\. Rejecting data/;
-/** The collector could not read or delete an entry, and goes on with the next. */
+/** The collector could not read or delete an entry, and continues with the next. */
 const SKIPPED = /^\{.*"(Failed updating currently dispatched items|Error deleting item from queue)/;
 const NO_SPACE = "no space left on device";
 const SIGNALS: readonly string[] = ["metrics", "logs", "traces"] satisfies Signal[];
-/** The collector tries again after 5 s at most. */
+/** The collector retries after at most 5 s. */
 const OVER_AFTER_MS = 60_000;
 
 export class Rejections {
@@ -29,12 +29,12 @@ export class Rejections {
     return this.#skips;
   }
 
-  /** `line`: of the collector's log. */
+  /** `line`: a line of the collector's log. */
   note(line: string, nowMs = Date.now()): void {
     if (SKIPPED.test(line) && line.includes(NO_SPACE)) this.#skips = true;
     if (!REJECTED.test(line)) return;
     const { error, signal } = fieldsOf(line);
-    // Any other cause is one of an entry, and the proxy's record of the signal has it.
+    // Other causes concern single entries, and the proxy records them for the signal.
     if (!error.includes(NO_SPACE) || !SIGNALS.includes(signal)) return;
     const before = this.current(nowMs).get(signal as Signal);
     this.#bySignal.set(signal, { sinceMs: before?.sinceMs ?? nowMs, lastMs: nowMs, error: NO_SPACE });
@@ -54,17 +54,17 @@ function fieldsOf(line: string): { error: string; signal: string } {
   }
 }
 
-/** A batch of a file is at most 100 lines; one larger than the rest of the queue is not expected. */
+/** A batch of a file has at most 100 lines; one that needs more than the remaining space is not expected. */
 const FULL_QUEUE = 0.8;
 export const ASK_WITHIN_MS = 1_000;
 
 /** True if the metrics of the collector show that the disk queue of log files has no space for another batch. */
 export async function filesWait(metricsUrl: string): Promise<boolean> {
-  // A collector that does not answer is not reading either.
+  // A collector that does not respond does not read either.
   return ((await readQueues(metricsUrl))?.get(FILES_EXPORTER) ?? 0) > FULL_QUEUE;
 }
 
-/** How full the fullest disk queue is; undefined if the collector does not answer. */
+/** Fill level of the fullest disk queue; undefined if the collector does not respond. */
 export async function readQueuePercent(metricsUrl: string | undefined): Promise<number | undefined> {
   const queues = metricsUrl === undefined ? undefined : await readQueues(metricsUrl);
   return queues && Math.round(100 * Math.max(0, ...queues.values()));
@@ -80,7 +80,7 @@ async function readQueues(metricsUrl: string): Promise<Map<string, number> | und
     });
     return new Map([...(sizes ?? [])].map(([exporter, size]) => [exporter, size / (capacities?.get(exporter) ?? Number.NaN) || 0]));
   } catch {
-    // Safe: the collector restarts, or does not answer in time, which its health check reports.
+    // Safe: the collector is restarting, or does not respond in time, which its health check reports.
     return undefined;
   }
 }

@@ -1,5 +1,5 @@
-// A backend reduced to what a test of delivery needs: it takes every signed body, remembers the log lines in it, and can be away or
-// refuse. For tests of the collector and of the whole agent.
+// A minimal backend for tests of the collector and of the whole agent: it accepts every signed request, records the log lines, and can be
+// unavailable or refuse requests.
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -53,15 +53,15 @@ function recordOf(
 export class Sink implements AsyncDisposable {
   /** Log bodies in order of arrival. */
   readonly lines: string[] = [];
-  /** The same with what they carry. */
+  /** The same lines with their attributes. */
   readonly records: SinkRecord[] = [];
   /** Bodies of metrics and of traces. */
   readonly metrics: string[] = [];
   readonly traces: string[] = [];
-  /** What came: a body that comes again byte for byte is stored once, as the backend does. */
+  /** Received bodies: identical bodies are stored once, as in the backend. */
   readonly #bodies = new Set<string>();
   repeatedBodies = 0;
-  /** Of telemetry; agents ask for their configuration at times of their own. */
+  /** Requests with telemetry only; agents poll their configuration at times of their own. */
   requests = 0;
   /** Answers 503 to telemetry while true. */
   away = false;
@@ -135,7 +135,7 @@ export class Sink implements AsyncDisposable {
   }
 }
 
-/** What is missing and what is doubled of `line 0` … `line <count - 1>`. */
+/** Which of `line 0` … `line <count - 1>` are missing, and which are duplicated. */
 export function compareLines(lines: readonly string[], count: number): { missing: number; doubled: number } {
   const seen = new Map<string, number>();
   for (const line of lines) seen.set(line, (seen.get(line) ?? 0) + 1);

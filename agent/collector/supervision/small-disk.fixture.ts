@@ -1,5 +1,5 @@
-// A disk that is small enough to be filled: a tmpfs of its own at a folder. Needs the right to mount, as root has it; tests skip visibly
-// without. Invariant: unmounted when disposed. For tests of a full disk.
+// Mounts a small tmpfs on a folder, for tests of a full disk. Needs the right to mount, as root has it; without it, tests are skipped
+// visibly. Invariant: it is unmounted when disposed.
 import { execFileSync } from "node:child_process";
 import { appendFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,7 +14,7 @@ export class SmallDisk implements Disposable {
     this.path = path;
   }
 
-  /** Until not a byte more fits. */
+  /** Fills the disk completely. */
   fill(): void {
     for (const bytes of [65_536, 1]) {
       try {
@@ -25,7 +25,7 @@ export class SmallDisk implements Disposable {
     }
   }
 
-  /** Gives back what `fill` took. */
+  /** Frees what `fill` occupied. */
   free(): void {
     rmSync(this.#ballast, { force: true });
   }
@@ -34,7 +34,7 @@ export class SmallDisk implements Disposable {
     execFileSync("mount", ["-o", `remount,size=${size}`, this.path]);
   }
 
-  /** As a kernel does that found an error in the file system. */
+  /** Makes the disk read-only, as a kernel does after an error in the file system. */
   readOnly(): void {
     execFileSync("mount", ["-o", "remount,ro", this.path]);
   }

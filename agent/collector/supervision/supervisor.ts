@@ -1,7 +1,8 @@
-// Keeps one collector running with the last configuration it accepted. Invariants: a configuration is validated by the collector
-// before the running one is touched, and one that does not become ready gives way to the one before; at most one collector of ours
-// runs; restarts after crashes back off exponentially with jitter and start over after a healthy minute; one that says nothing any more
-// is ended; a disk that is full or read-only keeps nothing that runs from running, and a damaged file of a store not the rest from starting.
+// Keeps one collector running with the last configuration that it accepted. Invariants: the collector validates a configuration before the
+// running one is stopped, and if it does not become ready with it, the previous configuration is restored; at most one collector of ours
+// runs; restarts after crashes back off exponentially with jitter, and start over after a healthy minute; a collector that no longer
+// responds is killed; a full or read-only disk does not stop a running collector, and a damaged store does not keep the others from
+// starting.
 import { backoffOf, Loop, pause } from "../../../common/loop.ts";
 import { reportEmptied, quarantineDamaged } from "./damaged-stores.ts";
 import { ConfigFiles, validateCollectorConfig, ValidationUnavailableError } from "./config-files.ts";
@@ -15,7 +16,7 @@ import type { Signal } from "../../settings.ts";
 
 export interface SupervisorOptions extends Omit<CollectorProcessOptions, "configFile"> {
   readonly stateDir: string;
-  /** Called before each start, when no collector runs. */
+  /** Called before each start, while no collector runs. */
   readonly onStart?: () => void;
   readonly timing?: Partial<SupervisorTiming>;
   readonly random?: () => number;
@@ -24,17 +25,19 @@ export interface SupervisorOptions extends Omit<CollectorProcessOptions, "config
 export interface SupervisorTiming {
   readonly firstBackoffMs: number;
   readonly maxBackoffMs: number;
-  /** Running this long, a collector counts as healthy, and the next crash is a first one. */
+  /** A collector that has run this long counts as healthy, and its next crash as the first one. */
   readonly healthyAfterMs: number;
   /** A new configuration has this long to become ready. */
   readonly readyWithinMs: number;
-  /** A running collector is asked this often, and has as long to say anything. */
+  /** How often a running collector is probed, and the timeout of each probe. */
   readonly askEveryMs: number;
-  /** So many questions in a row without an answer, and it is hung. Counted, not timed: a machine that stood still asks no question. */
+  /**
+   * After this many failed probes in a row, the collector counts as hung. A count, not a time, because a suspended machine sends no probes.
+   */
   readonly hungAfter: number;
   /** How often the rejections of the disk queues are read; their disk space is read every `askEveryMs`. */
   readonly queuesEveryMs: number;
-  /** A collector that ran this long is started again for more queue space. Who can write to the disk could otherwise keep it restarting. */
+  /** Minimum run time before a restart for more queue space; otherwise, anyone who can write to the disk could cause constant restarts. */
   readonly growAfterMs: number;
 }
 
@@ -49,30 +52,30 @@ export const SUPERVISOR_TIMING: SupervisorTiming = {
   growAfterMs: 300_000,
 };
 
-/** A running collector is started again if the space for its queues changed by this factor. */
+/** A running collector is restarted if the space for its queues changed by this factor. */
 const RESIZE_FACTOR = 2;
 const MAX_SPACE_WAIT_MS = 15_000;
 
 export interface CollectorStatus {
   readonly state: "stopped" | "starting" | "running" | "waiting";
   readonly pid: number | null;
-  /** RFC 3339; of the state. */
+  /** RFC 3339; when the state began. */
   readonly since: string;
   /** Restarts after a crash. */
   readonly restarts: number;
-  /** Why it last ended unasked, secrets masked. */
+  /** Why the collector last ended unexpectedly, secrets masked. */
   readonly lastError: string | null;
-  /** Why the newest configuration is not in force; null when it is. */
+  /** Why the newest configuration is not in force; null if it is. */
   readonly configError: string | null;
 }
 
 interface Watched {
-  /** Why the agent ended it; undefined when it did not. */
+  /** Why the agent ended it; undefined if it ended by itself. */
   readonly ended: string | undefined;
   readonly wasHealthy: boolean;
 }
 
-/** Resolves to whether the collector became ready with one configuration. */
+/** Resolves to whether the collector became ready with the configuration. */
 type Readiness = PromiseWithResolvers<boolean>;
 
 export class Supervisor implements AsyncDisposable {
@@ -97,35 +100,35 @@ export class Supervisor implements AsyncDisposable {
     return this.#status;
   }
 
-  /** Where the running collector offers its own metrics; undefined while none runs. */
+  /** URL of the running collector's own metrics; undefined while none runs. */
   get metricsUrl(): string | undefined {
     return this.#status.state === "running" ? this.#process?.metricsUrl : undefined;
   }
 
-  /** True while the running collector watches no events any more. */
+  /** True if the running collector no longer watches events. */
   get eventsEnded(): boolean {
     return this.#process?.eventsEnded ?? false;
   }
 
-  /** What the running collector cannot put into its disk queues. */
+  /** Signals that the running collector cannot add to its disk queues. */
   get rejections(): ReadonlyMap<Signal, Rejection> {
     return this.#process?.rejections.current() ?? new Map();
   }
 
-  /** Ends the running collector as a crash would; another follows, with backoff. */
+  /** Ends the running collector like a crash; it is restarted with backoff. */
   startAnew(): void {
     this.#process?.kill();
   }
 
-  /** Asks the running collector itself. */
+  /** Probes the running collector. */
   async healthy(): Promise<boolean> {
     return this.#status.state === "running" && ((await this.#process?.healthy()) ?? false);
   }
 
   /**
-   * Starts the collector with `config` (YAML); when it is refused, with the configuration that last ran, if there is one. Throws
-   * CollectorConfigError when there is neither, StateInUseError when another agent runs in this state directory, StateDirError when
-   * it cannot be written. Once `signal` aborts, no collector is started any more; one that runs is ended by disposing this.
+   * Starts the collector with `config` (YAML); if it is refused, with the configuration that last ran, if there is one. Throws
+   * CollectorConfigError if there is neither, StateInUseError if another agent uses this state directory, StateDirError if the directory
+   * cannot be written. Once `signal` aborts, no collector is started any more; disposing this object ends a running one.
    */
   async start(config: () => string | Promise<string>, signal?: AbortSignal): Promise<void> {
     await endOrphan(this.#files.noteFile, this.#files.path, this.#options.stopGraceMs, this.#options.log);
@@ -151,9 +154,9 @@ export class Supervisor implements AsyncDisposable {
   }
 
   /**
-   * Puts a new configuration in force and resolves once the collector runs with it. Does nothing when the bytes are the same. Throws
-   * CollectorConfigError, with the old configuration still or again in force, when the collector refuses it or does not get ready;
-   * StateDirError, with the old one in force, when there is no place to write it.
+   * Puts a new configuration in force and resolves once the collector runs with it. Does nothing if the bytes are the same. Throws
+   * CollectorConfigError if the collector refuses it or does not become ready; the old configuration is then in force. Throws StateDirError
+   * if it cannot be written; the old one stays in force.
    */
   async apply(config: string): Promise<void> {
     const previous = this.#config;
@@ -194,7 +197,7 @@ export class Supervisor implements AsyncDisposable {
     try {
       await validateCollectorConfig(this.#options.program, file, this.#options);
     } catch (error) {
-      // Safe: nothing runs yet that it could harm, and a collector that does not take it says so when it starts.
+      // Safe: no collector is running that could be harmed, and a collector that refuses the configuration reports it at start.
       if (!(error instanceof ValidationUnavailableError) || this.#loop) throw error;
       this.#options.log.warn(
         { event: "collector.config_unchecked", err: error.message },
@@ -211,7 +214,7 @@ export class Supervisor implements AsyncDisposable {
     );
   }
 
-  /** Safe: a running collector is worth more than what only a start after a kill would read. */
+  /** Failures are only logged. Safe: the file is only needed for a start after a kill, and keeping the collector running matters more. */
   #noteIfPossible(what: string, write: () => void): void {
     try {
       write();
@@ -225,7 +228,7 @@ export class Supervisor implements AsyncDisposable {
 
   // ---- running
 
-  /** Stops the running collector, lets the loop start it anew, and says whether that got ready. */
+  /** Stops the running collector so that the loop restarts it, and returns whether that became ready. */
   async #restartWith(): Promise<boolean> {
     if (!this.#loop) return true;
     this.#failures = 0;
@@ -236,7 +239,7 @@ export class Supervisor implements AsyncDisposable {
     return readiness;
   }
 
-  /** One life of the collector. Answers how long to wait before the next. */
+  /** One run of the collector. Returns how long to wait before the next. */
   async #live(signal: AbortSignal): Promise<number> {
     this.#set({ state: "starting", pid: null });
     this.#options.onStart?.();
@@ -255,7 +258,7 @@ export class Supervisor implements AsyncDisposable {
     const { ended, wasHealthy } = await this.#watch(child, readiness, queues);
     const exit = await child.exited;
     this.#process = undefined;
-    // Safe when it stays: it names a process that is gone.
+    // Safe if the note remains: it names a process that has ended.
     this.#noteIfPossible("that the collector ended", () => files.onDisk(() => forgetChild(files.noteFile)));
     const isOver = (): boolean => signal.aborted || this.#readiness !== readiness;
     if (isOver() || (exit.wasAsked && ended === undefined)) return 0;
@@ -264,13 +267,16 @@ export class Supervisor implements AsyncDisposable {
     const lost = exit.blamesStore && this.#config !== undefined ? await quarantineDamaged(this.#config, this.#options.log, signal) : [];
     const reason = lost.length > 0 ? lost.join("\n") : (ended ?? exit.reason);
     this.#set({ restarts: this.#status.restarts + 1, lastError: reason });
-    // A stop, or a new configuration to start with.
+    // Stopped, or a new configuration is waiting.
     if (isOver()) return 0;
-    // What it died of is out of the way. Only once: a disk that damages each new file must not make it loop.
+    // The cause of the crash is removed, so restart at once. Only the first time: a disk that damages each new file must not cause a loop.
     return lost.length === 0 || this.#failures > 1 ? this.#backOff(reason, readiness) : 0;
   }
 
-  /** Until it ended. One that does not get ready in time, or says nothing any more, is ended here, and `ended` says so. */
+  /**
+   * Resolves once it ended. A collector that does not become ready in time, or no longer responds, is killed here, and `ended` has the
+   * reason.
+   */
   async #watch(child: CollectorProcess, readiness: Readiness, queues: QueueSpace): Promise<Watched> {
     const deadline = AbortSignal.timeout(this.#timing.readyWithinMs);
     if (!(await child.ready(deadline))) {
@@ -278,7 +284,7 @@ export class Supervisor implements AsyncDisposable {
       await child.stop();
       return { ended: `not ready after ${this.#timing.readyWithinMs / 1000} s`, wasHealthy: false };
     }
-    // Being stopped for a new configuration, which it does not run with.
+    // It is being stopped for a new configuration.
     if (this.#readiness !== readiness) return { ended: undefined, wasHealthy: false };
     const readyAt = performance.now();
     this.#set({ state: "running" });
@@ -293,8 +299,8 @@ export class Supervisor implements AsyncDisposable {
   }
 
   /**
-   * Ends the collector if its queues must be repaired, or if the disk has other space for them: both need a start. Answers why, if it
-   * must be repaired; undefined if it ended otherwise.
+   * Ends the collector if its queues must be repaired, or if the disk space for them changed: both need a restart. Returns the reason if a
+   * repair is needed; otherwise undefined.
    */
   async #untilResized(child: CollectorProcess, queues: QueueSpace, gone: AbortSignal): Promise<string | undefined> {
     const { queuesEveryMs, askEveryMs, growAfterMs } = this.#timing;
@@ -306,7 +312,7 @@ export class Supervisor implements AsyncDisposable {
       const isFull = child.rejections.current().size > 0;
       const growth = isFull || pass % Math.ceil(askEveryMs / queuesEveryMs) === 0 ? queues.growth() : 1;
       if (skips || (isFull && growth < 1)) {
-        // On TERM it would drop the lines that it cannot queue, and remember them as read.
+        // On TERM, it would drop the lines that it cannot queue, but save their offsets as read.
         child.kill();
         return "no space left on device: the collector starts again, to send what it skipped and to queue less";
       }
@@ -322,7 +328,7 @@ export class Supervisor implements AsyncDisposable {
     return undefined;
   }
 
-  /** Undefined when it ended by itself. A hung one is killed: asked to end, it would not hear it. */
+  /** Undefined if it ended by itself. A hung collector is killed, because it would not react to TERM. */
   async #untilHung(child: CollectorProcess, gone: AbortSignal): Promise<string | undefined> {
     const { askEveryMs, hungAfter } = this.#timing;
     for (let unanswered = 0; unanswered < hungAfter;) {
@@ -335,7 +341,7 @@ export class Supervisor implements AsyncDisposable {
     return `hung: it did not answer ${hungAfter} times in a row, ${(askEveryMs * hungAfter) / 1000} s or longer; it was killed`;
   }
 
-  /** The disk is full, and a collector that cannot write to its queues could lose entries. Answers how long to wait. */
+  /** The disk is full, and a collector that cannot write to its queues could lose entries. Returns how long to wait. */
   #waitForSpace(reason: string, readiness: Readiness): number {
     if (this.#status.lastError !== reason)
       this.#options.log.error({ event: "collector.waits_for_space", reason }, "the disk is full: the collector starts once there is space");
@@ -346,7 +352,7 @@ export class Supervisor implements AsyncDisposable {
     return backoffOf(this.#failures, [firstBackoffMs, Math.min(maxBackoffMs, MAX_SPACE_WAIT_MS)], this.#options.random);
   }
 
-  /** Answers how long to wait. */
+  /** Returns how long to wait. */
   #backOff(reason: string, readiness: Readiness): number {
     const { firstBackoffMs, maxBackoffMs } = this.#timing;
     const waitMs = backoffOf(this.#failures, [firstBackoffMs, maxBackoffMs], this.#options.random);

@@ -1,4 +1,4 @@
-// Is the backend there: its name, the way to it, its certificate, its clock, and does it take our key.
+// Checks the backend: DNS, network path, certificate, clock, and whether it accepts the agent's key.
 import { lookup } from "node:dns/promises";
 import { bareHost } from "../../../common/ip-networks.ts";
 import { isExempt } from "../../../common/no-proxy.ts";
@@ -9,9 +9,9 @@ import type { Secrets, Settings } from "../../settings.ts";
 import type { Upstream } from "../../upstream/pool.ts";
 import { certificateProblem, codeOf, type Finding, messageOf } from "./check.ts";
 
-/** Requests are signed with the backend's time; telemetry carries this machine's. */
+/** Requests are signed with the backend's time, but telemetry carries this machine's. */
 const WARN_SKEW_S = 30;
-/** Beyond it the backend refuses what other programs of this machine sign. */
+/** Beyond this difference, the backend refuses requests that other programs on this machine sign. */
 const FAIL_SKEW_S = 300;
 
 export async function checkName(
@@ -84,7 +84,7 @@ function clockFinding(clock: Clock): Finding {
   return { name: "clock", status, detail: `${Math.abs(skew)} s ${skew > 0 ? "behind" : "ahead of"} the backend's`, advice };
 }
 
-/** One heartbeat, signed. `ifRefused`: what to do about a key that is unknown or revoked. */
+/** Sends one signed heartbeat. `ifRefused`: advice for a key that is unknown or revoked. */
 export async function checkKey(
   credential: Credential,
   path: string,

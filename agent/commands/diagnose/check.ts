@@ -1,4 +1,4 @@
-// What a check of `diagnose` answers. Invariant: every finding that is not ok says what to do.
+// The result of a `diagnose` check. Invariant: every finding that is not ok has advice.
 
 export interface Finding {
   readonly name: string;
@@ -8,10 +8,10 @@ export interface Finding {
   readonly advice?: string;
 }
 
-/** What goes wrong is a finding. */
+/** A failure is returned as a finding. */
 export type Check = () => Promise<Finding[]>;
 
-/** An error of several addresses has no message of its own, only a code. */
+/** An error that covers several addresses has only a code, no message. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message || (codeOf(error) ?? error.name) : String(error);
 }
@@ -23,7 +23,7 @@ export function codeOf(error: unknown): string | undefined {
   return typeof found === "string" ? found : undefined;
 }
 
-/** Why a certificate was refused; undefined when something else went wrong. */
+/** Why a certificate was refused; undefined if the error has another cause. */
 export function certificateProblem(error: unknown): "expired" | "other name" | "unknown authority" | undefined {
   const code = codeOf(error) ?? "";
   if (/^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/.test(code)) return "expired";

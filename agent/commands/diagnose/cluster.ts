@@ -1,5 +1,5 @@
-// Checks of the cluster agent: permissions, Secret and key, kubelet, and the frozen older agent. Every one, failing and passing, is in
-// test/faults/cluster-diagnose.test.ts.
+// Checks of the cluster agent: permissions, Secret and key, kubelet, and an older agent that was left on the node.
+// test/faults/cluster-diagnose.test.ts covers each one, failing and passing.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { kubeletAddress, kubeletTls } from "../../collector/config/fragments/kubelet.ts";

@@ -38,7 +38,7 @@ export async function checkCredentialsFile(
   return [...open, notEnrolled(path, installToken !== undefined)];
 }
 
-/** The key of a host that this one is a clone of. */
+/** Detects a key that belongs to another host, of which this one is a clone. */
 function machineFinding({ credential, machineId }: HostCredentials, systemId: string | undefined): Finding[] {
   if (!credential || machineId === undefined || systemId === undefined || machineId === systemId) return [];
   const detail = `/etc/machine-id is ${systemId}, and the key was made for ${machineId}: it may be the key of another host`;
@@ -75,7 +75,7 @@ function notEnrolled(path: string, hasToken: boolean): Finding {
   return { name, status: "warn", detail: "not enrolled yet", advice: "start the agent: INSTALL_TOKEN is set" };
 }
 
-/** Checks the nearest folder that exists: the agent makes the others. */
+/** Checks the nearest existing parent folder, because the agent creates the others. */
 function isWritable(path: string): boolean {
   const folder = existsSync(path) ? path : dirname(path);
   if (!existsSync(folder)) return folder !== dirname(folder) && isWritable(folder);

@@ -18,7 +18,7 @@ import type { LogPolicyStatus } from "../../policies/log-policies.ts";
 import { codeOf, type Finding, messageOf } from "./check.ts";
 
 const MIB = 1024 * 1024;
-/** Below it nothing can be queued. */
+/** With less free space, nothing can be queued. */
 const FULL_MIB = 16;
 
 export async function checkDisk({ stateDir, queueMib, signals }: Pick<Settings, "stateDir" | "queueMib" | "signals">): Promise<Finding[]> {
@@ -56,7 +56,7 @@ export async function checkCollector(settings: Settings): Promise<Finding[]> {
     const file = join(folder, "config.yaml");
     writeFileSync(file, configFromSettings({ ...settings, stateDir: folder }), { mode: 0o600 });
     await validateCollectorConfig(program, file, {
-      // Validation needs a URL and sends no request.
+      // Validation needs a URL but sends no requests.
       env: { ...collectorVariables(settings), [ALLOCATOR_VARIABLE]: "http://127.0.0.1:1" },
       memoryMib: settings.collectorMemoryMib,
     });
@@ -112,7 +112,7 @@ async function checkFiles(settings: Settings, host: HostSettings): Promise<Findi
 
 const SIGNS = "telemetry is signed and sent all the same; the agent's log has more";
 
-/** The agent that runs here, if one does. */
+/** Checks the agent that runs here, if there is one. */
 export async function checkAgent({ health, cluster }: Pick<Settings, "health" | "cluster">): Promise<Finding[]> {
   const name = "running agent";
   const url = `${healthUrl(health)}/readyz`;
@@ -141,13 +141,13 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
     return [...failed, ...waiting(waitsFor), ...through, ...others];
   } catch {
     const detail = `no agent answers at ${url}`;
-    // In a pod it is the container's own process.
+    // In a pod, the agent is the container's main process.
     if (cluster) return [{ name, status: "fail", detail, advice: "read `kubectl logs` of this pod, with --previous if it restarts" }];
     return [{ name, status: "warn", detail, advice: "start it: the command `run`, or its service" }];
   }
 }
 
-/** What another identity has left on this node, and what annotations change, as the running agent reports them. */
+/** Findings from /status of the running agent: state that another identity left on this node, and changes by annotations. */
 async function fromStatus(health: Settings["health"]): Promise<Finding[]> {
   const answer = await fetch(`${healthUrl(health)}/status`, { signal: AbortSignal.timeout(3000) });
   const { state, logPolicies: policies } = (await answer.json()) as { state?: StateStatus; logPolicies?: LogPolicyStatus };
@@ -196,7 +196,7 @@ function adviceFor(reason: string): string {
   return "the agent starts it again, after ever longer pauses; what it said last names the cause (a port in use, COLLECTOR_CONFIG_FILE, memory, disk)";
 }
 
-/** The health endpoint of the agent on this machine, whatever address it listens on. */
+/** URL of the local agent's health endpoint, whatever address it listens on. */
 export function healthUrl({ host, port }: Settings["health"]): string {
   const here = { "": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
   return `http://${here.includes(":") ? `[${here}]` : here}:${port}`;

@@ -1,11 +1,11 @@
-// What one collector collects for the whole cluster (cluster-collector.ts): the state of objects as metrics, and Kubernetes events as log
-// records, from where the collector before it stopped (events-checkpoint.ts). Needs list and watch of them (charts/cluster-agent).
-// Invariant: every collector makes the same bytes of the same event, so that an event that two collectors read is stored once.
+// Fragments for the collector of the whole cluster (cluster-collector.ts): object state as metrics, and Kubernetes events as log records,
+// continuing where the previous collector stopped (events-checkpoint.ts). Needs list and watch permissions (charts/cluster-agent).
+// Invariant: every collector renders an event to the same bytes, so an event that two collectors read is stored once.
 import type { Component, Fragment } from "./fragment.ts";
 
 export const EVENTS_SOURCE = "kubernetes-events";
 
-/** Kinds whose events are found by the name that their logs and metrics carry. */
+/** Kinds whose events carry the same name attribute as their logs and metrics. */
 const NAMED_KINDS: Readonly<Record<string, string>> = {
   Pod: "k8s.pod.name",
   Node: "k8s.node.name",
@@ -21,13 +21,13 @@ const NAMED_KINDS: Readonly<Record<string, string>> = {
 const EVENT = 'log.cache["event"]';
 const OBJECT = `${EVENT}["involvedObject"]`;
 
-/** `from`: a resourceVersion; empty: what happens from the start on. One that the API server does not remember counts as empty. */
+/** `from`: a resourceVersion; if it is empty, or the API server no longer knows it, only events after the start are read. */
 export function kubernetesEvents(from: string): Fragment {
   return {
     receivers: {
       k8sobjects: {
         auth_type: "serviceAccount",
-        // An event that is deleted has been seen an hour before.
+        // A deleted event was already read when it was created, an hour earlier.
         objects: [{ name: "events", mode: "watch", resource_version: from, exclude_watch_type: ["DELETED"] }],
       },
     },
@@ -61,9 +61,9 @@ const AS_LOG: Component = {
           ([kind, name]) => `set(log.attributes["${name}"], ${OBJECT}["name"]) where ${OBJECT}["kind"] == "${kind}"`,
         ),
         `set(log.attributes["k8s.pod.uid"], ${OBJECT}["uid"]) where ${OBJECT}["kind"] == "Pod"`,
-        // The last one that is there is the time at which it last happened.
+        // The last of these that is set is the time of the event's latest occurrence.
         ...["metadata.creationTimestamp", "firstTimestamp", "eventTime", "lastTimestamp", "series.lastObservedTime"].flatMap(time),
-        // Else it is that of the reading.
+        // Otherwise, it would be the time of reading.
         "set(log.observed_time, log.time)",
         "set(log.severity_number, SEVERITY_NUMBER_INFO)",
         `set(log.severity_number, SEVERITY_NUMBER_WARN) where ${EVENT}["type"] == "Warning"`,
@@ -79,7 +79,7 @@ function attribute(name: string, value: string): string[] {
   return [`set(log.attributes["${name}"], ${value}) where ${value} != nil and ${value} != ""`];
 }
 
-/** RFC 3339 in UTC, with a fraction or without. */
+/** RFC 3339 in UTC, with or without a fraction. */
 function time(path: string): string[] {
   const value =
     EVENT +
@@ -92,7 +92,7 @@ function time(path: string): string[] {
   return [set("%Y-%m-%dT%H:%M:%SZ", ":[0-9]+Z"), set("%Y-%m-%dT%H:%M:%S.%fZ", "[.][0-9]+Z")];
 }
 
-/** A series of a container outlives its restarts, so that they can be counted. */
+/** A container's series continues across restarts, so that they can be counted. */
 const RESOURCE = { "container.id": { enabled: false }, "k8s.container.status.last_terminated_reason": { enabled: true } };
 const METRICS = ["k8s.container.status.reason", "k8s.pod.status_reason"];
 const CONDITIONS = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
@@ -109,7 +109,7 @@ export function clusterState({ intervalMs }: { readonly intervalMs: number }): F
       },
     },
     processors: {
-      // Ten reasons of each container, of which at most one is so.
+      // There are ten possible reasons per container, and at most one applies.
       "filter/reasons": {
         error_mode: "ignore",
         metrics: { datapoint: ['metric.name == "k8s.container.status.reason" and value_int == 0'] },

@@ -12,7 +12,7 @@ export type Component = Readonly<Record<string, unknown>>;
 
 export const CHECKPOINT_STORAGE = "file_storage/checkpoints";
 
-/** What one source of telemetry adds; memory limit, node name and exporter are put around its processors by `collectorConfig`. */
+/** What one source of telemetry adds. `collectorConfig` adds the memory limit, node name and exporter around its processors. */
 export interface Fragment {
   readonly receivers?: Readonly<Record<string, Component>>;
   readonly processors?: Readonly<Record<string, Component>>;
@@ -23,8 +23,8 @@ export interface FragmentPipeline {
   /** `<signal>/<name>`, such as `metrics/host`. */
   readonly id: string;
   readonly receivers: readonly string[];
-  /** In order. */
+  /** In execution order. */
   readonly processors: readonly string[];
-  /** Its source can wait, as a file can; an application is asked to retry instead. */
+  /** True if the source can wait, as a file can; an application is asked to retry instead. */
   readonly waits?: boolean;
 }

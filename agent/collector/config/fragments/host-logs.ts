@@ -1,24 +1,24 @@
-// Logs of a host: files, through the descriptors that the agent keeps open (agent/collector/files), and systemd's journal. Invariants: a
-// line of a file is handed on together with its offset, which is stored only after the line is in the disk queue, so a crash loses no line
-// and may repeat some; the agent's own journal entries are left out. A collector that is killed may lose one entry of the journal.
+// Collects logs of a host: files, through descriptors that the agent keeps open (agent/collector/files), and systemd's journal. Invariants:
+// each line is handed on with its file offset, which is stored only after the line is in the disk queue, so a crash loses no line but may
+// repeat some; the agent's own journal entries are excluded. A collector that is killed may lose one journal entry.
 import { linkPatterns, restorePath } from "../../files/link-name.ts";
 import { CHECKPOINT_STORAGE, type Component, type Fragment } from "./fragment.ts";
 import { logFields } from "./log-fields.ts";
 
 export const FILES_RECEIVER = "file_log/files";
-/** Where it stores the offsets of its files, below the folder of state. */
+/** Where the collector stores file offsets, relative to the state folder. */
 export const OFFSETS_FILE = "checkpoints/receiver_filelog_files";
 
 export interface FilesInput {
-  /** Holds the links to the open files, and nothing else. */
+  /** Contains only the links to the open files. */
   readonly folder: string;
   readonly maxAgeMs: number;
   readonly pollIntervalMs: number;
-  /** So many files are open that comparing them with each other costs more than reading them. */
+  /** True if so many files are open that comparing them with each other costs more than reading them. */
   readonly hasManyFiles: boolean;
-  /** A line that matches begins a record. */
+  /** A line that matches starts a new record. */
   readonly multilineStart?: string | undefined;
-  /** Level, time and trace are taken out of what lines say. */
+  /** Level, time and trace are parsed from the line. */
   readonly readsFields: boolean;
 }
 
@@ -40,12 +40,15 @@ export function files(input: FilesInput): Fragment {
   };
 }
 
-/** The collector (v0.149) compares each file with all of its batch, which is half of this number, and with all of the batch before. */
+/**
+ * The collector (v0.149) compares each file with every other in its batch, which is half of this number, and with every file in the batch
+ * before.
+ */
 const FEW_AT_ONCE = 32;
 
 const SOURCE = { type: "add", field: 'resource["service.name"]', value: 'EXPR(attributes["log.file.name"])' };
 
-/** What reading without loss needs, the same for every file. */
+/** Receiver settings for reading without loss, the same for all files. */
 export function reading(maxAgeMs: number, pollIntervalMs: number): Component {
   return {
     // A file that appears while the collector is down is read whole; `end` would skip it.
@@ -63,10 +66,10 @@ export function reading(maxAgeMs: number, pollIntervalMs: number): Component {
 export interface JournalInput {
   /** Absolute path of `journalctl`. */
   readonly program: string;
-  /** Empty: of all units, and of the kernel. */
+  /** Empty: all units and the kernel. */
   readonly units: readonly string[];
   readonly maxAgeMs: number;
-  /** Level, time and trace are taken out of what lines say. */
+  /** Level, time and trace are parsed from the line. */
   readonly readsFields: boolean;
 }
 
@@ -80,10 +83,10 @@ export function journal({ program, units, maxAgeMs, readsFields }: JournalInput)
     journalctl_path: program,
     ...(units.length > 0 && { units }),
     priority: "debug",
-    // Else a message above 4 KiB has no text.
+    // Otherwise, a message above 4 KiB has no text.
     all: true,
     convert_message_bytes: true,
-    // What was there before the first start may be years.
+    // The journal from before the first start may cover years.
     start_at: "end",
     storage: CHECKPOINT_STORAGE,
     retry_on_failure: { enabled: true, initial_interval: "100ms", max_interval: "5s", max_elapsed_time: "0s" },
@@ -95,7 +98,7 @@ export function journal({ program, units, maxAgeMs, readsFields }: JournalInput)
   };
 }
 
-/** Syslog's priorities. */
+/** Syslog priorities of each level. */
 const LEVELS = { fatal: ["0", "1", "2"], error: ["3"], warn: ["4"], info: ["5", "6"], debug: ["7"] };
 const KEPT: Readonly<Record<string, string>> = {
   _SYSTEMD_UNIT: "systemd.unit",
@@ -127,7 +130,7 @@ const AS_LOG: readonly object[] = [
     value: 'EXPR(attributes["systemd.unit"] ?? attributes["syslog.identifier"] ?? "journald")',
   },
   { type: "move", id: "journal-message", from: "body.MESSAGE", to: "body", if: 'type(body["MESSAGE"]) == "string"' },
-  // Without a text: an entry of a program that knows none.
+  // Some programs write entries without a message.
   { type: "add", id: "journal-no-message", field: "body", value: "", if: 'type(body) == "map"' },
   { type: "sanitize_utf8", field: "body" },
 ];

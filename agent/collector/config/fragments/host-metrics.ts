@@ -1,15 +1,15 @@
-// Metrics of the machine: processor, memory, disks, file systems, network, load. In a pod they are read from the node's root file
-// system, mounted at `root`, but for the network: /proc/net shows the reader's own network namespace, whatever it is mounted as, and
-// would pass the agent pod's traffic off as the node's. The kubelet's k8s.node.network.* are the node's.
+// Collects metrics of the machine: processor, memory, disks, file systems, network, load. In a pod, all but the network metrics are read
+// from the node's root file system, mounted at `root`. /proc/net always shows the reader's own network namespace, so it would report the
+// agent pod's traffic as the node's; the kubelet's k8s.node.network.* metrics replace it.
 import type { Component, Fragment } from "./fragment.ts";
 
 export interface HostMetricsInput {
   readonly intervalMs: number;
-  /** Where the machine's root file system is: `/`, or in a pod where it is mounted. */
+  /** Path of the machine's root file system: `/`, or its mount point in a pod. */
   readonly root: string;
   /** False in a pod. */
   readonly hasHostNetwork: boolean;
-  /** False where `root` holds /proc and /sys alone: the sizes would be those of the container. */
+  /** False if `root` contains only /proc and /sys: the sizes would be those of the container. */
   readonly hasFileSystems: boolean;
 }
 
@@ -37,7 +37,7 @@ export function hostMetrics({ intervalMs, root, hasHostNetwork, hasFileSystems }
   };
 }
 
-/** Mounts of containers come and go by the hundred and say nothing of the disk. */
+/** Mounts of containers appear and disappear by the hundred and are not relevant for disk usage. */
 const FILESYSTEM: Component = {
   exclude_mount_points: {
     match_type: "regexp",

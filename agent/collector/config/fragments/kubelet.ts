@@ -1,5 +1,5 @@
-// Usage of node, pods, containers and volumes from the kubelet: its summary (kubeletstats) and cAdvisor's metrics under their own names.
-// Needs nodes/stats get and nodes/metrics get.
+// Collects usage of node, pods, containers and volumes from the kubelet: its summary (kubeletstats), and cAdvisor's metrics under their own
+// names. Needs get on nodes/stats and nodes/metrics.
 import type { Component, Fragment } from "./fragment.ts";
 
 export interface KubeletInput {
@@ -23,7 +23,7 @@ export function kubelet(input: KubeletInput): Fragment {
         auth_type: "serviceAccount",
         endpoint: `https://${kubeletAddress(input)}`,
         metric_groups: ["node", "pod", "container", "volume"],
-        // On unless turned off, deprecated, and each worth a warning for each metric group at each start.
+        // Deprecated but enabled by default; each one logs a warning per metric group at each start.
         resource_attributes: Object.fromEntries(DEPRECATED.map((name) => [name, { enabled: false }])),
         ...kubeletTls(input),
       },
@@ -36,7 +36,7 @@ export function kubeletAddress({ nodeIp }: Pick<KubeletInput, "nodeIp">): string
   return `${nodeIp.includes(":") ? `[${nodeIp}]` : nodeIp}:${KUBELET_PORT}`;
 }
 
-/** `ca_file` is spelled alike by kubeletstats and by a scrape's tls_config. */
+/** kubeletstats and a scrape's tls_config both use the key `ca_file`. */
 export function kubeletTls({ tls, serviceAccountDir }: Pick<KubeletInput, "tls" | "serviceAccountDir">): Component {
   if (tls === "skip") return { insecure_skip_verify: true };
   return { ca_file: tls === "verify" ? `${serviceAccountDir}/ca.crt` : tls };
@@ -44,7 +44,7 @@ export function kubeletTls({ tls, serviceAccountDir }: Pick<KubeletInput, "tls" 
 
 export type CadvisorInput = KubeletInput;
 
-/** Series that few look at and every container multiplies. */
+/** Rarely used series that exist once per container. */
 const DROPPED_NAMES =
   "container_(cpu_load_average_10s|cpu_(system|user)_seconds_total|fs_(io_current|io_time.*|reads_merged.*|writes_merged.*|sector_.*)|memory_(mapped_file|swap|failures_total)|file_descriptors|tasks_state|threads_max|spec_.*|blkio_.*)";
 

@@ -1,24 +1,24 @@
-// Adds the names of pod, namespace and workload to what pods of this node send or log, and to their usage. Watches only this node's pods:
-// watches of the whole cluster from every node overload API servers. Needs pods list, watch (charts/cluster-agent).
+// Adds pod, namespace and workload names to telemetry, logs and usage metrics of this node's pods. It watches only these pods: if every
+// node watched the whole cluster, API servers would be overloaded. Needs list and watch on pods (charts/cluster-agent).
 import type { Component, Fragment } from "./fragment.ts";
 
-/** A pod with the annotation `atherops.io/logs: "false"` keeps its logs to itself. */
+/** The logs of a pod with the annotation `atherops.io/logs: "false"` are not collected. */
 export const OPT_OUT_ANNOTATION = "atherops.io/logs";
 export const OPT_OUT_ATTRIBUTE = "atherops.logs";
 
-/** Each pipeline with one of them has an instance of its own, and each instance a list and a watch of the pods. */
+/** Each pipeline that uses one of these ids has its own instance, with its own list and watch of the pods. */
 export const ATTRIBUTES_OF_PODS = ["k8s_attributes", "k8s_attributes/files", "k8s_attributes/usage"];
 
 export interface KubernetesInput {
   readonly nodeName: string;
   /**
-   * True: the collector starts only when it knows the pods. False while the Kubernetes API does not answer: a collector that waits for it
-   * hangs in its start (k8sattributesprocessor v0.149, processor.go: a fatal status that is not read yet) and takes nothing at all.
+   * True: the collector starts only once it knows the pods. False while the Kubernetes API does not respond: a collector that waits for it
+   * hangs during startup (k8sattributesprocessor v0.149, processor.go: a fatal status that is not read yet) and accepts no data.
    */
   readonly waitForPods: boolean;
-  /** Pods are asked of the agent, by the kubeconfig in the collector's environment (agent/pods/relay.ts), instead of the API server. */
+  /** The collector asks the agent for pods instead of the API server, through the kubeconfig in its environment (agent/pods/relay.ts). */
   readonly asksAgent: boolean;
-  /** Labels and annotations of pods, by name: added as `k8s.pod.label.<name>` and `k8s.pod.annotation.<name>`. */
+  /** Labels and annotations of pods, by name; added as `k8s.pod.label.<name>` and `k8s.pod.annotation.<name>`. */
   readonly podLabels?: readonly string[];
   readonly podAnnotations?: readonly string[];
 }
@@ -34,21 +34,21 @@ const NAMESPACE: Source = { from: "resource_attribute", name: "k8s.namespace.nam
 const NAME: Source = { from: "resource_attribute", name: "k8s.pod.name" };
 const ADDRESS: Source = { from: "connection" };
 
-/** Attributes of OTLP senders, found by their address. Their own claims count only if the operator trusts them. */
+/** Attributes for OTLP, found by the sender's address. The sender's own claims count only if the operator trusts senders. */
 export function attributesOfSenders(input: KubernetesInput, trustsSenders: boolean): Component {
   return attributes(input, trustsSenders ? [[UID], [IP], [ADDRESS]] : [[ADDRESS]], {});
 }
 
 /**
- * Attributes of log files, found by their path. The path of a static pod has no uid that the API knows (pod-logs.ts), but its name is unique on
- * the node.
+ * Attributes of log files, found by path. A static pod's path contains a uid that the API does not know (pod-logs.ts), but its name is
+ * unique on the node.
  */
 export function attributesOfFiles(input: KubernetesInput, more: readonly object[]): Component {
   const annotations = [{ tag_name: OPT_OUT_ATTRIBUTE, key: OPT_OUT_ANNOTATION, from: "pod" }, ...more];
   return attributes(input, [[UID], [NAMESPACE, NAME]], { annotations });
 }
 
-/** Attributes of kubelet and cAdvisor metrics. Only names of workloads, because every label costs bytes in each point of a series. */
+/** Attributes of kubelet and cAdvisor metrics. Only workload names, because every label costs bytes in each point of a series. */
 export function attributesOfUsage({ nodeName, waitForPods, asksAgent }: KubernetesInput): Component {
   return attributes({ nodeName, waitForPods, asksAgent }, [[NAMESPACE, NAME]], { metadata: WORKLOADS });
 }
@@ -56,14 +56,15 @@ export function attributesOfUsage({ nodeName, waitForPods, asksAgent }: Kubernet
 const WORKLOADS = ["k8s.deployment.name", "k8s.statefulset.name", "k8s.daemonset.name", "k8s.job.name"];
 
 /**
- * The processor itself knows a Deployment's ReplicaSet by a hash of ten characters (v0.149, extractDeploymentNameFromReplicaSet). The hash is
- * a number below 2^32, a character for each digit: it has fewer for a quarter of all Deployments. The pod has it as a label, in its name too.
+ * The processor finds a Deployment only if its ReplicaSet's hash has ten characters (v0.149, extractDeploymentNameFromReplicaSet). The hash
+ * encodes a number below 2^32, one character per decimal digit, so it is shorter for a quarter of all Deployments. The pod has the hash as
+ * a label, and in its name.
  */
 const HASH_LABEL = "pod-template-hash";
 const HASH = 'resource.attributes["k8s.pod.template_hash"]';
 const POD = 'resource.attributes["k8s.pod.name"]';
 const DEPLOYMENT = 'resource.attributes["k8s.deployment.name"]';
-/** A pod's name ends with a dash and five characters. Where the name was cut, because it was too long, there is no dash. */
+/** A pod's name ends with a dash and five characters. A name that was cut because it was too long has no dash. */
 const SUFFIX_LENGTH = 6;
 const RENAMED = [
   {
@@ -75,10 +76,10 @@ const RENAMED = [
   },
 ];
 
-/** After the attributes of pods, in each pipeline that has them: the Deployment's name where its hash is short. */
+/** Runs after the processor that adds pod attributes, in each of its pipelines: adds the Deployment's name if its hash is short. */
 export const DEPLOYMENT_NAMES_ID = "transform/deployments";
 export const DEPLOYMENT_NAMES: Component = {
-  // A name too short for what is cut off is none of a Deployment's pod.
+  // A name that is shorter than the suffix does not belong to a Deployment's pod.
   error_mode: "silent",
   log_statements: RENAMED,
   trace_statements: RENAMED,
@@ -112,7 +113,7 @@ function ofPods(kind: string, names: readonly string[]): object[] {
   return names.map((key) => ({ tag_name: `k8s.pod.${kind}.${key}`, key, from: "pod" }));
 }
 
-/** A series of cAdvisor has its pod in the labels of its points, where the others have it in the resource. */
+/** A cAdvisor series has its pod in the labels of its points, other series have it in the resource. */
 const BY_POD: Component = { keys: ["namespace", "pod"] };
 const AS_RESOURCE: Component = {
   error_mode: "ignore",
@@ -127,7 +128,7 @@ const AS_RESOURCE: Component = {
   ],
 };
 
-/** `usage`: the fragments of kubelet and cAdvisor, whose pipelines become one. */
+/** `usage`: the kubelet and cAdvisor fragments, whose pipelines become one. */
 export function withWorkloadNames(usage: readonly Fragment[], kubernetes: KubernetesInput): Fragment {
   return {
     receivers: Object.assign({}, ...usage.map(({ receivers }) => receivers)) as Record<string, Component>,

@@ -1,10 +1,10 @@
-// Level, time and trace of a log line, out of what it says: JSON, logfmt, klog, and lines that begin with a date or a level. Invariants: the
-// body stays as it was; no line is dropped, whatever is in it; what is not surely there is not guessed. Each line costs a few comparisons
-// of its beginning, one that says more is read once, and never more than MAX_PARSED_LINE_BYTES of it. JSON is read by Go's own reader (fromJSON of
-// the expression language), because a line must not be able to end the collector.
+// Parses level, time and trace from log lines: JSON, logfmt, klog, and lines that begin with a date or a level. Invariants: the body does
+// not change; no line is dropped, whatever it contains; a field is set only if it is certain. Each line costs a few comparisons of its
+// beginning; one that looks structured is parsed once, up to MAX_PARSED_LINE_BYTES. JSON is parsed by Go's own parser (fromJSON of the
+// expression language), because no line must be able to crash the collector.
 import { MAX_PARSED_LINE_BYTES } from "../../../limits.ts";
 
-/** Words by severity, lower case; each is stored as its group's name. Numbers are pino's and bunyan's. */
+/** Level names per severity, in lower case; the stored level is the group's name. Numbers are those of pino and bunyan. */
 const LEVELS: Readonly<Record<string, readonly string[]>> = {
   trace: ["trace", "trac", "trc", "verbose", "finest", "10"],
   debug: ["debug", "debu", "dbg", "fine", "20"],
@@ -20,10 +20,10 @@ const WORDS = list(
     .filter((word) => !/\d/.test(word)),
 );
 
-/** Only this many characters at the start of other lines are searched. */
+/** Only this many leading characters of unstructured lines are searched. */
 const LOOKED_AT = 2048;
 
-/** Where logging libraries put it: pino, zap, logrus, log4j2 (ECS and JsonLayout), Serilog, Python, Google's and OpenTelemetry's names. */
+/** Keys that logging libraries use: pino, zap, logrus, log4j2 (ECS and JsonLayout), Serilog, Python, Google and OpenTelemetry. */
 const LEVEL_KEYS = ["level", "severity", "lvl", "log.level", "levelname", "loglevel", "log_level", "severity_text", "severityText", "@l"];
 const TIME_KEYS = ["time", "ts", "timestamp", "@timestamp", "@t", "timeMillis", "datetime"];
 const TRACE_KEYS = ["trace_id", "traceId", "traceID", "TraceId", "trace.id", "otelTraceID", "@tr"];
@@ -31,7 +31,7 @@ const SPAN_KEYS = ["span_id", "spanId", "spanID", "SpanId", "span.id", "otelSpan
 
 const PLAIN = 'attributes["atherops.plain"]';
 const FOUND = 'attributes["atherops.found"]';
-/** The line without colours. */
+/** The line without colour codes. */
 const LINE = `(${PLAIN} ?? body)`;
 
 const KLOG = String.raw`^[IWEF][0-9]{4} [0-9:.]{15} `;
@@ -42,15 +42,15 @@ const LEVEL_FIRST = String.raw`^[\[<]?(TRACE|TRAC|DEBUG|DEBU|INFO|NOTICE|WARN|WA
 const OTHER_FORMATS = [KLOG, LOGFMT, NGINX, DATED, LEVEL_FIRST];
 
 export interface LogFieldsInput {
-  /** The container runtime's own time is on each line; else a line's time is compared with now. */
+  /** True if the container runtime stamps each line; otherwise, a line's time is compared with the current time. */
   readonly hasRuntimeTime: boolean;
-  /** A line that says that it is older keeps the time at which it was written or read: the backend refuses what is too old. */
+  /** A line with an older time keeps the time at which it was written or read, because the backend refuses data that is too old. */
   readonly maxAgeMs: number;
 }
 
-/** A clock may be ahead by so much. */
+/** How far a clock may be ahead. */
 const AHEAD_MS = 5 * 60_000;
-/** A time without a zone counts where it is so near that it can be in UTC only. */
+/** A time without a zone counts only if it is this close to now, so that it can only be UTC. */
 const WITHOUT_ZONE_MS = 10 * 60_000;
 
 export function logFields(input: LogFieldsInput): object[] {
@@ -64,7 +64,7 @@ export function logFields(input: LogFieldsInput): object[] {
       parse_from: `${FOUND}.level`,
       preset: "none",
       mapping: LEVELS,
-      // `level` is what is stored: info, and not 30 or Information.
+      // The stored level is `level`: info, not 30 or Information.
       overwrite_text: true,
       if: `${FOUND}?.level != nil`,
       on_error: "send_quiet",
@@ -137,19 +137,22 @@ function valueOfAny(keys: readonly string[]): string {
   return keys.map((key) => valueOf(key)).join(" ?? ");
 }
 
-/** logfmt's `key=value` or `key="value"`; of a value with spaces its first word, which is none of those that are looked for. */
+/** Value of logfmt's `key=value` or `key="value"`. A value with spaces yields its first word, which matches none of the searched words. */
 function valueOf(key: string): string {
   const start = `indexOf(line, " ${key}=")`;
   const from = key.length + 2;
   return `(${start} >= 0 ? trim(split(line[${start} + ${from} : ${start} + ${from + 80}], " ")[0], "\\"") : nil)`;
 }
 
-/** Nanoseconds since 1970 of seconds, milliseconds, microseconds or nanoseconds. A number of JSON has room for microseconds of today. */
+/**
+ * Converts seconds, milliseconds, microseconds or nanoseconds since 1970 to nanoseconds. A JSON number can represent the current time in
+ * microseconds.
+ */
 function ofNumber(when: string): string {
   return `(${when} < 1e11 ? int(${when} * 1e6) * 1000 : ${when} < 1e14 ? int(${when} * 1e3) * 1000 : ${when} < 1e17 ? int(${when}) * 1000 : int(${when}))`;
 }
 
-/** Only with a zone; a fraction of any length, after a point or a comma. */
+/** Only times with a zone; a fraction may have any length, after a point or a comma. */
 function ofString(when: string): string {
   const shape = String.raw`^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]{1,9})?(Z|[+-][0-9]{2}:?[0-9]{2})$`;
   const zone = `(${when} matches "[0-9]{2}[+-][0-9]{4}$" ? "Z0700" : "Z07:00")`;
@@ -160,7 +163,7 @@ function reference({ hasRuntimeTime }: LogFieldsInput): string {
   return hasRuntimeTime ? "(timestamp.Year() > 1970 ? timestamp : now()).UnixNano()" : "now().UnixNano()";
 }
 
-/** The valid ones of `level`, `ns`, `trace` and `span`. */
+/** Those of `level`, `ns`, `trace` and `span` that are valid. */
 function found(input: LogFieldsInput): string {
   return `{
   "level": level in ${KNOWN} ? level : nil,

@@ -1,10 +1,11 @@
-// What operators remove from telemetry on the node: records and series dropped by expression, a share of the traces, redacted patterns.
-// Invariant: these processors are the last ones of each pipeline, before the disk queue, so that removed data reaches neither disk nor network.
+// Removes telemetry on the node as operators configure it: drops records and series by expression, samples traces, redacts patterns.
+// Invariant: these processors are the last ones of each pipeline, before the disk queue, so that removed data reaches neither disk nor
+// network.
 import type { Signal } from "../../../settings.ts";
 import type { Component } from "./fragment.ts";
 
 export interface EditsInput {
-  /** Regular expressions (RE2); what matches becomes `****`. */
+  /** Regular expressions (RE2); each match becomes `****`. */
   readonly redact: readonly string[];
   /** Conditions of the collector's filter processor (OTTL); a record is dropped if one of them is true. */
   readonly drop: Readonly<Record<Signal, readonly string[]>>;
@@ -25,7 +26,7 @@ export function editProcessors({ redact, drop, tracesSamplePercent }: EditsInput
   const dropped = signals.filter((signal) => drop[signal].length > 0);
   return {
     ...(dropped.length > 0 && {
-      // A condition that does not fit a record drops nothing.
+      // If a condition cannot be evaluated on a record, the record is kept.
       "filter/drop": { error_mode: "ignore", ...Object.fromEntries(dropped.map((signal) => [CONDITIONS[signal], drop[signal]])) },
     }),
     ...(signals.includes("traces") && tracesSamplePercent < 100 && { probabilistic_sampler: { sampling_percentage: tracesSamplePercent } }),
@@ -45,7 +46,7 @@ export function editProcessors({ redact, drop, tracesSamplePercent }: EditsInput
 
 const CONDITIONS: Readonly<Record<Signal, string>> = { logs: "log_conditions", traces: "trace_conditions", metrics: "metric_conditions" };
 
-/** Names, messages and events of spans, which the redaction processor (v0.149) does not redact. */
+/** Redacts names, messages and events of spans, which the redaction processor (v0.149) leaves as they are. */
 function redactSpans(patterns: readonly string[]): Component {
   const statements = (...fields: string[]): string[] =>
     fields.flatMap((field) => patterns.map((pattern) => `replace_pattern(${field}, ${JSON.stringify(pattern)}, "****")`));

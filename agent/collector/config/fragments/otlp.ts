@@ -1,6 +1,6 @@
-// OTLP from applications, over gRPC and HTTP, and what they claim about their place in Kubernetes. Invariants: in a cluster the sender's
-// pod is found by its address, and `k8s.*` is what the agent knows of it, or nothing; no application can send one of the agent's own
-// series. Delta metrics become cumulative here, because the exposition format has no delta.
+// Receives OTLP from applications over gRPC and HTTP, and limits what they may claim about themselves in Kubernetes. Invariants: in a
+// cluster, the sender's pod is found by its address, and `k8s.*` attributes come from the agent's own knowledge or are absent; no
+// application can send one of the agent's own series. Delta metrics become cumulative here, because the exposition format has no deltas.
 import type { ListenAddress, Signal } from "../../../settings.ts";
 import { MAX_CLAIMED_ATTRIBUTES } from "../../../limits.ts";
 import type { Component, Fragment } from "./fragment.ts";
@@ -36,28 +36,28 @@ export function otlp({ grpc, http, kubernetes }: OtlpInput, signals: readonly Si
 
 const DELTA: Component = { max_stale: "5m", max_streams: 100_000 };
 
-/** Without a host: every address of the machine, of IPv6 and IPv4, as far as it has them. */
+/** Without a host: all IPv6 and IPv4 addresses that the machine has. */
 function endpoint({ host, port }: ListenAddress): string {
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
-/** Also what a label's name would become one of ours from: `k8s_pod_name`, `k8s-pod-name`. */
+/** Also matches names that become one of our label names, such as `k8s_pod_name` and `k8s-pod-name`. */
 const RESERVED = "^k8s([^A-Za-z0-9])";
-/** On points of metrics that are named like those of the kubelet, cAdvisor, the machine and the scrape itself. */
+/** Marks points whose metric name is one of the kubelet's, cAdvisor's, the machine's or the scrape's. */
 const MARK = "atherops.reported_by";
 const OWN_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet|scrape)([^A-Za-z0-9]|$)|up$)";
-/** For scraped pages. Their `up` and `scrape_*` come from the scrape itself; a page cannot define them (scraped-pods.ts). */
+/** Applies to scraped pages. Their `up` and `scrape_*` come from the scrape itself; a page cannot define them (scraped-pods.ts). */
 const OWN_METRICS_BUT_OF_SCRAPES = "^(k8s|container|system|machine|cadvisor|kubelet)([^A-Za-z0-9]|$)";
 
-/** Only the sender knows which container of its pod it is; it can name one of its own pod only. */
+/** Only the sender knows its container's name; it can only name a container of its own pod. */
 const KEPT = "k8s.container.name";
 
 /**
- * Resource: dropped. Record, span and point: kept as `exported.k8s.*`, because a point without it would be another series, and what a
- * record says of others is worth keeping as long as it does not pass for the sender.
+ * `k8s.*` claims are dropped from resources. Records, spans and points keep them as `exported.k8s.*`: without them a point would belong to
+ * another series, and a record may be about another pod as long as it is not attributed to that pod.
  */
 export const SENDER_CLAIMS: Component = {
-  // A body to which this cannot be applied is refused, and its sender gets the error.
+  // If this cannot be applied, the request is refused and its sender gets the error.
   error_mode: "propagate",
   log_statements: [
     { context: "resource", statements: resource() },
@@ -77,12 +77,12 @@ export const SENDER_CLAIMS: Component = {
 };
 
 /**
- * How the name of a Deployment's ReplicaSet ends (apimachinery, rand.SafeEncodeString): a number below 2^32, a character for each digit. One
- * of 400,000 is shorter, and hardly any word looks like it: there are no vowels.
+ * Suffix of the name of a Deployment's ReplicaSet (apimachinery, rand.SafeEncodeString): a number below 2^32, one character per decimal
+ * digit. One in 400,000 is shorter. It has no vowels, so hardly any word matches.
  */
 const TEMPLATE_HASH = "-[bcdfghjklmnpqrstvwxz2456789]{5,10}$";
 
-/** For scraped pods: their identity comes from the API server, everything else from their pages. */
+/** Applies to scraped pods: their identity comes from the API server, everything else from their pages. */
 export const SCRAPED_CLAIMS: Component = {
   error_mode: "propagate",
   metric_statements: [

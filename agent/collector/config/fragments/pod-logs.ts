@@ -1,6 +1,7 @@
-// Logs of the node's pods, as container runtimes write them under /var/log/pods (CRI, Docker). The agent's own pod is left out, otherwise
-// each line about sending lines would become another. Invariants: no file is read before the pods' opt-outs are known; a line is handed on
-// within the call that read its end, which the collector's own operator `container` does not do (docs/adr/0035-no-container-operator.md).
+// Collects logs of the node's pods, as container runtimes write them under /var/log/pods (CRI, Docker). The agent's own pod is excluded,
+// otherwise each line about sending lines would cause another. Invariants: no file is read before the pods' opt-outs are known; a line is
+// handed on within the call that read its end, which the collector's own operator `container` does not do
+// (docs/adr/0035-no-container-operator.md).
 import type { Fragment } from "./fragment.ts";
 import { reading } from "./host-logs.ts";
 import { logFields } from "./log-fields.ts";
@@ -19,9 +20,9 @@ export interface PodLogsInput {
   readonly excludeNamespaces: readonly string[];
   readonly maxAgeMs: number;
   readonly multilineStart?: string | undefined;
-  /** Level, time and trace are taken out of what lines say. */
+  /** Level, time and trace are parsed from the line. */
   readonly readsFields: boolean;
-  /** Annotations of pods redact and sample their logs. */
+  /** True if annotations of pods redact and sample their logs. */
   readonly hasPolicies?: boolean;
   /** Namespaces that override `multilineStart` or `readsFields`. */
   readonly ofNamespaces?: readonly NamespaceLogs[];
@@ -48,9 +49,9 @@ export function podLogs(input: PodLogsInput): Fragment {
         ...reading(input.maxAgeMs, POLL_INTERVAL_MS),
         include_file_name: false,
         include_file_path: true,
-        // As they are; sanitize_utf8 below makes characters of them.
+        // Bytes are read unchanged; sanitize_utf8 below replaces invalid ones.
         encoding: "utf8-raw",
-        // In a line that goes on in the next one they are in its middle.
+        // If a line continues in the next one, its trailing spaces are in the middle of the text.
         preserve_trailing_whitespaces: true,
         operators: [...CONTAINER_FORMAT, ...multilines(input), ...fields(input), SOURCE],
       },
@@ -75,11 +76,11 @@ export function podLogs(input: PodLogsInput): Fragment {
   };
 }
 
-/** A line that is a day late was written about another day. */
+/** A line's own time is ignored if it is more than a day away from the runtime's. */
 const FIELDS = logFields({ hasRuntimeTime: true, maxAgeMs: 86_400_000 });
 const FIRST_FIELD = "fields-colours";
 
-/** Until something better names it, a log's source is its container. */
+/** Until a better name is known, a log's source is its container. */
 const SOURCE = {
   type: "copy",
   id: "source",
@@ -89,8 +90,8 @@ const SOURCE = {
 };
 
 /**
- * The record that is being put together is in memory only: a collector that is killed within these two seconds loses it. What no first line
- * came before is a record of its own, so that pods of another kind keep their lines.
+ * The incomplete record is only in memory: a collector that is killed loses up to two seconds of it. Lines without a preceding first line
+ * become records of their own, so that pods with another format keep their lines.
  */
 function multiline(start: string | undefined, id: string, condition: string | undefined): object[] {
   if (start === undefined) return [];
@@ -131,14 +132,14 @@ function isIn(policies: readonly NamespaceLogs[]): string {
 const CRI_LINE = "^(?P<time>[^ ]+) (?P<stream>stdout|stderr) (?P<logtag>[^ ]*) ?(?P<log>.*)$";
 const IS_CRI = "attributes.logtag != nil";
 /**
- * Of a long line, its parts (tag P, 16 KiB each) are held in memory until the last one (F) is there: a collector killed in between loses
- * those before. The runtime writes them at once.
+ * The parts of a long line (tag P, 16 KiB each) are held in memory until the last one (F) arrives: a collector that is killed in between
+ * loses the earlier parts. The runtime writes all parts at once.
  */
 const MAX_LINE = "1MiB";
 
 /**
- * …/<namespace>_<pod>_<uid>/<container>/<restarts>.log, and as the kubelet renames it. A static pod has the hash of its manifest as uid, 32
- * digits, and the API server another one for it: that is not taken, so that its name leads to the pod.
+ * …/<namespace>_<pod>_<uid>/<container>/<restarts>.log, also as the kubelet renames it. A static pod's uid in the path is the hash of its
+ * manifest, 32 digits, and differs from its uid in the API: it is ignored, so the pod is found by name.
  */
 const PATH =
   "^.*/(?P<namespace>[^_]+)_(?P<pod>[^_]+)_(?:(?P<uid>[a-f0-9]+-[a-f0-9-]+)|[a-f0-9]+)/(?P<container>[^._]+)/(?P<restarts>\\d+)\\.log(\\.\\d{8}-\\d{6})?$";
@@ -152,7 +153,7 @@ const PATH_FIELDS = {
 
 const IS_OF_POD = "attributes.of != nil";
 
-/** The operators that turn a line of a file into the line that the container wrote. A line of neither kind is passed on as it is. */
+/** Operators that extract the line that the container wrote. A line in neither format is passed on unchanged. */
 export const CONTAINER_FORMAT: readonly object[] = [
   { type: "container", id: "docker", format: "docker", add_metadata_from_filepath: false, if: 'body startsWith "{"' },
   {
@@ -178,7 +179,7 @@ export const CONTAINER_FORMAT: readonly object[] = [
   { type: "move", from: "attributes.stream", to: 'attributes["log.iostream"]', if: IS_CRI },
   { type: "remove", field: "attributes.time", if: IS_CRI },
   { type: "remove", field: "attributes.logtag", if: IS_CRI },
-  // Only now: a part of a long line ends anywhere, also in the middle of a character.
+  // Only after parts are joined: a part of a long line may end in the middle of a character.
   { type: "sanitize_utf8", field: "body" },
   {
     type: "regex_parser",

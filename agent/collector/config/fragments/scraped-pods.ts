@@ -1,18 +1,18 @@
-// Metrics of pods that ask for it by annotation (prometheus.io/scrape, port, path and scheme), and of those that monitors of the Prometheus
-// Operator select (agent/monitors). Invariants: each agent scrapes the pods of its
-// own node, so each once; what is asked for is a page of the pod's own address, without credentials and without following it elsewhere; a
-// page has a bound; nothing that a pod says makes its series pass for another's. Needs pods list, watch.
+// Scrapes pods that ask for it by annotation (prometheus.io/scrape, port, path and scheme), and pods that monitors of the Prometheus
+// Operator select (agent/monitors). Invariants: each agent scrapes only pods of its own node, so each pod is scraped once; a scrape
+// requests only a page at the pod's own address, without credentials and without following redirects; the size of a page is limited; a pod
+// cannot make its series look like another's. Needs list and watch on pods.
 import { SCRAPED_CLAIMS } from "./otlp.ts";
 import type { Component, Fragment } from "./fragment.ts";
 
 export interface ScrapedPodsInput {
   readonly intervalMs: number;
   readonly nodeName: string;
-  /** The kubeconfig through which the agent answers requests for pods, as in kubernetes-attributes.ts; undefined: the API server answers. */
+  /** Kubeconfig that points to the agent's relay, as in kubernetes-attributes.ts; undefined: the API server is asked. */
   readonly kubeconfig?: string | undefined;
 }
 
-/** Annotations with which pods ask to be scraped. */
+/** Annotations by which pods request scraping. */
 export const SCRAPE_ANNOTATIONS = ["scrape", "port", "path", "scheme"].map((name) => `prometheus.io/${name}`);
 const ANNOTATION = "__meta_kubernetes_pod_annotation_prometheus_io_";
 const PORT = "__meta_kubernetes_pod_container_port_number";
@@ -26,7 +26,7 @@ export function scrapedPods({ intervalMs, nodeName, kubeconfig }: ScrapedPodsInp
     body_size_limit: "16MB",
     sample_limit: 20_000,
     label_limit: 64,
-    // A pod has no certificate that an authority of the cluster signed; nothing secret is sent to it.
+    // A pod's certificate is not signed by a cluster authority; no secret is sent to it.
     tls_config: { insecure_skip_verify: true },
     kubernetes_sd_configs: [podsOfNode(nodeName, kubeconfig)],
     relabel_configs: TARGETS,
@@ -47,13 +47,10 @@ function podsOfNode(nodeName: string, kubeconfig: string | undefined): Component
   };
 }
 
-/** A page must not report the scrape's own metrics. Labels of `target_info` would replace what is known of the pod (v0.149). */
+/** A page must not report the scrape's own metrics. Labels of `target_info` would replace the pod's known attributes (v0.149). */
 export const NO_SCRAPE_METRICS: Component = { source_labels: ["__name__"], regex: "up|scrape_.*|target_info", action: "drop" };
 
-/**
- * `url`: where the agent answers as a target allocator (agent/monitors). The collector takes changed jobs and targets from there without a
- * restart.
- */
+/** `url`: the agent's own target allocator (agent/monitors). The collector fetches changed jobs and targets from it without a restart. */
 export function monitoredPods(url: string): Fragment {
   const allocator = { endpoint: url, interval: "30s", collector_id: "node", http_sd_config: { refresh_interval: "30s" } };
   return {
@@ -63,7 +60,7 @@ export function monitoredPods(url: string): Fragment {
   };
 }
 
-/** A pod is a target for each port that a container declares; the annotation makes them one. */
+/** Discovery returns a target for each port that a container declares; the annotation reduces them to one. */
 const TARGETS: readonly Component[] = [
   { source_labels: [`${ANNOTATION}scrape`], regex: "true", action: "keep" },
   { source_labels: ["__meta_kubernetes_pod_phase"], regex: "Pending|Succeeded|Failed", action: "drop" },
