@@ -12,9 +12,9 @@ export interface BatcherOptions<Item, Result> {
   readonly sizeOf?: (item: Item) => number;
   /** Combines two waiting items with the same key. Default: the newer replaces the older. */
   readonly merge?: (waiting: Item, added: Item) => Item;
-  /** Writes at the same time. Default 1: items are written in the order in which they were added. */
+  /** Maximum number of concurrent writes. Default 1: items are written in the order in which they were added. */
   readonly concurrency?: number;
-  /** Pause after a write that took so long. Default: none. */
+  /** The pause after a write that took `tookMs`. Default: none. */
   readonly pauseMs?: (tookMs: number) => number;
   /** Called when nothing is waiting, being written, or pausing any more. */
   readonly onIdle?: () => void;
@@ -55,7 +55,7 @@ export class Batcher<Item, Result = void> {
     return entry.outcome.promise;
   }
 
-  /** Resolves when everything that was added before is written, or has failed. Never rejects. */
+  /** Resolves when all items that were added before are written or have failed. Never rejects. */
   async flush(): Promise<void> {
     const entries = [...this.#writing, ...this.#waiting.values()];
     await Promise.allSettled(entries.map(({ outcome }) => outcome.promise));

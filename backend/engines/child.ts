@@ -17,34 +17,34 @@ import { announceChild, endOrphan, forgetChild, recordChild } from "./orphan.ts"
 export interface ChildOptions {
   /** The engine's name in logs and errors, e.g. `victoria-metrics`. */
   readonly name: string;
-  /** Program paths, or bare names looked up on PATH; the first that can be executed is taken. */
+  /** Paths of programs, or names to look up on PATH; the first one that can be executed is used. */
   readonly candidates: readonly string[];
   readonly args: readonly string[];
   /** The child's whole environment; nothing is inherited. */
   readonly env?: Readonly<Record<string, string>>;
   readonly pidFile: string;
-  /** Answers 2xx once the child can work. */
+  /** Returns 2xx once the child is ready for requests. */
   readonly readyUrl: string;
   /**
-   * With the login in it: answers 2xx too before the child counts as ready. An engine of VictoriaMetrics reads its password file while it
-   * answers the first request that needs it, and refuses those that come meanwhile (lib/flagutil/password.go).
+   * A URL with the login, which also has to return 2xx before the child counts as ready. VictoriaMetrics reads its password file during the
+   * first request that needs it, and rejects requests that arrive meanwhile (lib/flagutil/password.go).
    */
   readonly loginUrl?: string;
   readonly log: Log;
-  /** The child has ended without being asked to; at once, before it is started again. */
+  /** Called immediately after the child has exited without being stopped, before it is restarted. */
   readonly onExit?: () => void;
   readonly onRestart?: () => void;
   readonly timing?: Partial<ChildTiming>;
 }
 
 export interface ChildTiming {
-  /** For the first start; later starts are waited for without end. */
+  /** For the first start; later starts have no time limit. */
   readonly readyTimeoutMs: number;
   /** Between SIGTERM and SIGKILL. */
   readonly graceMs: number;
   readonly firstBackoffMs: number;
   readonly maxBackoffMs: number;
-  /** A child that lived this long starts the backoff anew. */
+  /** After running this long, the child starts with the shortest backoff again. */
   readonly healthyMs: number;
 }
 
@@ -69,8 +69,8 @@ const READY_POLL_MS = 50;
 const REMIND_MS = 300_000;
 
 /**
- * Ends an orphan of an earlier backend, starts the child and resolves once it is ready. Rejects, with nothing left running, if no
- * candidate can be executed, or if the child exits or is not ready in time; the message then holds its last lines, secrets masked.
+ * Ends an orphan of an earlier backend, starts the child and resolves once it is ready. Rejects, with nothing left running, if no candidate
+ * can be executed, or if the child exits or is not ready in time; the message then contains its last lines of output, with secrets masked.
  */
 export async function superviseChild(options: ChildOptions): Promise<EngineChild> {
   const program = findProgram(options.name, options.candidates);
@@ -90,7 +90,7 @@ export async function superviseChild(options: ChildOptions): Promise<EngineChild
   return child;
 }
 
-/** One life of the child, from spawn to exit. */
+/** One run of the child, from spawn to exit. */
 interface Life {
   readonly pid: number | undefined;
   readonly exited: Promise<string>;
@@ -178,7 +178,7 @@ class SupervisedChild implements EngineChild {
     forgetChild(this.#options.pidFile);
   }
 
-  /** Brings the child up unless it is. Resolves when it has lived for `healthyMs` more; throws when it has exited before. */
+  /** Restarts the child unless it runs. Resolves when it has run for another `healthyMs`; throws if it exits before. */
   async #live(signal: AbortSignal): Promise<number> {
     if (!this.#ready) await this.#restart(signal);
     const over = new AbortController();
@@ -201,7 +201,7 @@ class SupervisedChild implements EngineChild {
   #spawn(): Life {
     const { args, env, log, name, pidFile } = this.#options;
     announceChild(pidFile, this.#program, args);
-    // In a process group of its own, so that Ctrl-C in a terminal reaches the backend first and the engine is stopped in order.
+    // In its own process group, so that Ctrl-C in a terminal reaches only the backend, which then stops the engine cleanly.
     const child = execa(this.#program, args, {
       env: env ?? {},
       extendEnv: false,
@@ -253,7 +253,7 @@ class SupervisedChild implements EngineChild {
   }
 }
 
-/** The first candidate that can be executed: a path, or a name that is searched on PATH. Throws a StartError that says what to install or set. */
+/** The first candidate that can be executed: a path, or a name on PATH. Throws a StartError that describes what to install or set. */
 export function findProgram(name: string, candidates: readonly string[]): string {
   for (const candidate of candidates) {
     const path = isAbsolute(candidate) || candidate.includes("/") ? candidate : onPath(candidate);
@@ -265,7 +265,7 @@ export function findProgram(name: string, candidates: readonly string[]): string
   );
 }
 
-// The shell looks it up, because PATH belongs to the process and only settings.ts reads the environment.
+// Asks the shell, because PATH belongs to the process and only settings.ts reads the environment.
 function onPath(name: string): string | undefined {
   const found = spawnSync("/bin/sh", ["-c", 'command -v -- "$1"', "sh", name], { encoding: "utf8" });
   return found.status === 0 ? found.stdout.trim() : undefined;

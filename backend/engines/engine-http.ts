@@ -1,6 +1,6 @@
-// HTTP to engines, apart from the pool: the login of embedded engines, and a probe of their status. Embedded engines require a login, because any
-// user of the machine reaches the ports of the loopback. Invariant: the password is generated once and is only in its file (0600) and in this
-// process; engines get the name of the file, never the password in an argument or variable.
+// HTTP helpers for engines, without the connection pool: the login of embedded engines, and a probe of their status. Embedded engines
+// require a login, because every user of the machine can reach loopback ports. Invariant: the password is generated once and exists only in
+// its file (0600) and in this process; engines get the name of the file, never the password in an argument or variable.
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -21,11 +21,11 @@ export interface LoginOfUrl {
 export interface EngineLogin {
   /** Arguments of a program built on VictoriaMetrics' HTTP server. */
   readonly flags: readonly string[];
-  /** The same URL with the login in it. */
+  /** The same URL with the login. */
   in(url: string): string;
 }
 
-/** Generates the password if the file has none. Without a file there is no login. */
+/** Generates the password if the file has none. Undefined file: there is no login. */
 export function engineLogin(passwordFile: string | undefined): EngineLogin {
   if (passwordFile === undefined) return { flags: [], in: (url) => url };
   const password = readOrGenerate(passwordFile);
@@ -35,7 +35,7 @@ export function engineLogin(passwordFile: string | undefined): EngineLogin {
   };
 }
 
-/** Takes the user and password out of a URL. */
+/** Removes the user and password from a URL. */
 export function loginOf(urlWithLogin: string): LoginOfUrl {
   const url = new URL(urlWithLogin);
   const [user, password] = [decodeURIComponent(url.username), decodeURIComponent(url.password)];
@@ -44,7 +44,7 @@ export function loginOf(urlWithLogin: string): LoginOfUrl {
   return { url: url.href.replace(/\/+$/, ""), user, password, headers: user || password ? { authorization } : {} };
 }
 
-/** A file without a valid password, as after a power loss, is written again. */
+/** If the file has no valid password, for example after a power failure, a new one is written. */
 function readOrGenerate(file: string): string {
   const kept = existsSync(file) ? readFileSync(file, "utf8").trim() : "";
   if (PASSWORD.test(kept)) return kept;
@@ -60,9 +60,9 @@ export interface StatusOptions {
 }
 
 /**
- * The status of one GET of `url`, which is http or https and has no login; rejects without an answer in time. Each probe has a connection of its
- * own, so it does not wait for queries of tenants, and ignores the body. It avoids undici's pool: V8 optimises undici's parser with the first
- * responses, which costs 60 ms and 12 MB, and a backend without load gets no other responses.
+ * The status of one GET of `url`, which is http or https and has no login; rejects if there is no response in time. Each probe has its own
+ * connection, so it does not wait for queries of tenants, and ignores the body. It avoids undici's pool: V8 optimises undici's parser with
+ * the first responses, which costs 60 ms and 12 MB, and a backend without load gets no other responses.
  */
 export async function statusOf(url: string, { headers, timeoutMs }: StatusOptions): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>();

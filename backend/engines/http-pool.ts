@@ -1,6 +1,6 @@
-// undici's connection pool, and its agent for an outgoing proxy, without the rest of undici. Invariant: undici's index is not loaded, because it
-// brings fetch, WebSocket, caches and mocks: 5 MB resident, and a fiftieth of the backend's start. The folder `lib` is not undici's public
-// interface: package.json pins the exact version, and http-pool.test.ts uses the pool in a process that loads nothing else.
+// Provides undici's connection pool, and its agent for an outgoing proxy, without loading undici's index, which brings fetch, WebSocket,
+// caches and mocks: 5 MB resident, and a fiftieth of the backend's start time. The folder `lib` is not undici's public interface:
+// package.json pins the exact version, and http-pool.test.ts uses the pool in a process that loads nothing else.
 import request from "undici/lib/api/api-request.js";
 import Dispatcher from "undici/lib/dispatcher/dispatcher.js";
 import Pool from "undici/lib/dispatcher/pool.js";
@@ -18,14 +18,14 @@ export async function loadProxyAgent(): Promise<ProxyAgentClass> {
     import("undici/lib/api/api-connect.js"),
     import("undici/lib/dispatcher/proxy-agent.js"),
   ]);
-  // A proxy's tunnel is opened with it.
+  // The tunnel of a proxy is opened with it.
   Object.assign(Dispatcher.prototype, { connect });
   return ProxyAgent;
 }
 
 /**
- * A pool for the connection to the proxy, which must answer the request for a tunnel in time:
- * without a limit, a proxy that does not respond would occupy the request for undici's default of five minutes.
+ * A pool for connections to the proxy, which must respond to the request for a tunnel in time: otherwise a proxy that does not respond
+ * would block the request for undici's default of five minutes.
  */
 export function proxyPool(origin: URL, options: object, timeoutMs: number): Pool {
   return new Pool(origin, { ...options, headersTimeout: timeoutMs });

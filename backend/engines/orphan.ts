@@ -1,6 +1,6 @@
-// Finds and ends the engine child that a killed backend left behind. Invariant: no engine is started before there is a note by which it
-// can be found again; a process is ended only if its start time and command line are the recorded ones, so that a reused process id
-// never hits another program. A backend that dies, or has a full disk, before it knows the id leaves a note without one: then it is the
+// Finds and ends the engine process that a killed backend left behind. Invariants: an engine is started only after its command line has
+// been written to the pid file; a process is ended only if its start time and command line are the recorded ones, so that a reused process
+// id never hits another program. If the backend was killed or the disk was full before the process id was recorded, the orphan is the
 // process with exactly that command line in the same working directory.
 import { readFileSync, readlinkSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { pollUntil } from "../../common/loop.ts";
@@ -14,33 +14,36 @@ interface Recorded {
 
 const POLL_MS = 20;
 
-/** Before the child is started. Throws when nothing can be written: then it must not be started. */
+/** Records the command line before the child is started. Throws if that cannot be written; then the child must not be started. */
 export function announceChild(pidFile: string, program: string, args: readonly string[]): void {
   note(pidFile, { commandLine: joined(program, args) });
 }
 
 /**
- * Writes down who the child is. Without /proc (not Linux) nothing is written, and orphans are not looked for. Where it cannot be written,
- * the announcement stays.
+ * Records the id and start time of the child. Without /proc (not Linux) nothing is recorded, and no orphan is ended. If it cannot be
+ * written, the record of `announceChild` remains.
  */
 export function recordChild(pidFile: string, pid: number, program: string, args: readonly string[]): void {
   const identity = identify(pid);
   if (!identity) return;
   try {
-    // Not the command line that /proc shows at this moment: right after the start it is still empty.
+    // Not the command line in /proc, which is still empty right after the start.
     note(pidFile, { ...identity, commandLine: joined(program, args) });
   } catch {
     rmSync(`${pidFile}.new`, { force: true });
   }
 }
 
-/** In one step, so that a full disk leaves the note that was there. Not synced: no process outlives the power of its machine. */
+/**
+ * Replaces the file atomically, so that a full disk leaves the previous record. It is not synced, because no process survives a power
+ * failure.
+ */
 function note(pidFile: string, recorded: Partial<Recorded>): void {
   writeFileSync(`${pidFile}.new`, JSON.stringify(recorded), { mode: 0o600 });
   renameSync(`${pidFile}.new`, pidFile);
 }
 
-/** As /proc shows it. */
+/** The command line in the format of /proc. */
 function joined(program: string, args: readonly string[]): string {
   return Buffer.from([program, ...args].map((part) => `${part}\0`).join("")).toString("latin1");
 }
@@ -83,7 +86,7 @@ function readRecorded(pidFile: string): Recorded | undefined {
     if (pid === undefined) return findByCommandLine(commandLine);
     return startTime !== undefined && Number.isSafeInteger(pid) && pid > 1 ? { pid, commandLine, startTime } : undefined;
   } catch {
-    return undefined; // No file, or one cut short by a crash: nothing that could be proven to be ours.
+    return undefined; // No file, or one cut short by a crash: no process can be proven to be ours.
   }
 }
 
@@ -99,7 +102,7 @@ function worksHere(pid: number): boolean {
   try {
     return readlinkSync(`/proc/${pid}/cwd`) === process.cwd();
   } catch {
-    return false; // Another user's, or gone.
+    return false; // The process belongs to another user, or has ended.
   }
 }
 

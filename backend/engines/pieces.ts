@@ -1,6 +1,6 @@
-// Bytes in several pieces, for files and sockets: contents are passed on where they are instead of being copied.
+// Passes on bytes in several pieces, for files and sockets, so that contents need not be copied.
 
-/** Handing on a smaller piece costs more than copying it. */
+/** Passing on a smaller piece costs more than copying it. */
 const SMALL_PIECE_BYTES = 4096;
 const COALESCED_BYTES = 256 * 1024;
 
@@ -8,7 +8,7 @@ export function sizeOf(pieces: readonly Uint8Array[]): number {
   return pieces.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
-/** The same bytes with small neighbours copied together. */
+/** The same bytes with small adjacent pieces copied together. */
 export function* coalescePieces(pieces: readonly Uint8Array[]): Generator<Uint8Array> {
   let small: Uint8Array[] = [];
   let bytes = 0;

@@ -45,19 +45,19 @@ export interface AppendLogOptions {
 export interface Segment {
   readonly path: string;
   readonly bytes: number;
-  /** By the log's clock; undefined: records are still appended. */
+  /** The time by the log's clock; undefined while records are still appended. */
   readonly closedAtMs: number | undefined;
 }
 
 interface SegmentState extends Segment {
-  /** Undefined: the file was opened by an earlier process, or is closed. */
+  /** Undefined if the file was opened by an earlier process, or is closed. */
   fd: number | undefined;
   bytes: number;
   closedAtMs: number | undefined;
   readonly openedAtMs: number;
   unreleased: number;
   isWriting: boolean;
-  /** The file's name is on disk. */
+  /** Whether the file's name is on disk. */
   isNamed: boolean;
 }
 
@@ -65,7 +65,7 @@ export interface SegmentContent {
   readonly records: readonly LogRecord[];
   readonly tornBytes: number;
   readonly damagedBytes: number;
-  /** The dead letter with a copy of the damaged file; undefined: the file is intact or could not be kept. */
+  /** The dead letter with a copy of the damaged file; undefined if the file is intact or could not be copied. */
   readonly quarantined: string | undefined;
 }
 
@@ -74,7 +74,7 @@ export class LogFullError extends Error {
   override readonly name = "LogFullError";
 }
 
-/** The segments in the folder of a log that no process has open, oldest first. Without a folder there are none. Changes nothing. */
+/** The segments of a log that no process has open, oldest first; none if there is no folder. Changes nothing. */
 export async function* readSegments(folder: string): AsyncGenerator<{ readonly bytes: number; readonly records: readonly LogRecord[] }> {
   const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return [];
@@ -91,13 +91,13 @@ function segmentNames(names: readonly string[]): string[] {
   return names.filter((name) => SEGMENT_NAME.test(name)).sort();
 }
 
-/** The marker of the log in a folder; undefined: it has none. */
+/** The marker of the log in a folder; undefined if it has none. */
 function readMarker(folder: string): Uint8Array | undefined {
   try {
     const marker = readFileSync(join(folder, MARKER_FILE));
     return marker.length === MARKER_BYTES ? marker : undefined;
   } catch {
-    // Safe: the log creates a marker, and without one only records after a damaged one are lost.
+    // Safe: the log creates a marker. Without the old one, only records that follow a damaged one are lost.
     return undefined;
   }
 }
@@ -109,7 +109,7 @@ export class AppendLog implements AsyncDisposable {
   readonly #deadLetters: DeadLetters;
   readonly #marker: Uint8Array;
   readonly #batcher: Batcher<readonly Uint8Array[], Segment>;
-  /** Oldest first; the open one is last. */
+  /** Oldest first; the open segment is last. */
   readonly #segments: SegmentState[];
   #current: SegmentState | undefined;
   #number: number;
@@ -136,12 +136,15 @@ export class AppendLog implements AsyncDisposable {
     this.#batcher = new Batcher({ write, maxSize: WRITE_BYTES, sizeOf });
   }
 
-  /** At this moment, oldest first. */
+  /** The current segments, oldest first. */
   get segments(): readonly Segment[] {
     return [...this.#segments];
   }
 
-  /** Resolves with the segment when the record is on disk; `body` is read until then. Rejects with LogFullError or the file system's error. */
+  /**
+   * Resolves with the segment once the record is on disk; `body` must not change until then. Rejects with LogFullError or the file system's
+   * error.
+   */
   async append(header: object, body: Uint8Array): Promise<Segment> {
     if (this.#calls.nowMs() < this.#pausedUntilMs) throw this.#failure;
     const pieces = encodeRecord(header, body, this.#marker);
@@ -153,7 +156,7 @@ export class AppendLog implements AsyncDisposable {
     return await this.#batcher.add(pieces);
   }
 
-  /** Call once per record that is not needed any more. */
+  /** Call once for each record that is no longer needed. */
   release(segment: Segment): void {
     const state = segment as SegmentState;
     state.unreleased -= 1;
@@ -162,8 +165,8 @@ export class AppendLog implements AsyncDisposable {
   }
 
   /**
-   * Reads a segment back. The records of an earlier process count as unreleased from then on. A damaged file is also kept as a dead letter.
-   * Rejects if the file cannot be read; without a file there are no records.
+   * Reads a segment back. From then on, the records of an earlier process count as unreleased. A damaged file is also copied to a dead
+   * letter. Rejects if the file cannot be read; if there is no file, there are no records.
    */
   async read(segment: Segment): Promise<SegmentContent> {
     const content = await readFile(segment.path).catch((error: NodeJS.ErrnoException) => {
@@ -173,14 +176,14 @@ export class AppendLog implements AsyncDisposable {
     const { records, tornBytes, damagedBytes } = decodeRecords(content, this.#marker);
     const state = segment as SegmentState;
     if (state.unreleased === Number.POSITIVE_INFINITY) state.unreleased = records.length;
-    // Safe: the caller reports damage, and whether the file was kept.
+    // Safe: the caller reports the damage, and whether the file was copied.
     const quarantined = damagedBytes > 0 ? await this.#deadLetters.keepFile(segment.path).catch(() => undefined) : undefined;
     return { records, tornBytes, damagedBytes, quarantined };
   }
 
   /**
-   * Writes a record to a file of its own that is kept until an operator deletes it. Resolves with its path; undefined: the dead letters are
-   * at their limit. Rejects with the file system's error, with nothing written.
+   * Writes a record to a separate file, which stays until an operator deletes it. Resolves with its path; undefined if the dead letters
+   * have reached their limit. Rejects with the file system's error, with nothing written.
    */
   async keepDeadLetter(header: object, body: Uint8Array): Promise<string | undefined> {
     return await this.#deadLetters.keep(encodeRecord(header, body, this.#marker));
@@ -202,7 +205,7 @@ export class AppendLog implements AsyncDisposable {
     this.#removeReleased(current);
   }
 
-  /** Removes a closed segment whose records are not needed any more. A file that cannot be removed is found by the next process. */
+  /** Removes a closed segment whose records are no longer needed. If the file cannot be removed, the next process finds it. */
   remove(segment: Segment): void {
     const index = this.#segments.indexOf(segment as SegmentState);
     if (index < 0) return;
@@ -214,26 +217,26 @@ export class AppendLog implements AsyncDisposable {
     this.#removing.add(removing);
   }
 
-  /** Resolves when every `append` that was called before has settled and every removal is done. Never rejects. */
+  /** Resolves when all earlier calls of `append` have settled and all removals are done. Never rejects. */
   async flush(): Promise<void> {
     await this.#batcher.flush();
     await Promise.all(this.#removing);
   }
 
   /**
-   * Hard-links every segment into `folder`, which is on the same file system: it then contains every record whose `append` was called
-   * before and that is still needed. May be repeated for later records. A segment that is still open grows there too.
+   * Hard-links every segment into `folder`, which has to be on the same file system. The folder then contains every record that was passed
+   * to `append` before and is still needed. May be called again for later records. A segment that is still open grows in the folder, too.
    */
   async linkInto(folder: string): Promise<void> {
     await this.#batcher.flush();
     for (const path of [join(this.folder, MARKER_FILE), ...this.#segments.map((segment) => segment.path)])
       await link(path, join(folder, basename(path))).catch((error: NodeJS.ErrnoException) => {
-        // Safe: it was removed meanwhile because its records are not needed any more, or it was linked before.
+        // Safe: the segment was removed meanwhile because it is no longer needed, or was linked before.
         if (error.code !== "ENOENT" && error.code !== "EEXIST") throw error;
       });
   }
 
-  /** Finishes pending writes. Unreleased records stay for the next process. */
+  /** Finishes pending writes. Unreleased records remain for the next process. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#batcher.flush();
     clearTimeout(this.#idleTimer);
@@ -241,7 +244,7 @@ export class AppendLog implements AsyncDisposable {
     await this.flush();
   }
 
-  /** One batch at a time: a batch behind a failed one was never acknowledged. */
+  /** Writes one batch at a time, so that a batch after a failed one is never acknowledged. */
   async #write(batch: readonly (readonly Uint8Array[])[]): Promise<Segment[]> {
     const pieces = batch.flat();
     const bytes = sizeOf(pieces);
@@ -271,7 +274,7 @@ export class AppendLog implements AsyncDisposable {
       segment.bytes += bytes;
       this.#segmentBytes += bytes;
       if (this.#options.isSynced === false) return;
-      // The first fsync includes the folder: without its name the whole file would be lost.
+      // The first sync includes the folder: if the name were lost, the whole file would be.
       await Promise.all([this.#calls.sync(fd), segment.isNamed || folderSynced(this.folder)]);
       segment.isNamed = true;
     } finally {
@@ -292,7 +295,7 @@ export class AppendLog implements AsyncDisposable {
     return this.#current;
   }
 
-  /** Without new records, released ones do not stay on disk longer than their table may keep them. */
+  /** Without new records, too, released ones must not stay on disk longer than their table may keep them. */
   #closeIdle(): void {
     this.#idleTimer = undefined;
     if (this.#current?.unreleased === 0 && !this.#current.isWriting) this.rotate();
@@ -305,19 +308,19 @@ export class AppendLog implements AsyncDisposable {
 
 function earlierSegment(path: string, nowMs: number): SegmentState {
   const bytes = statSync(path).size;
-  // Nothing is released before it was read.
+  // Nothing can be released before it is read.
   const unreleased = Number.POSITIVE_INFINITY;
   return { path, fd: undefined, bytes, openedAtMs: nowMs, closedAtMs: nowMs, unreleased, isWriting: false, isNamed: true };
 }
 
-/** Random, so that no sender of records can know it; never replaced, because old records begin with it. */
+/** Random, so that no sender of records can know it. It is never replaced, because old records begin with it. */
 function createMarker(folder: string): Uint8Array {
   const marker = randomBytes(MARKER_BYTES);
   try {
     writeFileSync(join(folder, MARKER_FILE), marker, { mode: 0o600, flush: true });
     syncFolder(folder);
   } catch {
-    // Safe: the next process creates another, and then loses what follows a damaged record.
+    // Safe: the next process creates another marker, and then loses the records after a damaged one.
   }
   return marker;
 }

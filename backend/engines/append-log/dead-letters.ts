@@ -1,6 +1,6 @@
-// Files next to a log for an operator to inspect: records that the engine permanently refused, and segments with damage. Invariant: they
-// take at most MAX_DEAD_LETTER_BYTES and MAX_DEAD_LETTER_FILES, damaged segments at most half of the bytes. Files that an operator deletes
-// make space again.
+// Stores files next to a log for an operator to inspect: records that the engine permanently refused, and damaged segments. Invariant: they
+// take at most MAX_DEAD_LETTER_BYTES and MAX_DEAD_LETTER_FILES, damaged segments at most half of the bytes. Deleting files makes room
+// again.
 import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { link, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
@@ -28,7 +28,7 @@ export class DeadLetters {
     for (const name of readdirSync(folder)) this.#count(statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0);
   }
 
-  /** Resolves with the path; undefined: the limit is reached. Rejects with the file system's error, with nothing written. */
+  /** Resolves with the path; undefined if the limit is reached. Rejects with the file system's error, with nothing written. */
   async keep(pieces: readonly Uint8Array[]): Promise<string | undefined> {
     return await this.#oneAtATime(async () => {
       const content = Buffer.concat(pieces);
@@ -46,7 +46,7 @@ export class DeadLetters {
     });
   }
 
-  /** Hard-links a segment, under the same name each time. Otherwise like `keep`. */
+  /** Hard-links a segment; the name is the same each time. Otherwise like `keep`. */
   async keepFile(file: string): Promise<string | undefined> {
     return await this.#oneAtATime(async () => {
       const { mtimeMs, size } = await stat(file);
@@ -60,14 +60,14 @@ export class DeadLetters {
     });
   }
 
-  /** Deletes the files that contain a record with such a header. Returns how many there were. */
+  /** Deletes the files that contain a record with a matching header. Returns how many there were. */
   async erase(isErased: (header: unknown) => boolean): Promise<number> {
     return await this.#oneAtATime(async () => {
       let erased = 0;
       for (const name of await readdir(this.folder)) {
         const path = join(this.folder, name);
         const content = await readFile(path);
-        // Each begins with the marker of its log.
+        // Every file begins with the marker of its log.
         const { records } = decodeRecords(content, content.subarray(0, MARKER_BYTES));
         if (!records.some(({ header }) => isErased(header))) continue;
         await rm(path, { force: true });
@@ -77,7 +77,7 @@ export class DeadLetters {
     });
   }
 
-  /** Keeps the counts equal to the folder. */
+  /** Runs one operation at a time, so that the counts match the folder. */
   async #oneAtATime<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#last.then(work);
     this.#last = done.catch(() => undefined);
@@ -88,7 +88,7 @@ export class DeadLetters {
     const fits = (): boolean => this.#files < MAX_DEAD_LETTER_FILES && this.#bytes + bytes <= maxBytes;
     if (fits() || this.#nowMs() < this.#recountAtMs) return fits();
     this.#recountAtMs = this.#nowMs() + RECOUNT_MS;
-    // A file that is deleted meanwhile takes no space.
+    // A file that was deleted meanwhile takes no space.
     const sizeOf = (name: string): Promise<number> =>
       stat(join(this.folder, name)).then(
         ({ size }) => size,

@@ -1,6 +1,6 @@
-// The format of one record in a segment: 28 bytes (the folder's marker, lengths of header and body, CRC-32), a header as JSON, and a body.
-// Invariant: a record is read back as it was written or not at all, and a damaged one loses only itself. Bytes in a body that look like a
-// record are never read as one: the marker is random, so no sender can write it.
+// Encodes and decodes the records of a segment: 28 bytes (the folder's marker, lengths of header and body, CRC-32), a header as JSON, and a
+// body. Invariant: a record is read back as it was written or not at all, and a damaged record loses only itself. Bytes in a body that look
+// like a record are never read as one, because the marker is random, so no sender can write it.
 import { crc32 } from "node:zlib";
 
 export const MARKER_BYTES = 16;
@@ -18,11 +18,11 @@ export interface DecodedSegment {
   readonly records: readonly LogRecord[];
   /** Bytes after the last intact record: a write that was never acknowledged. */
   readonly tornBytes: number;
-  /** Bytes before it that are no intact record. */
+  /** Bytes before the last intact record that do not belong to an intact record. */
   readonly damagedBytes: number;
 }
 
-/** The record in pieces, to be written one after the other. */
+/** The record in chunks, to be written one after the other. */
 export function encodeRecord(header: object, body: Uint8Array, marker: Uint8Array): readonly Uint8Array[] {
   const text = JSON.stringify(header);
   const headerBytes = Buffer.byteLength(text);
@@ -35,7 +35,7 @@ export function encodeRecord(header: object, body: Uint8Array, marker: Uint8Arra
   return [head, body];
 }
 
-/** Reads each byte at most twice, however the content is damaged. `marker` undefined: nothing after a damaged record is found. */
+/** Reads each byte at most twice, however the content is damaged. If `marker` is undefined, nothing after a damaged record is found. */
 export function decodeRecords(content: NonSharedBuffer, marker: Uint8Array | undefined): DecodedSegment {
   const records: LogRecord[] = [];
   const nextMarker = markersIn(content, marker);
@@ -55,7 +55,7 @@ export function decodeRecords(content: NonSharedBuffer, marker: Uint8Array | und
   return { records, tornBytes: content.length - wholeBytes, damagedBytes };
 }
 
-/** Returns a function for the offset of the next marker after an offset, or the end of the content. Offsets must not decrease. */
+/** Returns a function that finds the next marker at or after an offset, or the end of the content. Offsets must not decrease. */
 function markersIn(content: Buffer, marker: Uint8Array | undefined): (at: number) => number {
   let next = 0;
   return (at) => {
@@ -76,7 +76,7 @@ function recordAtStart(content: NonSharedBuffer): { record: LogRecord; bytes: nu
   return { record: { header: JSON.parse(head.toString("utf8", PREFIX_BYTES)) as unknown, body }, bytes: end };
 }
 
-/** The lengths are included, with a start value: a power cut can leave zeros, whose checksum must not be 0. */
+/** Includes the lengths and a start value: a power failure can leave zeros, whose checksum must not be 0. */
 function checksum(head: Buffer, body: Uint8Array): number {
   const lengths = crc32(head.subarray(LENGTHS_AT, CHECKSUM_AT), 1);
   return crc32(body, crc32(head.subarray(PREFIX_BYTES), lengths));

@@ -1,5 +1,5 @@
-// The engine both ways, embedded and over its HTTP interface, for tests of what must be the same. Invariant: both see the same tables,
-// because chDB binds one folder per process: the embedded client and the HTTP front share it.
+// Opens the engine in both ways, embedded and over its HTTP interface, for tests of what must be equal. Both see the same tables, because
+// chDB binds one folder per process: the embedded client and the HTTP server share it.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,12 +8,12 @@ import { type ClickHouse, openClickHouse } from "./client.ts";
 import { startHttpFront } from "./http-front.fixture.ts";
 
 export interface BothWays extends AsyncDisposable {
-  /** A test that closes it puts the other in its place. */
+  /** A test that closes it assigns a new one. */
   embedded: ClickHouse;
   readonly http: ClickHouse;
 }
 
-/** In an empty folder, which goes with it. `options`: of the embedded one. */
+/** In an empty folder, which is removed afterwards. `options`: for the embedded engine. */
 export async function openBothWays(options: { threads?: number; stopping?: AbortSignal } = {}): Promise<BothWays> {
   const log = pino({ level: "silent" });
   const dataDir = await mkdtemp(join(tmpdir(), "atherops-clickhouse-"));

@@ -1,6 +1,6 @@
-// ClickHouse, embedded (chDB in this process, under dataDir) or a server (url); callers do not see the difference. Invariants: each failure
-// is an ApiError that distinguishes "unreachable" (502, retry) from "content refused" and "query too expensive" (400, do not retry); the
-// queries of one tenant delay neither those of others nor inserts.
+// Runs statements on ClickHouse, embedded (chDB in this process, under dataDir) or a server (url); callers do not see the difference.
+// Invariants: each failure is an ApiError that distinguishes "unreachable" (502, retry) from "content refused" and "query too expensive"
+// (400, do not retry); queries of one tenant delay neither those of others nor inserts.
 import { addAbortListener } from "node:events";
 import { join } from "node:path";
 import { ApiError, TOO_EXPENSIVE, TooLargeError } from "../../errors.ts";
@@ -21,66 +21,66 @@ import { requireFiltered } from "./tenant-filter.ts";
 export interface Shard {
   /** True when other processes may write to the same tables. */
   readonly shared: boolean;
-  /** Set: tables are Replicated and DDL goes ON CLUSTER. */
+  /** If set, tables are Replicated and DDL runs ON CLUSTER. */
   readonly cluster: string | undefined;
-  /** The database with its tables. */
+  /** The database that contains its tables. */
   readonly database: string;
-  /** Rows of a SELECT without FORMAT; 64-bit integers are strings. */
+  /** The rows of a SELECT without FORMAT; 64-bit integers are strings. */
   query<Row>(statement: Sql): Promise<Row[]>;
-  /** DDL and the like. */
+  /** Runs DDL and other statements without a result. */
   command(statement: Sql): Promise<void>;
 }
 
-/** `query` reads all shards, `command` goes to the first. */
+/** `query` reads all shards, `command` runs on the first. */
 export interface ClickHouse extends Shard, AsyncDisposable {
   /** At least one. */
   readonly shards: readonly Shard[];
-  /** The index of the shard that stores what this sender sent. */
+  /** The index of the shard that stores the bodies of this sender. */
   shardOf(sender: Sender): number;
-  /** For FROM: a table with the rows of every replica, so that what one of them has is found; rows may repeat. */
+  /** For FROM: a table with the rows of all replicas, so that a row that only one of them has is found; rows may repeat. */
   everyReplica(table: string): Sql;
   /**
-   * A tenant's queries, one after another in one turn. Throws ApiError query_too_expensive, too_many_queries, storage_unavailable, and
-   * the signal's reason once it aborts.
+   * Runs a tenant's queries one after the other in one slot. Throws ApiError query_too_expensive, too_many_queries, storage_unavailable,
+   * and the signal's reason once it aborts.
    */
   read<T>(orgId: string, options: QueryOptions, work: (ask: Ask) => Promise<T>): Promise<T>;
   /** Commits acknowledged rows. Throws storage_unavailable if the engine does not accept them. */
   settle(): Promise<void>;
   insert(insert: Insert): Promise<void>;
-  /** Tenants' queries now. */
+  /** The current queries of all tenants. */
   readonly reads: { readonly running: number; readonly waiting: number };
-  /** Whether one more query of this tenant would wait for its own. */
+  /** Whether another query of this tenant would have to wait for its own queries. */
   isFull(orgId: string): boolean;
-  /** Only with the embedded engine: the journals, and the rows that are not committed yet; queries commit them first. */
+  /** Only for the embedded engine: the journals, and rows that are not committed yet; queries commit them first. */
   readonly pending?: PendingRows | undefined;
-  /** Resolves when the engine answers. */
+  /** Resolves when the engine responds. */
   ping(): Promise<void>;
 }
 
 /**
- * A SELECT without FORMAT and SETTINGS (tenant-filter.ts refuses others); answers its rows as lines of JSON. Throws TooLargeError when they exceed `maxResultBytes`.
- * `blockRows`: for conditions that cost much for each row, the rows between two looks at the clock. `groupLimit`: GROUP BY stops with more
- * groups than that, so an answer with more is incomplete.
+ * Runs a SELECT without FORMAT and SETTINGS (tenant-filter.ts refuses others); returns its rows as lines of JSON. Throws TooLargeError if
+ * they exceed `maxResultBytes`. `blockRows`: for conditions that cost much per row, the rows between two checks of the time limit.
+ * `groupLimit`: GROUP BY stops with more groups than that, so a result with more is incomplete.
  */
 export type Ask = (statement: Sql, maxResultBytes?: number, blockRows?: number, groupLimit?: number) => Promise<Buffer>;
 
 export interface ClickHouseOptions extends Omit<RemoteOptions, "urls"> {
-  /** `http(s)://user:password@host:port/database`, of several shards separated by commas; unset: embedded. */
+  /** `http(s)://user:password@host:port/database`, for several shards separated by commas; unset: embedded. */
   url?: string;
   /** Queries whose caller can report missing rows leave out unavailable shards instead of failing. */
   partialAnswers?: boolean;
-  /** Organisations whose bodies are spread over all shards. */
+  /** Organisations whose bodies are distributed over all shards. */
   spread?: readonly string[];
   /** The folder of the embedded engine, e.g. `DATA_DIR/clickhouse`. */
   dataDir: string;
-  /** The size of libuv's thread pool (UV_THREADPOOL_SIZE), which bounds what the embedded engine does at once. */
+  /** The size of libuv's thread pool (UV_THREADPOOL_SIZE), which limits the concurrent statements of the embedded engine. */
   threads?: number;
   log: Log;
-  /** Aborts when the process begins to stop: queued queries of tenants are refused. */
+  /** Aborts when the process begins to stop: waiting queries of tenants are refused. */
   stopping?: AbortSignal;
 }
 
-/** Opens the engine. A server that cannot be reached is not an error here: the first statement will say so. */
+/** Opens the engine. An unreachable server is not an error here; the first statement will report it. */
 export async function openClickHouse(options: ClickHouseOptions): Promise<ClickHouse> {
   const { url, dataDir, cluster, threads, spread, partialAnswers, log, stopping } = options;
   const urls = url?.split(",");
@@ -165,7 +165,7 @@ function signalOf({ signal }: QueryOptions): AbortSignal[] {
 
 const PAGE = /\sLIMIT \d+\s*$/;
 
-/** One turn's queries, which share its time. The engine adds the organisation's condition to each. */
+/** The queries of one slot, which share its time limit. The engine adds the organisation's condition to each. */
 function asker(engine: Engine, orgId: string, signal: AbortSignal, onPartial?: () => void): Ask {
   const end = performance.now() + MAX_READ_S * 1000;
   return async (statement, maxResultBytes = 0, blockRows?, groupLimit?) => {
@@ -186,7 +186,7 @@ function asker(engine: Engine, orgId: string, signal: AbortSignal, onPartial?: (
         if (attempt > 0) onPartial?.();
         return lines;
       } catch (error) {
-        // The next attempt asks another server.
+        // The next attempt uses another server.
         const isOver = attempt === engine.shardCount || performance.now() >= end;
         if (!onPartial || isOver || !(error instanceof ApiError) || error.code !== "storage_unavailable") throw error;
       }
@@ -198,24 +198,24 @@ function asker(engine: Engine, orgId: string, signal: AbortSignal, onPartial?: (
 const LIMIT_CODES = new Set(["158", "159", "160", "307"]);
 
 const TOO_LONG = "this query has more filters and values than can be asked at once: ask for fewer";
-/** Limits of the text of a query: its nesting and its number of parts. */
+/** Limits of the text of a query: nesting and number of elements. */
 const LENGTH_CODES = new Set(["167", "168"]);
 
 function readFailure(cause: unknown): ApiError {
   const { code, message } = cause as { code?: unknown; message?: string };
-  // The whole engine's memory is nothing that the query could help.
+  // The memory of the whole engine is exhausted, which the query did not cause.
   if (code === "396" || (code === "241" && !/\btotal\b/i.test(message ?? ""))) return new TooLargeError(cause);
   if (LIMIT_CODES.has(String(code))) return new ApiError("query_too_expensive", TOO_EXPENSIVE, { cause });
-  // A text above max_query_size ends within a word, so it is an error of syntax.
+  // A text above max_query_size is cut, so it causes a syntax error.
   const isTooLong = LENGTH_CODES.has(String(code)) || (String(code) === "62" && /max query size/i.test(message ?? ""));
   if (isTooLong) return new ApiError("query_too_expensive", TOO_LONG, { cause });
   return unavailable(cause);
 }
 
-/** The engine's codes that blame the content of an insert; any other failure may pass by itself (src/Common/ErrorCodes.cpp). */
+/** The engine's codes for errors in the content of an insert; any other failure may be temporary (src/Common/ErrorCodes.cpp). */
 const CONTENT_CODES = new Set(["6", "25", "26", "27", "33", "38", "41", "53", "69", "72", "117", "128", "131", "441"]);
 
-/** Seconds after which a client may find the engine back. */
+/** Seconds after which the engine may be available again. */
 const RETRY_AFTER_S = 5;
 
 async function classified<T>(work: Promise<T>): Promise<T> {

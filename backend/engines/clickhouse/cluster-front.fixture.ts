@@ -1,4 +1,4 @@
-// A ClickHouse cluster for tests, where no server can be had: real Distributed tables over two shards within one embedded engine. Both
+// Simulates a ClickHouse cluster for tests without a server: real Distributed tables over two shards within one embedded engine. Both
 // shards have the same tables; a condition gives each shard one half of the rows. Replication and ON CLUSTER are removed from statements.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -11,12 +11,12 @@ import { prepare } from "./prepare.ts";
 export const CLUSTER = "many";
 
 const SHARD = "<shard><replica><host>127.0.0.1</host><port>9000</port></replica></shard>";
-/** Nothing listens there. */
+/** An address at which nothing listens. */
 const AWAY = SHARD.replace("9000", "1");
 const configOf = (shards: string): string =>
   `<clickhouse><tcp_port>9000</tcp_port><remote_servers><${CLUSTER}>${shards}</${CLUSTER}></remote_servers></clickhouse>`;
 
-/** A statement for an engine that has no Keeper. */
+/** Rewrites a statement for an engine without Keeper. */
 export function withoutKeeper(statement: string): string {
   return statement
     .replaceAll(`ON CLUSTER \`${CLUSTER}\``, "")
@@ -27,10 +27,13 @@ export function withoutKeeper(statement: string): string {
     );
 }
 
-/** Each shard has the rows with one parity of this expression; by service elsewhere, so a parent and its child may be on different shards. */
+/**
+ * Each shard has the rows with one parity of this expression. Other tables are split by service, so a parent and its child may be on
+ * different shards.
+ */
 const HALF_BY: Readonly<Record<string, string>> = { logs: "intDiv(toUnixTimestamp(time), 60)", service_edges: "cityHash64(client)" };
 
-/** Each row is on one of the shards. */
+/** Distributes each row to one of the shards. */
 function halved(statement: string): string {
   return statement.replaceAll(/'default\.(\w+)': 'org_id = ((?:[^'\\]|\\.)*?)'(?=[,}])/g, (_, table: string, orgId: string) => {
     const half = HALF_BY[table] ?? "cityHash64(service)";
@@ -43,15 +46,15 @@ function onShards(statement: string): string[] {
 }
 
 export interface TwoShards extends AsyncDisposable {
-  /** Reads Distributed tables. */
+  /** A client that reads Distributed tables. */
   readonly cluster: ClickHouse;
   /** Its CLICKHOUSE_URL. */
   readonly url: string;
-  /** The same rows, as one server. */
+  /** The same rows on a single server. */
   readonly server: ClickHouse;
 }
 
-/** `withThird`: the cluster lists a third shard, at which nothing listens. */
+/** `withThird`: the cluster lists a third shard, which is unreachable. */
 export async function openTwoShards({ withThird = false, partialAnswers = false } = {}): Promise<TwoShards> {
   const log = pino({ level: "silent" });
   await using stack = new AsyncDisposableStack();

@@ -1,5 +1,5 @@
-// ClickHouse's engine inside this process (chDB). Invariant: a connection runs one statement at a time, and inserts, tenants' queries
-// and pings have connections of their own, so that none waits for another; closing waits until the engine has let go of its folder.
+// Runs ClickHouse's engine inside this process (chDB). Invariant: a connection runs one statement at a time; inserts, tenants' queries and
+// pings have their own connections, so that they do not wait for each other; closing waits until the engine has released its folder.
 import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import { availableParallelism, totalmem } from "node:os";
@@ -15,12 +15,12 @@ import { columnNames, nativeBlock, nativeStructure } from "./native-block.ts";
 import { Sql, sql } from "./sql.ts";
 import { insertSettings, killStatement, QUERY_SETTINGS, readSettings } from "./statement-settings.ts";
 
-/** libuv's default, which a larger UV_THREADPOOL_SIZE raises. */
+/** libuv's default; a larger UV_THREADPOOL_SIZE raises it. */
 const DEFAULT_THREADS = 4;
 
 /**
- * How many inserts and tenants' queries run at once: each holds a thread of libuv's pool until it is done, and pings, files, names and
- * passwords need threads of the same pool.
+ * The number of concurrent inserts and tenants' queries. Each occupies a thread of libuv's pool, which pings, file operations, name
+ * resolution and password hashing need, too.
  */
 function connectionsFor(threads: number): { inserts: number; reads: number } {
   const inserts = threads >= 8 ? 2 : 1;
@@ -29,10 +29,10 @@ function connectionsFor(threads: number): { inserts: number; reads: number } {
 
 type ClientConnection = NonNullable<NonNullable<Parameters<typeof createClient>[0]>["connection"]>;
 
-/** Threads of a read that runs alone; further cores stay free for ingest and the other engines. */
+/** Threads of a read that runs alone; further cores remain free for ingest and the other engines. */
 const MAX_THREADS_ALONE = 4;
 
-/** A read alone may use all of a small machine. Several reads leave half of the cores to ingest and the other engines. */
+/** A single read may use all of a small machine. Several reads leave half of the cores to ingest and the other engines. */
 function readThreads(running: number): number {
   const cores = availableParallelism();
   const half = Math.max(1, Math.floor(cores / 2));
@@ -40,21 +40,21 @@ function readThreads(running: number): number {
 }
 
 /**
- * How long jemalloc, the engine's allocator, keeps freed memory. Its default is 5 s, and it only checks the time when it is used: under a thousand
- * small requests a second it kept some 100 MB that merges had freed. A value that the operator sets takes precedence.
+ * How long jemalloc, the engine's allocator, keeps freed memory. Its default is 5 s, but it checks the time only when it is used: under a
+ * thousand small requests per second it kept about 100 MB that merges had freed. A value that the operator sets takes precedence.
  */
 const ALLOCATOR = "dirty_decay_ms:200,muzzy_decay_ms:0";
 
 /**
- * The codec of columns with CODEC(Default), which is LZ4 for parts below 32 MiB: a row is merged twice or more before it is in a part that
- * large, and ZSTD costs a merge 0.8 µs of CPU a row more. It can only be set in a file.
+ * The codec of columns with CODEC(Default): LZ4 for parts below 32 MiB, ZSTD above. A row is merged at least twice before it is in a part
+ * that large, and ZSTD adds 0.8 µs of CPU per row to a merge. It can only be set in a file.
  */
 const CONFIG = `<clickhouse><compression><case>
 <min_part_size>33554432</min_part_size><min_part_size_ratio>0</min_part_size_ratio><method>zstd</method><level>1</level>
 </case></compression></clickhouse>
 `;
 
-/** Required here, not imported above: a backend with an external engine runs without chDB being installed, as in the lean image. */
+/** Loaded here and not at the top, because a backend with an external engine also runs without chDB, as in the lean image. */
 function installedEngine() {
   const require = createRequire(import.meta.url);
   // oxlint-disable-next-line node/no-process-env -- the library reads it when it is loaded; there is no other way to set it
@@ -66,7 +66,7 @@ function installedEngine() {
   });
 }
 
-/** Says what to set when the engine is not installed, and loads nothing of it. Throws StartError. */
+/** Checks that the engine is installed, without loading it. Throws a StartError that describes what to set. */
 export function requireEmbedded(): void {
   const require = createRequire(import.meta.url);
   orNotInstalled(() => require.resolve("chdb/connection"));
@@ -84,24 +84,24 @@ function orNotInstalled<T>(work: () => T): T {
 
 /** Opens the engine under `dataDir`, which no other process may use (operations/backup/lock.ts). `threads`: the size of libuv's pool. */
 export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, limitBytes = memoryLimitBytes()): Promise<Engine> {
-  // Its name is on the disk before anything is answered from a journal in it.
+  // The folder's name is on disk before anything is acknowledged from a journal in it.
   makeFolder(dataDir, 0o700);
-  // What a killed process left behind was never acknowledged.
+  // Files of a killed process were never acknowledged.
   const folder = join(dataDir, "inserts");
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { mode: 0o700 });
   const config = join(folder, "config.xml");
   await writeFile(config, CONFIG, { mode: 0o600 });
   const { createChdbConnection, drainPending, Session } = installedEngine();
-  // The first connection to a folder starts the engine, by its arguments; the client's own connections take none.
+  // The first connection to a folder starts the engine, so it passes the arguments; the client's connections cannot pass any.
   const first = new Session(dataDir, { connectionArgs: [`--config-file=${config}`, ...cacheArguments(limitBytes)] });
-  // chDB's declarations are CommonJS, the client's are not: the same interface, but the compiler distinguishes them.
+  // chDB's declarations are CommonJS and the client's are not: the interface is the same, but the compiler distinguishes them.
   const connect = (): ClientConnection => createChdbConnection({ path: dataDir }) as ClientConnection;
   const connected = (): ClickHouseClient => createClient({ connection: connect() });
   const connections = connectionsFor(threads);
   const inserts = new Pool(Array.from({ length: connections.inserts }, connected));
   const reads = new Pool(Array.from({ length: connections.reads }, connected));
-  // Pings and cancellations: a few milliseconds each.
+  // For pings and cancellations, which take a few milliseconds each.
   const control = new Pool([connected()]);
   return {
     reads: connections.reads,
@@ -120,7 +120,7 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, l
     insert: (insert) => inserts.run((client) => insertRows(client, folder, insert)),
     async [Symbol.asyncDispose]() {
       await Promise.all([inserts.close(), reads.close()]);
-      // Last: what is under way may have to be cancelled.
+      // Last, because running statements may have to be cancelled.
       await control.close();
       first.close();
       await drainPending();
@@ -132,17 +132,17 @@ async function readRows(client: ClickHouseClient, query: string): Promise<Buffer
   try {
     const { stream } = await client.exec({ query });
     const chunks: Buffer[] = await stream.toArray();
-    // The whole answer is one chunk, which needs no copy.
+    // Usually the result is a single chunk, which need not be copied.
     return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
   } catch (error) {
-    // A connection keeps a failed statement, and its memory, until its next one.
+    // A connection keeps a failed statement and its memory until the next one.
     await client.command({ query: "SELECT 1" }).catch(() => undefined);
     throw error;
   }
 }
 
 /**
- * chDB takes text alone within a statement, so the block goes through a file, which is unlinked before it would ever be written to disk.
+ * chDB accepts only text in a statement, so the block is passed in a file, which is usually unlinked before the kernel writes it to disk.
  */
 async function insertRows(client: ClickHouseClient, folder: string, insert: Insert): Promise<void> {
   const file = join(folder, randomUUID());
@@ -155,18 +155,19 @@ async function insertRows(client: ClickHouseClient, folder: string, insert: Inse
       query: `INSERT INTO ${insert.table} (${names}) SETTINGS ${settings.join(", ")} SELECT ${names} FROM ${source.text}`,
     });
   } finally {
-    // Not `rm`, which checks twice first: each check waits for a busy event loop. It is not there when it could not be written.
+    // Not `rm`, which makes two further calls, each of which waits for a busy event loop. If the file could not be written, it does not
+    // exist.
     await unlink(file).catch(() => undefined);
   }
 }
 
-/** As they lie: a copy of a group's rows would hold the event loop for many milliseconds. */
+/** Writes the pieces unchanged: copying the rows of a batch would block the event loop for many milliseconds. */
 async function writePieces(file: string, pieces: readonly Uint8Array[]): Promise<void> {
   await using handle = await open(file, "wx", 0o600);
   for (let left = pieces; left.length > 0;) left = without((await handle.writev(left)).bytesWritten, left);
 }
 
-/** What is left of `pieces` after so many bytes. */
+/** The remainder of `pieces` after the first `bytes`. */
 function without(bytes: number, pieces: readonly Uint8Array[]): readonly Uint8Array[] {
   let skipped = 0;
   for (const [index, piece] of pieces.entries()) {
@@ -176,7 +177,7 @@ function without(bytes: number, pieces: readonly Uint8Array[]): readonly Uint8Ar
   return [];
 }
 
-/** Hands each piece of work a free connection, which runs one statement at a time; the rest waits in order. */
+/** Assigns each task a free connection, which runs one statement at a time; further tasks wait in order. */
 class Pool {
   readonly #all: readonly ClickHouseClient[];
   readonly #free: ClickHouseClient[];
@@ -189,7 +190,7 @@ class Pool {
     this.#free = [...clients];
   }
 
-  /** Pieces of work that have a connection. */
+  /** The number of tasks that have a connection. */
   get running(): number {
     return this.#all.length - this.#free.length;
   }
@@ -205,7 +206,7 @@ class Pool {
     }
   }
 
-  /** Takes no more work and closes when what was taken is done. */
+  /** Accepts no more tasks, and closes when all accepted ones are done. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.allSettled(this.#running);
@@ -227,8 +228,8 @@ class Pool {
 const MIB = 1024 * 1024;
 const LEAST_BYTES = 8 * MIB;
 /**
- * The engine's caches as parts of the memory limit, together at most a sixteenth; its default is 5 GiB for marks alone. They are never so small
- * that a query reads its marks twice. Primary keys are in memory with their parts, and columns are not cached.
+ * The engine's caches as parts of the memory limit, together at most a sixteenth; the default is 5 GiB for marks alone. Each is large
+ * enough that a query does not read its marks twice. Primary keys are in memory with their parts, and columns are not cached.
  */
 const PARTS = {
   // Marks take 24 bytes per column and 2,048 rows, uncompressed.

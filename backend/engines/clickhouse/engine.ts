@@ -1,14 +1,15 @@
-// What embedded ClickHouse and a server of it have in common. Invariant: failures are the engine's own, and are classified in client.ts.
+// Defines the interface that embedded ClickHouse and a ClickHouse server share. Invariant: failures are the engine's own errors; client.ts
+// classifies them.
 import type { NativeColumns, NativeRows } from "./native-block.ts";
 
 export interface Insert {
   readonly table: string;
-  /** The first one if unset. */
+  /** Default: the first shard. */
   readonly shard?: number;
   readonly columns: NativeColumns;
-  /** They become one block: per partition, all of them are stored or none. */
+  /** The rows become one block: per partition, either all of them are stored or none. */
   readonly rows: readonly NativeRows[];
-  /** The engine stores rows under one token once per partition, also across replicas. */
+  /** The engine stores rows with the same token once per partition, also across replicas. */
   readonly deduplicationToken?: string;
 }
 
@@ -17,11 +18,11 @@ export interface ReadLimits {
   readonly orgId: string;
   /** A whole number. */
   readonly maxSeconds: number;
-  /** Size of the rows in the engine's memory; 0: no limit. */
+  /** Maximum size of the rows in the engine's memory; 0: no limit. */
   readonly maxResultBytes: number;
-  /** Rows between two looks at the clock; unset: as many as the engine likes. */
+  /** Rows between two checks of the time limit; unset: the engine's default. */
   readonly blockRows?: number | undefined;
-  /** GROUP BY stops with more groups. */
+  /** GROUP BY stops when it exceeds this number of groups. */
   readonly groupLimit?: number | undefined;
   /** The statement ends with LIMIT. */
   readonly isPage?: boolean;
@@ -29,18 +30,18 @@ export interface ReadLimits {
   readonly skipsShards?: boolean;
 }
 
-/** What an engine can do. */
+/** The operations of an engine. */
 export interface Engine extends AsyncDisposable {
-  /** Tenants' queries that can run at once. */
+  /** Maximum number of concurrent tenants' queries. */
   readonly reads: number;
-  /** 1, unless it is a cluster. */
+  /** 1 unless the engine is a cluster. */
   readonly shardCount: number;
-  /** The rows of all shards, or of the tables of one. */
+  /** The rows of all shards, or of one if `shard` is set. */
   query(statement: string, shard?: number): Promise<unknown[]>;
-  /** Lines of JSON. Settles only when the engine has let go of the query, also when `signal` aborts. */
+  /** Lines of JSON. Settles only when the engine has released the query, also if `signal` aborts. */
   read(statement: string, limits: ReadLimits, signal: AbortSignal): Promise<Buffer>;
   ping(): Promise<void>;
-  /** On the tables of one shard, the first one if unset. */
+  /** Runs on the tables of one shard; default: the first. */
   command(statement: string, shard?: number): Promise<void>;
   insert(insert: Insert): Promise<void>;
 }

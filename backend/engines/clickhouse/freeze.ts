@@ -1,6 +1,6 @@
-// A snapshot of the embedded engine's tables, made of hard links while inserts and merges go on (`ALTER TABLE … FREEZE`). The embedded engine
-// rejects `BACKUP … TO File` and `TO Disk`, because both need a server's configuration. Invariant: a snapshot is only a folder; together with the
-// definitions of the tables it is a folder that the engine opens.
+// Makes a snapshot of the embedded engine's tables with hard links, while inserts and merges continue (`ALTER TABLE … FREEZE`). The
+// embedded engine rejects `BACKUP … TO File` and `TO Disk`, because both need a server's configuration. Invariant: a snapshot is only a
+// folder; together with the definitions of the tables it is a folder that the engine can open.
 import { existsSync, lstatSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -9,35 +9,35 @@ import { sql, Sql } from "./sql.ts";
 
 /** Characters that the engine does not escape in the name of a folder. */
 const NAME = /^backup_\w{1,64}$/;
-/** In a table's folder, and in no other. */
+/** A file that only the folder of a table contains. */
 const TABLE_MARK = "format_version.txt";
 /** Blocks of running inserts, journaled rows (the snapshot has them in the tables), snapshots, and temporary files of queries. */
 const TRANSIENT = /^(?:(?:inserts|shadow|tmp)(?:\/|$)|journal\/\w+\/\d+\.journal$)/;
 const PART = /^(?<partition>\w+?)_(?<first>\d+)_(?<last>\d+)_(?<level>\d+)(?:_\d+)?$/;
 
 /**
- * Freezes every table under `name`. Answers table → when: what was acknowledged before is in it. Of a body that was not, each day is there
- * whole or not at all, as after a crash: a day is a partition, and has a part or none.
+ * Freezes every table under `name`. Returns a time for each table: rows that were acknowledged before are in the snapshot. Of an
+ * unacknowledged body, each day is included as a whole or not at all, as after a crash, because a day is a partition.
  */
 export async function freezeTables(
   clickhouse: Pick<ClickHouse, "query" | "command" | "settle">,
   name: string,
 ): Promise<Record<string, string>> {
   const tables = await clickhouse.query<{ name: string }>(
-    // `spans` before `span_operations`, where the names of a span are before it is: no span without its name.
+    // `spans` before `span_operations`: operations are written before their spans, so the snapshot has no span without its operation.
     sql`SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' ORDER BY name DESC`,
   );
   const moments: Record<string, string> = {};
   for (const table of tables) {
     moments[table.name] = new Date().toISOString();
-    // Each time: while another table was frozen, rows of this one may have been answered that are in the journal alone.
+    // Before each table, because while another table was frozen, rows of this one may have been acknowledged that are only in the journal.
     await clickhouse.settle();
     await clickhouse.command(sql`ALTER TABLE ${new Sql(quoted(table.name))} FREEZE WITH NAME ${checkedName(name)}`);
   }
   return moments;
 }
 
-/** Where the parts of a frozen moment are, laid out as in the engine's own `store`. Throws for what is no name of one. */
+/** The folder of a snapshot's parts, which has the layout of the engine's own `store`. Throws if `name` is not the name of a snapshot. */
 export function frozenStore(engineFolder: string, name: unknown): string {
   return join(engineFolder, "shadow", checkedName(name), "store");
 }
@@ -46,11 +46,11 @@ export function frozenStore(engineFolder: string, name: unknown): string {
 export function isDefinition(engineFolder: string, path: string): boolean {
   if (TRANSIENT.test(path)) return false;
   const isInTable = existsSync(join(engineFolder, dirname(path), TABLE_MARK));
-  // Its log of inserts is left out too: an insert that it names may not be in the parts, and would be taken for stored.
+  // The table's deduplication log is left out, too: it may list an insert that is not in the parts, which would then count as stored.
   return !isInTable || path.endsWith(`/${TABLE_MARK}`);
 }
 
-/** Removes every frozen moment. Only backups make any, one at a time. */
+/** Removes all snapshots. Only backups create them, one at a time. */
 export async function removeFrozen(engineFolder: string): Promise<void> {
   const folder = join(engineFolder, "shadow");
   const names = existsSync(folder) ? readdirSync(folder).filter((name) => NAME.test(name)) : [];
@@ -66,7 +66,7 @@ export function countRows(engineFolder: string, table: string): number | undefin
     const isPart = partition !== "" && lstatSync(join(folder, name)).isDirectory();
     return isPart ? [{ name, partition, first: Number(first), last: Number(last), level: Number(level) }] : [];
   });
-  // What was merged into another part stays for some minutes.
+  // A part that was merged into another one remains for some minutes.
   const current = parts.filter(
     (part) =>
       !parts.some(

@@ -1,5 +1,5 @@
-// ClickHouse's HTTP interface, as far as our client uses it, on the embedded engine: for tests of the url path where no server can be
-// had. Statements and inserts run on the real engine; faults of the wire are injected with `faults`, and what only a cluster has is
+// Serves the part of ClickHouse's HTTP interface that our client uses, on the embedded engine, for tests of the url path without a server.
+// Statements and inserts run on the real engine; network faults are injected with `faults`, and statements that only a cluster supports are
 // rewritten (cluster-front.fixture.ts).
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -10,14 +10,14 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { drainPending, Session } from "chdb";
 
-/** What happens to the next INSERT: refused with a code, or its connection cut before or after the commit. */
+/** What happens to the next INSERT: it is refused with a code, or its connection is cut before or after the commit. */
 export type InsertFault = { code: number } | "cut-before-commit" | "cut-after-commit";
 
 export interface HttpFront extends AsyncDisposable {
   readonly url: string;
-  /** Taken one by one by inserts of data. */
+  /** Each insert of data consumes one. */
   readonly faults: InsertFault[];
-  /** The settings of each insert of data so far. */
+  /** The settings of all inserts of data so far. */
   readonly inserts: Record<string, string>[];
 }
 
@@ -25,7 +25,7 @@ export interface FrontOptions {
   readonly port?: number;
   /** Arguments of the engine. */
   readonly connectionArgs?: string[];
-  /** What the engine runs instead of a statement; each of them in order. */
+  /** The statements that the engine runs instead of one, in order. */
   readonly rewrite?: (statement: string, database: string) => string[];
 }
 
@@ -34,7 +34,7 @@ const NOT_SETTINGS = new Set(["query", "query_id", "database", "user", "password
 
 export async function startHttpFront(dataDir: string, options: FrontOptions = {}): Promise<HttpFront> {
   const { port = 0, connectionArgs, rewrite = (statement) => [statement] } = options;
-  // A session runs one statement at a time. The first one starts the engine, by its arguments.
+  // A session runs one statement at a time. The first one starts the engine with its arguments.
   const session = new Session(dataDir, connectionArgs ? { connectionArgs } : {});
   const others = Array.from({ length: SESSIONS - 1 }, () => new Session(dataDir));
   const idle = [...others];
@@ -87,7 +87,7 @@ async function answer(front: Front, request: IncomingMessage, response: ServerRe
       const result = await session.queryAsync(texts.at(-1) ?? "SELECT 1", { format });
       return void response.end(result.bytes());
     } catch (error) {
-      // A session keeps a failed statement until its next one.
+      // A session keeps a failed statement until the next one.
       await own?.queryAsync("SELECT 1");
       throw error;
     } finally {

@@ -1,5 +1,5 @@
 // Stores which columns the rows of a journal have, so that a version with other columns can read them. Invariants: the columns are on disk
-// before the first row, and never change; a converted row keeps the columns that both versions have, and the others are empty.
+// before the first row, and never change; a converted row keeps the columns that both versions have, and its other columns are empty.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { writeDurably } from "../../../common/files.ts";
@@ -15,7 +15,7 @@ const EMPTY_BYTES: Readonly<Record<NativeType, number>> = {
   "DateTime64(9)": 8,
   "Map(String, String)": 4,
 };
-/** Without these a row cannot be found. */
+/** Without these columns a row cannot be found in the table. */
 const REQUIRED = ["org_id", "host_id", "received_at", "body_hash", "time", "id"];
 
 /** Writes the columns into the folder of the journal. Throws errors of the file system. */
@@ -24,7 +24,7 @@ export function keepColumns(folder: string, columns: NativeColumns): void {
   if (!readColumns(folder, id)) writeDurably(columnsFile(folder, id), `${JSON.stringify(columns)}\n`);
 }
 
-/** Converts an entry to `columns`. Undefined: its columns are unknown, or it lacks required ones. */
+/** Converts an entry to `columns`. Undefined if its columns are unknown or it lacks a required one. */
 export function convertEntry(folder: string, columns: NativeColumns, entry: JournalEntry): JournalEntry | undefined {
   const entryColumns = readColumns(folder, entry.columnsId);
   const types = new Map<string, NativeType>(entryColumns);
@@ -66,7 +66,7 @@ function emptyStreams(type: NativeType, count: number): Uint8Array[] {
   return Array.from({ length: streamCount(type) }, (_, index) => new Uint8Array(index === 0 ? EMPTY_BYTES[type] * count : 0));
 }
 
-/** How many streams a column has. */
+/** The number of streams of a column. */
 function streamCount(type: NativeType): number {
   return type === "Map(String, String)" ? 3 : 1;
 }

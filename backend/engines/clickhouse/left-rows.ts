@@ -1,6 +1,6 @@
-// Acknowledged rows in the journal of an embedded engine that a ClickHouse server has replaced: nothing else reads that journal any more.
-// Invariant: the files stay unchanged. Only the embedded engine knows which rows its tables already have, so they are not sent to the
-// server.
+// Reports acknowledged rows in the journal of an embedded engine that was replaced by a ClickHouse server, because nothing else reads that
+// journal any more. Invariant: the files stay unchanged. Only the embedded engine knows which rows its tables already have, so they are not
+// sent to the server.
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "../../operations/log.ts";
@@ -48,7 +48,7 @@ async function leftRows(folder: string): Promise<LeftRows> {
   return left;
 }
 
-/** None without a folder: the embedded engine was never used here. */
+/** Empty if there is no folder: the embedded engine was never used here. */
 async function tablesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return [];

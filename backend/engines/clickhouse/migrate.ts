@@ -1,6 +1,6 @@
-// Brings the schema to the newest number of migrations/, and the retention of each table to the setting. Invariant: a migration is recorded
-// after it ran, and runs once however many replicas start together; should a replica die half-way, the next one runs it again, so every
-// migration is written to be repeatable (IF NOT EXISTS).
+// Migrates the schema to the newest number of migrations/, and sets the retention of each table. Invariant: a migration is recorded after
+// it ran, and runs once however many replicas start together. If a replica is killed during a migration, the next one runs it again, so
+// every migration has to be repeatable (IF NOT EXISTS).
 import { readdir, readFile } from "node:fs/promises";
 import { pause } from "../../../common/loop.ts";
 import type { Log } from "../../operations/log.ts";
@@ -10,11 +10,11 @@ import { sql, Sql } from "./sql.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
 
-/** The lock expires if its holder has not finished after this time. */
+/** The lock expires if its holder has not finished by then. */
 const LOCK_EXPIRY_S = 60;
 const LOCK_POLL_MS = 250;
 
-/** Applies what is missing, in order. Throws storage_unavailable when the engine cannot be reached. */
+/** Applies missing migrations in order. Throws storage_unavailable if the engine cannot be reached. */
 export async function migrate(clickhouse: Shard, log: Log, { lockExpiryS = LOCK_EXPIRY_S } = {}): Promise<void> {
   await clickhouse.command(
     filled(
@@ -40,8 +40,8 @@ export async function migrate(clickhouse: Shard, log: Log, { lockExpiryS = LOCK_
 const DELETES = /toDateTime\(time\) \+ toIntervalDay\(\d+\)(?=,|$)/;
 
 /**
- * Sets how long rows are kept, by their own time: table → days. Changes nothing, and costs nothing, when it is so already. An operator's
- * other parts of the TTL, such as TO VOLUME, are kept.
+ * Sets the retention of each table (table → days) by the rows' own time. Does nothing if it is set already. Other parts of the TTL that an
+ * operator added, such as TO VOLUME, are kept.
  */
 export async function applyRetention(clickhouse: Shard, daysOf: Readonly<Record<string, number>>, log: Log): Promise<void> {
   for (const [table, days] of Object.entries(daysOf)) {
@@ -56,7 +56,7 @@ export async function applyRetention(clickhouse: Shard, daysOf: Readonly<Record<
 
 const MERGES_SYNCED = "min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
 
-/** Makes ClickHouse fsync merged parts. Does nothing if the tables are set already. */
+/** Makes ClickHouse fsync merged parts. Does nothing if that is set already. */
 export async function applyMergeSync(clickhouse: Shard, tables: readonly string[], log: Log): Promise<void> {
   for (const table of tables) {
     if ((await definitionOf(clickhouse, table)).includes(MERGES_SYNCED)) continue;
@@ -65,7 +65,7 @@ export async function applyMergeSync(clickhouse: Shard, tables: readonly string[
   }
 }
 
-/** Engine, keys, TTL and settings of a table, as the engine writes them. */
+/** Engine, keys, TTL and settings of a table, in the engine's format. */
 export async function definitionOf(clickhouse: Shard, table: string): Promise<string> {
   const rows = await clickhouse.query<{ engine_full: string }>(
     sql`SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = ${table}`,
@@ -95,7 +95,10 @@ async function apply(clickhouse: Shard, name: string, log: Log): Promise<void> {
   log.info({ event: "clickhouse.schema_migrated", migration: name }, "schema migrated");
 }
 
-/** CREATE without IF NOT EXISTS succeeds for one only. Its comment is the time: the engine knows none of a table in memory. */
+/**
+ * CREATE without IF NOT EXISTS succeeds for one replica only. The comment contains the time, because the engine records none for a table in
+ * memory.
+ */
 async function takeLock(clickhouse: Shard): Promise<boolean> {
   const [{ now = 0 } = {}] = await clickhouse.query<{ now?: number }>(sql`SELECT toUnixTimestamp(now()) AS now`);
   try {
@@ -122,12 +125,12 @@ async function breakExpiredLock(clickhouse: Shard, expiryS: number): Promise<voi
 }
 
 /**
- * No query here needs the column statistics that the engine makes by default, a twentieth of what a row costs; a server of another
- * version may not know the setting.
+ * The engine creates column statistics by default, which cost a twentieth of the insert of a row and which no query here needs. A server of
+ * another version may not know the setting.
  */
 const NO_STATISTICS = "auto_statistics_types = '', ";
 
-/** The same migration serves the embedded engine, a server, and a replicated cluster. */
+/** Fills in a migration for the embedded engine, a server, or a replicated cluster. */
 function filled(clickhouse: Shard, text: string): Sql {
   const { cluster } = clickhouse;
   return new Sql(
@@ -141,7 +144,7 @@ function filled(clickhouse: Shard, text: string): Sql {
   );
 }
 
-/** How many insert tokens a table remembers; the embedded engine has one writer, which remembers by itself (once-writer.ts). */
+/** How many insert tokens a table remembers. The embedded engine has a single writer, which remembers them itself (once-writer.ts). */
 function deduplicationWindow({ cluster, shared }: Shard): string {
   if (cluster !== undefined) return "replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = 1200";
   return `non_replicated_deduplication_window = ${shared ? 10_000 : 0}`;

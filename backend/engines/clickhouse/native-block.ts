@@ -1,5 +1,5 @@
-// Puts the rows of many bodies together as one block of ClickHouse's Native format (docs: "Native", src/Formats/NativeReader.cpp).
-// Invariant: pure; sections of one table always have the same columns in the same order.
+// Combines the rows of many bodies into one block of ClickHouse's Native format (docs: "Native", src/Formats/NativeReader.cpp). Invariant:
+// pure; sections of one table always have the same columns in the same order.
 import {
   type Column,
   encodedString,
@@ -11,7 +11,7 @@ import {
   writeVarint,
 } from "./native-columns.ts";
 
-/** The types that cross the wire; the engine casts String to LowCardinality(String). */
+/** The types of the transferred block; the engine casts String to LowCardinality(String). */
 export type NativeType = "String" | "UInt8" | "UInt64" | "DateTime" | "DateTime64(9)" | "Map(String, String)";
 
 /** Column name → type, in the order of the sections' columns. */
@@ -25,12 +25,12 @@ interface ColumnOfType {
   "Map(String, String)": MapColumn;
 }
 
-/** Columns by name, each of the class that its type needs. */
+/** Columns by name, each with the class for its type. */
 export type ColumnsOf<Columns extends NativeColumns> = {
   readonly [Entry in Columns[number] as Entry[0]]: Entry[1] extends keyof ColumnOfType ? ColumnOfType[Entry[1]] : never;
 };
 
-/** Empty columns; `Object.values` has them in the order of `columns`. */
+/** Empty columns; `Object.values` returns them in the order of `columns`. */
 export function emptyColumns<Columns extends NativeColumns>(columns: Columns): ColumnsOf<Columns> {
   return Object.fromEntries(columns.map(([name, type]) => [name, emptyColumn(type)])) as ColumnsOf<Columns>;
 }
@@ -41,14 +41,14 @@ function emptyColumn(type: NativeType): Column {
   return type === "Map(String, String)" ? new MapColumn() : new Int64Column();
 }
 
-/** Rows as the bytes of all streams, one after the other: plain data in one piece of memory, so that it passes between threads. */
+/** Rows as the bytes of all streams, one after the other: plain data in one buffer, so that it can be passed between threads. */
 export interface NativeRows {
   readonly count: number;
   readonly bytes: Uint8Array;
   readonly streamLengths: readonly number[];
 }
 
-/** The rows that the columns hold; the columns are used up, each as soon as it is copied, so that little is held twice. */
+/** The rows of the columns. Each column is released as soon as it is copied, so that little memory is used twice. */
 export function nativeRows(columns: readonly Column[], count: number): NativeRows {
   const bytes = new Uint8Array(columns.reduce((sum, column) => sum + column.byteLength, 0));
   const streamLengths: number[] = [];
@@ -82,7 +82,7 @@ export function nativeBlock(columns: NativeColumns, sections: readonly NativeRow
   return pieces;
 }
 
-/** `SELECT`-able structure of the block, for the table function `file`. */
+/** The structure of the block, for the table function `file`. */
 export function nativeStructure(columns: NativeColumns): string {
   return columns.map(([name, type]) => `${name} ${type}`).join(", ");
 }
@@ -103,7 +103,7 @@ function varints(...values: number[]): Uint8Array {
   return bytes;
 }
 
-/** Where each row's pairs end, counted through the whole block, from how many pairs each row has. */
+/** The end of each row's pairs, counted from the start of the block, from the number of pairs of each row. */
 function offsetsOf(sizes: readonly Uint8Array[], count: number): Uint8Array {
   const ends = new Uint32Array(count * 2);
   let row = 0;

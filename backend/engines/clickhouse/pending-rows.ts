@@ -1,6 +1,6 @@
-// Rows of all tables that are acknowledged and not committed yet; a query commits them first. Invariant: a query that starts after an
-// acknowledgement sees its rows, unless the engine refuses them. Tables that a query does not name, and organisations without pending rows,
-// cost it nothing.
+// Tracks rows of all tables that are acknowledged but not committed yet; a query commits them first. Invariant: a query that starts after
+// an acknowledgement sees its rows, unless the engine refuses them. Tables that a query does not name, and organisations without pending
+// rows, cost it nothing.
 import { join } from "node:path";
 import type { Log } from "../../operations/log.ts";
 import { keepColumns } from "./journal-columns.ts";
@@ -11,11 +11,11 @@ import { RowJournal } from "./row-journal.ts";
 export interface TablePending {
   readonly table: string;
   readonly bytes: number;
-  /** For how long the engine has not accepted rows; undefined: it accepts them. */
+  /** How long the engine has not accepted rows; undefined while it accepts them. */
   readonly failingMs: number | undefined;
-  /** Journal entries that the engine permanently refused, since the start. */
+  /** Journal entries that the engine permanently refused since the start. */
   readonly deadLetters: number;
-  /** Rows of these for which there was no space as dead letters: they are lost. */
+  /** Entries of these for which there was no space as dead letters: their rows are lost. */
   readonly dropped: number;
   /** Commits the rows of an organisation, or all. Never rejects. */
   flush(orgId?: string): Promise<void>;
@@ -40,7 +40,7 @@ export class PendingRows implements AsyncDisposable {
     try {
       keepColumns(journal.folder, columns);
     } catch (err) {
-      // Safe: such a version keeps the rows as dead letters.
+      // Safe: a version with other columns stores these rows as dead letters.
       this.log.warn(
         { event: "journal.columns_not_kept", table, err },
         "journal columns cannot be written; other versions cannot read its rows",
@@ -73,13 +73,13 @@ export class PendingRows implements AsyncDisposable {
     return this.#all().reduce((sum, { dropped }) => sum + dropped, 0);
   }
 
-  /** For how long the engine has not accepted rows of some table; undefined: it accepts them. */
+  /** How long the engine has not accepted rows of some table; undefined while it accepts them. */
   get failingSeconds(): number | undefined {
     const failing = this.#all().flatMap(({ failingMs }) => failingMs ?? []);
     return failing.length > 0 ? Math.max(...failing) / 1000 : undefined;
   }
 
-  /** Await it before a statement that may read pending rows. Never rejects. */
+  /** Call before a statement that may read pending rows. Never rejects. */
   async flushFor(statement: string, orgId?: string): Promise<void> {
     const named = this.#all().filter(({ table, bytes }) => bytes > 0 && new RegExp(`\\b${table}\\b`).test(statement));
     if (named.length > 0) await Promise.all(named.map((table) => table.flush(orgId)));

@@ -1,6 +1,6 @@
-// Makes a ClickHouse ready for this version of the backend: tables on every shard and, over several shards, Distributed tables in a second
-// database, which queries read. Invariant: a Distributed table has the columns of its local table, so a statement means the same on one
-// server and on a cluster. Decision: docs/adr/0041-clickhouse-shards.md.
+// Prepares ClickHouse for this version of the backend: tables on every shard and, if there are several shards, Distributed tables in a
+// second database, which queries read. Invariant: a Distributed table has the columns of its local table, so a statement means the same on
+// one server and on a cluster. Decision: docs/adr/0041-clickhouse-shards.md.
 import { StartError } from "../../errors.ts";
 import type { Log } from "../../operations/log.ts";
 import type { ClickHouse, Shard } from "./client.ts";
@@ -12,7 +12,7 @@ import { TENANT_TABLES } from "./tenant-filter.ts";
 /** The oldest long-term release with every setting and index that the statements name. */
 const OLDEST_VERSION = [25, 8] as const;
 
-/** Throws StartError if a server is too old, and storage_unavailable if one does not answer. */
+/** Throws StartError if a server is too old, and storage_unavailable if one does not respond. */
 export async function prepare(clickhouse: ClickHouse, log: Log, tier?: Tier): Promise<void> {
   for (const shard of clickhouse.shards) {
     if (shard.shared) await requireVersion(shard);
@@ -34,7 +34,7 @@ async function requireVersion(shard: Shard): Promise<void> {
   );
 }
 
-/** Those that are missing, or whose local table has other columns since a migration. */
+/** Creates those that are missing, or whose local table got other columns in a migration. */
 async function createDistributedTables(shard: Shard, log: Log): Promise<void> {
   const [database, all] = [quoteName(shard.database), quoteName(distributedDatabase(shard.database))];
   const cluster = onCluster(shard.cluster);
@@ -56,19 +56,19 @@ async function createDistributedTables(shard: Shard, log: Log): Promise<void> {
 }
 
 // Moves older parts of logs and spans to another volume, such as object storage, if the settings name one. Invariant: without the settings
-// nothing is changed, so the policy and the TTL that an operator gave a table stay; a volume is added to a TTL and never removed.
+// nothing is changed, so an operator's own policy and TTL are kept; a volume is added to a TTL and never removed.
 
 interface Tier {
-  /** A policy of the server's `storage_configuration` that contains the disks of the present policy. */
+  /** A policy of the server's `storage_configuration` that contains the disks of the current policy. */
   readonly policy: string;
   readonly volume: string;
-  /** Rows that are older move there. */
+  /** Rows older than this are moved. */
   readonly afterDays: number;
 }
 
 const TIERED_TABLES = ["logs", "spans"] as const;
 
-/** Does nothing if the tables are so already. Parts move in the background. */
+/** Does nothing if the tables are set already. Parts move in the background. */
 async function applyTier(shard: Shard, { policy, volume, afterDays }: Tier, log: Log): Promise<void> {
   const moves = sql`toDateTime(time) + toIntervalDay(${afterDays}) TO VOLUME ${volume}`.text;
   for (const table of TIERED_TABLES) {

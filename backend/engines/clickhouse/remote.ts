@@ -1,6 +1,6 @@
-// A ClickHouse server, or a cluster of several shards, over HTTP. Invariants: an insert that failed half-way is reported as failed, never
-// retried here: only the caller knows whether the same rows may be sent again. Inserts, tenants' queries and pings have connections of
-// their own, so that none waits for another.
+// Runs statements on a ClickHouse server, or on a cluster of several shards, over HTTP. Invariants: an insert that failed half-way is
+// reported as failed and never retried here, because only the caller knows whether the same rows may be sent again. Inserts, tenants'
+// queries and pings have their own connections, so that they do not wait for each other.
 import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
@@ -16,12 +16,12 @@ const REQUEST_TIMEOUT_MS = 60_000;
 const CONTROL_CONNECTIONS = 4;
 
 export interface RemoteOptions {
-  /** One for each shard, in an order that never changes; each may carry user, password and database. */
+  /** One per shard, in an order that never changes; each may contain user, password and database. */
   readonly urls: readonly string[];
   readonly cluster?: string | undefined;
-  /** Replicas that have an insert before it is answered: a number, or `auto` for the majority. */
+  /** Replicas that must have an insert before it is acknowledged: a number, or `auto` for the majority. */
   readonly insertQuorum?: string;
-  /** To each shard. */
+  /** Connections to each shard. */
   readonly insertConnections?: number;
   /** Concurrent queries of tenants. */
   readonly querySlots?: number;
@@ -30,7 +30,7 @@ export interface RemoteOptions {
 interface ShardClients {
   readonly inserts: ClickHouseClient;
   readonly control: ClickHouseClient;
-  /** These two read all shards. */
+  /** These two clients read all shards. */
   readonly reads: ClickHouseClient;
   readonly queries: ClickHouseClient;
 }
@@ -55,7 +55,7 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
     };
   });
   let turns = 0;
-  /** Servers take turns in merging the answers of the shards. */
+  /** The servers alternate in merging the results of the shards. */
   const nextShard = (): ShardClients => shards[turns++ % shards.length] as ShardClients;
   const clientsOf = (shard = 0): ShardClients => shards[shard] as ShardClients;
   return {
@@ -70,9 +70,9 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
       const dropped = new AbortController();
       const { reads, control } = nextShard();
       const kill = async (): Promise<void> => {
-        // Not ON CLUSTER: each would be a task of Keeper, and clients may leave many queries a second.
+        // Not ON CLUSTER: each would be a task of Keeper, and clients may abandon many queries per second.
         await control.command({ query: killStatement(comment) }).catch(() => undefined);
-        // Behind a balancer the kill may have reached another server; the one that runs the query notices that its client has left.
+        // Behind a load balancer, the kill may have reached another server; the one that runs the query notices the closed connection.
         dropped.abort();
       };
       const text =
@@ -89,7 +89,7 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
         values: Readable.from(coalescePieces(nativeBlock(insert.columns, insert.rows)), { objectMode: false }),
         clickhouse_settings: { ...insertSettings(insert), ...(cluster !== undefined && quorumSettings(insertQuorum)) },
       });
-      // The answer of an INSERT is empty; reading it to the end frees the socket.
+      // The response to an INSERT is empty; reading it to the end frees the socket.
       for await (const _chunk of stream);
     },
     async [Symbol.asyncDispose]() {
@@ -104,21 +104,21 @@ function connect(url: string, connections: number): ClickHouseClient {
     request_timeout: REQUEST_TIMEOUT_MS,
     max_open_connections: connections,
     compression: { request: false, response: false },
-    // Failures are thrown, and logged once at the edge.
+    // Errors are thrown, and logged once by the caller.
     log: { level: 127 },
   });
 }
 
 async function readRows(client: ClickHouseClient, query: string, { maxSeconds }: ReadLimits, dropped: AbortSignal): Promise<Buffer> {
-  // The server looks at its own time limit between blocks only.
+  // The server checks its time limit only between blocks.
   const tooLate = AbortSignal.timeout((maxSeconds + 5) * 1000);
   const { stream } = await client.exec({
     query,
     abort_signal: AbortSignal.any([dropped, tooLate]),
     clickhouse_settings: {
-      // A failure half-way is a status, not a line in the rows.
+      // Makes the server report an error half-way as a status, not as a line among the rows.
       wait_end_of_query: 1,
-      // Only a read-only query ends when its client leaves; 2: its settings may still be its own.
+      // Only a read-only query ends when its client disconnects. 2 still allows it to have settings.
       readonly: "2",
       cancel_http_readonly_queries_on_client_close: 1,
     },

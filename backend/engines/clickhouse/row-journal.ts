@@ -1,5 +1,5 @@
-// The journal of a table's rows: rows are acknowledged once they are on disk here, and reach the table later, many in one insert.
-// Invariant: what is read back may already be in the table, so the reader must look it up there first.
+// Journals the rows of a table: rows are acknowledged once they are on disk here, and inserted into the table later, many at once.
+// Invariant: rows that are read back may already be in the table, so the reader has to look them up there first.
 import { crc32 } from "node:zlib";
 import { AppendLog, type LogCalls, type Segment, type SegmentContent } from "../append-log/append-log.ts";
 import type { LogRecord } from "../append-log/record.ts";
@@ -7,22 +7,22 @@ import type { NativeColumns, NativeRows } from "./native-block.ts";
 
 const SEGMENT_BYTES = 16 * 1024 * 1024;
 
-/** The rows of one body that belong to one day, as they are inserted, and what identifies them in the table. */
+/** The rows of one body that belong to one day, in the format of an insert, and what identifies them in the table. */
 export interface JournalEntry {
   readonly orgId: string;
   readonly hostId: string;
-  /** Decimal digits; undefined: stored however often it arrives. */
+  /** Decimal digits; undefined if the body is stored each time it arrives. */
   readonly bodyHash: string | undefined;
   /** Days since 1970-01-01. */
   readonly day: number;
-  /** Identifies the columns of the rows (`columnsIdOf`): another version may have others. */
+  /** Identifies the columns of the rows (`columnsIdOf`), because another version may have other columns. */
   readonly columnsId: number;
   readonly rows: NativeRows;
 }
 
 /** An entry that is on disk. */
 export interface Kept {
-  /** Call once, when the table has the entry or a dead letter does. */
+  /** Call once, when the table or a dead letter has the entry. */
   settle(): void;
 }
 
@@ -31,11 +31,11 @@ export interface RecoveredEntry {
   readonly kept: Kept;
 }
 
-/** The content of a segment that an earlier process left. */
+/** The content of a segment of an earlier process. */
 export interface RecoveredSegment extends Pick<SegmentContent, "tornBytes" | "damagedBytes" | "quarantined"> {
   readonly path: string;
   readonly entries: readonly RecoveredEntry[];
-  /** Why the file could not be read; it stays for the next start. */
+  /** Why the file could not be read; it remains for the next start. */
   readonly unread?: unknown;
 }
 
@@ -53,12 +53,12 @@ export class RowJournal implements AsyncDisposable {
     return this.#log.folder;
   }
 
-  /** Resolves when the entry is on disk; its rows are read until then. Rejects with the file system's error. */
+  /** Resolves when the entry is on disk; its rows must not change until then. Rejects with the file system's error. */
   async append(entry: JournalEntry): Promise<Kept> {
     return this.#kept(await this.#log.append(headerOf(entry), entry.rows.bytes));
   }
 
-  /** What earlier processes left, oldest first; each segment once. */
+  /** The segments of earlier processes, oldest first, each once. */
   async *recovered(): AsyncGenerator<RecoveredSegment> {
     for (let [segment] = this.#earlier; segment !== undefined; [segment] = this.#earlier) {
       this.#earlier = this.#earlier.slice(1);
@@ -77,7 +77,7 @@ export class RowJournal implements AsyncDisposable {
     }
   }
 
-  /** Keeps an entry that the engine permanently refuses. See `AppendLog#keepDeadLetter`. */
+  /** Stores an entry that the engine permanently refuses. See `AppendLog#keepDeadLetter`. */
   async keepDeadLetter(entry: JournalEntry): Promise<string | undefined> {
     return await this.#log.keepDeadLetter(headerOf(entry), entry.rows.bytes);
   }
@@ -87,7 +87,7 @@ export class RowJournal implements AsyncDisposable {
     return await this.#log.eraseDeadLetters((header) => (header as Header).orgId === orgId);
   }
 
-  /** Finishes pending writes. Entries that are not settled stay for the next process. */
+  /** Finishes pending writes. Entries that are not settled remain for the next process. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#log[Symbol.asyncDispose]();
   }

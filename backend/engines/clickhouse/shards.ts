@@ -1,9 +1,10 @@
-// Which shard of a ClickHouse cluster stores a body, and the names that its statements use. Invariants: the same body goes to the same
-// shard while their number is the same; one more shard takes over its part of the senders, and no other sender moves.
+// Chooses the shard of a ClickHouse cluster that stores a body, and the names that statements on a cluster use. Invariants: the same body
+// goes to the same shard while the number of shards is the same; an additional shard takes over its share of the senders, and no other
+// sender moves.
 import { createHash } from "node:crypto";
 import { Sql } from "./sql.ts";
 
-/** Who sent a body. */
+/** The sender of a body. */
 export interface Sender {
   readonly orgId: string;
   readonly hostId?: string;
@@ -11,8 +12,8 @@ export interface Sender {
 }
 
 /**
- * Rendezvous hashing: the shard with the highest hash of sender and shard number. `spread`: organisations whose bodies go to all shards;
- * others have one shard for each sender.
+ * Rendezvous hashing: the shard with the highest hash of sender and shard number. `spread`: organisations whose bodies are distributed over
+ * all shards; for others, each sender has one shard.
  */
 export function chooseShard({ orgId, hostId = "", bodyHash }: Sender, shardCount: number, spread: ReadonlySet<string>): number {
   if (shardCount === 1) return 0;
@@ -21,14 +22,14 @@ export function chooseShard({ orgId, hostId = "", bodyHash }: Sender, shardCount
   return weights.indexOf(Math.max(...weights));
 }
 
-/** The database with a Distributed table for each table of `database`. */
+/** The name of the database that has a Distributed table for each table of `database`. */
 export function distributedDatabase(database: string): string {
   return `${database}_distributed`;
 }
 
 /**
- * Subqueries of IN run once, over all shards, and each shard gets their result. Written out, because `distributed_product_mode` alone fails
- * in nested subqueries ("Invalid local IN function name", 26.7).
+ * Makes subqueries of IN run once, over all shards, and sends each shard the result. GLOBAL is written out, because
+ * `distributed_product_mode` alone fails in nested subqueries ("Invalid local IN function name", 26.7).
  */
 export function withGlobalSubqueries(statement: string): string {
   return statement.replaceAll(/'(?:[^'\\]|\\.)*'|\b(NOT )?IN \(SELECT\b/g, (found: string) =>
@@ -41,7 +42,7 @@ export function quoteName(name: string): Sql {
   return new Sql(`\`${name.replaceAll(/[`\\]/g, "\\$&")}\``);
 }
 
-/** For DDL and KILL; nothing without a cluster. */
+/** For DDL and KILL; empty without a cluster. */
 export function onCluster(cluster: string | undefined): Sql {
   return new Sql(cluster === undefined ? "" : `ON CLUSTER ${quoteName(cluster).text}`);
 }

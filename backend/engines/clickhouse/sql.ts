@@ -1,7 +1,7 @@
-// Builds ClickHouse statements with values as literals. Invariant: a value that is interpolated can never end its literal. Used instead
-// of bound parameters because the embedded engine runs bound statements one at a time in the whole process.
+// Builds ClickHouse statements with values as literals. Invariant: an interpolated value can never end its literal. It is used instead of
+// bound parameters because the embedded engine runs bound statements one at a time in the whole process.
 
-/** A piece of SQL that is already safe. Made by `sql` only. */
+/** A piece of SQL that is safe already; usually created by `sql`. The constructor trusts its text. */
 export class Sql {
   readonly text: string;
   constructor(text: string) {
@@ -11,12 +11,15 @@ export class Sql {
 
 export type SqlValue = Sql | string | number | bigint | readonly string[];
 
-/** Tagged template: strings become quoted literals, arrays of strings array literals, numbers and bigints digits, `Sql` stays. */
+/**
+ * Tagged template: strings become quoted literals, arrays of strings become array literals, numbers and bigints become digits, `Sql` is
+ * inserted unchanged.
+ */
 export function sql(parts: TemplateStringsArray, ...values: SqlValue[]): Sql {
   return new Sql(parts.map((part, index) => part + (index < values.length ? literal(values[index] as SqlValue) : "")).join(""));
 }
 
-/** `AND` between the conditions; at least one is needed. */
+/** The conditions joined by `AND`; at least one is required. */
 export function and(conditions: readonly Sql[]): Sql {
   return new Sql(conditions.map((condition) => `(${condition.text})`).join(" AND "));
 }
@@ -29,7 +32,7 @@ function literal(value: SqlValue): string {
   return String(value);
 }
 
-/** In ClickHouse a backslash always escapes within quotes; NUL is written as an escape because the engine takes C strings. */
+/** In ClickHouse a backslash always escapes within quotes. NUL is written as an escape because the engine expects C strings. */
 function quote(text: string): string {
   return `'${text.replace(/[\\']/g, "\\$&").replaceAll("\0", "\\0")}'`;
 }

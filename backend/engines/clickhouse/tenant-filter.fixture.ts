@@ -1,11 +1,11 @@
-// Rows of several organisations in every table that the backend fills itself, and statements without any condition, for tests of what the
-// engine's own condition leaves of them.
+// Rows of several organisations in every table that the backend fills, and statements without any condition, for tests of the condition
+// that the engine adds.
 import type { Shard } from "./client.ts";
 import { sql } from "./sql.ts";
 
 export const ORGS = ["blue", "red", "it's"];
 
-/** Each answers one column `org`; not one has a condition. */
+/** Each returns one column `org`; none has a condition. */
 export const UNCONDITIONAL = [
   sql`SELECT org_id AS org FROM logs`,
   sql`SELECT l.org_id AS org FROM logs AS l`,
@@ -25,13 +25,13 @@ export const UNCONDITIONAL = [
   sql`SELECT service AS org FROM span_operations WHERE service IN (SELECT source FROM logs)`,
   sql`SELECT arrayJoin((SELECT groupUniqArray(org_id) FROM spans)) AS org FROM numbers(1)`,
   sql`SELECT org_id AS org FROM logs ARRAY JOIN [1] AS one`,
-  // From the projection of counts.
+  // Reads the projection of counts.
   sql`SELECT org FROM (SELECT source AS org, count() AS n FROM logs GROUP BY source)`,
   sql`SELECT org_id AS org FROM logs WHERE hasToken(lower(message), 'blue') OR 1`,
   sql`SELECT org_id AS org FROM logs ORDER BY time DESC, id DESC LIMIT 100`,
 ];
 
-/** `rows` records and spans, and an operation, of each organisation. */
+/** Inserts `rows` records and spans, and an operation, for each organisation. */
 export async function fillTenants(clickhouse: Shard, rows: number): Promise<void> {
   const time = sql`toDateTime64('2026-01-01 00:00:00', 9, 'UTC') + number / 10 AS time, number AS id`;
   for (const org of ORGS) {

@@ -1,14 +1,14 @@
-// The tenant's condition of ClickHouse reads, applied by the engine: each read carries the setting `additional_table_filters`, so a
-// statement whose author forgot `org_id = …` still reads one organisation's rows. Invariant: a statement that could read around the
-// setting (its own SETTINGS clause, another database, a table function, a dictionary) is refused before it is sent.
+// Lets the engine apply the tenant's condition to ClickHouse reads: each read carries the setting `additional_table_filters`, so a
+// statement whose author forgot `org_id = …` still reads one organisation's rows. Invariant: a statement that could bypass the setting (its
+// own SETTINGS clause, another database, a table function, a dictionary) is refused before it is sent.
 import { Sql, sql } from "./sql.ts";
 
 /** Every table with rows of organisations. `tenant-filter.engine.test.ts` compares the list with the schema. */
 export const TENANT_TABLES = ["logs", "spans", "span_operations", "span_minutes", "service_edges"] as const;
 
 /**
- * The setting, for a SETTINGS clause. The primary index still prunes by it. `database`: where each shard has its own tables, if the
- * statement reads Distributed tables; the shards apply the condition.
+ * The setting, for a SETTINGS clause. The primary index still prunes by it. `database`: set if the statement reads Distributed tables; the
+ * database of each shard's own tables, because the shards apply the condition.
  */
 export function tenantFilter(orgId: string, database?: string): Sql {
   const condition = sql`org_id = ${orgId}`.text;
@@ -17,17 +17,22 @@ export function tenantFilter(orgId: string, database?: string): Sql {
   return new Sql(`additional_table_filters = {${filters.join(", ")}}`);
 }
 
-/** Throws where the filter would not hold. Such a statement, or a missing organisation, is a defect of this program, never of a request. */
+/**
+ * Throws if the filter would not apply. Such a statement, or a missing organisation, is a bug in this program, never the fault of a
+ * request.
+ */
 export function requireFiltered(orgId: string, statement: Sql): void {
   if (typeof orgId !== "string" || orgId === "") throw new Error("a tenant's read has no organisation");
   const problem = new StatementCheck().problemOf(statement.text);
   if (problem !== undefined) throw new Error(`a tenant's read must not use ${problem}`);
 }
 
-/** A literal starts with a quote, a quoted name with a backtick; the rest are words, and the punctuation that decides what a word is. */
+/**
+ * A literal starts with a quote, a quoted name with a backtick. The others are words, and the punctuation that decides what a word means.
+ */
 const TOKEN = /'|[A-Za-z_]\w*|[()[\],.;`"$#]|--|\/\*/g;
 const WORD = /^\w+$/;
-/** Comments, a second statement, names in double quotes and heredocs: none of our statements has them. */
+/** Comments, a second statement, names in double quotes and heredocs, which none of our statements has. */
 const UNUSED = new Set([";", '"', "$", "#", "--", "/*"]);
 /** Other settings, other outputs, and functions that read a table, a dictionary or a file by name. */
 const DENIED = /^(settings|into|format|file|joinget\w*|dict\w*|hascolumnintable)$/;
@@ -44,21 +49,21 @@ const AFTER_SOURCES = new Set([
   "window",
   "qualify",
 ]);
-/** The only table function: it generates numbers. */
+/** The only allowed table function; it generates numbers. */
 const NUMBERS = "numbers";
 const SUBQUERY = new Set(["select", "with"]);
 
-/** What the next token has to be. */
+/** What the next token must be. */
 type Expected = "source" | "subquery" | "set" | "set member" | undefined;
 const INSIDE: Readonly<Record<string, Expected>> = { source: "subquery", subquery: "subquery", set: "set member" };
 
-/** Between one pair of parentheses. */
+/** The state within one pair of parentheses. */
 interface Level {
   expected: Expected;
   isInSources: boolean;
 }
 
-/** Reads a statement's tokens once; knows enough of the grammar to find every table that it names. */
+/** Reads the tokens of a statement once. It knows enough of the grammar to find every table that a statement names. */
 class StatementCheck {
   readonly #sources = new Set<string>(TENANT_TABLES);
   readonly #levels: Level[] = [];
@@ -111,12 +116,15 @@ class StatementCheck {
 function problemOfExpected(expected: Expected, token: string, sources: ReadonlySet<string>): string | undefined {
   if (expected === "source") return sources.has(token) || token === NUMBERS ? undefined : `the table ${token}`;
   if (expected === "subquery") return SUBQUERY.has(token) ? undefined : `${token} where a SELECT is needed`;
-  // `IN name` and `IN (name)` read the table of this name.
+  // `IN name` and `IN (name)` read the table of that name.
   if (expected !== undefined && (WORD.test(token) || token === "`") && !SUBQUERY.has(token)) return `the table ${token} after IN`;
   return undefined;
 }
 
-/** The position after what the quote at `start` begins. A backslash escapes; a doubled quote is the end and another beginning. */
+/**
+ * The offset after the literal or name that the quote at `start` begins. A backslash escapes; a doubled quote counts as an end and a new
+ * beginning.
+ */
 function endOfQuoted(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at += 1) {
     if (text[at] === "\\") at += 1;

@@ -1,5 +1,5 @@
-// A pool of connections to an external PostgreSQL, for Kysely. Invariants: it connects and reconnects with each statement; a broken connection,
-// in use or idle, never ends the process; of several hosts, the one that accepts writes is used.
+// A pool of connections to an external PostgreSQL, for Kysely. Invariants: statements connect and reconnect by themselves; a broken
+// connection, in use or idle, never ends the process; if there are several hosts, the one that accepts writes is used.
 import { PostgresDialect, type PostgresPool } from "kysely";
 import { Pool, type PoolClient } from "pg";
 import { hostUrls } from "../../../common/ip-networks.ts";
@@ -8,18 +8,18 @@ import type { Log } from "../../operations/log.ts";
 
 export interface PoolOptions {
   log: Log;
-  /** Connections of one replica; further statements wait for one. */
+  /** Connections of one replica; when all are in use, statements wait. */
   poolSize?: number;
-  /** As PostgreSQL lists its connections. */
+  /** The name under which PostgreSQL lists the connections. */
   applicationName?: string;
 }
 
-/** What PostgreSQL lists the connections of a running backend as. */
+/** The name under which PostgreSQL lists the connections of a running backend. */
 export const APPLICATION_NAME = "atherops-backend";
 const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 30_000;
 
-/** `url` may hold a password: never logged. */
+/** `url` may contain a password, so it is never logged. */
 export function postgresDialect(url: string, options: PoolOptions): PostgresDialect {
   const urls = hostUrls(url);
   const pools = urls.map((hostUrl) => openPool(hostUrl, options, urls.length > 1));
@@ -37,8 +37,8 @@ function openPool(url: string, { log, poolSize = 10, applicationName = APPLICATI
     keepAlive: true,
     application_name: applicationName,
   });
-  // A connection that breaks is replaced by the next statement; without listeners it would end the process: the pool's for one that
-  // idles, the client's own for one that is lent out, between the statements of a transaction too.
+  // The next statement replaces a broken connection. Without listeners the error would end the process: the pool reports it for idle
+  // connections, the client itself for connections in use, also between the statements of a transaction.
   const outage = new Outage<NodeJS.ErrnoException>({
     began: ({ code }) =>
       log.warn({ event: "database.connection_lost", code }, "database connection was lost; reconnecting with the next statement"),
@@ -54,10 +54,10 @@ function openPool(url: string, { log, poolSize = 10, applicationName = APPLICATI
   return pool;
 }
 
-// Several PostgreSQL hosts, a primary and its standbys. Invariant: a statement goes to a host that accepts writes; when the
-// primary changes, the next statement finds it, without a restart.
+// Handles several PostgreSQL hosts, a primary and its standbys. Invariant: a statement goes to a host that accepts writes; after a
+// failover, the next statement finds the new primary without a restart.
 
-/** The pool of the host that was the primary last; while it does not answer or is read-only, the others are tried. */
+/** A pool that uses the last known primary; while that does not respond or is read-only, it tries the others. */
 function primaryOf(pools: readonly PostgresPool[]): PostgresPool {
   const [only] = pools;
   if (only && pools.length === 1) return only;
@@ -81,7 +81,7 @@ function primaryOf(pools: readonly PostgresPool[]): PostgresPool {
   };
 }
 
-/** For `verify` of a pool: a standby, or a primary that was demoted, counts as unreachable. */
+/** For `verify` of a pool: a standby, or a demoted primary, counts as unreachable. */
 function refuseReadOnly(client: PoolClient, done: (error?: Error) => void): void {
   client.query<{ transaction_read_only: string }>("SHOW transaction_read_only", (error: Error | undefined, result) => {
     if (error) return done(error);

@@ -5,14 +5,17 @@ import { type Kysely, type RawBuilder, sql, SqliteAdapter } from "kysely";
 
 export interface Watched {
   readonly table: string;
-  /** Unique: rows are identified by it. */
+  /** A unique column that identifies the rows. */
   readonly column: string;
   readonly type: "text" | "uuid";
   /** An expression of type text over the columns that matter. */
   readonly state: RawBuilder<string>;
 }
 
-/** `states`: identifier → state when the row was read. Returns the identifiers of rows that were deleted or have another state. */
+/**
+ * Compares the table with `states` (identifier → state when the row was read). Returns the identifiers of rows that were deleted or
+ * changed.
+ */
 export async function changedRows<T>(db: Kysely<T>, watched: Watched, states: Readonly<Record<string, string>>): Promise<string[]> {
   const { table, column, type, state } = watched;
   const json = JSON.stringify(states);

@@ -1,10 +1,10 @@
-// Copies the rows of all tables from one relational store into an empty one with the same tables, and compares them. Invariants: a row
-// comes after every row that it refers to; nothing is called the same that was not read back; each store keeps its own list of migrations.
+// Copies the rows of all tables from one relational store into an empty one with the same tables, and compares them. Invariants: a row is
+// inserted after every row that it refers to; rows count as equal only if they were read back; each store keeps its own list of migrations.
 import { isDeepStrictEqual } from "node:util";
 import { sql, type Kysely } from "kysely";
 
 const BATCH_ROWS = 500;
-/** Each store has its own. */
+/** Each store has its own list of migrations. */
 const NOT_COPIED = "schema_migrations";
 
 type Row = Record<string, unknown>;
@@ -15,19 +15,19 @@ export interface Table {
   readonly name: string;
   /** The columns of the primary key, in order. */
   readonly key: readonly string[];
-  /** The column that refers to another row of the same table, by its key. */
+  /** The column that refers to another row of the same table by its key. */
   readonly parent: string | undefined;
 }
 
-/** What was to be the same is not. */
+/** Rows that should be equal are not. */
 export class RowsDiffer extends Error {
   override readonly name = "RowsDiffer";
 }
 
-/** `rows` of `table` so far. */
+/** Called with the number of `rows` of `table` so far. */
 export type Progress = (step: "copied" | "compared", table: string, rows: number) => void;
 
-/** The tables in an order in which each comes after those that it refers to. `sqlite`: whichever of the two stores is SQLite. */
+/** The tables in an order in which each follows those that it refers to. `sqlite`: the store of the two that is SQLite. */
 export async function tablesInOrder(sqlite: Tables): Promise<Table[]> {
   let left = (await sqlite.introspection.getTables()).map(({ name }) => name).filter((name) => name !== NOT_COPIED);
   const ordered: Table[] = [];
@@ -52,13 +52,13 @@ async function keyColumns(sqlite: Tables, table: string): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** The first of `tables` that holds rows. */
+/** The first of `tables` that has rows. */
 export async function firstWithRows(store: Tables, tables: readonly Table[]): Promise<string | undefined> {
   for (const { name } of tables) if (await store.selectFrom(name).selectAll().limit(1).executeTakeFirst()) return name;
   return undefined;
 }
 
-/** Inserts every row of `from` into `to`, in the caller's transaction on `to`. Throws an error that names the table. */
+/** Inserts all rows of `from` into `to`, in the caller's transaction on `to`. Throws an error that names the table. */
 export async function copyRows(from: Tables, to: Tables, tables: readonly Table[], progress?: Progress): Promise<void> {
   for (const table of tables) {
     let copied = 0;
@@ -70,7 +70,7 @@ export async function copyRows(from: Tables, to: Tables, tables: readonly Table[
   }
 }
 
-/** Finds every row of `from` in `to`, the same, and no others. Answers how many there are. Throws where that is not so. */
+/** Checks that `to` has all rows of `from`, unchanged, and no others. Returns their number. Throws RowsDiffer otherwise. */
 export async function compareRows(from: Tables, to: Tables, tables: readonly Table[], progress?: Progress): Promise<number> {
   let all = 0;
   for (const table of tables) {
@@ -108,7 +108,7 @@ function inOrder(from: Tables, table: Table): AsyncGenerator<Row[]> {
   return table.parent === undefined ? all : parentsFirst(table, table.parent, all);
 }
 
-/** The same rows, none before the one that it refers to: those whose parent is still to come wait for it. */
+/** The same rows, ordered so that each follows the one that it refers to; rows wait until their parent was returned. */
 async function* parentsFirst(table: Table, parent: string, all: AsyncGenerator<Row[]>): AsyncGenerator<Row[]> {
   const given = new Set<string>();
   let waiting: Row[] = [];
@@ -122,7 +122,7 @@ async function* parentsFirst(table: Table, parent: string, all: AsyncGenerator<R
       for (let at = 0; at < ready.length; at += BATCH_ROWS) yield ready.slice(at, at + BATCH_ROWS);
     }
   }
-  // Rows that refer to each other, or to none: the store refuses what is not so.
+  // Rows that refer to each other, or to a missing row; the store refuses them if that is invalid.
   if (waiting.length > 0) yield waiting;
 }
 
@@ -136,7 +136,7 @@ async function sameKeys(to: Tables, table: Table, rows: readonly Row[]): Promise
     .selectAll()
     .where((eb) => eb.or(rows.map((row) => eb.and(table.key.map((column) => eb(column, "=", row[column]))))))
     .execute();
-  // SQLite's rows have no prototype.
+  // Rows of SQLite have no prototype.
   return new Map(found.map((row) => [keyOf(table, row), { ...row }]));
 }
 
@@ -150,7 +150,7 @@ function naming({ name }: Pick<Table, "name">): (error: Error) => never {
   };
 }
 
-/** JSON goes in as text, as from everywhere else. */
+/** JSON is inserted as text, as everywhere else. */
 function storable(row: Row): Row {
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, isJson(value) ? JSON.stringify(value) : value]));
 }

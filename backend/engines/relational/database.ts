@@ -13,23 +13,23 @@ import { ReportingDialect } from "./unreachable.ts";
 
 export interface Database extends AsyncDisposable {
   readonly engine: "sqlite" | "postgresql";
-  /** Embedded store only: a file that exists once the store has held accounts. */
+  /** Embedded store only: a file that exists once the store has contained accounts. */
   readonly madeFile?: string;
-  /** The same connections, seen with a domain's tables. */
+  /** The same connections, typed with the tables of a domain. */
   tables<T>(): Kysely<T>;
 }
 
 export interface DatabaseOptions extends PoolOptions {
-  /** `postgres://…`; unset: embedded. May hold a password: never logged. */
+  /** `postgres://…`; unset: embedded. May contain a password, so it is never logged. */
   url?: string | undefined;
   /** The embedded store is `<dataDir>/accounts.sqlite`. */
   dataDir: string;
 }
 
-/** Opens the store. The embedded one is opened here and now; PostgreSQL connects, and connects again, with each statement. */
+/** Opens the store. The embedded one is opened immediately; with PostgreSQL, statements connect and reconnect by themselves. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   if (options.url) {
-    // Imported only where it is used: its driver is a hundred files.
+    // Imported only if it is used, because the driver consists of a hundred files.
     const { postgresDialect } = await import("../postgres/dialect.ts");
     return databaseOf("postgresql", postgresDialect(options.url, options));
   }
@@ -39,7 +39,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   return { ...(await openAccountsFile(file, log)), madeFile: join(dataDir, ACCOUNTS_MADE) };
 }
 
-/** The embedded store of one file, which is made where there is none. */
+/** Opens the embedded store in one file, which is created if it does not exist. */
 export async function openAccountsFile(file: string, log: Log): Promise<Database> {
   const thread = await openSqlite(file, log);
   return databaseOf("sqlite", new SqliteThreadDialect(thread), thread);
@@ -58,8 +58,8 @@ function databaseOf(engine: Database["engine"], dialect: Dialect, opened?: Async
 }
 
 /**
- * Waits for the advisory lock `name`, for work that one replica does at a time. The lock ends with the transaction, so a killed replica never
- * keeps it. SQLite runs one transaction at a time anyway.
+ * Waits for the advisory lock `name`, for work that one replica does at a time. The lock ends with the transaction, so a killed replica
+ * never keeps it. SQLite needs none, because it runs one transaction at a time.
  */
 export async function advisoryLock<T>({ engine }: { readonly engine: string }, trx: Transaction<T>, name: string): Promise<void> {
   if (engine === "sqlite") return;

@@ -1,6 +1,6 @@
-// Brings the tables up to date: numbered plain SQL files, each applied once, in order, however many replicas start together. Invariant: a
-// file that was applied is never applied again and must never be changed; all pending files are applied in one transaction under an
-// advisory lock, or none. They are written in what PostgreSQL and SQLite both take: SQLite keeps the names of types as they stand.
+// Migrates the tables: numbered plain SQL files, each applied once, in order, however many replicas start together. Invariants: an applied
+// file is never applied again and must never be changed; all pending files are applied in one transaction under an advisory lock, or none
+// are. The files use SQL that both PostgreSQL and SQLite accept; SQLite keeps the names of types as they are written.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { advisoryLock } from "./database.ts";
 
 const FOLDER = fileURLToPath(new URL("./migrations/", import.meta.url));
 
-/** An opened store, whichever engine it is. */
+/** An open store with either engine. */
 interface Migrated {
   readonly engine: string;
   tables<T>(): Kysely<T>;
@@ -20,7 +20,7 @@ interface MigrationTables {
   schema_migrations: { name: string; sha256: string; applied_at: Date };
 }
 
-/** Applies what is pending and answers the names of what it applied. Throws when an applied file differs from the one at hand. */
+/** Applies pending files and returns their names. Throws if an applied file differs from the current one. */
 export async function migrate(database: Migrated, folder = FOLDER): Promise<string[]> {
   return await database
     .tables<MigrationTables>()
@@ -55,7 +55,10 @@ function readMigrations(folder: string): { name: string; sha256: string; stateme
   });
 }
 
-/** Statements end with `;` at the end of a line; comments stand on lines of their own. (The embedded stores prepare one statement at a time.) */
+/**
+ * Statements end with `;` at the end of a line; comments have their own lines. (The embedded store can prepare only one statement at a
+ * time.)
+ */
 function splitStatements(text: string): string[] {
   const code = text.replace(/^\s*--.*$/gm, "");
   return code

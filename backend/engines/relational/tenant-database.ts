@@ -1,6 +1,7 @@
-// The relational store as one organisation may use it. Every select, update and delete gets the organisation's condition on each table it
-// names, every insert has to name the organisation, and what cannot be checked is refused. Invariant: a statement whose author forgot
-// `org_id = …` neither reads nor changes another organisation's rows. Jobs and logins, which serve all organisations, use the plain store.
+// Limits the relational store to one organisation. Selects, updates and deletes get the organisation's condition on each table that they
+// name, inserts have to name the organisation, and statements that cannot be checked are refused. Invariant: a statement whose author
+// forgot `org_id = …` neither reads nor changes another organisation's rows. Jobs and logins, which serve all organisations, use the
+// unrestricted store.
 import {
   AliasNode,
   AndNode,
@@ -41,7 +42,7 @@ import {
 /** Where the organisation of a row is found: in a column, or in the row that a column refers to. */
 interface Ownership {
   readonly column: string;
-  /** `column` is the id of a row there. */
+  /** The table in which `column` is the id of a row. */
   readonly parent?: string;
 }
 
@@ -78,7 +79,7 @@ export const TENANT_TABLES: Readonly<Record<string, Ownership>> = {
   saved_items: OWN,
 };
 
-/** Transactions that it begins are limited in the same way. */
+/** Transactions that are begun in it are limited in the same way. */
 export function tenantDatabase<T>(db: Transaction<T>, orgId: string): Transaction<T>;
 export function tenantDatabase<T>(db: Kysely<T>, orgId: string): Kysely<T>;
 export function tenantDatabase<T>(db: Kysely<T>, orgId: string): Kysely<T> {
@@ -95,12 +96,12 @@ export interface OrgLocker {
 
 export type OrgTable = { orgs: { id: string } };
 
-/** Changes that call this first run one after another for each organisation, until their transactions end. */
+/** Changes that call this first run one after another per organisation, until their transactions end. */
 export async function lockOrg(trx: OrgLocker, orgId: string): Promise<void> {
   await trx.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
 }
 
-/** A defect of this program, never of a request. */
+/** A bug in this program, never the fault of a request. */
 export class TenantStatementError extends Error {
   override readonly name = "TenantStatementError";
   constructor(why: string) {
@@ -127,10 +128,10 @@ class TenantPlugin implements KyselyPlugin {
 
 const KINDS = new Set<string>(["SelectQueryNode", "InsertQueryNode", "UpdateQueryNode", "DeleteQueryNode"]);
 const JOINS = new Set<string>(["InnerJoin", "LeftJoin"]);
-/** Plain SQL may calculate, but not name a table: its tables would have no condition. */
+/** Raw SQL may compute but not name a table, because the table would get no condition. */
 const NAMES_TABLE = /\b(?:from|join|into|update|table|with)\b/i;
 
-/** A table with rows of organisations, under the name by which its columns are referred to. */
+/** A table with rows of organisations, and the alias by which its columns are referred to. */
 interface Source extends Ownership {
   readonly name: string;
 }
@@ -180,7 +181,7 @@ class TenantTransformer extends OperationNodeTransformer {
     const source = requireSource(node.table);
     if (!source) return join;
     if (!JOINS.has(node.joinType)) throw new TenantStatementError(`${node.joinType} is not supported`);
-    // In ON, not in WHERE: a left join keeps the rows that found no partner.
+    // The condition is in ON, not in WHERE, so that a left join keeps rows without a match.
     return { ...join, on: OnNode.create(and(this.#condition(source), join.on?.on)) };
   }
 
@@ -212,7 +213,7 @@ class TenantTransformer extends OperationNodeTransformer {
       if (valueAt(row, at) !== this.#orgId) throw new TenantStatementError(`a new row of ${name} is of another organisation`);
   }
 
-  /** The row in the way may be of another organisation: it stays as it is. */
+  /** The conflicting row may belong to another organisation; then it stays unchanged. */
   #ownConflict(target: Source, conflict: OnConflictNode): OnConflictNode {
     if (!conflict.updates) return conflict;
     refuseOwnerChange(target, conflict.updates);
@@ -237,7 +238,7 @@ function sourcesOf(from: FromNode | undefined): Source[] {
   return (from?.froms ?? []).flatMap((node) => requireSource(node) ?? []);
 }
 
-/** Undefined for a subquery, which has conditions of its own. */
+/** Undefined for a subquery, which gets its own conditions. */
 function requireSource(node: OperationNode | undefined): Source | undefined {
   if (!node) return undefined;
   const [table, alias] = AliasNode.is(node) ? [node.node, node.alias] : [node, undefined];

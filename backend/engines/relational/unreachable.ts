@@ -6,8 +6,8 @@ import { ApiError } from "../../errors.ts";
 
 const RETRY_AFTER_S = 2;
 /**
- * SQLSTATE classes and codes of a server that is unreachable, starting or stopping, or has no disk space, memory or connection left, so that a
- * later retry may succeed (PostgreSQL documentation, appendix A).
+ * SQLSTATE classes and codes of a server that is unreachable, starting or stopping, or has no disk space, memory or connection left, so
+ * that a later retry may succeed (PostgreSQL documentation, appendix A).
  */
 const AWAY_SQLSTATE = /^(08...|53...|57P0[123]|58030)$/;
 const AWAY_ERRNO = new Set([
@@ -21,14 +21,14 @@ const AWAY_ERRNO = new Set([
   "ENETUNREACH",
   "ENOENT",
 ]);
-/** Too many connections, a statement cancelled for its time, a lock not had in time, transactions in each other's way. */
+/** Too many connections, a statement cancelled after its timeout, a lock timeout, a serialization failure, a deadlock. */
 const BUSY_SQLSTATE = /^(53300|57014|55P03|40001|40P01)$/;
 /** pg reports these without a code. */
 const AWAY_MESSAGE = /connection terminated|client has encountered a connection error/i;
 /** Timeouts of the pool, of the connection to the server, and of a response. */
 const BUSY_MESSAGE = /timeout exceeded when trying to connect|connection terminated due to connection timeout|query read timeout/i;
 
-/** True when the statement failed because the server could not be talked to. */
+/** True if the statement failed because the server was unreachable. */
 export function isUnreachable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError) return error.errors.some(isUnreachable);
@@ -36,7 +36,7 @@ export function isUnreachable(error: unknown): boolean {
   return (code !== undefined && (AWAY_ERRNO.has(code) || AWAY_SQLSTATE.test(code))) || AWAY_MESSAGE.test(error.message);
 }
 
-/** True when the statement failed because it took too long, or waited too long for its turn. */
+/** True if the statement failed because it took too long, or waited too long for a connection. */
 export function isOverloaded(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as NodeJS.ErrnoException;
@@ -53,7 +53,7 @@ function reported(error: unknown): unknown {
   });
 }
 
-/** Another dialect, with connection failures turned into ApiError. */
+/** Wraps another dialect and turns connection failures into ApiError. */
 export class ReportingDialect implements Dialect {
   readonly #inner: Dialect;
   constructor(inner: Dialect) {

@@ -1,5 +1,6 @@
-// SQLite on its thread as kysely sees it. Invariants: statements of a transaction stand together, others wait for its end, not longer
-// than for a connection of PostgreSQL; a statement that PostgreSQL takes is taken here, row locks apart, which one connection needs not.
+// Connects Kysely to SQLite on its thread. Invariants: the statements of a transaction run together; other statements wait for its end, for
+// at most as long as for a connection of PostgreSQL; a statement that PostgreSQL accepts is accepted here, except for row locks, which a
+// single connection does not need.
 import {
   CompiledQuery,
   type DatabaseConnection,
@@ -38,7 +39,7 @@ export class SqliteThreadDialect implements Dialect {
   }
 }
 
-/** The driver's own turns have a bound in time; kysely's have none. */
+/** The driver's own queue has a time limit; Kysely's has none. */
 class OneTurnAdapter extends SqliteAdapter {
   override get supportsMultipleConnections(): boolean {
     return true;
@@ -110,7 +111,7 @@ class ThreadConnection implements DatabaseConnection {
     return "rows" in result ? { rows: result.rows as R[] } : { rows: [], numAffectedRows: result.changes };
   }
 
-  /** Ends the thread, and with it a transaction that could not be rolled back: no other statement may become part of it. */
+  /** Ends the thread, and with it a transaction that could not be rolled back: otherwise later statements would become part of it. */
   abandon(): void {
     this.#life.end("a transaction could not be rolled back");
   }
@@ -121,7 +122,7 @@ class ThreadConnection implements DatabaseConnection {
   }
 }
 
-/** A queue in order of arrival, one transaction at a time. A caller that waits too long gets an error. */
+/** A first-in, first-out queue for one transaction at a time. A caller that waits too long gets an error. */
 class Turns {
   readonly #timeoutMs: number;
   readonly #waiting = new Set<() => void>();

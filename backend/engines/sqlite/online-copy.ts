@@ -1,17 +1,17 @@
-// A copy of the embedded relational store while its backend writes (SQLite's own online backup), made by another process. Invariants: the
-// copy is the store at one moment; no writer waits for it; a copy that SQLite finds damage in is refused.
+// Copies the embedded relational store while its backend writes, from another process (SQLite's online backup). Invariants: the copy is the
+// store at one point in time; no writer waits for it; a copy in which SQLite finds damage is rejected.
 import { backup, DatabaseSync } from "node:sqlite";
 
 const BUSY_TIMEOUT_MS = 5_000;
 /** Pages of 4 KiB per step; between steps the process does other work. */
 const PAGES_A_STEP = 1000;
 
-/** `target` must not exist. Answers when (RFC 3339): what was committed before is in it. */
+/** `target` must not exist. Returns a time (RFC 3339): everything that was committed before is in the copy. */
 export async function copyOnline(file: string, target: string): Promise<string> {
   const source = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
   const moment = new Date().toISOString();
   try {
-    // A transaction that has read sees no later commit, so that the copy need not begin anew after each.
+    // A transaction that has read sees no later commit, so that the copy does not restart after each commit.
     source.exec("BEGIN");
     source.prepare("SELECT count(*) FROM sqlite_schema").get();
     await backup(source, target, { rate: PAGES_A_STEP });
@@ -29,7 +29,7 @@ export async function copyOnline(file: string, target: string): Promise<string> 
   return moment;
 }
 
-/** Rows of each table; undefined for one that is not there. No other process may have it open. */
+/** The number of rows of each table; undefined for a missing table. No other process may have the file open. */
 export function countTables(file: string, tables: readonly string[]): Map<string, number | undefined> {
   const database = new DatabaseSync(file);
   try {

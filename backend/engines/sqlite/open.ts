@@ -12,7 +12,7 @@ export const ACCOUNTS_FILE = "accounts.sqlite";
 /** Written at the end of the first start: if it exists without accounts.sqlite, the accounts were lost. */
 export const ACCOUNTS_MADE = "accounts.made";
 
-/** Throws StartError for a file that is no database, is damaged, or cannot be opened. */
+/** Throws StartError if the file is not a database, is damaged, or cannot be opened. */
 export async function openSqlite(file: string, log: Log): Promise<StoreThread> {
   if (!existsSync(file)) makeFile(file);
   const thread = new StoreThread({ file, log });
@@ -30,7 +30,10 @@ export async function openSqlite(file: string, log: Log): Promise<StoreThread> {
 /** Files and folders that a start creates only after accounts.sqlite. */
 const LATER = [ACCOUNTS_MADE, "clickhouse", "metrics", "metrics-journal", join("secrets", "admin-password")];
 
-/** Throws StartError if the folder must have had accounts before: new accounts would know no agent's key and own no log line. */
+/**
+ * Throws StartError if the folder must have had accounts before: a new store would not know the keys of agents or the owners of stored
+ * data.
+ */
 export function requireNewFolder(dataDir: string): void {
   const trace = LATER.find((name) => holdsSomething(join(dataDir, name)));
   if (trace === undefined) return;
@@ -54,11 +57,11 @@ function makeFile(file: string): void {
 }
 
 /**
- * Creates a store under a draft name: `fill` creates and closes it, then it gets the name `file`. So `file` is complete and on the disk, or does
- * not exist; the next attempt removes what an interrupted one left. Returns the result of `fill`.
+ * Creates a store under a draft name: `fill` creates and closes it, then it is renamed to `file`. So `file` is complete and on disk, or
+ * does not exist; the next attempt removes the remains of an interrupted one. Returns the result of `fill`.
  */
 export async function underDraftName<T>(file: string, fill: (draft: string) => Promise<T>): Promise<T> {
-  // SQLite would write the log of another store into this one.
+  // SQLite would apply the write-ahead log of another store to this one.
   if (existsSync(`${file}-wal`)) throw new Error(`${file}-wal is the log of another store of this name: put it where that store is`);
   const draft = `${file}.moving`;
   for (const ending of ["", "-wal", "-shm"]) rmSync(`${draft}${ending}`, { force: true });

@@ -1,11 +1,12 @@
-// Runs the statements of the embedded store on a thread, which is started again after it ends or hangs. SQLite's failures get PostgreSQL's
-// codes, so that callers handle a single list. Invariants: every statement gets one answer, also when the thread ends; a transaction fails
-// with its thread; at most one thread has the file open; a failure has the engine's message, and no value that was bound to the statement.
+// Runs the statements of the embedded store on a thread, which is restarted after it ends or hangs. SQLite's failures get PostgreSQL's
+// codes, so that callers handle a single list. Invariants: every statement gets one result, also if the thread ends; a transaction fails
+// with its thread; at most one thread has the file open; an error contains the engine's message, but no value that was bound to the
+// statement.
 import { Worker } from "node:worker_threads";
 import type { Log } from "../../operations/log.ts";
 import type { Answer, Statement } from "./thread.ts";
 
-/** SQLite's extended result code, or its lowest byte, which is the primary one → SQLSTATE. */
+/** SQLSTATE by SQLite's extended result code, or by its lowest byte, the primary code. */
 const SQLSTATE: Record<number, string> = {
   // SQLITE_CONSTRAINT_PRIMARYKEY, _UNIQUE, _ROWID
   1555: "23505",
@@ -30,14 +31,14 @@ const SQLSTATE: Record<number, string> = {
   26: "XX001",
 };
 
-/** The store's thread is gone. */
+/** The thread has ended. */
 const THREAD_LOST = "08006";
-/** The thread does not answer in time. */
+/** The thread does not respond in time. */
 export const TOO_LONG = "57014";
-/** Other transactions hold the store for too long. */
+/** Other transactions occupied the store for too long. */
 export const NO_TURN = "55P03";
 
-/** `code` is a SQLSTATE where there is one for it. */
+/** `code` is the SQLSTATE, if there is one for the failure. */
 export class SqliteFailure extends Error {
   override readonly name = "SqliteFailure";
   readonly code: string | undefined;
@@ -48,17 +49,17 @@ export class SqliteFailure extends Error {
   }
 }
 
-/** `errcode`: as node:sqlite reports it. */
+/** `errcode`: as reported by node:sqlite. */
 function sqlstateOf(errcode: number | undefined): string | undefined {
   return errcode === undefined ? undefined : (SQLSTATE[errcode] ?? SQLSTATE[errcode & 0xff]);
 }
 
-/** A write that the disk refused: what the thread holds of the file is not to be trusted. */
+/** The disk refused a write, so the state of the file in the thread cannot be trusted. */
 function isDiskFailure(errcode: number | undefined): boolean {
   return errcode !== undefined && (errcode & 0xff) === 10;
 }
 
-/** As PostgreSQL's `statement_timeout` and more: only a disk that hangs takes as long. */
+/** Longer than PostgreSQL's `statement_timeout`: only a disk that hangs takes this long. */
 const STATEMENT_TIMEOUT_MS = 30_000;
 const CLOSE_TIMEOUT_MS = 10_000;
 
@@ -86,7 +87,7 @@ export class StoreThread implements AsyncDisposable {
     this.#statementTimeoutMs = statementTimeoutMs;
   }
 
-  /** The thread that is alive, started where there is none. Throws SqliteFailure when the file cannot be opened, or one is ending. */
+  /** The running thread, started if necessary. Throws SqliteFailure if the file cannot be opened, or if a thread is ending. */
   async life(): Promise<Life> {
     if (this.#closed) throw lost("the store is closed");
     this.#life ??= this.#begin();
@@ -114,7 +115,7 @@ export class StoreThread implements AsyncDisposable {
   }
 }
 
-/** One thread, from its start to its end. */
+/** One run of the thread, from start to end. */
 export class Life {
   readonly #worker: Worker;
   readonly #waiting = new Map<number, Waiting>();
@@ -123,7 +124,7 @@ export class Life {
   #over: { readonly reason: string; readonly code: string } | undefined;
   readonly opened: Promise<void>;
   wasOpened = false;
-  /** Why. */
+  /** Resolves with the reason. */
   readonly ended: Promise<string>;
 
   constructor(script: URL, file: string, statementTimeoutMs: number) {
@@ -168,7 +169,7 @@ export class Life {
     });
   }
 
-  /** Lets it finish what it has, and close the file. */
+  /** Lets the thread finish its statements and close the file. */
   async close(): Promise<void> {
     const timer = setTimeout(() => this.end("it did not close in time"), CLOSE_TIMEOUT_MS);
     this.#post("close");
@@ -190,7 +191,7 @@ export class Life {
     if (isDiskFailure(answer.errcode)) this.end(answer.message);
   }
 
-  /** What waits for it is refused, what comes later too. */
+  /** Rejects waiting and later statements. */
   end(reason: string, code = THREAD_LOST): void {
     if (this.#over !== undefined) return;
     this.#over = { reason, code };

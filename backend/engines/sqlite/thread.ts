@@ -1,5 +1,6 @@
-// The thread of the embedded relational store: opens the file, runs one statement after the other, answers each. Invariant: a statement
-// that was answered is on the disk (WAL with synchronous = FULL), and no answer, an error's neither, holds a value that was bound.
+// Runs on the thread of the embedded relational store: opens the file, runs one statement after the other, and returns each result.
+// Invariant: a statement is on disk before its result is returned (WAL with synchronous = FULL), and no result or error contains a value
+// that was bound.
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
 import { freeHeapAfterStart } from "../heap.ts";
@@ -11,7 +12,7 @@ export interface Statement {
   readonly parameters: readonly unknown[];
 }
 
-/** `rows` of a statement that reads or returns; `changes` of every other. `fatal`: the file could not be opened. */
+/** `rows` of a statement that reads or returns; `changes` of all others. `fatal`: the file could not be opened. */
 export type Answer =
   | { readonly id: number; readonly rows: readonly object[] }
   | { readonly id: number; readonly changes: bigint }
@@ -23,13 +24,13 @@ type Read = (value: SQLOutputValue) => unknown;
 
 interface Prepared {
   readonly statement: StatementSync;
-  /** Undefined: it answers no rows. Those that are read as they are stored have no entry. */
+  /** Undefined if the statement returns no rows. Columns that are returned as stored have no entry. */
   readonly readers: ReadonlyMap<string, Read> | undefined;
 }
 
-/** Another process may hold the file for a moment: an operator's `sqlite3`, a backup. */
+/** Another process, such as an operator's `sqlite3` or a backup, may lock the file for a moment. */
 const BUSY_TIMEOUT_MS = 5_000;
-/** After any other statement the tables may be others. */
+/** Any other statement may change the tables. */
 const KEEPS_TABLES = /^\s*(select|insert|update|delete|begin|commit|rollback)\b/i;
 
 /** By the type that the migration declares for the column; SQLite keeps its name as it was written. */
@@ -46,15 +47,15 @@ function open(file: string): DatabaseSync {
   const mode = database.prepare("PRAGMA journal_mode = WAL").get()?.["journal_mode"];
   if (mode !== "wal") throw new Error(`its file system has no shared memory or no locks (journal_mode is ${String(mode)})`);
   database.exec(`PRAGMA synchronous = FULL; PRAGMA journal_size_limit = ${MAX_WAL_BYTES}; PRAGMA temp_store = MEMORY`);
-  // Deleted rows, of a deleted organisation above all, do not stay readable in free pages.
+  // Deleted rows, especially those of a deleted organisation, must not stay readable in free pages.
   database.exec("PRAGMA secure_delete = ON");
-  // Reads the header, so that a file that is not a database fails here.
+  // Reads the header, so that opening a file that is not a database fails here.
   database.prepare("SELECT count(*) FROM sqlite_schema").get();
   return database;
 }
 
 function run(database: DatabaseSync, { id, sql, parameters }: Statement): Answer {
-  // A full disk has rolled it back already.
+  // SQLite has already rolled back if the disk is full.
   if (sql === "rollback" && !database.isTransaction) return { id, changes: 0n };
   const { statement, readers } = prepare(database, sql);
   const values = parameters.map(storable);
@@ -90,7 +91,7 @@ function prepare(database: DatabaseSync, sql: string): Prepared {
   return fresh;
 }
 
-/** Times are kept as RFC 3339 in UTC with milliseconds, which sort as text. */
+/** Times are stored as RFC 3339 in UTC with milliseconds, which sort as text. */
 function storable(value: unknown): SQLInputValue {
   if (value instanceof Date) return value.toISOString();
   if (typeof value === "boolean") return value ? 1 : 0;
@@ -116,7 +117,7 @@ try {
     try {
       answer = run(database, message);
     } catch (error) {
-      // A statement that failed would report the same failure again at its next use (sqlite3_reset).
+      // A failed statement would report the same failure again at its next use (sqlite3_reset).
       prepared.delete(message.sql);
       answer = { id: message.id, ...failureOf(error) };
     }

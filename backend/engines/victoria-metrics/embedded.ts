@@ -1,7 +1,7 @@
-// The embedded metrics engine: a supervised victoria-metrics on a free loopback port, its data under DATA_DIR/metrics. After each start the
-// journal is replayed until the engine has accepted everything. Invariants: the port stays the same across restarts of the child, so that
-// clients need not notice them; the replay retries with growing pauses, because an engine that starts on a full disk refuses writes at
-// first; one replay runs at a time.
+// Runs the embedded metrics engine: a supervised victoria-metrics on a free loopback port, with its data under DATA_DIR/metrics. After each
+// start the journal is replayed until the engine has accepted everything. Invariants: the port stays the same across restarts of the child,
+// so that clients need not notice them; the replay retries with increasing delays, because an engine that starts on a full disk refuses
+// writes at first; one replay runs at a time.
 import { createServer } from "node:net";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
@@ -16,30 +16,33 @@ import { countSeries, createSnapshot } from "./snapshot.ts";
 export interface EmbeddedVictoriaMetricsOptions {
   /** Program paths or names, as `settings.victoriaMetricsPath`. */
   readonly candidates: readonly string[];
-  /** The backend's data directory; the engine takes `metrics` in it. */
+  /** The backend's data directory; the engine uses its folder `metrics`. */
   readonly dataDir: string;
-  /** As `-retentionPeriod` takes it, e.g. `30d`. */
+  /** In the format of `-retentionPeriod`, e.g. `30d`. */
   readonly retention: string;
-  /** Holds the password that the port asks for, made at the first start; undefined: it asks for none. */
+  /** File of the password that the port requires, created at the first start; undefined: the port requires none. */
   readonly passwordFile: string | undefined;
-  /** False: what was acknowledged outlives processes, not the machine's power. Default true. */
+  /** False: acknowledged writes survive a crash of processes but not a power failure. Default true. */
   readonly isJournalSynced?: boolean;
   readonly log: Log;
   readonly onRestart?: () => void;
   readonly timing?: Partial<ChildTiming>;
-  /** Until what the engine refused to take again is given to it once more. */
+  /** Delay before the first retry of writes that the engine refused during a replay. */
   readonly firstRetryMs?: number;
 }
 
 export interface EmbeddedVictoriaMetrics extends AsyncDisposable {
-  /** Both hold the login. */
+  /** Both URLs contain the login. */
   readonly writeUrl: string;
   readonly queryUrl: string;
   readonly child: EngineChild;
-  /** For the store: what it appends survives the engine's death. Rejects while the engine is down, so that nothing piles up then. */
+  /**
+   * For the store: an appended write survives a crash of the engine. Rejects while the engine is down, so that the journal does not grow
+   * then.
+   */
   readonly journal: { append(path: string, body: Buffer): Promise<void>; expire(): void };
   /**
-   * One moment of it, kept by hard links: the journal in `journalFolder`, the samples in a snapshot of the engine. Every write that was
+   * Takes a snapshot with hard links: the journal in `journalFolder`, the samples in a snapshot of the engine. Every write that was
    * acknowledged before the call is in one of them. Rejects while the engine is down.
    */
   snapshot(journalFolder: string): Promise<{ readonly snapshot: string; readonly series: number | undefined }>;
@@ -47,7 +50,9 @@ export interface EmbeddedVictoriaMetrics extends AsyncDisposable {
 
 const PORT_ATTEMPTS = 3;
 
-/** Resolves once the engine answers and was given what a killed one had not written. Rejects with its last words if it cannot start. */
+/**
+ * Resolves once the engine responds and the journal's pending writes have been sent to it. Rejects with its last output if it cannot start.
+ */
 export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptions): Promise<EmbeddedVictoriaMetrics> {
   const { isJournalSynced: isSynced = true, log } = options;
   const journal = openWriteJournal(join(options.dataDir, "metrics-journal"), { isSynced, log });
@@ -74,10 +79,11 @@ export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptio
     },
     async snapshot(journalFolder) {
       if (!child.running) throw new Error("victoria-metrics is not running");
-      // Before: what leaves the journal from now on, the engine has had for long enough to have it in its snapshot.
+      // Before the snapshot: the engine has had any write that leaves the journal from now on for long enough to include it in its
+      // snapshot.
       await journal.linkInto(journalFolder);
       const snapshot = await createSnapshot(url);
-      // And after: a write that the snapshot has in part is there as a whole.
+      // And after it, so that a write that the snapshot contains in part is complete in the journal.
       await journal.linkInto(journalFolder);
       return { snapshot, series: await countSeries(url) };
     },
@@ -114,7 +120,7 @@ async function startOnFreePort(
       });
       return { child, url };
     } catch (error) {
-      // Between choosing the port and listening on it, another process can take it.
+      // Another process can take the port before the engine listens on it.
       if (attempt === PORT_ATTEMPTS || !String(error).includes("address already in use")) throw error;
     }
   }
@@ -125,25 +131,25 @@ function flags({ dataDir, retention }: EmbeddedVictoriaMetricsOptions, port: num
     `-httpListenAddr=127.0.0.1:${port}`,
     `-storageDataPath=${join(dataDir, "metrics")}`,
     `-retentionPeriod=${retention}`,
-    // The least; with the time to sort and to notice, up to six seconds are in memory only. journal.ts keeps them.
+    // The minimum. Because sorting and noticing take time, too, up to six seconds of samples are only in memory; journal.ts keeps them.
     "-inmemoryDataFlushInterval=1s",
-    // The same sample sent twice is one sample.
+    // A sample that is sent twice counts as one.
     "-dedup.minScrapeInterval=1ms",
-    // A sample can be queried at once.
+    // A sample can be queried immediately.
     "-search.latencyOffset=0s",
-    // HELP and TYPE lines have no tenant in this engine, so they are not kept at all.
+    // The engine has no tenant for HELP and TYPE lines, so they are not stored at all.
     "-enableMetadata=false",
     "-memory.allowedPercent=30",
-    // More than tenants' queries take turns for (backend/storage/metrics/store.ts): what is left is the evaluator's.
+    // More than the concurrent queries of tenants (backend/storage/metrics/store.ts), so that the rule evaluator always has slots.
     "-search.maxConcurrentRequests=16",
-    // No query takes all cores, or all memory.
+    // No query uses all cores or all memory.
     `-search.maxWorkersPerQuery=${Math.max(1, Math.floor(availableParallelism() / 2))}`,
     `-search.maxMemoryPerQuery=${MAX_METRIC_QUERY_MIB}MiB`,
     "-loggerLevel=WARN",
   ];
 }
 
-/** A port that was free a moment ago on 127.0.0.1. */
+/** A port on 127.0.0.1 that was free a moment ago. */
 export async function freeLoopbackPort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(0, "127.0.0.1", resolve));

@@ -6,16 +6,16 @@ import { expressionDurationMs } from "../../../common/duration.ts";
 import { MAX_DURATION_MS, MAX_SELECTOR_BYTES } from "../limits.ts";
 import { ExpressionError, tokenize, type Token } from "./expression-tokens.ts";
 
-/** Words of the language; each has its place, and is a name nowhere. */
+/** Keywords of the language; each is allowed only in its own positions, and never as a name. */
 const OPERATORS = new Set(["default", "if", "ifnot", "or", "and", "unless", "atan2"]);
 const MATCHING = new Set(["on", "ignoring"]);
 const JOINING = new Set(["group_left", "group_right"]);
 const GROUPING = new Set(["by", "without"]);
 const OTHER_WORDS = ["bool", "prefix", "fill", "fill_left", "fill_right", "offset", "keep_metric_names", "limit", "with"];
 const WORDS = new Set([...OPERATORS, ...MATCHING, ...JOINING, ...GROUPING, ...OTHER_WORDS]);
-/** Numbers to the engine, unless in quotes; and quotes are lost in print. */
+/** The engine parses these names as numbers unless they are quoted, and its printed form has no quotes. */
 const NUMBERS = new Set(["inf", "nan"]);
-/** Before a word, the engine takes such a name for the aggregation (aggr.go). */
+/** The engine parses such a name before a word as the aggregation (aggr.go). */
 const AGGREGATIONS = new Set(
   [
     [
@@ -41,18 +41,18 @@ const AGGREGATIONS = new Set(
 );
 const COMPARISONS = new Set(["==", "!=", "<", ">", "<=", ">="]);
 const LABEL_OPERATORS = new Set(["=", "!=", "=~", "!~"]);
-/** What a step is taken for. */
+/** The assumed step. */
 const STEP_MS = 300_000;
 const COUNT = /^\d{1,9}$/;
-/** After `@`. */
+/** The time after `@`. */
 const SECONDS = /^\d{1,11}(?:\.\d*)?$/;
-/** A name that the engine's escapes carry through: its print has no quotes. */
+/** A name that needs no quotes in the engine's printed form, because its escapes represent it. */
 const PLAIN_NAME = /^[\p{L}\p{N}_:.\-/ ]+$/u;
 
-/** Parentheses: of an expression, a call's arguments, the labels of `on`, other labels. */
+/** What parentheses contain: an expression, the arguments of a call, the labels of `on`, other labels. */
 type Open = "expression" | "arguments" | "matching" | "labels" | "window";
 
-/** Undefined when the engine can be asked; else why not, for the user. Each token is read once. */
+/** The reason, for the user, why the engine must not get the expression; undefined if it may. Reads each token once. */
 export function whyNotAsked(expression: string): string | undefined {
   if (Buffer.byteLength(expression) > MAX_SELECTOR_BYTES) return `is longer than ${MAX_SELECTOR_BYTES} bytes`;
   try {
@@ -68,10 +68,10 @@ class Guard {
   readonly #tokens: readonly Token[];
   readonly #open: Open[] = [];
   #at = 0;
-  /** A metric with the name of an aggregation, and a word that may come to stand after it in print. */
+  /** A metric with the name of an aggregation, and a word that may follow it in the printed form. */
   #aggregation: string | undefined;
   #operator: string | undefined;
-  /** What the parentheses were that end with the token before this one. */
+  /** What the parentheses contained that the previous token closed. */
   #closed: Open | undefined;
 
   constructor(tokens: readonly Token[]) {
@@ -88,7 +88,7 @@ class Guard {
     if (this.#aggregation !== undefined && this.#operator !== undefined) throw onlyMatched(this.#aggregation, ` next to ${this.#operator}`);
   }
 
-  /** Looks at one token; answers what it closed. */
+  /** Reads one token; returns what it closed. */
   #step(token: Token): Open | undefined {
     const inside = this.#open.at(-1);
     if (token.kind === "name") this.#name(token, inside);
@@ -128,13 +128,13 @@ class Guard {
     if (WORDS.has(word) && !this.#isInPlace(word)) throw onlyMatched(text, " there");
   }
 
-  /** The engine slices by these without looking at them (promql/transform.go). */
+  /** The engine slices by these values without checking them (promql/transform.go). */
   #hasPlainLimits(): boolean {
     const [open, limit, comma, offset, end] = [1, 2, 3, 4, 5].map((at) => this.#word(at)?.text ?? "");
     return open === "(" && COUNT.test(limit ?? "") && comma === "," && COUNT.test(offset ?? "") && end === ",";
   }
 
-  /** Whether a keyword is in a position where it is a keyword, so that the engine never reads it as a name. */
+  /** Whether a keyword is in a position where the engine never reads it as a name. */
   #isInPlace(word: string): boolean {
     const [before, after] = [this.#word(-1), this.#word(1)];
     if (OPERATORS.has(word)) return this.#endsOperand();
@@ -150,7 +150,7 @@ class Guard {
     return false;
   }
 
-  /** Whether an operand may end with the token before this one. */
+  /** Whether the previous token may end an operand. */
   #endsOperand(): boolean {
     const before = this.#word(-1);
     if (before === undefined) return false;
@@ -159,7 +159,7 @@ class Guard {
     return before.kind === "number" || before.text === "}" || before.text === "]";
   }
 
-  /** A string must be a whole argument or a quoted label: next to an operator, the engine reads the name after it as a template. */
+  /** A string must be a whole argument or a quoted label: next to an operator, the engine would read the following name as a template. */
   #string(inside: Open | undefined): void {
     const [before, after] = [this.#word(-1)?.text, this.#word(1)?.text];
     if (inside === "labels" || inside === "matching") plainName(this.#token(0));
@@ -167,7 +167,10 @@ class Guard {
       throw new ExpressionError("takes strings as arguments of functions and as values of labels only");
   }
 
-  /** `@` takes a time of this age, start() or end(): the print of others may end elsewhere, and far times overflow in the engine. */
+  /**
+   * `@` accepts a time in seconds, start() or end(): the printed form of other expressions may end elsewhere, and distant times overflow in
+   * the engine.
+   */
   #moment(): void {
     const after = this.#word(1);
     const isEdge = (after?.word === "start" || after?.word === "end") && this.#word(2)?.text === "(" && this.#word(3)?.text === ")";
@@ -193,7 +196,7 @@ class Guard {
     if (hasAlternatives && isOfNames) throw new ExpressionError('takes the name of the metric before the braces where these hold "or"');
   }
 
-  /** `label="value"` or `"metric name"`; answers whether it names the metric, or matches its name. */
+  /** Reads `label="value"` or `"metric name"`; returns whether it names the metric, matches its name, or neither. */
   #filter(): "name" | "names" | "label" {
     const label = this.#word(0);
     if (label === undefined || (label.kind !== "name" && label.kind !== "text") || label.word === "or")
@@ -213,7 +216,7 @@ class Guard {
     return name !== "__name__" ? "label" : operator === "=" ? "name" : "names";
   }
 
-  /** A metric's name that is quoted here, but not when the engine prints the expression. */
+  /** A metric name that is quoted here but not in the engine's printed form. */
   #metric(name: string): void {
     const word = name.toLowerCase();
     if (WORDS.has(word) || NUMBERS.has(word)) throw onlyMatched(name, "");

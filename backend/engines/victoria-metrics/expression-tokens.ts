@@ -1,5 +1,5 @@
-// Cuts a MetricsQL expression into tokens, as the engine's own lexer does (metricsql v0.87, lexer.go). Invariant: strings, comments
-// and brackets are distinguished exactly as the engine does, because a token that ends elsewhere could hide an operator.
+// Splits a MetricsQL expression into tokens, as the engine's own lexer does (metricsql v0.87, lexer.go). Invariant: strings, comments and
+// brackets are distinguished exactly as the engine does, because a token that ends elsewhere could hide an operator.
 
 export type TokenKind = "name" | "text" | "number" | "symbol";
 
@@ -8,7 +8,7 @@ export interface Token {
   readonly text: string;
 }
 
-/** The expression is not one; the message is for the user. */
+/** The expression is invalid; the message is for the user. */
 export class ExpressionError extends Error {
   override readonly name = "ExpressionError";
 }
@@ -16,7 +16,7 @@ export class ExpressionError extends Error {
 const SKIPPED = /(?:[ \t\n\v\f\r]|#[^\n]*(?:\n|$))+/y;
 interface Kind {
   readonly kind: TokenKind;
-  /** Only what begins with one of these can be of this kind, and of no other. */
+  /** A token is of this kind if and only if it begins with one of these characters. */
   readonly begins: string;
   readonly pattern: RegExp;
 }
@@ -26,20 +26,20 @@ const KINDS: readonly Kind[] = [
   {
     kind: "number",
     begins: "0123456789.$",
-    // A letter after it that is none of its own would be a word of its own to the engine: `1or` is refused.
+    // The engine would read an unknown letter after a number as a new word, so `1or` is rejected.
     pattern:
       /(?:0[xX][0-9a-fA-F]+|(?:\d|\.\d)[\d_.]*(?:[eE][+-]?\d+|(?:ms|[smhdwyi])(?:\d[\d.]*(?:ms|[smhdwyi]))*|[kmgt](?:i?b|i)?)?)(?![\p{L}\d_.\\])|\$__(?:rate_)?interval/iuy,
   },
   { kind: "text", begins: "\"'`", pattern: /"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'|`(?:[^`\\]|\\[\s\S])*`/y },
 ];
-/** What begins with anything else. */
+/** Tokens that begin with any other character. */
 const NAME: Omit<Kind, "begins"> = {
   kind: "name",
   pattern:
     /(?:[\p{L}_:]|\\(?:[xX][0-9a-fA-F]{2}|[uU][0-9a-fA-F]{4}|[^xXuU]))(?:[\p{L}_:0-9.]|\\(?:[xX][0-9a-fA-F]{2}|[uU][0-9a-fA-F]{4}|[^xXuU]))*/uy,
 };
 
-/** Throws ExpressionError for what is no token, and whatever `look` throws, which is given each token before the next one is read. */
+/** Throws ExpressionError for an invalid token, and the errors of `look`, which is called with each token before the next one is read. */
 export function tokenize(expression: string, look: (token: Token) => void): Token[] {
   const tokens: Token[] = [];
   let at = skip(expression, 0);

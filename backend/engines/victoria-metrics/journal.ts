@@ -8,11 +8,11 @@ import { AppendLog, type AppendLogOptions, readSegments, type Segment, type Segm
 import type { LogRecord } from "../append-log/record.ts";
 import { MAX_JOURNAL_BYTES } from "../limits.ts";
 
-/** Twice what the engine needs, and a margin. */
+/** Twice what the engine needs, plus a margin. */
 const KEEP_MS = 15_000;
 const REMOVE_EVERY_MS = 1000;
 const SEGMENT_BYTES = 64 * 1024 * 1024;
-/** Replayed one after the other, thousands of small writes would take as long as they took to arrive. */
+/** One after the other, thousands of small writes would take as long to replay as they took to arrive. */
 const REPLAYS_AT_ONCE = 16;
 
 /** Sends a write to the engine again; rejects if the engine does not accept it. */
@@ -20,7 +20,7 @@ export type Resend = (path: string, body: NonSharedBuffer) => Promise<void>;
 
 export interface WriteJournalOptions extends Pick<AppendLogOptions, "isSynced" | "calls"> {
   readonly maxBytes?: number;
-  /** Called for each segment that is damaged or ends within a write. */
+  /** Called for each segment that is damaged or has a torn tail. */
   readonly onDamage?: (segment: Segment, content: SegmentContent) => void;
 }
 
@@ -28,14 +28,14 @@ export class WriteJournal implements AsyncDisposable {
   readonly #log: AppendLog;
   readonly #nowMs: () => number;
   readonly #onDamage: WriteJournalOptions["onDamage"];
-  /** Each with the number of crashes before it. */
+  /** Running appends, each with the number of crashes before it. */
   readonly #appending = new Map<Promise<void>, number>();
   readonly #pendingReplay: Set<Segment>;
   readonly #replayedAtMs = new WeakMap<Segment, number>();
   #removeAtMs = Number.NEGATIVE_INFINITY;
   #crashes = 0;
 
-  /** What an earlier process left in the folder is pending replay. */
+  /** The content that an earlier process left in the folder is pending replay. */
   constructor(folder: string, { maxBytes = MAX_JOURNAL_BYTES, onDamage, ...options }: WriteJournalOptions = {}) {
     this.#log = new AppendLog(folder, { ...options, maxBytes, segmentBytes: SEGMENT_BYTES });
     this.#nowMs = options.calls?.nowMs ?? (() => performance.now());
@@ -47,14 +47,14 @@ export class WriteJournal implements AsyncDisposable {
     return this.#pendingReplay.size > 0 || [...this.#appending.values()].some((crashes) => crashes < this.#crashes);
   }
 
-  /** For `append` of a write that the engine has accepted before. */
+  /** For `append` of a write that the engine has already accepted. */
   get crashes(): number {
     return this.#crashes;
   }
 
   /**
-   * Resolves when the write is on disk. `path` is the request target for its replay; `crashes` is from before the engine got the write.
-   * Rejects with LogFullError or the file system's error.
+   * Resolves when the write is on disk. `path` is the request target for its replay; `crashes` is the number before the engine got the
+   * write. Rejects with LogFullError or the file system's error.
    */
   async append(path: string, body: Buffer, crashes = this.#crashes): Promise<void> {
     const appending = this.#append(path, body, crashes);
@@ -66,7 +66,7 @@ export class WriteJournal implements AsyncDisposable {
     }
   }
 
-  /** Everything in the journal is pending replay. */
+  /** Marks everything in the journal as pending replay. */
   engineCrashed(): void {
     this.#crashes += 1;
     this.#log.rotate();
@@ -82,7 +82,7 @@ export class WriteJournal implements AsyncDisposable {
       const crashes = this.#crashes;
       const content = await this.#log.read(segment).catch((error: unknown) => void unreadable.push(error));
       if (!content) continue;
-      // A write of this process that failed or is not finished was never acknowledged, so a torn tail matters at the start only.
+      // Unfinished or failed writes of this process were never acknowledged, so a torn tail matters only at the start.
       if (content.damagedBytes > 0 || (content.tornBytes > 0 && crashes === 0)) this.#onDamage?.(segment, content);
       count += await sendAll(content.records, resend);
       // An engine that crashed meanwhile may have accepted some of them and lost them.
@@ -94,19 +94,19 @@ export class WriteJournal implements AsyncDisposable {
     return count;
   }
 
-  /** See `AppendLog#linkInto`: each write is then in `folder`, or the engine has it on disk. */
+  /** See `AppendLog#linkInto`: afterwards each write is in `folder`, or the engine has it on disk. */
   async linkInto(folder: string): Promise<void> {
     await this.#log.linkInto(folder);
   }
 
-  /** Removes what the engine certainly has on disk, the open segment included once it is old enough. */
+  /** Removes what the engine certainly has on disk, including the open segment once it is old enough. */
   expire(): void {
     this.#log.rotate();
     this.#removeAtMs = Number.NEGATIVE_INFINITY;
     this.#removeSettled();
   }
 
-  /** Removes everything: the engine has stopped in order, and so has written everything itself. */
+  /** Removes everything: the engine has stopped cleanly, so it has written everything to disk. */
   async clear(): Promise<void> {
     this.#log.rotate();
     for (const segment of this.#log.segments) this.#log.remove(segment);
@@ -120,11 +120,11 @@ export class WriteJournal implements AsyncDisposable {
   async #append(path: string, body: Buffer, crashes: number): Promise<void> {
     this.#removeSettled();
     const segment = await this.#log.append({ path }, body);
-    // The engine that accepted it has crashed, although the write is in a later segment.
+    // The engine that accepted the write has crashed, although the write is in a later segment.
     if (this.#crashes !== crashes) this.#pendingReplay.add(segment);
   }
 
-  /** At most once a second. */
+  /** Runs at most once per second. */
   #removeSettled(): void {
     const nowMs = this.#nowMs();
     if (nowMs < this.#removeAtMs) return;

@@ -1,19 +1,19 @@
-// Keeps what an external VictoriaMetrics acknowledged until it has certainly written it to disk, and replays it after the engine, or vminsert in
-// front of it, was lost: both acknowledge from memory. A connection that the engine breaks, or a request without an answer, counts as a
-// loss. Invariant: a write is kept until the engine answered a request that began KEEP_MS after it (journal.ts), so that an engine that
-// hangs does not outlast its journal. A replay that was not needed costs the engine a second write of the same samples, nothing else.
+// Keeps what an external VictoriaMetrics acknowledged until it has certainly written it to disk, and replays it after the engine, or
+// vminsert in front of it, was lost: both acknowledge from memory. A connection that the engine breaks, or a request without a response,
+// counts as a loss. Invariant: a write is kept until the engine has responded to a request that began KEEP_MS after it (journal.ts), so a
+// write is not removed while the engine hangs. An unnecessary replay only costs the engine a second write of the same samples.
 import { join } from "node:path";
 import type { Log } from "../../operations/log.ts";
 import { openWriteJournal, type WriteJournal } from "./journal.ts";
 import { Replay } from "./replay.ts";
 
 const FOLDER = "metrics-outside-journal";
-/** The connections of a lost engine break one after the other. */
+/** The connections of a lost engine break one after the other, so the replay waits for the last. */
 const REPLAY_AFTER_MS = 500;
 
 export interface OutsideJournalOptions {
   readonly dataDir: string;
-  /** Port of the API listener: replicas on one machine may share `dataDir`. */
+  /** Port of the API listener, because replicas on one machine may share `dataDir`. */
   readonly port: number;
   /** Base of the engine's paths for writes; may contain user:password. */
   readonly writeUrl: string;
@@ -31,7 +31,7 @@ export class OutsideJournal implements AsyncDisposable {
     this.#journal = openWriteJournal(join(dataDir, FOLDER, String(port)), { isSynced, log });
     this.#replay = new Replay(this.#journal, log);
     this.#writeUrl = writeUrl;
-    // Writes of an earlier process: the engine may have been lost together with it.
+    // The engine may have been lost together with an earlier process.
     if (this.#journal.isReplayPending) this.#replaySoon();
   }
 
@@ -46,7 +46,7 @@ export class OutsideJournal implements AsyncDisposable {
     if (losses !== this.losses) this.#replaySoon();
   }
 
-  /** Removes what the engine certainly has on disk, also after the last write; call it when the engine has answered. */
+  /** Removes what the engine certainly has on disk, also after the last write. Call it after a response of the engine. */
   expire(): void {
     this.#journal.expire();
   }
@@ -56,7 +56,7 @@ export class OutsideJournal implements AsyncDisposable {
     this.#replaySoon();
   }
 
-  /** Stops; what the engine may not have on disk is replayed by the next process of this folder. */
+  /** Stops. The next process with this folder replays what the engine may not have on disk. */
   async [Symbol.asyncDispose](): Promise<void> {
     clearTimeout(this.#timer);
     await this.#replay[Symbol.asyncDispose]();

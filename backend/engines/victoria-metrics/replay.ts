@@ -1,5 +1,5 @@
-// Replays the write journal into a VictoriaMetrics, embedded or not, until the engine has accepted everything. Invariants: one replay runs at
-// a time; a failed one is retried with growing pauses, because an engine that starts on a full disk refuses writes at first.
+// Replays the write journal into VictoriaMetrics, embedded or not, until the engine has accepted everything. Invariants: one replay runs at
+// a time; a failed one is retried with increasing delays, because an engine that starts on a full disk refuses writes at first.
 import type { Log } from "../../operations/log.ts";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
@@ -9,7 +9,7 @@ import type { WriteJournal } from "./journal.ts";
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 30_000;
 const REMIND_MS = 300_000;
-/** Above the engine's own queue of one minute for inserts. */
+/** Longer than an insert waits in the engine's own queue, one minute. */
 const TIMEOUT_MS = 75_000;
 
 export class Replay implements AsyncDisposable {
@@ -34,7 +34,7 @@ export class Replay implements AsyncDisposable {
     });
   }
 
-  /** Starts at once. The first call resolves after the first attempt, even if the engine did not accept everything. */
+  /** Starts immediately. The first call resolves after the first attempt, even if the engine did not accept everything. */
   async engineIsUp(url: string): Promise<void> {
     this.#url = url;
     if (this.#loop) return this.#loop.wake();
@@ -47,7 +47,7 @@ export class Replay implements AsyncDisposable {
     await Promise.race([tried, this.#loop.done]);
   }
 
-  /** Stops; writes that are pending replay stay in the journal. */
+  /** Stops; writes that are pending replay remain in the journal. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#loop?.[Symbol.asyncDispose]();
   }
@@ -66,7 +66,7 @@ export class Replay implements AsyncDisposable {
     const { url, headers } = loginOf(this.#url);
     const answer = await fetch(url + path, { method: "POST", body, headers, signal });
     await answer.body?.cancel();
-    // 400: the engine refused this content the first time, too, so the write was never acknowledged.
+    // On 400, the engine refused this content the first time, too, so the write was never acknowledged.
     if (answer.status >= 300 && answer.status !== 400) throw new Error(`the engine answered ${answer.status}`);
   }
 }

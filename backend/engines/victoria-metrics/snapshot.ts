@@ -1,41 +1,44 @@
-// One moment of the embedded metrics engine, kept by hard links while the engine goes on (its `/snapshot/create`). Invariant: a snapshot is
-// a folder of the file system and nothing else, so what is left of one can be removed whether or not the engine runs.
+// Takes a snapshot of the embedded metrics engine with hard links while the engine runs (its `/snapshot/create`). Invariant: a snapshot is
+// only a folder, so its remains can be removed whether or not the engine runs.
 import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { loginOf } from "../engine-http.ts";
 
 const NAME = /^\d{14}-[0-9A-F]{1,16}$/;
-/** It writes what it has in memory first. */
+/** The engine first writes its memory to disk. */
 const CREATE_TIMEOUT_MS = 120_000;
 const COUNT_TIMEOUT_MS = 10_000;
 
-/** Answers its name. All that the engine had acknowledged is in it. */
+/** Returns the name of the snapshot, which contains all acknowledged samples. */
 export async function createSnapshot(engineUrl: string): Promise<string> {
   const answer = (await ask(engineUrl, "/snapshot/create", CREATE_TIMEOUT_MS)) as { snapshot?: unknown };
   return checkedName(answer.snapshot);
 }
 
-/** How many series the engine knows; undefined where that takes it too long. */
+/** The number of series that the engine has; undefined if counting takes too long. */
 export async function countSeries(engineUrl: string): Promise<number | undefined> {
   try {
     const answer = (await ask(engineUrl, "/api/v1/series/count", COUNT_TIMEOUT_MS)) as { data?: unknown[] };
     const count = answer.data?.[0];
     return typeof count === "number" ? count : undefined;
   } catch {
-    // Safe: the count is only shown to operators.
+    // Safe: the number is only shown to operators.
     return undefined;
   }
 }
 
-/** Where a snapshot is, in the engine's folder. Its links lead to other places in that folder. Throws for what is no name of one. */
+/**
+ * The folder of a snapshot, in the engine's folder; its links lead to other places in that folder. Throws if `name` is not the name of a
+ * snapshot.
+ */
 export function snapshotFolder(engineFolder: string, name: unknown): string {
   return join(engineFolder, "snapshots", checkedName(name));
 }
 
-/** Removes all that there are. Only backups make any, one at a time. */
+/** Removes all snapshots. Only backups create them, one at a time. */
 export async function removeSnapshots(engineFolder: string): Promise<void> {
-  // The links first: what has none is no snapshot any more.
+  // The links are removed first: without them, the rest is no longer a snapshot.
   for (const place of ["snapshots", ...["small", "big", "indexdb"].map((part) => join("data", part, "snapshots"))]) {
     const folder = join(engineFolder, place);
     const names = existsSync(folder) ? readdirSync(folder).filter((name) => NAME.test(name)) : [];

@@ -4,14 +4,14 @@ import { Pool } from "../http-pool.ts";
 import { MAX_VMALERT_ANSWER_BYTES } from "../limits.ts";
 import { statusOf } from "../engine-http.ts";
 
-/** A rule as vmalert has it loaded (`/api/v1/rules`); only what is used here. */
+/** A rule that vmalert has loaded (`/api/v1/rules`), with only the fields that are used here. */
 export interface LoadedRule {
   readonly name: string;
   readonly state: string;
   readonly health: string;
-  /** Seconds that the last evaluation took. */
+  /** Duration of the last evaluation, in seconds. */
   readonly evaluationTime: number;
-  /** Series that it found. */
+  /** The number of series that the last evaluation found. */
   readonly lastSamples: number;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
@@ -38,27 +38,27 @@ export interface LoadedGroup {
 }
 
 export interface RuleFilter {
-  /** Names of groups; none: all. */
+  /** Names of groups; unset: all. */
   readonly groups?: readonly string[];
-  /** Labels that a rule must carry: all of one of these sets. */
+  /** Labels that a rule must have: all labels of one of these sets. */
   readonly labels?: readonly Readonly<Record<string, string>>[];
   readonly withoutAlerts?: boolean;
 }
 
-/** What may be read of answers together; lowered by each. */
+/** The bytes that several responses may have together; each response reduces it. */
 export interface AnswerBudget {
   bytes: number;
 }
 
-/** vmalert cannot be reached, or its answer cannot be understood. */
+/** vmalert cannot be reached, or its response is invalid. */
 export class EvaluatorError extends Error {
   override readonly name = "EvaluatorError";
 }
 
-/** It did not answer in time. */
+/** vmalert did not respond in time. */
 export class EvaluatorBusyError extends EvaluatorError {}
 
-/** The answer is larger than was to be read. */
+/** The response exceeds the budget. */
 export class AnswerTooLargeError extends EvaluatorError {
   constructor() {
     super("vmalert's answer is larger than may be read");
@@ -85,7 +85,7 @@ export class VmalertClient implements AsyncDisposable {
     this.#headers = username || password ? { authorization: `Basic ${Buffer.from(user).toString("base64")}` } : {};
   }
 
-  /** Groups with the rules that fit; a group without such a rule is left out. Throws AnswerTooLargeError beyond `budget`. */
+  /** Groups with their matching rules; groups without any are left out. Throws AnswerTooLargeError if the response exceeds `budget`. */
   async groups(filter: RuleFilter = {}, budget?: AnswerBudget): Promise<readonly LoadedGroup[]> {
     const query = new URLSearchParams({ type: "alert" });
     for (const group of filter.groups ?? []) query.append("rule_group[]", group);
@@ -100,7 +100,7 @@ export class VmalertClient implements AsyncDisposable {
     return groups as LoadedGroup[];
   }
 
-  /** Throws EvaluatorError when it does not answer. */
+  /** Throws EvaluatorError if vmalert does not respond. */
   async ping(): Promise<void> {
     const url = `${this.#origin}${this.#basePath}/health`;
     const status = await statusOf(url, { headers: this.#headers, timeoutMs: TIMEOUT_MS }).catch((cause: unknown) => {
@@ -109,12 +109,12 @@ export class VmalertClient implements AsyncDisposable {
     if (status !== 200) throw new EvaluatorError(`vmalert answered ${status} to /health`);
   }
 
-  /** Asks for a reload; vmalert answers before it reloads, and the same whether that succeeds. */
+  /** Requests a reload. vmalert responds before it reloads, whether or not that succeeds. */
   async reload(): Promise<void> {
     await this.#get("/-/reload");
   }
 
-  /** True when vmalert refused the rules at its last reload and still runs the ones before. */
+  /** True if vmalert refused the rules at its last reload and still runs the previous ones. */
   async refusedLastReload(): Promise<boolean> {
     return /^vmalert_config_last_reload_successful 0$/m.test(await this.#get("/metrics"));
   }

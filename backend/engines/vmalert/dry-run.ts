@@ -1,6 +1,6 @@
-// Validates a rule with `vmalert -dryRun`, in an empty environment, before it is stored: one rule that vmalert rejects would stop the rules of all
-// tenants. Groups that wait at the same time share a run, each in a file of its own. vmalert names every file that it rejects, and the other
-// groups run once more without those. Invariant: the result of a group does not depend on the groups that share its run.
+// Validates a rule with `vmalert -dryRun`, in an empty environment, before it is stored: one rule that vmalert rejects would stop the rules
+// of all tenants. Groups that wait at the same time share a run, each in its own file. vmalert names every file that it rejects; the other
+// groups are then validated again without those. Invariant: the result of a group does not depend on the groups that share its run.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,13 +9,13 @@ import { MAX_RULES_PER_DRY_RUN } from "../limits.ts";
 import { findProgram } from "../child.ts";
 import { listItem, literal, renderGroup, renderRuleFile, type RuleGroup } from "./rule-files.ts";
 
-/** Why vmalert rejects the group, without the names of files; undefined if the group is valid. */
+/** Why vmalert rejects the group, without names of files; undefined if the group is valid. */
 export type Rejection = string | undefined;
 
 export interface DryRunOptions {
   /** Program paths or names, as `settings.vmalertPath`. */
   readonly candidates: readonly string[];
-  /** Runs at the same time. */
+  /** Maximum number of concurrent runs. */
   readonly concurrency?: number;
   readonly timeoutMs?: number;
 }
@@ -34,14 +34,14 @@ export class DryRun {
   readonly #waiting: Waiting[] = [];
   #running = 0;
 
-  /** Throws when no candidate can be executed. */
+  /** Throws if no candidate can be executed. */
   constructor({ candidates, concurrency = 1, timeoutMs = 30_000 }: DryRunOptions) {
     this.#program = findProgram("vmalert", candidates);
     this.#concurrency = concurrency;
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Rejects when vmalert itself cannot be run, and with the signal's reason when that aborts before the run. */
+  /** Rejects if vmalert cannot be run, or with the signal's reason if that aborts before the run. */
   check(group: RuleGroup, signal?: AbortSignal): Promise<Rejection> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ text: renderRuleFile([renderGroup(group)]), signal, resolve, reject });
@@ -85,7 +85,7 @@ export class DryRun {
     return rejections;
   }
 
-  /** Index in `files` → why vmalert rejects it; undefined if vmalert rejects some without naming them. */
+  /** Index in `files` → why vmalert rejects it; undefined if vmalert rejects some files without naming them. */
   async #run(files: readonly string[]): Promise<ReadonlyMap<number, string> | undefined> {
     const folder = await mkdtemp(join(tmpdir(), "atherops-dry-run-"));
     try {
@@ -108,7 +108,7 @@ export class DryRun {
   }
 }
 
-/** vmalert's reasons by file. They are separated by the folder's name, which is random, so that no rule can fake one. */
+/** vmalert's reasons by file. The output is split at the folder's name, which is random, so that no rule can forge a reason. */
 function reasonsOf(output: string, folder: string, files: number): ReadonlyMap<number, string> | undefined {
   const fatal = output.split("\n").findLast((line) => line.includes('"fatal"') || line.includes('"panic"'));
   const message = fatal ? messageOf(fatal) : output.slice(-500);
@@ -119,7 +119,7 @@ function reasonsOf(output: string, folder: string, files: number): ReadonlyMap<n
   return files === 1 ? new Map([[0, withoutNames(message)]]) : undefined;
 }
 
-/** Without the names of group and rule. */
+/** Removes the names of group and rule. */
 function withoutNames(reason: string): string {
   return reason.replace(/^(?:invalid \w+ for rule "(?:[^"\\]|\\.)*"|invalid rule "(?:[^"\\]|\\.)*"): /, "").trim();
 }

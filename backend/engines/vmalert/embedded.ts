@@ -1,5 +1,6 @@
-// The embedded rule evaluator: a supervised vmalert whose rules are a folder under DATA_DIR, one file for each group. Invariant:
-// vmalert is never started on a file that it would refuse, because it would exit. It has no environment, so that no rule can read one.
+// Runs the embedded rule evaluator: a supervised vmalert whose rules are in a folder under DATA_DIR, one file per group. Invariants:
+// vmalert is never started with a file that it would reject, because it would exit; it has no environment, so that no rule can read a
+// variable.
 import { cannotListen } from "../../errors.ts";
 import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -12,18 +13,18 @@ import { listItem, literal, replaceFile, RuleFolder } from "./rule-files.ts";
 export interface EvaluatorOptions {
   /** Program paths or names, as `settings.vmalertPath`. */
   readonly candidates: readonly string[];
-  /** The backend's data directory; the evaluator takes `vmalert` in it. */
+  /** The backend's data directory; the evaluator uses its folder `vmalert`. */
   readonly dataDir: string;
   readonly listen: { readonly host: string; readonly port: number };
   readonly intervalMs: number;
   readonly delayMs: number;
-  /** Holds the password that the port asks for, made at the first start; undefined: it asks for none. */
+  /** File of the password that the port requires, created at the first start; undefined: the port requires none. */
   readonly passwordFile: string | undefined;
-  /** Where expressions are asked, e.g. the embedded VictoriaMetrics. May hold user:password. */
+  /** Where expressions are evaluated, e.g. the embedded VictoriaMetrics. May contain user:password. */
   readonly metricsQueryUrl: string;
-  /** Where the state of alerts is written, so that a restart finds it again. May hold user:password. */
+  /** Where the state of alerts is written, so that it is restored after a restart. May contain user:password. */
   readonly metricsWriteUrl: string;
-  /** Where alerts are sent: base addresses as of an Alertmanager. Each may hold user:password; none: nowhere. */
+  /** Base URLs, as of an Alertmanager, to which alerts are sent. Each may contain user:password; if there are none, alerts are not sent. */
   readonly notifierUrls?: readonly string[];
   readonly log: Log;
   readonly onRestart?: () => void;
@@ -31,17 +32,17 @@ export interface EvaluatorOptions {
 }
 
 export interface EmbeddedEvaluator extends AsyncDisposable {
-  /** Base URL for VmalertClient; holds the login. */
+  /** Base URL for VmalertClient; contains the login. */
   readonly url: string;
   readonly child: EngineChild;
-  /** Group → its text, of all groups; vmalert reads those that changed at its next reload or start. */
+  /** Writes the text of each group, for all groups; vmalert reads changed groups at its next reload or start. */
   writeRules(groups: ReadonlyMap<string, string>): Promise<void>;
 }
 
-/** A rule with more instances fails; the limit of its group takes precedence. */
+/** A rule with more instances fails, unless its group has its own limit. */
 const RESULTS_LIMIT = 10_000;
 
-/** Starts on the rules of the last run, so that the state of their alerts is restored. Resolves once vmalert answers. */
+/** Starts with the rules of the last run, so that the state of their alerts is restored. Resolves once vmalert responds. */
 export async function startEvaluator(options: EvaluatorOptions): Promise<EmbeddedEvaluator> {
   const folder = join(options.dataDir, "vmalert");
   const program = findProgram("vmalert", options.candidates);
@@ -81,21 +82,21 @@ function flags(options: EvaluatorOptions, rules: RuleFolder): string[] {
     `-rule=${listItem(rules.pattern)}`,
     `-evaluationInterval=${options.intervalMs}ms`,
     `-rule.evalDelay=${options.delayMs}ms`,
-    // 0 makes vmalert 1.150.0 panic; the default lets a new group wait for up to an interval.
+    // 0 makes vmalert 1.150.0 panic; with the default, a new group would wait for up to an interval.
     "-group.maxStartDelay=1ms",
     "-remoteWrite.flushInterval=1s",
-    // Each entry keeps the whole expression, for a page that is never opened.
+    // Each entry stores the whole expression, for a page that is never opened.
     "-rule.updateEntriesLimit=1",
     `-rule.resultsLimit=${RESULTS_LIMIT}`,
-    // Each rule was validated by a dry run before it was stored. Without doing it again for all at every reload, a reload of thousands
-    // takes a fraction of the time, and a rule with a bad expression fails alone.
+    // Each rule was validated by a dry run before it was stored. Without validating all again, a reload of thousands of rules takes a
+    // fraction of the time, and a rule with an invalid expression fails alone.
     "-rule.validateExpressions=false",
     "-rule.validateTemplates=false",
     "-loggerLevel=WARN",
   ];
 }
 
-/** Passwords go into files, because arguments are visible to every user of the machine. */
+/** Passwords are passed in files, because every user of the machine can see arguments. */
 async function metricsFlags(folder: string, { metricsQueryUrl, metricsWriteUrl }: EvaluatorOptions): Promise<string[]> {
   const flagged = { datasource: metricsQueryUrl, remoteRead: metricsQueryUrl, remoteWrite: metricsWriteUrl };
   const flags: string[] = [];
@@ -110,7 +111,7 @@ async function metricsFlags(folder: string, { metricsQueryUrl, metricsWriteUrl }
   return flags;
 }
 
-/** The addresses go into a file, because they may hold passwords and arguments are visible to every user of the machine. */
+/** The URLs are passed in a file, because they may contain passwords and every user of the machine can see arguments. */
 async function notifierFlags(folder: string, urls: readonly string[]): Promise<string[]> {
   const file = join(folder, "notifier.yml");
   if (urls.length === 0) {
@@ -121,7 +122,7 @@ async function notifierFlags(folder: string, urls: readonly string[]): Promise<s
   return [`-notifier.config=${file}`];
 }
 
-/** A target with scheme and path is used unchanged. */
+/** vmalert uses a target with scheme and path unchanged. */
 function notifierTarget(urlWithLogin: string): object {
   const { protocol, host, pathname, username, password } = new URL(urlWithLogin);
   return {
@@ -144,7 +145,7 @@ async function keepUsableRules(program: string, rules: RuleFolder, log: Log): Pr
   }
 }
 
-/** vmalert's last words on the files of a pattern; undefined when it takes them. */
+/** vmalert's last output about the files of a pattern; undefined if it accepts them. */
 async function refusal(program: string, pattern: string): Promise<string | undefined> {
   const dryRun = await execa(program, ["-dryRun", `-rule=${listItem(pattern)}`], {
     env: {},

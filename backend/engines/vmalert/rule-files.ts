@@ -1,9 +1,9 @@
-// The rule files of vmalert. `renderRuleFile` writes groups as YAML in flow style; `RuleFolder` keeps one file per group of the embedded
-// vmalert, which reads the folder by a pattern. Invariants: every string is double-quoted, and everything is escaped that could end its
-// quotes, be expanded from vmalert's environment (`%{NAME}`, which vmalert replaces before it parses), end a line, or be refused by its
-// YAML parser; no text grows to more than two and a half times its bytes. A change writes only the files of changed groups; a reader sees
-// the old or the new text, never a part. vmalert may be about to read any file, so a removed group leaves an empty file until the next
-// start. The name of a group's file stays the same, because vmalert keeps the state of a group by it.
+// Writes the rule files of vmalert. `renderRuleFile` writes groups as YAML in flow style; `RuleFolder` keeps one file per group of the
+// embedded vmalert, which finds them by a glob pattern. Invariants: every string is double-quoted, and every character is escaped that
+// could end the quotes, be expanded from vmalert's environment (`%{NAME}`, which vmalert replaces before it parses), end a line, or be
+// refused by its YAML parser; no text grows to more than two and a half times its bytes. A change writes only the files of changed groups;
+// a reader sees the old or the new text, never a part. vmalert may be about to read any file, so a removed group leaves an empty file until
+// the next start. The file name of a group never changes, because vmalert keeps the state of a group by it.
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -12,9 +12,9 @@ export interface RuleGroup {
   readonly name: string;
   /** Query arguments of every evaluation, e.g. `extra_label`. */
   readonly params: Readonly<Record<string, readonly string[]>>;
-  /** Rules evaluated at once. */
+  /** Maximum number of rules that are evaluated concurrently. */
   readonly concurrency: number;
-  /** Instances above which a rule fails instead of alerting. */
+  /** A rule with more instances fails instead of alerting. */
   readonly limit: number;
   readonly rules: readonly GroupRule[];
 }
@@ -27,10 +27,10 @@ export interface GroupRule {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** One group as an element of `groups`; a line of its own. */
+/** One group as an element of `groups`, on a line of its own. */
 export function renderGroup(group: RuleGroup): string {
   const params = mapping(Object.entries(group.params).map(([name, values]) => [name, `[${values.map(quote).join(", ")}]`]));
-  // Without alignment an evaluation looks at now, not at up to one interval ago.
+  // Without alignment, an evaluation uses the current time, not one that is up to an interval ago.
   const settings = `params: ${params}, concurrency: ${group.concurrency}, limit: ${group.limit}, eval_alignment: false`;
   return `- {name: ${quote(group.name)}, ${settings}, rules: [\n${group.rules.map(renderRule).join(",\n")}\n  ]}\n`;
 }
@@ -40,7 +40,7 @@ export function renderRuleFile(groups: readonly string[]): string {
   return [...ruleFileParts(groups)].join("");
 }
 
-/** The same, in pieces. */
+/** The same in pieces. */
 export function* ruleFileParts(groups: readonly string[]): Generator<string> {
   yield groups.length === 0 ? "groups: []\n" : "groups:\n";
   yield* groups;
@@ -64,7 +64,10 @@ function mapping(entries: readonly (readonly [name: string, yaml: string])[]): s
   return `{${entries.map(([name, yaml]) => `${quote(name)}: ${yaml}`).join(", ")}}`;
 }
 
-/** What YAML 1.1 does not take as it is within double quotes (its specification, sections 5.1 and 5.4), and the first half of `%{`. */
+/**
+ * Characters that YAML 1.1 does not allow unescaped in double quotes (its specification, sections 5.1 and 5.4), and the first character of
+ * `%{`.
+ */
 const ESCAPED = /[^\u0020-\u007e\u00a0-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]|["\\\u2028\u2029]|%(?=\{)/gu;
 
 /** A YAML 1.1 double-quoted scalar (section 5.7 of its specification) that decodes to exactly `text`. */
@@ -88,7 +91,7 @@ const NO_GROUPS = renderRuleFile([]);
 
 export class RuleFolder {
   readonly #path: string;
-  /** Group → its text on the disk; undefined where that is not known. */
+  /** Group → its text on disk; undefined if that is unknown. */
   readonly #written = new Map<string, string | undefined>();
 
   private constructor(path: string, names: readonly string[]) {
@@ -96,7 +99,7 @@ export class RuleFolder {
     for (const name of names) this.#written.set(name, undefined);
   }
 
-  /** Takes over what the last run left, before vmalert starts. `formerFile` is the one file that an older version kept all groups in. */
+  /** Adopts the files of the last run, before vmalert starts. `formerFile` is the file in which an older version stored all groups. */
   static async open(path: string, formerFile: string): Promise<RuleFolder> {
     mkdirSync(path, { recursive: true, mode: 0o700 });
     for (const name of readdirSync(path)) {
@@ -111,7 +114,7 @@ export class RuleFolder {
     return readdirSync(path).flatMap((name) => (name.endsWith(SUFFIX) ? [basename(name, SUFFIX)] : []));
   }
 
-  /** For vmalert's `-rule`. */
+  /** The glob pattern for vmalert's `-rule`. */
   get pattern(): string {
     return join(literal(this.#path), `*${SUFFIX}`);
   }
@@ -120,7 +123,7 @@ export class RuleFolder {
     return [...this.#written.keys()].map((name) => this.#fileOf(name));
   }
 
-  /** Makes the folder hold exactly these groups, each as `renderGroup` wrote it. Answers how many files that changed. */
+  /** Makes the folder contain exactly these groups, each in the format of `renderGroup`. Returns the number of changed files. */
   async write(groups: ReadonlyMap<string, string>): Promise<number> {
     const changed = [...groups].filter(([name, text]) => this.#written.get(name) !== text);
     const gone = [...this.#written].filter(([name, text]) => text !== "" && !groups.has(name)).map(([name]) => [name, ""] as const);
@@ -131,7 +134,7 @@ export class RuleFolder {
     return changed.length + gone.length;
   }
 
-  /** Puts a file that vmalert refuses out of its way, until it is written anew. */
+  /** Renames a file that vmalert rejects so that vmalert ignores it, until it is written again. */
   async quarantine(file: string): Promise<void> {
     await rename(file, `${file}.refused`);
     this.#written.delete(basename(file, SUFFIX));
@@ -143,17 +146,17 @@ export class RuleFolder {
   }
 }
 
-/** A path as a pattern that matches it alone. */
+/** A pattern that matches only this path. */
 export function literal(path: string): string {
   return path.replaceAll(/[*?[\]{}\\]/g, String.raw`\$&`);
 }
 
-/** A flag that takes a list splits it at commas, unless they are quoted. */
+/** A flag with a list of values splits them at commas, unless they are quoted. */
 export function listItem(value: string): string {
   return /[,"'()[\]{}\\]/.test(value) ? JSON.stringify(value) : value;
 }
 
-/** Each group of the file becomes a file: vmalert restores the state of alerts only for groups that it knows when it starts. */
+/** Splits the file into one per group: vmalert restores the state of alerts only for groups that it knows when it starts. */
 async function divide(formerFile: string, path: string): Promise<void> {
   const text = await readFile(formerFile, "utf8");
   for (const group of text.split(/^(?=- \{name: ")/m)) {
@@ -163,7 +166,7 @@ async function divide(formerFile: string, path: string): Promise<void> {
   await rm(formerFile);
 }
 
-/** A reader sees the old or the new text, never a part. Not synced: each start writes the files again, from the accounts. */
+/** A reader sees the old or the new text, never a part. It is not synced, because each start writes the files again from the accounts. */
 export async function replaceFile(file: string, text: string): Promise<void> {
   await writeFile(`${file}.new`, text, { mode: 0o600 });
   await rename(`${file}.new`, file);

@@ -1,13 +1,13 @@
-// Divides the groups of all organisations between several vmalerts, so that each rule is evaluated once, and asks all of them as if they were one.
-// Invariant: the same name of a group always belongs to the same shard of a number of shards; vmalert number i reads its rules with
-// `?shard=i/n`, and is entry i of the list of n URLs.
+// Distributes the groups of all organisations over several vmalerts, so that each rule is evaluated once, and queries all of them as if
+// they were one. Invariant: for a given number of shards, the same group name always belongs to the same shard; vmalert number i reads its
+// rules with `?shard=i/n`, and is entry i of the list of n URLs.
 import { createHash } from "node:crypto";
 import type { AnswerBudget, LoadedGroup, RuleFilter, VmalertClient } from "./client.ts";
 
 export interface Evaluator extends Pick<VmalertClient, "groups" | "ping"> {
-  /** Makes the vmalerts of these groups read their rules again. Not the others: a reload of 50,000 rules takes 6 s of CPU. */
+  /** Makes the vmalerts of these groups reload their rules. Others are left alone, because a reload of 50,000 rules takes 6 s of CPU. */
   reload(groups: readonly string[]): Promise<void>;
-  /** Whether a vmalert of these groups refused its last reload. */
+  /** Whether any vmalert of these groups refused its last reload. */
   refusedLastReload(groups: readonly string[]): Promise<boolean>;
 }
 
@@ -21,7 +21,7 @@ export function isInShard(group: string, { index, count }: Shard): boolean {
   return count === 1 || createHash("sha256").update(group).digest().readUInt32BE(0) % count === index;
 }
 
-/** `i/n`; undefined: invalid. */
+/** `i/n`; undefined if invalid. */
 export function parseShard(text: string): Shard | undefined {
   const [, index, count] = /^(\d{1,3})\/([1-9]\d{0,2})$/.exec(text) ?? [];
   return count !== undefined && Number(index) < Number(count) ? { index: Number(index), count: Number(count) } : undefined;
@@ -34,7 +34,7 @@ export class ShardedEvaluator implements Evaluator, AsyncDisposable {
     this.#clients = clients;
   }
 
-  /** Asks only the shards of the groups that are named. */
+  /** Queries only the shards of the named groups. */
   async groups(filter: RuleFilter = {}, budget?: AnswerBudget): Promise<readonly LoadedGroup[]> {
     const { groups: names } = filter;
     const asked = this.#clients.flatMap((client, index) => {
@@ -66,7 +66,7 @@ export class ShardedEvaluator implements Evaluator, AsyncDisposable {
   }
 }
 
-/** One that is away keeps no other from being asked. */
+/** An unavailable vmalert does not keep the others from being queried. */
 async function askAll<T>(clients: readonly VmalertClient[], ask: (client: VmalertClient) => Promise<T>): Promise<T[]> {
   const outcomes = await Promise.allSettled(clients.map(ask));
   return outcomes.map((outcome) => {

@@ -1,5 +1,6 @@
-// Reads the labels of a row and of its resource into the index and writes them to two columns, keys and values. Invariant: labels are in the
-// order of backend/ingest/otlp/labels.ts: the record's before the resource's; or after them, if the record has many or another label comes first.
+// Reads the labels of a row and of its resource into the index and writes them to two columns, keys and values. Invariant: labels are in
+// the order of backend/ingest/otlp/labels.ts: those of the record first or, if it has many or another label precedes them, those of the
+// resource.
 import { putText } from "./fields";
 import {
   attributes,
