@@ -1,5 +1,5 @@
-// The kinds of settings that only the agent has: the backend's address, paths and patterns of log files, the kubelet's certificate.
-// Each reports what to write instead of a wrong value.
+// Kinds of settings that only the agent has: the backend's address, paths and patterns of log files, the kubelet's certificate. The message
+// for a wrong value says what to write instead.
 import { isLoopback } from "../common/ip-networks.ts";
 import { checkedList, file, list, listen, type ListenAddress } from "../common/settings-kinds.ts";
 import type { Kind } from "../common/settings-table.ts";
@@ -32,7 +32,7 @@ export const absolutePaths: Kind<string[]> = checkedList("comma-separated globs"
   path.startsWith("/") && !path.split("/").includes("..") ? undefined : `"${path}" is not an absolute path without ".."`,
 );
 
-/** In the order of `values`. */
+/** Returned in the order of `values`. */
 export function someOf<const T extends string>(values: readonly T[]): Kind<T[]> {
   return {
     type: "comma-separated list",
@@ -53,7 +53,7 @@ export const kubeletTls: Kind<string> = {
   parse: (value, report) => (value === "verify" || value === "skip" ? value : file.parse(value, report)),
 };
 
-/** The collector's expressions are RE2, so leading flags and named groups in its syntax are accepted too. */
+/** The collector's expressions are RE2, so RE2's leading flags and named groups are accepted too. */
 export const pattern: Kind<string> = {
   type: "regular expression",
   parse: (value, report) => {

@@ -1,5 +1,5 @@
-// Every setting of the agent: one table of environment variables, from which the reader, the types, `--help` and the reference page are
-// made. X_FILE reads X from a file. To add one, add a row and run `npm run reference`.
+// All settings of the agent: a table of environment variables, from which the reader, the types, `--help` and the reference page are
+// generated. X_FILE reads X from a file. To add a setting, add a row and run `npm run reference`.
 import { duration, file, flag, integer, list, listen, oneOf, path, proxyUrl, text } from "../common/settings-kinds.ts";
 import { group, setting } from "../common/settings-table.ts";
 import { absolutePaths, backendUrl, kubeletTls, lines, loopback, pattern, patterns, percent, someOf } from "./settings-kinds.ts";
@@ -10,7 +10,7 @@ export type Signal = (typeof SIGNALS)[number];
 export const LOG_LEVELS = ["info", "debug", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** The pinned version whose build is in the tool cache; the same as in hack/fetch-tools.ts. */
+/** The pinned version in the tool cache; the same as in hack/fetch-tools.ts. */
 export const COLLECTOR_VERSION = "0.149.0";
 
 /** Settings of both agents. */

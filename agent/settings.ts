@@ -1,5 +1,5 @@
-// Reads the settings of the agent by settings-table.ts and composes them. All problems are reported in one message and the process exits
-// with 2. Nothing else in agent/ reads the environment.
+// Reads the agent's settings as settings-table.ts defines them. All problems are reported in one message, and the process exits with 2.
+// Nothing else in agent/ reads the environment.
 import { join } from "node:path";
 import { isLoopback } from "../common/ip-networks.ts";
 import { cachedProgram } from "../common/settings-kinds.ts";
@@ -12,7 +12,7 @@ export { COLLECTOR_VERSION, type Identity, LOG_LEVELS, type LogLevel, type Signa
 
 /** Configuration that may be logged. */
 export type Settings = ReturnType<typeof readPlain> & {
-  /** Within stateDir, the folder of this agent's identity; undefined: stateDir itself. Not read from the environment (state-dir.ts). */
+  /** The folder of this agent's identity within stateDir; undefined: stateDir itself. Not read from the environment (state-dir.ts). */
   readonly stateFolder?: string;
 };
 export type HostSettings = ReturnType<typeof readHost>;
@@ -21,7 +21,7 @@ export type Compression = Settings["compression"];
 /** Configuration that must never be logged; the outgoing proxy's URLs are here because they may contain passwords. */
 export type Secrets = SecretsOf<typeof BOTH>;
 
-/** Reads and validates everything. Throws one SettingsError that lists all problems. */
+/** Reads and validates all settings. Throws one SettingsError that lists all problems. */
 export function readSettings(identity: Identity, env: NodeJS.ProcessEnv = process.env): { settings: Settings; secrets: Secrets } {
   const reader = new SettingsReader(env, identity);
   const settings = readPlain(reader, identity);
@@ -35,7 +35,9 @@ export function helpOfSettings(identity: Identity): string {
   return settingsHelp({ ...BOTH, ...(identity === "host" ? HOST : CLUSTER) }, identity);
 }
 
-/** The install token as it is now: INSTALL_TOKEN_FILE is a mounted Secret that changes while the agent runs. Undefined if unreadable. */
+/**
+ * The current install token: INSTALL_TOKEN_FILE is a mounted Secret that can change while the agent runs. Undefined if it cannot be read.
+ */
 export function readInstallToken(env: NodeJS.ProcessEnv = process.env): string | undefined {
   return new SettingsReader(env).read(BOTH.installToken);
 }
@@ -63,7 +65,7 @@ function installedCollectors(reader: SettingsReader): readonly string[] {
 
 function readHost(reader: SettingsReader) {
   const { journald, journaldUnits, journalctlPath, ...host } = reader.readPlain(HOST);
-  // Undefined: the journal is not read. No units: all are.
+  // Undefined: the journal is not read. An empty list of units means all units.
   return { ...host, journal: journald ? { program: journalctlPath, units: journaldUnits } : undefined };
 }
 
@@ -77,13 +79,13 @@ function readCluster(reader: SettingsReader) {
   return { ...cluster, nodeIp: nodeIp ?? cluster.nodeName, kubernetesServer: `https://${host}:${kubernetesServicePort}` };
 }
 
-/** A message in the vocabulary of the operator: with VALUE_NAMES, a chart's values replace the names of variables. */
+/** Replaces names of variables in a message by the operator's: with VALUE_NAMES, these are a chart's values. */
 export function inValueNames(message: string, env: NodeJS.ProcessEnv = process.env): string {
   const names = valueNames(env["VALUE_NAMES"]);
   return message.replaceAll(/\b[A-Z]+(?:_[A-Z]+)+\b/g, (name) => names.get(name) ?? names.get(name.replace(/_FILE$/, "")) ?? name);
 }
 
-/** A chart of another version than the image may send anything: what cannot be parsed translates nothing. */
+/** A chart of another version than the image may pass anything: if it cannot be parsed, names are not replaced. */
 function valueNames(json: string | undefined): Map<string, string> {
   try {
     return new Map(Object.entries(JSON.parse(json || "{}") as Record<string, string>));

@@ -1,4 +1,4 @@
-// Types of the files of undici that http-pool.ts imports, by the declarations that undici's index has for them.
+// Types of undici's files that http-pool.ts imports, taken from the declarations of undici's index.
 declare module "undici/lib/dispatcher/agent.js" {
   export { Agent as default } from "undici";
 }

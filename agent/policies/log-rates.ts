@@ -30,12 +30,12 @@ const WINDOW_MS = 30_000;
 const OTHERS = "";
 
 export class LogRates implements AsyncDisposable {
-  /** Dropped bytes by namespace; "" has those of namespaces beyond the limit. */
+  /** Dropped bytes per namespace; the key "" counts namespaces beyond the limit. */
   readonly droppedBytes = new Map<string, number>();
   readonly #options: LogRatesOptions;
   readonly #loop: Loop;
   #pods: ReadonlyMap<string, MeasuredPod> = new Map();
-  /** Namespaces with a limit: pods that are not measured yet have its share. */
+  /** Namespaces with a limit: pods that are not measured yet start with its share. */
   #namespaces: ReadonlyMap<string, NamespaceAllowance> = new Map();
   #measuredMs = Number.NEGATIVE_INFINITY;
 
@@ -51,8 +51,8 @@ export class LogRates implements AsyncDisposable {
   }
 
   /**
-   * The share of the lines of `shop/web-1` that its limits allow, and the bytes that were dropped since it was first limited. `namespace`: of
-   * the pod, if the namespace has a limit.
+   * The share of the lines of `shop/web-1` that its limits allow, and the bytes that were dropped since it was first limited. `namespace`:
+   * the pod's namespace, if that has a limit.
    */
   find(pod: string, namespace?: string): { readonly share: number; readonly dropped: number } {
     return this.#pods.get(pod) ?? { share: this.#namespaces.get(namespace ?? "")?.share ?? 1, dropped: 0 };
@@ -86,7 +86,7 @@ export class LogRates implements AsyncDisposable {
     const sizes = new Map(files.map(({ inode, size }) => [inode, size]));
     const first: MeasuredPod = { pod, sizes, growth: [{ atMs, bytes: 0 }], share: 1, debt: 0, sent: 0, dropped: 0 };
     const before = this.#pods.get(`${pod.namespace}/${pod.name}`) ?? (namespace && this.#newPod(first, namespace, files));
-    // What it wrote before it was limited does not count.
+    // Bytes that it wrote before it was limited do not count.
     if (!before) return first;
     const bytes = [...sizes].reduce((sum, [file, size]) => sum + Math.max(0, size - (before.sizes.get(file) ?? 0)), 0);
     const dropped = Math.round(bytes * Math.max(0, pod.sampled - before.share));
@@ -96,7 +96,10 @@ export class LogRates implements AsyncDisposable {
     return { ...before, pod, sizes, growth, sent: bytes * Math.min(pod.sampled, before.share), dropped: before.dropped + dropped };
   }
 
-  /** A pod that began since the last measurement: all that it has written counts, but not the files of an earlier pod of its name. */
+  /**
+   * A pod that started after the last measurement: everything it has written counts, but not the files of an earlier pod with the same
+   * name.
+   */
   #newPod(pod: MeasuredPod, { share }: NamespaceAllowance, files: readonly LogFile[]): MeasuredPod {
     const atMs = this.#measuredMs;
     const old = files.filter(({ changedMs }) => changedMs < atMs).map(({ inode, size }) => [inode, size] as const);
@@ -109,7 +112,7 @@ function isChanged(before: ReadonlyMap<string, Allowance>, after: ReadonlyMap<st
 }
 
 interface LogFile {
-  /** A rotated file keeps it. */
+  /** Does not change when a file is rotated. */
   readonly inode: number;
   readonly size: number;
   readonly changedMs: number;

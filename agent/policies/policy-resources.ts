@@ -1,6 +1,6 @@
-// Watches and validates the LogPolicy objects of the cluster (charts/cluster-agent/templates/crd.yaml), and writes their status. Invariants: an
-// invalid policy is not applied in part; the status of a generation is written once: agents wait a random time, and one that sees it written
-// does not write, so 1,000 nodes send a few requests per change instead of 1,000.
+// Watches and validates the LogPolicy objects of the cluster (charts/cluster-agent/templates/crd.yaml), and writes their status.
+// Invariants: an invalid policy is not applied in part; the status of a generation is written once: each agent waits a random time and
+// skips the write if another has written the status, so 1,000 nodes send a few requests per change instead of 1,000.
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { KubernetesApi, ObjectJson } from "../kubernetes/api.ts";
@@ -17,7 +17,7 @@ export interface PolicyFields {
   readonly logs?: boolean;
   readonly redact?: string;
   readonly samplePercent?: number;
-  /** The limit of each selected pod. */
+  /** Rate limit of each selected pod. */
   readonly bytesPerSecond?: number;
 }
 
@@ -27,7 +27,7 @@ interface LogPolicy extends PolicyFields {
   readonly createdAt: string;
   readonly version: string;
   readonly generation: number;
-  /** Generation that the status is about. */
+  /** Generation to which the status refers. */
   readonly observed: number | undefined;
   readonly selector: Selector;
   readonly problem?: string;
@@ -84,7 +84,7 @@ export class PolicyResources implements AsyncDisposable {
     return this.#watch.dropped;
   }
 
-  /** Namespaces with policies that are not known, because all of theirs take too much memory. */
+  /** Namespaces of which policies were dropped, because all of them together take too much memory. */
   get incomplete(): ReadonlySet<string> {
     return this.#watch.droppedNamespaces;
   }
@@ -93,7 +93,7 @@ export class PolicyResources implements AsyncDisposable {
     return this.#watch.isComplete(namespace);
   }
 
-  /** Valid policies for a pod, the oldest first. */
+  /** Valid policies that select a pod, oldest first. */
   selecting(pod: Pick<Metadata, "namespace" | "labels">): readonly LogPolicy[] {
     const policies = this.#byNamespace.get(pod.namespace) ?? [];
     return policies.filter(({ problem, selector }) => problem === undefined && selectsPod({ namespaces: undefined, selector }, pod));
@@ -113,12 +113,13 @@ export class PolicyResources implements AsyncDisposable {
     const { api, delayMs = () => Math.random() * MAX_DELAY_MS } = this.#options;
     const outdated = [...this.#byNamespace.values()].flat().filter(({ generation, observed }) => generation !== observed);
     const pending = outdated.map((policy) => {
-      // Changes with each version of the policy.
+      // The version is part of the key, because each change of a policy needs a new status.
       const key = `${pathOf(policy)} ${policy.version}`;
       return { policy, key, atMs: this.#due.get(key) ?? Date.now() + delayMs() };
     });
     this.#due = new Map(pending.map(({ key, atMs }) => [key, atMs]));
-    // At most one request per second. The earliest is first, so that policies whose status cannot be written block no others.
+    // At most one request per second. The policy that is due first comes first, so that policies whose status cannot be written block no
+    // others.
     const [next] = pending.toSorted((a, b) => a.atMs - b.atMs);
     if (!next || next.atMs > Date.now()) return;
     try {
@@ -140,7 +141,7 @@ async function writeStatus(api: PoliciesApi, { name, namespace, generation, vers
     observedGeneration: generation,
     lastTransitionTime: new Date().toISOString().replace(/\.\d+/, ""),
   };
-  // With the version, so that the request of a slower agent is refused as a conflict.
+  // Includes the version, so that the request of a slower agent is refused as a conflict.
   const patch = { metadata: { resourceVersion: version }, status: { conditions: [accepted] } };
   await api.patchStatus(`${PATH}/namespaces/${namespace}/logpolicies/${name}`, patch, signal);
 }
@@ -150,7 +151,7 @@ interface Aged {
   readonly name: string;
 }
 
-/** The oldest first, so that a new object takes no effect from another. */
+/** Oldest first, so that a new object does not displace another. */
 export function byAge(a: Aged, b: Aged): number {
   return `${a.createdAt} ${a.name}` < `${b.createdAt} ${b.name}` ? -1 : 1;
 }

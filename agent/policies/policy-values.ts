@@ -1,5 +1,5 @@
-// Reads and validates the values of log policies in annotations, bounded so that an author of a pod takes no more of the collector than its
-// own lines cost. Expressions are RE2, which takes linear time.
+// Reads and validates the values of log policies in annotations. Values are limited so that a pod's author can use no more of the collector
+// than the pod's own lines cost. Expressions are RE2, which runs in linear time.
 import { MAX_POLICY_EXPANDED_CHARACTERS, MAX_POLICY_REGEX_CHARACTERS } from "../limits.ts";
 import { expandedCharacters, isAccepted } from "../monitors/relabeling.ts";
 
@@ -8,7 +8,7 @@ export class PolicyError extends Error {
   override readonly name = "PolicyError";
 }
 
-/** Reads annotations of one object, and collects the problems of those that are invalid. */
+/** Reads annotations of one object, and collects the problems of the invalid ones. */
 export class AnnotationReader {
   readonly problems: [string, string][] = [];
   readonly #name: string;
@@ -47,9 +47,9 @@ export function readRate(text: string): number {
   return Number(text);
 }
 
-/** Records of which the first four digits of the hash are below it are kept. */
+/** Records are kept if the first four digits of their hash are below the returned value. */
 export function sampleBelow(share: number): string {
-  // Behind every hash of four hexadecimal digits.
+  // Sorts after every four-digit hexadecimal hash.
   return share >= 1
     ? "g"
     : Math.floor(share * 65_536)
@@ -62,7 +62,7 @@ export function multilinePattern(text: string): string {
   return bounded(text);
 }
 
-/** An expression that is replaced must match something, or each character of a line would become five. */
+/** An expression that matches the empty text is refused, because replacing it would turn each character of a line into five. */
 export function redactPattern(text: string): string {
   const pattern = bounded(text);
   if (canMatchEmptyText(pattern)) throw new PolicyError("matches empty text");
@@ -76,31 +76,31 @@ function bounded(text: string): string {
   return text;
 }
 
-// Whether an expression can match the empty text, read from its syntax. Invariant: an expression from an annotation is never executed here,
-// because V8 needs exponential time for some; RE2, which the collector uses, does not.
+// Detects from its syntax whether an expression can match the empty text. Invariant: an expression from an annotation is never executed
+// here, because V8 needs exponential time for some; RE2, which the collector uses, does not.
 
 /** An escaped character, a repetition, the start of a group, or one character. */
 const TOKEN = /\\.|[*+?]\??|\{\d+(?:,\d*)?\}\??|\(\?:|./gsu;
 const ASSERTIONS = new Set(["^", "$", String.raw`\b`, String.raw`\B`]);
-/** Zero times is enough. */
+/** Quantifiers that allow zero repetitions. */
 const OPTIONAL = /^(?:[*?]|\{0+[,}])/;
 const REPEATED = /^[+{]/;
 
-/** One group, as far as it has been read: whether each part can match the empty text. */
+/** A group that has been read up to some point: whether each of its parts can match the empty text. */
 interface Group {
   earlierAlternative: boolean;
   beforeLastAtom: boolean;
   lastAtom: boolean;
 }
 
-/** `pattern`: of the syntax that monitors/relabeling.ts accepts. */
+/** `pattern`: in the syntax that monitors/relabeling.ts accepts. */
 function canMatchEmptyText(pattern: string): boolean {
   const groups = [newGroup()];
   let isInClass = false;
   for (const [token] of pattern.replace(/^\(\?i\)/, "").matchAll(TOKEN)) {
     const wasInClass = isInClass;
     isInClass = isInClass ? token !== "]" : token === "[";
-    // A class is one atom, which its first character adds.
+    // A class counts as one atom, which was added at its first character.
     if (!wasInClass) read(token, groups);
   }
   return groups.every(isNullable);

@@ -1,5 +1,6 @@
 // Calculates the share of a pod's lines that its rate limits allow, from the bytes that it wrote and sent. A lowered share stays until the
-// excess is made up for, so that pulses with pauses pass no more than a steady rate. Invariant: a pod pays for its own bytes only.
+// excess is made up for, so that bursts with pauses pass no more data than a steady rate. Invariant: a pod is limited only for its own
+// bytes.
 import { fairLimit } from "../monitors/fair-share.ts";
 
 export interface LimitedPod {
@@ -7,7 +8,7 @@ export interface LimitedPod {
   readonly name: string;
   /** Bytes per second of this pod; undefined without a limit of its own. */
   readonly limit: number | undefined;
-  /** Bytes per second of all pods of its namespace on this node. */
+  /** Bytes per second for all pods of its namespace on this node. */
   readonly namespaceLimit: number | undefined;
   /** Share of lines that sampling keeps. */
   readonly sampled: number;
@@ -28,7 +29,7 @@ export interface MeasuredPod extends Allowance {
   readonly pod: LimitedPod;
   /** Inode → size of each of its log files. */
   readonly sizes: ReadonlyMap<number, number>;
-  /** How much its files grew, by measurement; the first one only begins the window. */
+  /** Growth of its files per measurement; the first one only starts the window. */
   readonly growth: readonly { readonly atMs: number; readonly bytes: number }[];
   /** Bytes since the previous measurement. */
   readonly sent: number;
@@ -42,9 +43,9 @@ interface Time {
   readonly seconds: number;
 }
 
-/** An excess of more than this many seconds of the limit keeps the share lowered. */
+/** If the excess is more than this many seconds of the limit, the share stays lowered. */
 const BURST_SECONDS = 10;
-/** One burst must not mute a pod for longer. */
+/** Limits for how long a single burst can mute a pod. */
 const MAX_DEBT_SECONDS = 600;
 
 export function allotPods(measured: ReadonlyMap<string, MeasuredPod>, { atMs, seconds }: Time): Map<string, MeasuredPod> {
@@ -66,7 +67,7 @@ export function allotPods(measured: ReadonlyMap<string, MeasuredPod>, { atMs, se
   return allotted;
 }
 
-/** The share with which new pods of a namespace begin. It outlives the pods until their debt is paid. */
+/** The share with which new pods of a namespace start. It is kept after the pods are gone, until their debt is made up for. */
 export function allotNamespaces(
   measured: ReadonlyMap<string, MeasuredPod>,
   before: ReadonlyMap<string, NamespaceAllowance>,

@@ -1,5 +1,5 @@
-// Request bodies of the collector, held whole because a body may have to be sent twice. Invariant: the bytes held by all requests together
-// never exceed the budget, except that one body alone always gets in.
+// Holds request bodies of the collector in memory, because a body may have to be sent twice. Invariant: the bytes held by all requests
+// together never exceed the budget, except that a single body is always accepted.
 import type { IncomingMessage } from "node:http";
 import { promisify } from "node:util";
 import { gunzip, gunzipSync, gzip, gzipSync, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from "node:zlib";
@@ -20,7 +20,7 @@ export class MemoryBudget {
     return this.#usedBytes;
   }
 
-  /** False when there is no room now. An empty budget takes a body of any size. */
+  /** Returns false if there is no space now. An empty budget accepts a body of any size. */
   take(bytes: number, alone: boolean): boolean {
     if (this.#usedBytes + bytes > this.maxBytes && !alone) return false;
     this.#usedBytes += bytes;
@@ -32,7 +32,7 @@ export class MemoryBudget {
   }
 }
 
-/** Part of the budget, held by one request until it is answered. */
+/** A share of the budget, held by one request until it is answered. */
 export class Reservation implements Disposable {
   readonly #budget: MemoryBudget;
   #bytes = 0;
@@ -45,7 +45,7 @@ export class Reservation implements Disposable {
     return this.#bytes;
   }
 
-  /** Makes the reservation at least `bytes` large. Throws BodyError "no_room". */
+  /** Grows the reservation to at least `bytes`. Throws BodyError "no_room". */
   growTo(bytes: number): void {
     const more = bytes - this.#bytes;
     if (more <= 0) return;
@@ -62,17 +62,17 @@ export class Reservation implements Disposable {
 }
 
 /**
- * Smaller pieces are joined: each costs a hundred bytes more than its own, and keeps alive what was read with it. A caller may send a body byte by
- * byte.
+ * Smaller pieces are joined: each costs a hundred bytes more than its content and keeps the buffer that it was read into alive, and a
+ * client may send a body byte by byte.
  */
 const SMALL_PIECE_BYTES = 4096;
 
 /**
- * The collector's body as it comes in: each reader gets all of it from the first byte, also while the rest is still on its way, so that
- * it can be sent on at once and sent a second time. Reading never waits for a reader: what is reserved may be held.
+ * A body while the collector sends it: each reader gets all of it from the first byte, even while the rest is still arriving, so that it
+ * can be forwarded at once and sent a second time. Receiving never waits for a reader, because all reserved bytes may be held.
  */
 export class HeldBody implements AsyncIterable<Buffer> {
-  /** As announced; undefined when the sender did not say. */
+  /** From Content-Length; undefined if it is missing. */
   readonly length: number | undefined;
   readonly #maxBytes: number;
   readonly #reservation: Reservation;
@@ -83,7 +83,7 @@ export class HeldBody implements AsyncIterable<Buffer> {
   #end: "complete" | Error | undefined;
   #change = Promise.withResolvers<void>();
 
-  /** Throws BodyError when what is announced is too large or finds no room. */
+  /** Throws BodyError if the announced length is too large or does not fit in the budget. */
   constructor(request: IncomingMessage, maxBytes: number, reservation: Reservation) {
     const announced = request.headers["content-length"];
     this.length = announced === undefined ? undefined : Number(announced);
@@ -92,11 +92,11 @@ export class HeldBody implements AsyncIterable<Buffer> {
     this.#admit(this.length ?? 0);
     request.on("data", (chunk: Buffer) => this.#take(chunk));
     request.once("end", () => this.#finish("complete"));
-    // A trace costs more than all the rest here.
+    // Created only on error: its stack trace would cost more than everything else here.
     request.once("close", () => this.#end ?? this.#finish(new Error("the collector broke off")));
   }
 
-  /** Throws BodyError, or an Error when the sender broke off. */
+  /** Throws BodyError, or an Error if the sender disconnected. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
     for (let index = 0; ; index++) {
       while (index === this.#chunks.length && this.#end === undefined) await this.#change.promise;
@@ -107,14 +107,14 @@ export class HeldBody implements AsyncIterable<Buffer> {
     }
   }
 
-  /** All of it in one piece. */
+  /** The whole body in one buffer. */
   async whole(): Promise<Buffer> {
     while (this.#end === undefined) await this.#change.promise;
     if (this.#end !== "complete") throw this.#end;
     return this.#chunks.length === 1 && this.#chunks[0] ? this.#chunks[0] : Buffer.concat(this.#chunks, this.#bytes);
   }
 
-  /** The same, once: the pieces that it came in are freed. */
+  /** Like `whole`, but callable only once: the received pieces are freed. */
   async takeWhole(): Promise<Buffer> {
     const whole = await this.whole();
     for (const chunk of this.#chunks.splice(0)) if (chunk !== whole) freeBuffer(chunk);
@@ -181,15 +181,15 @@ export function contentEncoding(request: IncomingMessage): Encoding {
 }
 
 /**
- * Smaller bodies are compressed and inflated on the spot, in half a millisecond at most: a thread of libuv's pool, and the stream before
- * it, cost the node several times what the work does. The text of a usual batch of metrics is small.
+ * Smaller bodies are compressed and decompressed synchronously, in at most half a millisecond: a thread of libuv's pool and a stream would
+ * cost several times as much as the work itself. A typical batch of metrics is smaller.
  */
 const SMALL_BYTES = 160 * 1024;
 const SMALL_COMPRESSED_BYTES = 32 * 1024;
-/** What a small one may become there; a larger one is inflated again, on a thread. */
+/** Limit for the decompressed size; a larger body is decompressed again on a thread. */
 const SMALL_INFLATED_BYTES = 512 * 1024;
 
-/** Level 1 of gzip: telemetry shrinks tenfold already there, and the node's CPU is not ours. */
+/** Level 1 of gzip already shrinks telemetry tenfold, and the node's CPU belongs to its workloads. */
 const LEVEL = { level: 1 };
 
 const decompressors = { gzip: promisify(gunzip), zstd: promisify(zstdDecompress) };
@@ -208,7 +208,7 @@ export async function decompress(body: Buffer, encoding: Encoding, maxBytes: num
   }
 }
 
-/** Undefined where the body is not small, or would not be. */
+/** Undefined if the body is not small, before or after decompression. */
 function inflatedSmall(body: Buffer, encoding: Compressed, maxBytes: number): Buffer | undefined {
   if (body.length > SMALL_COMPRESSED_BYTES) return undefined;
   try {

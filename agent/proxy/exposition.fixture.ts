@@ -1,4 +1,4 @@
-// Metrics as the collector sends them, and what the converter makes of them. For the tests of this folder.
+// Metrics as the collector sends them, and the converter's output, for the tests of this folder.
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { fastConverter } from "./fast-exposition.ts";
 import type { AnyValue, KeyValue, Metric } from "../../common/otlp-metrics/document.ts";
@@ -41,13 +41,13 @@ export function exponential(point: object): Metric {
   return { name: "e", exponentialHistogram: { aggregationTemporality: 2, dataPoints: [{ timeUnixNano: TIME, ...point }] } };
 }
 
-/** le → count of the exponential histogram's one point. */
+/** Maps le to the count, for the single point of an exponential histogram. */
 export function exponentialBounds(point: object): Record<string, number> {
   const matches = convert([exponential(point)]).lines.map((line) => /^e_bucket\{le="(.*)"\} (\S+)/.exec(line));
   return Object.fromEntries(matches.flatMap((match) => (match ? [[match[1] ?? "", Number(match[2])]] : [])));
 }
 
-/** Lines without their value and time. */
+/** Lines without values and times. */
 export function series(metrics: Metric[], resource: Record<string, string | AnyValue> = {}): string[] {
   return convert(metrics, resource).lines.map((line) => line.replace(/ \S+ \d+$/, ""));
 }

@@ -1,6 +1,7 @@
-// The fast way from OTLP/JSON metrics to exposition text: the kernel in WebAssembly (agent/proxy/kernel) writes the lines of what collectors
-// send, and leaves single labels and metrics that it does not take to the TypeScript converter (common/otlp-metrics/metric-lines.ts). Invariants: what it makes
-// of a document are the very bytes that common/otlp-metrics/converter.ts makes; what it does not take is decided there; its memory is bounded.
+// The fast path from OTLP/JSON metrics to exposition text: the WebAssembly kernel (agent/proxy/kernel) writes the lines of what collectors
+// typically send, and leaves unusual labels and metrics to the TypeScript converter (common/otlp-metrics/metric-lines.ts). Invariants: its
+// output has the same bytes as that of common/otlp-metrics/converter.ts; documents that it does not support are converted there; its memory
+// is limited.
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { freeBuffer } from "../../common/http.ts";
@@ -43,18 +44,18 @@ const EXPORTS = [
   "wasFull",
 ] as const satisfies readonly (keyof Exports)[];
 
-/** Room for text, kept from one document to the next; more is given back. */
+/** Buffer for text that is kept between documents; a larger one is freed. */
 const KEPT_TEXT_BYTES = 512 * 1024;
 const FIRST_PAGES = 32;
 const MOST_PAGES = 96;
-/** Zeros behind the body. */
+/** Zero bytes after the body. */
 const GUARD_BYTES = 64;
 /** Size of the kernel's tables; see kernel/memory.ts. */
 const MOST_LABEL_IDS = 4096;
 const NUMBER_BYTES = 64;
-/** Behind a metric's name, before its unit. */
+/** Separates a metric's name from its unit. */
 const UNIT_MARK = 0xff;
-/** By the kernel's numbers: kernel/dictionary.ts. */
+/** Indexed by the kernel's numbers: kernel/dictionary.ts. */
 const NAMED_AS: readonly (NamedAs | undefined)[] = [undefined, "gauge", "counter", "other"];
 const RESOURCE = 4;
 const BOUNDS = 5;
@@ -62,16 +63,16 @@ const BOUNDS = 5;
 type Drop = readonly [reason: DropReason, points: number];
 
 export interface FastText {
-  /** Lines, perhaps none. The caller owns the memory. */
+  /** Lines, possibly empty. The caller owns the memory. */
   readonly text: Buffer;
-  /** Points left out. */
+  /** Points that were left out. */
   readonly drops: readonly Drop[];
 }
 
 export class FastConverter {
   readonly #memory = new KernelMemory({ initial: FIRST_PAGES, maximum: MOST_PAGES });
   readonly #exports: Exports;
-  /** By labels' names. */
+  /** By label name. */
   readonly #labelIds = new Map<string, number>();
   #isFull = true;
   #traps = 0;
@@ -108,27 +109,27 @@ export class FastConverter {
     this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: memory.memory }, host });
   }
 
-  /** How often it came to an end that it did not choose. None is known. */
+  /** Number of unexpected WebAssembly traps. No cause is known. */
   get traps(): number {
     return this.#traps;
   }
 
-  /** What it has left to TypeScript: metrics, which became so many lines, and labels of points. */
+  /** What was left to TypeScript: metrics, the lines that they became, and labels of points. */
   get left(): { readonly metrics: number; readonly lines: number; readonly points: number } {
     return { metrics: this.#leftMetrics, lines: this.#leftLines, points: this.#leftPoints };
   }
 
-  /** What it holds, and keeps. */
+  /** Size of the kernel's memory, which never shrinks. */
   get memoryBytes(): number {
     return this.#memory.byteLength;
   }
 
-  /** Undefined when the body is not what the kernel takes, or becomes more than `maxBytes`. */
+  /** Undefined if the kernel does not support the body, or if the text exceeds `maxBytes`. */
   convert(body: Uint8Array, maxBytes: number): FastText | undefined {
     if (body.byteLength > MAX_KERNEL_BODY_BYTES || !isUtf8(body)) return undefined;
     const knewOthers = this.#labelIds.size > 1;
     const converted = this.#try(body, maxBytes);
-    // It may have to forget other documents for this one.
+    // The kernel may have to forget other documents to make space for this one.
     return converted ?? (knewOthers && this.#lacksRoom ? this.#try(body, maxBytes) : undefined);
   }
 
@@ -136,11 +137,11 @@ export class FastConverter {
     return this.#isFull || this.#exports.wasFull() !== 0;
   }
 
-  /** What it remembers of documents: resources, names, keys. */
+  /** Clears what is remembered of documents: resources, names, keys. */
   forget(): void {
     this.#exports.forget();
     this.#labelIds.clear();
-    // The kernel knows this number.
+    // The kernel uses this number as a constant.
     this.#labelIds.set("le", 1);
     this.#isFull = false;
   }
@@ -158,7 +159,7 @@ export class FastConverter {
       this.#readDocument(body.byteLength);
       return { text: this.#textCopy(), drops: this.#drops };
     } catch (error) {
-      // Safe: whatever it is, the other converter comes upon it too, and has the words.
+      // Safe: the other converter meets the same problem and reports it with a message.
       if (error instanceof webAssembly.RuntimeError) this.#traps += 1;
       return undefined;
     } finally {
@@ -167,7 +168,7 @@ export class FastConverter {
     }
   }
 
-  /** With memory of its own, which can be freed. */
+  /** A copy with its own memory, which can be freed. */
   #textCopy(): Buffer {
     const length = this.#exports.textLength();
     const copy = Buffer.allocUnsafeSlow(length);
@@ -180,7 +181,7 @@ export class FastConverter {
     this.#text = text;
   }
 
-  /** Metrics that the kernel gives up on are written here, and it goes on behind them. */
+  /** Converts the metrics that the kernel gives up on; the kernel continues after each. */
   #readDocument(length: number): void {
     const exports = this.#exports;
     let step = () => exports.read(length);
@@ -254,7 +255,7 @@ export class FastConverter {
     return written;
   }
 
-  /** 0 of a label without a name. */
+  /** 0 for a label without a name. */
   #labelId(name: string): number {
     if (name === "") return 0;
     const known = this.#labelIds.get(name);
@@ -268,7 +269,7 @@ export class FastConverter {
     return id;
   }
 
-  /** Writes lines behind the first `before` bytes of the document's text. */
+  /** Writes lines after the first `before` bytes of the document's text. */
   #put(lines: Uint8Array, before: number): void {
     const needed = before + lines.length;
     if (needed > this.#mostTextBytes) throw new RangeError("more text than fits into a post");
@@ -289,12 +290,12 @@ function labelsOf(message: string): ResourceLabels {
 
 const ofProcess = new LazyKernel(() => new FastConverter(readFileSync(new URL("./kernel.wasm", import.meta.url))));
 
-/** One for the process: it remembers much. Undefined where it cannot be had. */
+/** One per process, because it remembers much. Undefined if WebAssembly is not available. */
 export function fastConverter(): FastConverter | undefined {
   return ofProcess.get();
 }
 
-/** Why there is none. */
+/** Why there is no fast converter. */
 export function fastConverterProblem(): unknown {
   ofProcess.get();
   return ofProcess.problem;

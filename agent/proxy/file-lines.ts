@@ -1,6 +1,6 @@
-// Forwards lines of files without their offsets, and once, even if the collector was killed and reads or sends them again.
-// Invariants: what is not sent was taken by the backend before, whatever else is in doubt is sent; what may be there already is the same
-// bytes again; a batch that the backend refuses takes none of the others with it that came in one request.
+// Forwards log file lines without their offsets, and only once, even if the collector was killed and reads or sends them again. Invariants:
+// a line is left out only if the backend has accepted it before; lines in doubt are sent; lines that the backend may already have are sent
+// as the same bytes; if the backend refuses one batch of a request, the other batches are still sent.
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
@@ -9,7 +9,7 @@ import type { StoredBatches } from "../collector/files/stored-batches.ts";
 import type { Unanswered, UnansweredRequests } from "../collector/files/unanswered-requests.ts";
 import { type ForwardResult, isFinal } from "./forward.ts";
 
-/** Sends a body; one that `isAlone` and too large goes in parts. */
+/** Sends a body; if it `isAlone` and too large, it is sent in parts. */
 export type SendFiles = (body: Buffer, isAlone: boolean) => Promise<ForwardResult>;
 
 export class FileLines {
@@ -22,13 +22,15 @@ export class FileLines {
     this.#log = log;
   }
 
-  /** Answers what `send` does, or "accepted" where the backend has all lines. A refusal means that all the rest is stored. */
+  /**
+   * Returns the result of `send`, or "accepted" if the backend already has all lines. A refusal means that all other batches are stored.
+   */
   async once(request: IncomingMessage, files: FileRequest, send: SendFiles): Promise<ForwardResult> {
     const { batches } = files;
-    // Anyone on this machine can ask the proxy; none but the collector shall have lines left out.
+    // Any program on this machine can send to the proxy; only the collector may have lines left out.
     if (this.#stored === undefined || !isToken(request.headers[FILES_HEADER], this.#stored.token)) return send(files.bodyOf(batches), true);
     const keys = new Set(batches.flatMap(({ key }) => key ?? []));
-    // What was read twice may come side by side.
+    // Lines that were read twice may arrive in concurrent requests.
     for (let other = this.#anyOf(keys); other; other = this.#anyOf(keys)) await other.catch(() => {});
     const sending = this.#sendNew(this.#stored, files, send);
     for (const key of keys) this.#underWay.set(key, sending);
@@ -62,7 +64,7 @@ export class FileLines {
     let refusal: ForwardResult | undefined;
     for (const batch of fresh) {
       const answer = await send(bodyOf([batch]), true);
-      // What was taken until then is known when the others come again.
+      // Batches that were accepted so far are recognised when the request is repeated.
       if (!isFinal(answer)) return answer;
       if (answer.kind === "accepted") stored.add(batch);
       else refusal = answer;
@@ -71,8 +73,8 @@ export class FileLines {
   }
 
   /**
-   * A request that comes again can have other bytes: its batches come with others, or the collector read the lines again, and then the order of
-   * their attributes differs.
+   * Notes the request first, because a repetition can have other bytes: its batches arrive with others, or the collector read the lines
+   * again, and their attributes are in another order.
    */
   async #sendNoted({ unanswered }: StoredBatches, batches: readonly FileBatch[], body: Buffer, send: SendFiles): Promise<ForwardResult> {
     const isKnown = batches.some(({ key }) => key !== undefined);
@@ -86,13 +88,13 @@ export class FileLines {
     try {
       return unanswered.begin(batches, body);
     } catch (error) {
-      // Safe: lines come twice at worst, and only where the agent is killed now.
+      // Safe: at worst, lines are duplicated, and only if the agent is killed now.
       this.#log.debug({ event: "collector.checkpoint_failed", err: (error as Error).message }, "cannot note which lines are under way");
       return undefined;
     }
   }
 
-  /** A refusal means that the backend has none of it. */
+  /** A refusal means that the backend has none of its lines. */
   async #sendAgain(stored: StoredBatches, { id, batches }: Unanswered, send: SendFiles): Promise<ForwardResult> {
     const body = stored.unanswered.bodyOf(id);
     const isAlone = body !== undefined && fileRequest(body).batches.length === 1;
@@ -102,7 +104,7 @@ export class FileLines {
     return result;
   }
 
-  /** Lines that wait in the queue and were read again may come in one request. */
+  /** Lines that were waiting in the queue and lines that were read again may arrive in one request. */
   #notStored(stored: StoredBatches, batches: readonly FileBatch[]): FileBatch[] {
     const readAtMs = new Map<string, number>();
     return batches.filter((batch) => {

@@ -1,5 +1,5 @@
-// Signs one body, sends it to the backend, and classifies the answer. Invariant: only 204 is success, and only a refusal that is surely our
-// backend's word is final; whatever else happens means "keep it and try again", because the collector drops data on every other status.
+// Signs one body, sends it to the backend, and classifies the response. Invariant: only 204 is success, and only a refusal that certainly
+// comes from our backend is final; anything else means "keep the data and retry", because the collector drops data on every other status.
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
 import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
@@ -7,7 +7,7 @@ import { type Upstream, type UpstreamAnswer, UpstreamError } from "../upstream/p
 import { isKeyRefusal, type RefusedKey } from "../upstream/refused-key.ts";
 import { MAX_RETRY_AFTER_S } from "../limits.ts";
 
-/** The time to sign with, and where answers report the backend's clock (agent/upstream/clock.ts). */
+/** The time to sign with; it is corrected by the backend's clock in responses (agent/upstream/clock.ts). */
 export interface SigningClock {
   nowUnixS(): number;
   observe?(dateHeader: string | undefined, sentAtMs: number, receivedAtMs: number): void;
@@ -17,7 +17,7 @@ export interface ForwardParts {
   readonly upstream: Upstream;
   readonly credentials: CredentialSource;
   readonly clock: SigningClock;
-  /** Without it, a key that the backend refuses is used for each request. */
+  /** Without it, a refused key is still used for each request. */
   readonly refusedKey?: RefusedKey | undefined;
 }
 
@@ -25,24 +25,24 @@ export interface Post {
   /** One of the three ingest paths. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** May be read twice. One that comes in pieces needs its `content-length` among the headers. */
+  /** May be read twice. A streamed body needs its `content-length` among the headers. */
   readonly body: Uint8Array | AsyncIterable<Uint8Array>;
 }
 
 export type ForwardResult =
   | { readonly kind: "accepted" }
-  /** Final: the backend will never take this body (400, 413), or not now (429). */
+  /** Final: the backend will never accept this body (400, 413), or not now (429). */
   | { readonly kind: "refused"; readonly status: number; readonly code: string; readonly message: string; readonly retryAfterS?: number }
   /** Temporary or unclear: the collector keeps the body. `reason` is for the log. */
   | { readonly kind: "retry"; readonly reason: string; readonly retryAfterS: number };
 
 const DEFAULT_RETRY_AFTER_S = 2;
-/** While a key is refused: the collector asks the proxy again by then, so that a new key is used soon. */
+/** While a key is refused, the collector retries after at most this time, so that a new key is used soon. */
 const LONGEST_LOCAL_WAIT_S = 10;
 
 export const NO_KEY_YET = retry("this agent has no key yet: it is enrolling, or waiting for its Secret or credentials file");
 
-/** Sends `post`; after a 401 or 403 re-reads the credential and signs once again. Never throws, except when `signal` aborts. */
+/** Sends `post`; after a 401 or 403, reads the credential again and signs once more. Never throws, except if `signal` aborts. */
 export async function forward(parts: ForwardParts, post: Post, signal: AbortSignal): Promise<ForwardResult> {
   const credential = parts.credentials.current();
   if (!credential) return NO_KEY_YET;
@@ -56,8 +56,8 @@ export async function forward(parts: ForwardParts, post: Post, signal: AbortSign
     credential,
     first instanceof UpstreamError ? "connection cut off" : `answer ${first.status}`,
   );
-  // A cut connection may be a refusal whose answer got lost (a backend may refuse before it has read the body), or just an outage:
-  // only a new key makes it worth sending all of it again.
+  // A broken connection may be a refusal whose response was lost (a backend may refuse before it has read the body), or just an outage:
+  // sending everything again is only worthwhile with a new key.
   const isRefused = first instanceof UpstreamError || isKeyRefusal(first.status, ourError(first.body).code);
   if (!renewed || (isRefused && renewed.apiKey === credential.apiKey)) return classify(first);
   return classify(await attempt(parts, post, renewed, signal));
@@ -68,7 +68,7 @@ export function isFinal(result: ForwardResult): boolean {
   return result.kind === "accepted" || (result.kind === "refused" && result.status !== 429);
 }
 
-/** What to answer instead of using a key that the backend refused a moment ago. */
+/** The result to return instead of using a key that the backend has just refused. */
 export function pauseOf({ refusedKey }: Pick<ForwardParts, "refusedKey">, credential: Credential): ForwardResult | undefined {
   const pause = refusedKey?.pause(credential);
   return (
@@ -76,7 +76,7 @@ export function pauseOf({ refusedKey }: Pick<ForwardParts, "refusedKey">, creden
   );
 }
 
-/** Another request may have learnt of the new key in the meantime: then the store is not asked again. */
+/** If another request has already loaded a new key, the store is not read again. */
 async function renew(credentials: CredentialSource, used: Credential, reason: string): Promise<Credential | undefined> {
   const known = credentials.current();
   return known !== undefined && known.apiKey !== used.apiKey ? known : credentials.refresh(reason);
@@ -139,7 +139,7 @@ function wholeNumber(text: string | undefined): number | undefined {
   return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined;
 }
 
-/** `{"error": code, "message": text}` or neither; both bounded, since they go into logs. */
+/** `{"error": code, "message": text}`, or neither; both are length-limited because they are logged. */
 function ourError(body: string): { code: string | undefined; message: string } {
   try {
     const { error, message } = JSON.parse(body) as { error?: unknown; message?: unknown };

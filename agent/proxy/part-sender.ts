@@ -1,7 +1,7 @@
-// Sends in parts what the backend refuses whole for its size (413): a resource's attributes are stored with each of its records, so a
-// small batch may be too much. Invariants: the parts are the same bytes each time, so that what is sent again is stored once; a batch that
-// takes longer than one request has time goes on where it stopped; a record that is too large by itself is left out and counted, and
-// holds up nothing.
+// Splits batches that the backend refuses as too large (413) and sends the parts: a resource's attributes are stored with each of its
+// records, so even a small batch can be too large. Invariants: splitting yields the same bytes each time, so that a repeated part is stored
+// once; a batch that takes longer than the time for one request continues where it stopped; a record that is too large by itself is left
+// out and counted, and does not block others.
 import { createHash } from "node:crypto";
 import { type ForwardResult, isFinal } from "./forward.ts";
 import { MAX_PARTLY_SENT_BATCHES } from "../limits.ts";
@@ -9,14 +9,14 @@ import { BodyError, parseDocument } from "../../common/otlp-metrics/document.ts"
 
 type SplitSignal = "logs" | "traces";
 
-/** Sends one part as a request of its own. */
+/** Sends one part as its own request. */
 export type SendPart = (body: Buffer) => Promise<ForwardResult>;
 
 const FEWER = 8;
 
 export class PartSender {
   readonly #onDrop: (signal: SplitSignal, records: number, why: string) => void;
-  /** Hash of the batch → parts that are stored, or refused for good; the last used last. */
+  /** Hash of the batch → number of parts that are stored or finally refused; most recently used last. */
   readonly #done = new Map<string, number>();
 
   constructor(onDrop: (signal: SplitSignal, records: number, why: string) => void) {
@@ -24,8 +24,8 @@ export class PartSender {
   }
 
   /**
-   * "accepted" when every part is stored or left out; a refusal for another reason than its size when the rest is. `tooLarge` is the answer
-   * to the whole; it is returned when the batch cannot be split.
+   * "accepted" if every part is stored or left out; otherwise, a refusal for another reason than size, when all other parts are done.
+   * `tooLarge` is the response to the whole batch; it is returned if the batch cannot be split.
    */
   async send(signal: SplitSignal, json: Buffer, tooLarge: ForwardResult, send: SendPart): Promise<ForwardResult> {
     const batch = createHash("sha256").update(json).digest("base64");
@@ -69,24 +69,24 @@ export class PartSender {
   }
 }
 
-// Cuts an OTLP/JSON document of logs or traces that the backend refuses for its size into smaller ones. Invariant: pure, so that what is
-// sent again after a failure is the same bytes and stored once; no record is lost or doubled, and each keeps its resource and scope.
-// A number beyond 2^53 would be rounded; the collector writes 64-bit integers as strings.
+// Splits an OTLP/JSON document of logs or traces that the backend refuses as too large. Invariants: it is pure, so that a repetition after
+// a failure has the same bytes and is stored once; no record is lost or duplicated, and each keeps its resource and scope. A number beyond
+// 2^53 would be rounded; the collector writes 64-bit integers as strings.
 
 interface Part {
   readonly body: Buffer;
   readonly records: number;
 }
 
-/** What a part may be at most; one record alone may be more. */
+/** Limits of a part; a single record may exceed them. */
 interface PartLimits {
-  /** As it is stored, each record with its resource and scope. */
+  /** Size as stored: each record with its resource and scope. */
   readonly storedBytes: number;
-  /** As it is sent. */
+  /** Size as sent. */
   readonly sentBytes: number;
 }
 
-/** Half of what the backend takes: the estimate here is rough. */
+/** Half of the backend's limits, because the estimate here is rough. */
 const FIRST_LIMITS: PartLimits = { storedBytes: 64 << 20, sentBytes: 16 << 20 };
 
 type Message = Readonly<Record<string, unknown>>;
@@ -96,10 +96,10 @@ const NAMES = {
   traces: { resources: "resourceSpans", scopes: "scopeSpans", records: "spans" },
 } as const;
 
-/** Overhead that the backend stores with each record, estimated. */
+/** Estimated overhead that the backend stores with each record. */
 const ROW_BYTES = 256;
 
-/** In the order of the document. Throws BodyError "malformed" when it is none, "too_large" when it has too many values. */
+/** Parts in the order of the document. Throws BodyError "malformed" if it is not valid, "too_large" if it has too many values. */
 export function* splitBatch(signal: keyof typeof NAMES, json: Buffer, limits: PartLimits): Generator<Part, void> {
   const names = NAMES[signal];
   try {
@@ -141,12 +141,12 @@ class PartBuilder {
     this.#rest = rest;
   }
 
-  /** Whether one more record is too much; never for the first. */
+  /** Whether one more record would exceed the limits; never true for the first. */
   exceeds(limits: PartLimits, storedBytes: number, sentBytes: number): boolean {
     return this.records > 0 && (this.#storedBytes + storedBytes > limits.storedBytes || this.#sentBytes + sentBytes > limits.sentBytes);
   }
 
-  /** A list for records of one resource and scope, in which `wrap` puts it. */
+  /** Adds a list for records of one resource and scope; `wrap` puts it into them. */
   begin(sharedBytes: number, wrap: (list: Message[]) => Message): Message[] {
     const list: Message[] = [];
     this.#resources.push(wrap(list));
@@ -171,7 +171,7 @@ class PartBuilder {
   }
 }
 
-/** Absent and null are empty. */
+/** Absent and null mean empty. */
 function messages(list: unknown): readonly Message[] {
   return (list ?? []) as readonly Message[];
 }

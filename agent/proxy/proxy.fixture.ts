@@ -1,5 +1,5 @@
-// The proxy as it runs, before a real HTTP backend on loopback that keeps what reaches it and answers as the test says. For the tests of
-// this folder; each closes what was opened with `afterEach(closeAll)`.
+// The proxy in front of a real HTTP backend on loopback, which records requests and answers as the test demands. For the tests of this
+// folder; each closes what was opened with `afterEach(closeAll)`.
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
@@ -26,7 +26,7 @@ export interface Received {
 
 export type Answer = (received: Received, response: ServerResponse) => void;
 
-/** What a test has opened, in order. */
+/** Resources that a test has opened, in order. */
 export const open: AsyncDisposable[] = [];
 
 export async function closeAll(): Promise<void> {
@@ -60,7 +60,7 @@ function credential(apiKey: string | undefined): Credential | undefined {
   return apiKey === undefined ? undefined : { id: "cluster-1", apiKey, keyCreatedAt: "2026-11-01T00:00:00Z" };
 }
 
-/** A store that answers `next` from its first refresh on. */
+/** A store that returns `next` from its first refresh on. */
 export function credentialSource(key: string | undefined, next: string | undefined = key): CredentialSource & { refreshes: string[] } {
   let now = credential(key);
   const refreshes: string[] = [];
@@ -100,7 +100,7 @@ export async function post(proxy: Proxy, path: string, body: string | Buffer = "
   return { status: answer.statusCode, headers: answer.headers, body: await answer.body.text() };
 }
 
-/** Sends bytes as they are and answers all that comes back until the proxy ends the connection. */
+/** Sends bytes unchanged and returns everything that the proxy sends until it closes the connection. */
 export async function sendRaw(proxy: Proxy, text: string): Promise<string> {
   const socket = connect(proxy.port, "127.0.0.1");
   let received = "";

@@ -1,6 +1,6 @@
-// The loopback proxy between collector and backend. Invariants: it signs nothing but its three routes, asked for on its own loopback name;
-// it answers success only after the backend's 204; nothing of the caller's headers but Content-Encoding travels on. It starts before the
-// collector and stops after it; without a key yet it answers 503. Routes and answers: docs/decisions.md, "The agent's proxy".
+// The loopback proxy between collector and backend. Invariants: it signs only requests to its three routes, addressed to its own loopback
+// name; it reports success only after the backend's 204; of the client's headers, only Content-Encoding is forwarded. It starts before the
+// collector and stops after it; until there is a key, it answers 503. Routes and responses: docs/decisions.md, "The agent's proxy".
 import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -24,14 +24,14 @@ import { PartSender } from "./part-sender.ts";
 import { SignalRecord, type SignalStatus } from "./signal-status.ts";
 
 export interface ProxyOptions {
-  /** Port 0 takes a free one. */
+  /** Port 0: any free port. */
   readonly listen: ListenAddress;
   readonly upstream: Upstream;
   readonly credentials: CredentialSource;
   readonly clock: SigningClock;
   readonly refusedKey?: RefusedKey | undefined;
   readonly compression: Compression;
-  /** Which lines of files the backend has; without it each request is sent as often as it comes. */
+  /** Which lines of files the backend has; without it, each request is forwarded as often as it arrives. */
   readonly storedBatches?: StoredBatches | undefined;
   readonly log: Logger;
   readonly maxHeldBytes?: number;
@@ -50,24 +50,24 @@ interface Route {
   readonly path: string;
 }
 
-/** By the request target exactly as sent: a query string, an encoded or an absolute form is another target. */
+/** By the exact request target: one with a query string, or in encoded or absolute form, does not match. */
 const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/logs", { signal: "logs", path: "/ingest/logs/otlp" }],
   ["/v1/traces", { signal: "traces", path: "/ingest/traces" }],
   ["/v1/metrics", { signal: "metrics", path: "/ingest" }],
 ]);
 
-/** A document takes so much more once it is parsed, to be cut into parts. */
+/** Factor by which a document grows when it is parsed to be split. */
 const PARSED_FACTOR = 5;
-/** Below it, sending on while the rest comes in gains nothing. */
+/** For smaller bodies, forwarding before the rest has arrived gains nothing. */
 const SMALL_BODY_BYTES = 64 * 1024;
-/** The collector gives up after 30 s and sends again: be faster, so that it does not send what is still on its way. */
+/** The collector gives up after 30 s and retries: respond earlier, so that it does not resend a request that is still in progress. */
 const ANSWER_WITHIN_MS = 27_000;
-/** How long the outcome of a request is awaited after its sender disconnected. */
+/** How long the outcome of a request is awaited after its sender has disconnected. */
 const OUTCOME_WITHIN_MS = 5000;
 const DRAIN_MS = 30_000;
 
-/** Resolves once it listens. Throws when `listen` is not loopback or the port is taken. */
+/** Resolves once it listens. Throws if `listen` is not loopback or the port is in use. */
 export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const { listen } = options;
   if (!isLoopback(listen.host))
@@ -87,7 +87,7 @@ class LoopbackProxy implements Proxy {
   readonly #fileLines: FileLines;
   readonly #underWay = new Set<Promise<void>>();
   #port = 0;
-  /** Resolves when no body is being inflated. */
+  /** Resolves when no body is being decompressed. */
   #inflated: Promise<unknown> = Promise.resolve();
 
   constructor(options: ProxyOptions) {
@@ -132,7 +132,7 @@ class LoopbackProxy implements Proxy {
     return { metrics: metrics.status(), logs: logs.status(), traces: traces.status() };
   }
 
-  /** Never rejects: what cannot be answered has lost its connection. */
+  /** Never rejects: a request that cannot be answered has lost its connection. */
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     request.on("error", () => {});
     response.on("error", () => {});
@@ -158,7 +158,7 @@ class LoopbackProxy implements Proxy {
     }
   }
 
-  /** A page in a browser can reach loopback too, under a name of its own (DNS rebinding) or with an Origin. */
+  /** A web page in a browser can reach loopback too, by its own host name (DNS rebinding) or with an Origin. */
   #isForUs(request: IncomingMessage): boolean {
     const hosts = request.headersDistinct["host"] ?? [];
     const [host = ""] = hosts;
@@ -195,7 +195,7 @@ class LoopbackProxy implements Proxy {
     return this.#inParts({ signal, path }, json, result, reservation, abort, encoding === "identity" ? undefined : encoding);
   }
 
-  /** `result` is that of the whole body. */
+  /** `result` is the result for the whole body. */
   async #inParts(
     { signal, path }: Route & { signal: "logs" | "traces" },
     json: Buffer,
@@ -221,7 +221,7 @@ class LoopbackProxy implements Proxy {
     return forward(this.#options, { path, headers: { ...headers, "content-length": String(body.length) }, body }, abort);
   }
 
-  /** One body after the other: how large it gets is known afterwards only, so at most one is held beyond the budget. */
+  /** Decompresses one body at a time: its size is only known afterwards, so at most one is held beyond the budget. */
   async #inflate(bytes: Buffer, encoding: Encoding, reservation: Reservation): Promise<Buffer> {
     if (encoding === "identity") return bytes;
     const inflated = this.#inflated.then(async () => {
@@ -233,7 +233,9 @@ class LoopbackProxy implements Proxy {
     return inflated;
   }
 
-  /** All posts must succeed; sent again after a failure, the samples are the same and stored once. Takes `json` over. */
+  /**
+   * All requests must succeed; if they are repeated after a failure, the samples are the same and stored once. Takes ownership of `json`.
+   */
   async #sendMetrics(json: Buffer, path: string, reservation: Reservation, abort: AbortSignal): Promise<ForwardResult> {
     try {
       for (const body of this.#converter.convert(json, MAX_BODY_BYTES)) {
@@ -264,7 +266,7 @@ class LoopbackProxy implements Proxy {
   }
 
   async #conclude(response: ServerResponse, { signal }: Route, result: ForwardResult, bytes: number): Promise<void> {
-    // Its receiver is gone: the collector will send it again, and counts for it then.
+    // The collector has disconnected: it will retry, and the request is counted then.
     if (response.destroyed) return;
     const record = this.#records[signal];
     if (result.kind === "accepted") {
@@ -281,7 +283,7 @@ class LoopbackProxy implements Proxy {
     return send(response, result.status, refusal(result.code, result.message), result.retryAfterS);
   }
 
-  /** Takes no new connections and waits until each request is answered; what is not after DRAIN_MS is cut off. */
+  /** Accepts no new connections and waits until each request is answered; the rest is disconnected after DRAIN_MS. */
   async [Symbol.asyncDispose](): Promise<void> {
     const closed = once(this.#server, "close");
     this.#server.close();
@@ -300,7 +302,7 @@ function isTooLarge(result: ForwardResult): boolean {
   return result.kind === "refused" && result.status === 413;
 }
 
-/** What to answer when the proxy could not even ask the backend. */
+/** The response if the proxy could not send the request to the backend. */
 function resultOfError(error: unknown): ForwardResult {
   const message = error instanceof Error ? error.message : String(error);
   const kind = error instanceof BodyError ? error.kind : undefined;
@@ -313,10 +315,12 @@ function refusal(code: string, message: string): string {
   return JSON.stringify({ error: code, message });
 }
 
-/** The body of a caller who is not the collector, and one that is too large, is not read further; node reads the rest of any other body. */
+/**
+ * The rest of these bodies is not read, because they are too large or do not come from the collector; for all others, node reads the rest.
+ */
 const NOT_READ_FURTHER = [403, 404, 413];
 
-/** Resolves once the answer is handed over, or its receiver is gone. */
+/** Resolves once the response is handed over, or the client has disconnected. */
 function send(response: ServerResponse, status: number, body: string, retryAfterS?: number): Promise<void> {
   const headers: Record<string, string | number> = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
   if (retryAfterS !== undefined) headers["retry-after"] = retryAfterS;

@@ -1,24 +1,24 @@
-// What became of one signal's requests: counts, last success, last error, and the story of an outage in two log lines instead of one per
-// request. Invariant: an outage is logged when it begins, every REMIND_MS, and when it ends.
+// Tracks the results of one signal's requests: counts, last success, last error, and outages, which are logged in a few lines instead of
+// one per request. Invariant: an outage is logged when it begins, every REMIND_MS, and when it ends.
 import type { Logger } from "pino";
 import { Outage, type OutageFacts } from "../../common/outage.ts";
 import type { Signal } from "../settings.ts";
 
 export interface SignalStatus {
-  /** RFC 3339; null until the backend has taken something. */
+  /** RFC 3339; null until the backend has accepted a request. */
   readonly lastSuccess: string | null;
   readonly lastError: { readonly at: string; readonly message: string } | null;
-  /** Since when nothing gets through, RFC 3339; null while all is well. */
+  /** Start of the current outage, RFC 3339; null if there is none. */
   readonly failingSince: string | null;
-  /** Requests of the collector that the backend has taken whole. */
+  /** Requests of the collector that the backend accepted completely. */
   readonly accepted: number;
-  /** Requests that the collector was asked to send again. */
+  /** Requests that the collector was asked to repeat. */
   readonly retried: number;
-  /** Requests that the backend refused for good: their data is lost. */
+  /** Requests that the backend permanently refused: their data is lost. */
   readonly refused: number;
   /** Metric points left out by reason (common/otlp-metrics/series-writer.ts, DropReason), records as `too_large`; the rest of their request went through. */
   readonly droppedPoints: Readonly<Record<string, number>>;
-  /** Size of the accepted requests: of applications' logs and traces as the collector compressed them, of the rest uncompressed. */
+  /** Size of the accepted requests: as compressed by the collector for logs and traces of applications, otherwise uncompressed. */
   readonly acceptedBytes: number;
 }
 
@@ -66,7 +66,7 @@ export class SignalRecord {
     this.#outage.recovered();
   }
 
-  /** The collector keeps the data and sends it again. */
+  /** The collector keeps the data and will send it again. */
   retry(reason: string): void {
     const nowMs = this.#nowMs();
     this.#counts.retried++;
@@ -74,7 +74,7 @@ export class SignalRecord {
     this.#outage.failed(reason);
   }
 
-  /** The data of this request is lost for good. */
+  /** The data of this request is permanently lost. */
   refused(status: number, message: string): void {
     const nowMs = this.#nowMs();
     this.#counts.refused++;
@@ -87,7 +87,7 @@ export class SignalRecord {
     );
   }
 
-  /** Logged once per reason: data that cannot be converted comes again with every export. */
+  /** Logged once per reason, because data that cannot be converted is exported again and again. */
   dropped(reason: string, count: number, detail?: string): void {
     const before = this.#dropped.get(reason);
     this.#dropped.set(reason, (before ?? 0) + count);

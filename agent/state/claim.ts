@@ -1,5 +1,5 @@
-// Between the identity and its state on this node (state/state-dir.ts): waits for the folder, keeps any other identity from sending it, and
-// notices when the identity has become another. Invariant: no credential leaves here but one that the folder in use is marked with.
+// Connects an identity to its state on this node (state/state-dir.ts): waits for the folder, keeps other identities from sending it, and
+// detects a change of the identity. Invariant: a credential is only returned if the folder in use is marked with its identity.
 import { pause } from "../../common/loop.ts";
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import type { AgentIdentity } from "../identity/identity.ts";
@@ -10,13 +10,13 @@ export interface ClaimOptions {
   readonly stateDir: StateDir;
   readonly identity: Pick<AgentIdentity, "current" | "isKnown">;
   readonly log: Log;
-  /** Called with each news. */
+  /** Called at each change. */
   readonly report: (status: StateStatus) => void;
 }
 
 const CHECK_EVERY_MS = 250;
 
-/** Resolves with the folder of this identity, or undefined when `stopped`. Says once why it waits. Throws StateDirError. */
+/** Resolves with the folder of this identity; undefined if `stopped`. Logs once why it waits. Throws StateDirError. */
 export async function claimState(
   { stateDir, identity, log, report }: ClaimOptions,
   stopped: AbortSignal,
@@ -44,7 +44,7 @@ export async function claimState(
   return undefined;
 }
 
-/** The identity, but only while it is the one whose state is in use. */
+/** The identity's credentials, but only while its state is the one in use. */
 export function credentialsFor(state: ClaimedState, identity: CredentialSource): CredentialSource {
   const accepted = (credential: Credential | undefined): Credential | undefined =>
     credential && state.accepts(credential) ? credential : undefined;
@@ -55,7 +55,7 @@ export function credentialsFor(state: ClaimedState, identity: CredentialSource):
   };
 }
 
-/** Until `stopped`, or until the identity is one that may not send what is in this folder, or turns out to be none. */
+/** Resolves when `stopped`, when the identity may no longer send the state in this folder, or when there turns out to be no identity. */
 export async function untilAnother(
   state: ClaimedState,
   identity: Pick<AgentIdentity, "current" | "isKnown">,

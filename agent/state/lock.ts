@@ -1,14 +1,16 @@
-// Lets one agent at a time use a folder of the node, also where both are pid 1 of a pod of their own. Invariant: the lock is the
-// kernel's (an exclusive SQLite transaction), so it ends with its process however that dies, is never stale, and holds across pods
-// that share a hostPath. Nothing else opens the file `lock`: closing it a second time would give the lock away. Also the errors of the disk
-// under STATE_DIR, whose messages say what to do.
+// Ensures that only one agent at a time uses a folder of the node, even if each is pid 1 of its own pod. Invariant: it is a lock of the
+// kernel (an exclusive SQLite transaction), so it ends with its process however that dies, is never stale, and works across pods that share
+// a hostPath. Nothing else may open the file `lock`: closing it a second time would release the lock. This file also defines the errors for
+// a failing disk under STATE_DIR, whose messages say what to do.
 import { chmodSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
 const BUSY = 5;
 
-/** Takes the lock of `folder`, which exists; undefined while another has it. `holder` is shown to other agents. Throws SQLite's error. */
+/**
+ * Locks `folder`, which must exist; undefined if another agent holds the lock. `holder` is shown to other agents. Throws SQLite's error.
+ */
 export function tryLock(folder: string, holder: string): Disposable | undefined {
   const file = join(folder, "lock");
   keepFromOthers(file);
@@ -29,7 +31,10 @@ export function tryLock(folder: string, holder: string): Disposable | undefined 
   };
 }
 
-/** A user who can open the file can hold SQLite's locks on it, so that no agent gets them. SQLite itself creates it with the process's umask. */
+/**
+ * A user who can open the file can hold SQLite's locks on it and so lock out all agents. SQLite itself would create it with the process's
+ * umask.
+ */
 function keepFromOthers(file: string): void {
   ignoreFailure(() => {
     if (statSync(file, { throwIfNoEntry: false }) === undefined) writeFileSync(file, "", { mode: 0o600, flag: "wx" });
@@ -37,7 +42,7 @@ function keepFromOthers(file: string): void {
   });
 }
 
-/** Who has the lock of `folder`, or had it when killed. */
+/** The agent that holds the lock of `folder`, or held it when it was killed. */
 export function holderOf(folder: string): string {
   try {
     return readFileSync(holderFile(folder), "utf8").trim() || "another agent";
@@ -50,7 +55,7 @@ function holderFile(folder: string): string {
   return join(folder, "lock.holder");
 }
 
-/** Safe: SQLite reports what matters, and a full disk must keep no agent from starting. */
+/** Safe: SQLite reports relevant errors, and a full disk must not keep an agent from starting. */
 function ignoreFailure(write: () => void): void {
   try {
     write();
@@ -64,7 +69,7 @@ export class StateDirError extends Error {
   override readonly name = "StateDirError";
 }
 
-/** What failed on the disk, with what to do. */
+/** An error of the disk, with advice. */
 export function stateDirError(stateDir: string, error: Error): StateDirError {
   const isFull = ["ENOSPC", "EDQUOT"].includes((error as NodeJS.ErrnoException).code ?? "");
   const why = isFull ? "no space left on the device: free some" : `${error.message}; set it to a place that this user may write`;

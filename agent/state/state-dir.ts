@@ -1,7 +1,7 @@
-// Whose the state on this node is: queue, file offsets, collector configuration. Each identity has a folder of its own: the first one
-// STATE_DIR itself, others STATE_DIR/identities/<id>. Invariants: a folder is used only by the identity that its mark (`owner.json`)
-// names, and by one agent at a time (lock.ts); what belongs to another is neither sent, changed nor removed, and is said; a mark
-// is only written under the folder's lock.
+// Assigns the state on this node (queue, file offsets, collector configuration) to identities. Each identity has its own folder: the first
+// one uses STATE_DIR itself, others STATE_DIR/identities/<id>. Invariants: a folder is used only by the identity that its mark
+// (`owner.json`) names, and by one agent at a time (lock.ts); another identity's state is neither sent, changed nor removed, but reported;
+// a mark is only written under the folder's lock.
 import { createHash } from "node:crypto";
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -10,9 +10,9 @@ import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
 import { holderOf, tryLock, StateDirError, stateDirError } from "./lock.ts";
 
-/** What is known of this agent's identity when it asks for its folder. */
+/** What is known of this agent's identity when it claims its folder. */
 export interface Knowledge {
-  /** Undefined: not enrolled, or not known. */
+  /** Undefined: not enrolled, or unknown. */
   readonly credential: Credential | undefined;
   /** False while the credential's store could not be read. */
   readonly isKnown: boolean;
@@ -20,20 +20,20 @@ export interface Knowledge {
 
 /** `owner.json` of a folder. */
 interface Mark {
-  /** cluster_id or agent_id; null: of an installation that is not enrolled yet. */
+  /** cluster_id or agent_id; null: the installation is not enrolled yet. */
   readonly id: string | null;
   /** Organisation; null: not known yet. */
   readonly org: string | null;
   /** The agent's installation: `<namespace>/<Secret>`, or `host:<credentials file>`. */
   readonly installation: string;
-  /** RFC 3339; when it was last claimed. */
+  /** RFC 3339; when the folder was last claimed. */
   readonly since: string;
 }
 
-/** State that another identity has left here. */
+/** State of another identity in this folder. */
 export interface OtherState {
   readonly folder: string;
-  /** Undefined: it has no mark. */
+  /** Undefined: the folder has no mark. */
   readonly id: string | undefined;
   readonly installation: string | undefined;
   readonly bytes: number;
@@ -42,7 +42,7 @@ export interface OtherState {
 export interface StateStatus {
   readonly folder: string | undefined;
   readonly owner: string | undefined;
-  /** Why there is none yet. */
+  /** Why no folder is claimed yet. */
   readonly waits: string | undefined;
   readonly others: readonly OtherState[];
 }
@@ -50,15 +50,15 @@ export interface StateStatus {
 export interface StateDirOptions {
   readonly root: string;
   readonly installation: string;
-  /** Shown to another agent that wants the same folder. */
+  /** Shown to another agent that tries to claim the same folder. */
   readonly holder: string;
   readonly log: Log;
 }
 
-/** What a folder of state consists of: if any of it exists, a folder without a mark belongs to another agent. */
+/** Content of a state folder: if any of it exists, a folder without a mark belongs to another agent. */
 const CONTENT = ["queue", "checkpoints", "collector", "remote-config.json"];
 const MARK = "owner.json";
-/** Names in the folder of an agent that has not claimed it yet. */
+/** Files and folders that an agent creates before it claims the folder. */
 const OWN_NAMES: ReadonlySet<string> = new Set([...CONTENT, MARK, "compiled", "lock", "lock.holder", "identities"]);
 
 export class StateDir {
@@ -68,7 +68,7 @@ export class StateDir {
     this.#options = options;
   }
 
-  /** The folder of this identity, locked and marked; or a sentence why there is none now. Throws StateDirError. */
+  /** Returns the folder of this identity, locked and marked; or a sentence that says why it is not available. Throws StateDirError. */
   claim(who: Knowledge): ClaimedState | string {
     const { root } = this.#options;
     return onDisk(root, () => {
@@ -83,8 +83,8 @@ export class StateDir {
   }
 
   /**
-   * Kubelet and systemd make the folder with 0755. Only an empty folder, or one that has an agent's state, is changed: STATE_DIR may be a
-   * folder that others use, such as /tmp.
+   * Kubelet and systemd create the folder with mode 0755. The mode is changed only if the folder is empty or has an agent's state, because
+   * STATE_DIR may be a folder that others use, such as /tmp.
    */
   #keepFromOthers(): void {
     const { root } = this.#options;
@@ -94,12 +94,12 @@ export class StateDir {
     try {
       chmodSync(root, 0o700);
     } catch (error) {
-      // Safe: the files in it have modes of their own; a folder that belongs to another user stays as it is.
+      // Safe: the files in it have their own modes; a folder of another user stays as it is.
       this.#options.log.debug({ event: "state.permissions_failed", err: error }, "cannot make STATE_DIR private");
     }
   }
 
-  /** What others have left here; `mine` is left out. */
+  /** State of other identities; `mine` is excluded. */
   others(mine: string | undefined): OtherState[] {
     return onDisk(this.#options.root, () =>
       this.#folders()
@@ -126,7 +126,7 @@ export class StateDir {
     return existsSync(root) ? [root, ...names.map((name) => join(this.#identities, name))] : [];
   }
 
-  /** The folder that is marked as this identity's: by its id before by anything else. */
+  /** The folder that is marked as this identity's; a match by id takes precedence. */
   #find(who: Knowledge): string | undefined {
     const marked = this.#folders().flatMap((folder) => {
       const mark = readMark(folder);
@@ -137,8 +137,8 @@ export class StateDir {
   }
 
   /**
-   * An identity's is what bears its id, and what the same installation left when it had another id in the same organisation, or none.
-   * While the identity cannot be looked up, it is assumed to be unchanged; nothing is sent before it is confirmed (`accepts`).
+   * Folders of an identity: those with its id, and those of the same installation under a former id in the same organisation, or without an
+   * id. While the identity cannot be read, it is assumed to be unchanged; nothing is sent before it is confirmed (`accepts`).
    */
   #belongs(mark: Mark, { credential, isKnown }: Knowledge): boolean {
     const isOurs = mark.installation === this.#options.installation;
@@ -146,14 +146,14 @@ export class StateDir {
     return mark.id === credential.id || (isOurs && (mark.id === null || isSameOrg(mark, credential)));
   }
 
-  /** A folder without state is free. State without a mark has an unknown owner. */
+  /** A folder without state is free; state without a mark has an unknown owner. */
   #mayTakeUnmarked({ credential }: Knowledge): boolean {
     const { root } = this.#options;
     if (readMark(root) !== undefined || hasContent(root)) return false;
     return credential !== undefined || !existsSync(this.#identities);
   }
 
-  /** Locks `folder` and marks it, if its mark is still one that `isRight`. */
+  /** Locks `folder` and marks it, if its current mark satisfies `isRight`. */
   #take(folder: string, { credential }: Knowledge, isRight: (mark: Mark | undefined) => boolean): ClaimedState | string {
     makeFolder(folder, 0o700);
     const lock = tryLock(folder, this.#options.holder);
@@ -183,7 +183,7 @@ interface ClaimOptions extends StateDirOptions {
   readonly credential: Credential | undefined;
 }
 
-/** A folder that is ours until disposed. */
+/** A folder that this agent owns until disposed. */
 export class ClaimedState implements Disposable {
   readonly folder: string;
   readonly #options: ClaimOptions;
@@ -205,8 +205,8 @@ export class ClaimedState implements Disposable {
   }
 
   /**
-   * True when what is in this folder may be sent with this credential. A folder of an installation that was not enrolled becomes the
-   * credential's, and so does one whose cluster or host was removed and enrolled again in the same organisation.
+   * True if the content of this folder may be sent with this credential. A folder of an installation that was not enrolled is assigned to
+   * the credential, and so is one whose cluster or host was removed and enrolled again in the same organisation.
    */
   accepts(credential: Credential): boolean {
     if (credential.id === this.#mark.id) return true;
@@ -221,7 +221,7 @@ export class ClaimedState implements Disposable {
     return true;
   }
 
-  /** What the backend says of the organisation of the identity `id`. */
+  /** Records the organisation of the identity `id`, as the backend reports it. */
   noteOrg(id: string, org: string): void {
     if (id !== this.#mark.id || org === this.#mark.org) return;
     this.#mark = { ...this.#mark, org };
@@ -236,7 +236,9 @@ export class ClaimedState implements Disposable {
     writeDurably(join(this.folder, MARK), `${JSON.stringify(this.#mark)}\n`);
   }
 
-  /** Safe where there is state already, and a full disk must keep no queue from being sent: the next start decides the same. */
+  /**
+   * Safe: if there is already state, a full disk must not keep the queue from being sent, and the next start comes to the same decision.
+   */
   #writeIfPossible(): void {
     try {
       this.#write();
@@ -253,7 +255,7 @@ function isSameOrg(mark: Mark, { org }: Credential): boolean {
   return mark.org !== null && mark.org === org;
 }
 
-/** An unreadable mark belongs to another agent. */
+/** A mark that cannot be read counts as another agent's. */
 function readMark(folder: string): Mark | undefined {
   let text: string;
   try {

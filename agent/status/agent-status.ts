@@ -10,7 +10,7 @@ import type { StateStatus } from "../state/state-dir.ts";
 import type { HeartbeatStatus } from "./heartbeat.ts";
 import type { Signal } from "../settings.ts";
 
-/** A part that has not started yet is undefined. */
+/** Parts that have not started yet are undefined. */
 export interface AgentStatus {
   readonly program: string;
   readonly version: string;
@@ -24,18 +24,18 @@ export interface AgentStatus {
   readonly collector: CollectorStatus | undefined;
   /** The collector for the whole cluster; undefined if nothing is collected for it. */
   readonly clusterCollector?: ClusterCollectorStatus | undefined;
-  /** What the collector runs without for now, and why. */
+  /** What is not collected for now, and why. */
   readonly waitsFor?: string | undefined;
-  /** Cluster agent with LOG_POLICIES: what annotations change, and which are ignored. */
+  /** Cluster agent with LOG_POLICIES: effects of annotations, and which annotations are ignored. */
   readonly logPolicies?: LogPolicyStatus | undefined;
-  /** Cluster agent with PROMETHEUS_OPERATOR: scrape jobs, objects beyond the limits, and which monitors are not scraped, and why. */
+  /** Cluster agent with PROMETHEUS_OPERATOR: number of scrape jobs, objects beyond the limits, and why monitors are not scraped. */
   readonly monitors?: { readonly jobs: number; readonly dropped: number; readonly refused: Readonly<Record<string, string>> } | undefined;
   readonly telemetry: ProxyStatus | undefined;
   /** Host agent. */
   readonly logFiles?: LogFilesStatus | undefined;
-  /** Host agent: signals that fail before they reach the proxy, and why. */
+  /** Host agent: signals that fail before they reach the proxy, with reasons. */
   readonly failing?: readonly FailingSignal[] | undefined;
-  /** The remote configuration in force, and why a newer one is not. */
+  /** Version of the remote configuration in force, and why a newer one is not. */
   readonly remoteConfig?: { readonly version: string | undefined; readonly error: string | undefined } | undefined;
 }
 

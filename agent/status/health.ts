@@ -1,7 +1,7 @@
-// What an operator and a kubelet ask the agent: /healthz (the process answers), /readyz (telemetry can be signed, and the collector runs),
-// /status (all of it as JSON), /metrics (for Prometheus, the collector's own among them). Invariant: no secret is in any answer, and none
-// depends on the backend being reachable, so that an outage of the backend restarts no agent. Every client that reaches the node can ask:
-// connections per address are limited, and the collector is asked once for all who ask at the same time.
+// Serves the agent's health: /healthz (the process responds), /readyz (telemetry can be signed, and the collector runs), /status
+// (everything as JSON), /metrics (for Prometheus, including the collector's own metrics). Invariants: no response contains a secret; none
+// depends on the backend, so that an outage of the backend restarts no agent. Every client that can reach the node can send requests:
+// connections per address are limited, and concurrent requests share one request to the collector.
 import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -14,17 +14,17 @@ export interface HealthServer extends AsyncDisposable {
   readonly port: number;
 }
 
-/** A kubelet or a Prometheus has one or two. Others must not be able to take theirs: the bound is of each address. */
+/** A kubelet or a Prometheus needs one or two. The limit is per address, so that other clients cannot take theirs. */
 const MOST_CONNECTIONS_OF_AN_ADDRESS = 64;
-/** Closes a connection without progress, such as an answer that no client reads. */
+/** Closes a connection without progress, such as one whose client does not read the response. */
 const IDLE_MS = 30_000;
 
-/** Resolves once it listens; rejects, naming HEALTH_LISTEN, when it cannot. */
+/** Resolves once it listens; otherwise rejects with a message that names HEALTH_LISTEN. */
 export async function startHealthServer(listen: ListenAddress, source: HealthSource): Promise<HealthServer> {
   const asked = askedOnce(source);
   const unanswered = new WeakMap<Socket, ServerResponse>();
   const server = createServer((request, response) => {
-    // A head of forty bytes would have an answer of a thousand times as much wait in memory, and each read brings thousands of heads.
+    // A request of forty bytes would queue a response a thousand times as large, and each read can bring thousands of requests.
     if (unanswered.get(request.socket)?.writableFinished === false) {
       request.socket.destroy();
       return;
@@ -34,7 +34,7 @@ export async function startHealthServer(listen: ListenAddress, source: HealthSou
   });
   server.setTimeout(IDLE_MS);
   boundByAddress(server);
-  // Without a host: the machine's IPv6 and IPv4 addresses, as far as it has them.
+  // Without a host: all IPv6 and IPv4 addresses that the machine has.
   server.listen(listen.host === "" ? { port: listen.port } : listen);
   await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
     const why = cause.code === "EADDRINUSE" ? "the port is in use: another agent runs here, or set another one" : cause.message;
@@ -43,7 +43,7 @@ export async function startHealthServer(listen: ListenAddress, source: HealthSou
   return { port: (server.address() as AddressInfo).port, [Symbol.asyncDispose]: () => close(server) };
 }
 
-/** Questions that take time, asked once for all who wait. */
+/** Slow requests, sent once for all clients that wait. */
 interface Asked {
   readonly source: HealthSource;
   readonly collectorHealthy: () => Promise<boolean>;
@@ -96,7 +96,7 @@ async function answer({ url = "", method = "" }: IncomingMessage, asked: Asked, 
 async function readiness({ source, collectorHealthy }: Asked, response: ServerResponse): Promise<void> {
   const status = source.status();
   const reasons = await notReady(status, collectorHealthy);
-  // Telemetry flows all the same: a pod that is not ready would hold up a rollout.
+  // Telemetry is still delivered; an unready pod would only block a rollout.
   const warnings = status.identity?.signs && status.identity.problem ? [status.identity.problem.message] : [];
   const proxied = Object.entries(status.telemetry ?? {}).flatMap(([signal, { failingSince, lastError }]) =>
     failingSince === null ? [] : [{ signal, since: failingSince, error: lastError?.message }],

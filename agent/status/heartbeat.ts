@@ -1,6 +1,7 @@
-// The heartbeat that keeps a host or a cluster's node shown online. Invariants: the beats of many agents spread (jitter); an outage is
-// two log lines, not one per beat; a refused key is read again at once and the beat repeated once; a backend that has heartbeats wait
-// (429) is not away: the beat comes when it says, and only where that goes on for longer than the node may be silent it is a failure.
+// Sends the heartbeat that keeps a host or a cluster's node shown as online. Invariants: heartbeats of many agents are spread (jitter); an
+// outage is logged twice, not once per heartbeat; if the key is refused, it is read again at once and the heartbeat repeated once. If the
+// backend delays heartbeats (429), this is not an outage: the next one is sent at the requested time, and only a delay beyond the time that
+// a node may be silent counts as a failure.
 import { Loop, spread } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Credential } from "../credentials/store.ts";
@@ -15,27 +16,27 @@ export interface HeartbeatOptions {
   readonly path: string;
   readonly identity: AgentIdentity;
   readonly backend: Pick<BackendApi, "heartbeat">;
-  /** Asked before each beat: remote configuration may change it. */
+  /** Evaluated before each heartbeat, because remote configuration may change it. */
   readonly intervalMs: () => number;
   readonly body: () => Heartbeat | Promise<Heartbeat>;
   /** Called when a response names the organisation of the identity `id`. */
   readonly onOrg?: (id: string, org: string) => void;
-  /** Without it, a refused key is used for each beat. */
+  /** Without it, a refused key is used for each heartbeat. */
   readonly refusedKey?: RefusedKey | undefined;
   readonly log: Log;
 }
 
 export interface HeartbeatStatus {
-  /** RFC 3339; null until the first. */
+  /** RFC 3339; null until the first success. */
   readonly lastSuccess: string | null;
   readonly lastError: string | null;
 }
 
-/** How often an agent without a key looks whether it has one. */
+/** How often an agent without a key checks for one. */
 const NO_KEY_POLL_MS = 250;
-/** How often an agent with a refused key looks whether it has another one. */
+/** How often an agent with a refused key checks for another one. */
 const REFUSED_KEY_POLL_MS = 1000;
-/** The backend shows as offline what has been silent for as many intervals. */
+/** The backend shows a node as offline after this many silent intervals. */
 const SILENT_INTERVALS = 3;
 const DEFAULT_RETRY_AFTER_S = 5;
 
@@ -44,7 +45,7 @@ export class HeartbeatLoop implements AsyncDisposable {
   readonly #outage: Outage<string>;
   readonly #loop: Loop;
   #lastSuccess: string | null = null;
-  /** How long the backend has had it wait since the last success. */
+  /** Total delay that the backend has requested since the last success. */
   #delayedMs = 0;
 
   constructor(options: HeartbeatOptions) {
@@ -73,7 +74,9 @@ export class HeartbeatLoop implements AsyncDisposable {
     await this.#loop[Symbol.asyncDispose]();
   }
 
-  /** Answers in how many milliseconds the next one is due: no later while the backend is away, because the first shows the node again. */
+  /**
+   * Returns the milliseconds until the next heartbeat: no later during an outage, because the first success shows the node as online again.
+   */
   async #beat(credential: Credential, signal: AbortSignal): Promise<number> {
     const intervalMs = this.#options.intervalMs();
     try {

@@ -1,5 +1,5 @@
-// The agent's own metrics as exposition text, made from the status at each scrape and followed by the collector's own metrics (queue, refused
-// data, memory).
+// Renders the agent's own metrics as exposition text from its status at each scrape, followed by the collector's own metrics (queue,
+// refused data, memory).
 import { Counter, Gauge, Registry } from "prom-client";
 import { ask } from "../../common/http.ts";
 import type { AgentStatus, HealthSource } from "./agent-status.ts";
@@ -11,7 +11,7 @@ export async function renderMetrics(source: HealthSource): Promise<string> {
   return `${own}\n${await collectorMetrics(source.collectorMetricsUrl())}`;
 }
 
-/** A row without a value is left out of the scrape. */
+/** A row without a value is omitted. */
 type Row = [name: string, help: string, value: number | undefined, labels?: Record<string, string>];
 
 function registryOf(status: AgentStatus): Registry {
@@ -20,7 +20,7 @@ function registryOf(status: AgentStatus): Registry {
     if (value === undefined || Number.isNaN(value)) continue;
     const options = { name, help, labelNames: Object.keys(labels), registers: [registry] };
     const known = registry.getSingleMetric(name) as Counter | Gauge | undefined;
-    // As in Prometheus, the name shows the type: a counter ends in _total.
+    // As usual in Prometheus, the name shows the type: a counter ends in _total.
     (known ?? (name.endsWith("_total") ? new Counter(options) : new Gauge(options))).inc(labels, value);
   }
   return registry;

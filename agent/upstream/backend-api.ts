@@ -1,6 +1,6 @@
-// The agent's calls of the backend: register, heartbeat, rotate, remote configuration. Invariant: every failure is a BackendError whose
-// code says what to do next, no error or log carries a token, key or signature, and every answer teaches the clock. Telemetry does not pass
-// here (agent/proxy).
+// The agent's calls to the backend: register, heartbeat, rotate, remote configuration; telemetry is sent by agent/proxy. Invariants: every
+// failure is a BackendError whose code decides what to do next; no error or log contains a token, key or signature; every response updates
+// the clock.
 import type { Clock } from "./clock.ts";
 import type { Credential } from "../credentials/store.ts";
 import * as wire from "../../common/protocol/enrolment.ts";
@@ -10,13 +10,13 @@ import { type Upstream, UpstreamError } from "./pool.ts";
 const CALL_TIMEOUT_MS = 15_000;
 
 /**
- * A call that did not succeed. `code` is the backend's error code (backend/errors.ts), or `unreachable` (no answer: DNS, TLS, refused,
- * timed out), or `not_our_backend` (an answer that is not in our error format: a proxy or another server on the way).
+ * A call that did not succeed. `code` is the backend's error code (backend/errors.ts), or `unreachable` (no response: DNS, TLS, refused,
+ * timed out), or `not_our_backend` (a response that is not in our error format: from a proxy or another server).
  */
 export class BackendError extends Error {
   override readonly name = "BackendError";
   readonly code: string;
-  /** HTTP status; 0 without an answer. */
+  /** HTTP status; 0 without a response. */
   readonly status: number;
   readonly retryAfterS: number | undefined;
   constructor(code: string, message: string, details: { status?: number; retryAfterS?: number; cause?: unknown } = {}) {
@@ -26,26 +26,29 @@ export class BackendError extends Error {
     this.retryAfterS = details.retryAfterS;
   }
 
-  /** The key is unknown or revoked: waiting will not help, enrolling again may. */
+  /** The key is unknown or revoked: waiting will not help, but enrolling again may. */
   get keyRefused(): boolean {
     return this.status === 401 && (wire.KEY_REFUSED_CODES as readonly string[]).includes(this.code);
   }
 }
 
-/** `keyAgeDays`: whole days since the key that signed was minted, where the answer said it. */
+/** `keyAgeDays`: whole days since the signing key was created, if the response contains it. */
 export interface Signed<T> {
   readonly body: T;
   readonly keyAgeDays: number | undefined;
 }
 
-/** `org`: id of the organisation, where the answer said it. */
+/** `org`: id of the organisation, if the response contains it. */
 export interface Registered<T> {
   readonly body: T;
   readonly org: string | undefined;
 }
 
 export interface BackendApi {
-  /** The same `idempotencyKey` with the same token and body answers the same key until that key has signed (docs/decisions.md, "Enrolment"). */
+  /**
+   * Repeating a call with the same `idempotencyKey`, token and body returns the same key until that key has signed a request
+   * (docs/decisions.md, "Enrolment").
+   */
   registerHost(
     installToken: string,
     idempotencyKey: string,
@@ -66,7 +69,7 @@ export interface BackendApi {
     signal?: AbortSignal,
   ): Promise<Signed<undefined> & { org?: string | undefined }>;
   rotateKey(credential: Credential, idempotencyKey: string, signal?: AbortSignal): Promise<Signed<wire.RotateKeyResponse>>;
-  /** Reads the remote configuration of a node of a cluster, or of a host. `body` is undefined when the backend answers 304 to `etag`. */
+  /** Reads the remote configuration of a cluster's node or of a host. `body` is undefined if the backend responds to `etag` with 304. */
   remoteConfig(
     credential: Credential,
     node: string | undefined,
@@ -130,7 +133,7 @@ export function createBackendApi(options: BackendApiOptions): BackendApi {
   };
 }
 
-/** Signs and sends; an answer of `stale_timestamp` has just taught the clock, so it is signed and sent once more. */
+/** Signs and sends; a `stale_timestamp` response has just updated the clock, so the request is signed and sent once more. */
 async function sendSigned(options: BackendApiOptions, credential: Credential, call: Call): Promise<Answer> {
   const attempt = () => {
     const signature = sign(credential.apiKey, call.method, signedPath(call.path), options.clock.nowUnixS());
@@ -144,7 +147,7 @@ async function sendSigned(options: BackendApiOptions, credential: Credential, ca
   }
 }
 
-/** One request. Answers 2xx and 304, throws BackendError for everything else; a redirect is never followed. */
+/** Sends one request. Returns 2xx and 304 responses, throws BackendError for all others; never follows a redirect. */
 async function send(options: BackendApiOptions, call: Call): Promise<Answer> {
   const timeout = AbortSignal.timeout(options.timeoutMs ?? CALL_TIMEOUT_MS);
   const sentAtMs = Date.now();

@@ -1,26 +1,25 @@
-// The time that requests are signed with: this machine's clock, corrected by what the backend's `Date` headers say. Invariant: a machine
-// whose clock is hours wrong still signs inside the backend's window of 5 minutes, and says so in its log once when the skew appears and
-// once when it is gone.
+// Provides the time to sign with: this machine's clock, corrected by the backend's `Date` headers. Invariant: a machine whose clock is
+// hours off still signs within the backend's window of 5 minutes, and logs the skew once when it appears and once when it is gone.
 import type { Logger } from "pino";
 import { Outage } from "../../common/outage.ts";
 
 export interface Clock {
-  /** Unix seconds as the backend counts them, with fraction. */
+  /** Unix seconds of the backend's clock, with a fraction. */
   nowUnixS(): number;
   /**
-   * What one answer says about the backend's clock. `dateHeader` is its `Date`, the other two this machine's clock in Unix
-   * milliseconds just before sending and at the answer's headers. An absent or unreadable header is ignored.
+   * Measures the backend's clock from one response. `dateHeader` is its `Date`; the other two are this machine's clock in Unix
+   * milliseconds, just before sending and when the headers arrived. An absent or unreadable header is ignored.
    */
   observe(dateHeader: string | undefined, sentAtMs: number, receivedAtMs: number): void;
-  /** Seconds that the backend's clock is ahead of this machine's; 0 until measured, and when it is below what can be measured. */
+  /** Seconds by which the backend's clock is ahead of this machine's; 0 until measured, and if the difference is too small to measure. */
   skewS(): number;
 }
 
-/** Differences below this are the second that `Date` is cut to and the request's travel time, not the clock. */
+/** Smaller differences can result from the travel time and from `Date` being truncated to seconds. */
 const MEASURABLE_S = 2;
-/** A wrong clock also puts wrong times on telemetry, so it is logged long before signing would fail without the correction. */
+/** A wrong clock also puts wrong times on telemetry, so it is logged long before uncorrected signatures would fail. */
 const WARN_S = 30;
-/** A slower answer says too little about when it was made. */
+/** The time of a slower response is too uncertain. */
 const SLOWEST_ANSWER_MS = 20_000;
 
 export class BackendClock implements Clock {
@@ -47,7 +46,7 @@ export class BackendClock implements Clock {
   observe(dateHeader: string | undefined, sentAtMs: number, receivedAtMs: number): void {
     const answeredAtMs = dateHeader === undefined ? Number.NaN : Date.parse(dateHeader);
     if (Number.isNaN(answeredAtMs) || receivedAtMs < sentAtMs || receivedAtMs - sentAtMs > SLOWEST_ANSWER_MS) return;
-    // `Date` is cut to the second, so on average half a second has passed since; the answer was made half-way.
+    // `Date` is truncated to the second, so half a second is added on average; the response is assumed to be created half-way.
     const measuredS = (answeredAtMs + 500 - (sentAtMs + receivedAtMs) / 2) / 1000;
     this.#skewS = Math.abs(measuredS) < MEASURABLE_S ? 0 : measuredS;
     if (Math.abs(this.#skewS) >= WARN_S) this.#wrong.failed(Math.round(this.#skewS));

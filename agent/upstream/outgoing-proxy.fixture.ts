@@ -1,5 +1,5 @@
-// Authorities, TLS servers and an outgoing proxy on loopback, for tests of the way out. Invariant: undici's index is not loaded from here;
-// it gives the agent's few modules of it what they would lack alone.
+// Certificate authorities, TLS servers and an outgoing proxy on loopback, for tests of connections to the backend. Invariant: it does not
+// load undici's index, which would hide what the agent's few modules of undici lack.
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -14,7 +14,7 @@ export interface Authority {
   cert: string;
 }
 
-/** A new authority and a certificate of `localhost` and `host` that it signed. */
+/** A new authority, and a certificate for `localhost` and `host` that it signed. */
 export function authority(folder: string, name: string, host = "backend.test"): Authority {
   const file = (end: string): string => join(folder, `${name}-${end}`);
   const newKey = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
@@ -56,13 +56,13 @@ export async function listening(server: Server): Promise<{ port: number; close: 
 
 export interface OutgoingProxy {
   readonly port: number;
-  /** What it was asked for, and the `Proxy-Authorization` that came along. */
+  /** Requested targets, and the `Proxy-Authorization` of each. */
   readonly asked: string[];
   readonly authorized: (string | undefined)[];
   readonly close: () => Promise<unknown>;
 }
 
-/** Tunnels every CONNECT to `port`, and answers any other request itself. With `refusal`, it answers that to every CONNECT. */
+/** Tunnels every CONNECT to `port`, and answers all other requests itself. With `refusal`, it sends that in response to every CONNECT. */
 export async function outgoingProxy(port: number, refusal?: string): Promise<OutgoingProxy> {
   const asked: string[] = [];
   const authorized: (string | undefined)[] = [];

@@ -1,6 +1,6 @@
-// The agent's only way out: a pool of kept-alive connections to the backend, through HTTPS_PROXY where one applies, trusting
-// BACKEND_CA_FILE in addition to the system's and the well-known authorities. Invariant: requests go to the backend's origin and nowhere else;
-// a redirect is an answer like any other and never followed.
+// The agent's only connection to the backend: a pool of keep-alive connections, through HTTPS_PROXY if it applies, which trusts
+// BACKEND_CA_FILE in addition to the system's and well-known authorities. Invariants: requests go only to the backend's origin; a redirect
+// is returned like any other response and never followed.
 import { readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 import type { Readable } from "node:stream";
@@ -12,14 +12,14 @@ import { Agent, type Dispatcher, Pool, ProxyAgent } from "../http-pool.ts";
 export interface UpstreamOptions {
   /** Origin of the backend as settings.ts validated it, e.g. `https://telemetry.example:8443`. */
   readonly backendUrl: string;
-  /** PEM of further authorities. Watched: a replaced file is in force for new connections within CA_CHECK_INTERVAL_MS. */
+  /** PEM of additional authorities. Watched: a replaced file applies to new connections within CA_CHECK_INTERVAL_MS. */
   readonly caFile?: string | undefined;
   readonly httpsProxy?: string | undefined;
   readonly httpProxy?: string | undefined;
-  /** As common/no-proxy.ts reads it. Loopback is never reached through a proxy. */
+  /** Parsed by common/no-proxy.ts. Loopback is never reached through a proxy. */
   readonly noProxy?: string | undefined;
   readonly connectTimeoutMs?: number;
-  /** From the last byte sent to the answer's first, and between any two bytes of the answer. */
+  /** Timeout between the last byte sent and the first byte of the response, and between any two bytes of it. */
   readonly answerTimeoutMs?: number;
   readonly maxConnections?: number;
   readonly nowMs?: () => number;
@@ -27,23 +27,23 @@ export interface UpstreamOptions {
 
 export interface UpstreamRequest {
   readonly method: string;
-  /** Sent exactly as given: what is signed is what travels. */
+  /** Sent exactly as given, because it is signed. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** One that comes in pieces needs its `content-length` among the headers. */
+  /** A streamed body needs its `content-length` among the headers. */
   readonly body?: Uint8Array | string | AsyncIterable<Uint8Array> | undefined;
   readonly signal?: AbortSignal;
 }
 
-/** Its body is cut off after MAX_ANSWER_BYTES. */
+/** The body is truncated after MAX_ANSWER_BYTES. */
 export type UpstreamAnswer = CollectedAnswer;
 
 export interface Upstream extends AsyncDisposable {
-  /** Any HTTP status is an answer. Throws UpstreamError when there was none. */
+  /** Returns a response with any HTTP status. Throws UpstreamError if there is none. */
   request(request: UpstreamRequest): Promise<UpstreamAnswer>;
 }
 
-/** The backend gave no answer: not resolved, not connected, not trusted, timed out, cut off. The message is fit for a log line. */
+/** The backend did not respond: not resolved, not connected, not trusted, timed out or disconnected. The message can be logged. */
 export class UpstreamError extends Error {
   override readonly name = "UpstreamError";
   /** True if an established connection broke: the backend may have processed the request. */
@@ -54,7 +54,7 @@ export class UpstreamError extends Error {
   }
 }
 
-/** The backend's answers are small JSON; remote configuration is the largest. */
+/** The backend's responses are small JSON documents; remote configuration is the largest. */
 const MAX_ANSWER_BYTES = 1024 * 1024;
 const CA_CHECK_INTERVAL_MS = 10_000;
 
@@ -89,9 +89,9 @@ class BackendUpstream implements Upstream {
         path: request.path,
         method: request.method,
         headers: request.headers,
-        // undici takes any async iterable; its types name only streams.
+        // undici accepts any async iterable, but its types only allow streams.
         body: (request.body ?? null) as Uint8Array | Readable | null,
-        // A proxy's pools know nothing of these.
+        // The pools of an outgoing proxy do not inherit these.
         headersTimeout: this.#answerTimeoutMs,
         bodyTimeout: this.#answerTimeoutMs,
       };
@@ -102,7 +102,7 @@ class BackendUpstream implements Upstream {
     }
   }
 
-  /** Requests under way finish on the pool that they started on. */
+  /** Requests in flight finish on the pool on which they started. */
   #followCaFile(): void {
     const { caFile } = this.#options;
     if (caFile === undefined || this.#nowMs() - this.#caCheckedAtMs < CA_CHECK_INTERVAL_MS) return;
@@ -136,18 +136,18 @@ function openPool(options: UpstreamOptions): Dispatcher {
     uri: proxy,
     requestTls: { ...tls, ...(isIP(bareHost(hostname)) === 0 ? { servername: hostname } : {}) },
     proxyTls: tls,
-    // Asks for the tunnels: one that takes the connection and then says nothing is given up like one that takes none.
+    // For CONNECT requests: a proxy that accepts the connection but does not respond is treated like one that does not accept it.
     clientFactory: (origin, own) => new Pool(origin, { ...own, headersTimeout: connectTimeout }),
   });
 }
 
-/** Made once for all connections: a host has hundreds of authorities. */
+/** Created once for all connections: a host has hundreds of authorities. */
 function createTrustContext(caFile: string | undefined): SecureContext {
   const own = caFile === undefined ? [] : [readFileSync(caFile, "utf8")];
   return createSecureContext({ ca: [...new Set([...getCACertificates("default"), ...getCACertificates("system"), ...own])] });
 }
 
-/** Changes when the file's content does; undefined while it cannot be read, in the middle of a replacement. */
+/** Changes when the file's content changes; undefined while it cannot be read, as during a replacement. */
 function caVersion(caFile: string | undefined): string | undefined {
   if (caFile === undefined) return undefined;
   try {
@@ -163,28 +163,28 @@ const BROKEN_CONNECTION = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE", "UND
 function describeFailure(cause: unknown, backendUrl: string, isGivenUp: boolean): UpstreamError {
   const { code, message } = cause as { code?: string; message?: string };
   const text = message || "connection failed";
-  // Most of Node's messages name their code, those of undici do not.
+  // Most of Node's messages contain their code; undici's do not.
   const reason = code && !text.includes(code) ? `${code}: ${text}` : text;
   return new UpstreamError(`no answer from ${backendUrl}: ${isGivenUp ? "given up waiting" : reason}`, BROKEN_CONNECTION.has(code ?? ""), {
     cause,
   });
 }
 
-// The answer to one request, taken from undici as it comes in: its `request` makes a stream of each, which for an empty 204 costs more
-// than all the rest of it. Invariants: settles once; what comes after that, or beyond the bound, is not kept.
+// Collects the response to one request as it arrives: undici's `request` creates a stream for each, which costs more than everything else
+// for an empty 204. Invariants: it settles once; data that arrives later or exceeds the limit is discarded.
 
 interface CollectedAnswer {
   readonly status: number;
-  /** Names in lower case; a repeated header's values are joined with `, `. */
+  /** Lower-case names; values of a repeated header are joined with `, `. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Cut off at the bound. */
+  /** Truncated at the limit. */
   readonly body: string;
 }
 
 type Headers = Record<string, string | string[] | undefined>;
 
 class AnswerCollector implements Dispatcher.DispatchHandler {
-  /** Rejects with what undici says, or with the signal's reason. */
+  /** Rejects with undici's error, or with the signal's reason. */
   readonly answer: Promise<CollectedAnswer>;
   readonly #settle = Promise.withResolvers<CollectedAnswer>();
   readonly #signal: AbortSignal | undefined;

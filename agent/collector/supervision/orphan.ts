@@ -1,5 +1,5 @@
-// The collector of an agent that was killed: it holds the queue's files and the OTLP ports, so it must be gone before the next one
-// starts, also where the agent was killed before it could note its id. Invariant: a process is killed only if its command line names
+// Ends the collector of an agent that was killed: it holds the queue's files and the OTLP ports, so it must end before the next one
+// starts, even if the agent was killed before it could note its id. Invariant: a process is killed only if its command line names
 // our configuration file. One whose id was noted must also have the noted start time; any other must see the same folder of state.
 // Linux only (/proc), as both agents are.
 import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";

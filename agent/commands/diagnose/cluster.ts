@@ -1,4 +1,4 @@
-// Checks of the cluster agent: permissions, Secret and key, kubelet, and an older agent that was left on the node.
+// Checks of the cluster agent: permissions, Secret and key, kubelet, and a DaemonSet of the discontinued older agent.
 // test/faults/cluster-diagnose.test.ts covers each one, failing and passing.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,27 +1,31 @@
-// What is remembered from one document to the next: bytes of a document, and what the host says of them. Invariants: an answer belongs to
-// exactly these bytes; everything is forgotten at once when there is no more room, so that senders who make up names without end cost no
-// memory; no chain is long, whatever the hash of its keys.
+// Remembers byte strings of documents, and what the host returned for them, from one document to the next. Invariants: an entry belongs to
+// exactly these bytes; if there is no space left, everything is forgotten at once, so that clients that send ever new names cost no memory;
+// chains are short, whatever the hashes of their keys.
 import { copy, refuse, same, TOO_LARGE } from "../../../common/kernel/bytes";
 import { describe } from "./host";
 import { DICTIONARY, DICTIONARY_END, GUARD, SLOT_COUNT, SLOTS } from "./memory";
 
-/** An attribute's key. Answer: its label's number, 0 when it has to be merged; `name="`. */
+/** An attribute's key. Value: its label's number, 0 if it has to be merged; `name="`. */
 export const KEY: u32 = 0;
-/** A metric's name, 0xff, its unit. Answer: the metric's name as text, empty when it has none. */
+/** A metric's name, 0xff, its unit. Value: the metric's name as text, empty if it has none. */
 export const GAUGE_NAME: u32 = 1;
 export const COUNTER_NAME: u32 = 2;
 export const OTHER_NAME: u32 = 3;
-/** The message of a resource. Answer: how many labels, whether it describes a target, the labels' numbers, the labels. */
+/** The message of a resource. Value: the number of labels, whether it describes a target, the labels' numbers, the labels. */
 export const RESOURCE: u32 = 4;
-/** The array of a histogram's bounds. Answer: how many, then of each the length and the text `le="0.5"} `, in one byte and more. */
+/**
+ * The array of a histogram's bounds. Value: the number of bounds, then for each the length and the text `le="0.5"} `, in one byte and more.
+ */
 export const BOUNDS: u32 = 5;
 
-/** An entry: the next of its slot, hash, kind, length of the key, length of the answer, the resource that came next, the answer. */
+/**
+ * Layout of an entry: next entry of its slot, hash, kind, length of the key, length of the value, the resource that came next, the value.
+ */
 const HEAD_BYTES: u32 = 32;
 const MOST_STEPS: u32 = 64;
 
 let top: usize = DICTIONARY;
-/** Why the host was given up to: it may forget everything and begin again. */
+/** True if the kernel gave up because the dictionary is full; the host may clear it and retry. */
 export let isFull: bool = false;
 
 export function forgetAll(): void {
@@ -30,12 +34,12 @@ export function forgetAll(): void {
   memory.fill(SLOTS, 0, 4 * SLOT_COUNT);
 }
 
-/** At the start of a document. */
+/** Called at the start of a document. */
 export function hasRoom(): bool {
   return top < DICTIONARY + ((DICTIONARY_END - DICTIONARY) / 4) * 3;
 }
 
-/** The entry of the key, which the host describes if it is new. */
+/** Returns the entry of the key; the host describes a new key. */
 export function find(kind: u32, at: usize, length: u32): usize {
   const hash = hashAll(at, length) ^ kind;
   const slot = SLOTS + ((hash & (SLOT_COUNT - 1)) << 2);
@@ -72,7 +76,7 @@ function isKeyOf(entry: usize, at: usize, length: u32): bool {
   return load<u32>(entry, 12) == length && same(entry + HEAD_BYTES, at, length);
 }
 
-/** Whether the document goes on at `at` with the key of the entry. */
+/** Whether the document continues at `at` with the entry's key. */
 export function startsWithKey(entry: usize, at: usize, end: usize): bool {
   const length = load<u32>(entry, 12);
   return at + length <= end && same(entry + HEAD_BYTES, at, length);
@@ -90,7 +94,7 @@ export function answerAt(entry: usize): usize {
   return load<u32>(entry, 24);
 }
 
-/** The resource that came behind this one last time, or 0. */
+/** The resource that followed this one last time, or 0. */
 export function following(entry: usize): usize {
   return load<u32>(entry, 20);
 }

@@ -12,13 +12,13 @@ import { isMetrics, isResource, isResourceMetrics, isScopeMetrics } from "./name
 import { flushAll, out, setOut, startLine, textBytes } from "./output";
 import { lastTimeAt, lastTimeLength, setLastTime } from "./points";
 
-/** One bit for each member seen so far in the current document, resource and scope: a duplicate makes the kernel give up. */
+/** One bit per member seen so far in the current document, resource and scope: a duplicate makes the kernel give up. */
 let inDocument: u32 = 0;
 let inResource: u32 = 0;
 let inScope: u32 = 0;
 let inputLength: u32 = 0;
 
-/** Address of the current metric, 0 between metrics; and the bytes of text written before it, to which the host cuts the output back. */
+/** Address of the current metric, 0 between metrics; and the number of text bytes before it, to which the host truncates the output. */
 export let metricAt: usize = 0;
 export let metricText: u32 = 0;
 /** Time of the last point before the current metric, which `skipMetric` restores. */

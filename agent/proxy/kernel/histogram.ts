@@ -1,5 +1,5 @@
-// Points of histograms with bounds: a line for each bucket, one for +Inf, sum and count. Invariants: counts and bounds that do not match are
-// the host's; running sums stay what a double holds.
+// Converts points of histograms with bounds: a line per bucket, one for +Inf, sum and count. Invariants: the host converts points whose
+// counts and bounds do not match; running sums are exact in a double.
 import { refuse, TOO_LARGE, UNUSUAL } from "../../../common/kernel/bytes";
 import * as json from "../../../common/kernel/json";
 import { answerAt, BOUNDS, find, keyLength, startsWithKey } from "./dictionary";

@@ -1,5 +1,6 @@
-// What the host calls (agent/proxy/fast-exposition.ts): OTLP/JSON metrics become lines of exposition text, which the host takes as they
-// come. What is unusual ends a call by a throw of the host's own; within a metric the host writes that metric's lines, and `resume` goes on.
+// The functions that the host (agent/proxy/fast-exposition.ts) calls to convert OTLP/JSON metrics to lines of exposition text, which it
+// receives while the kernel runs. Unusual input ends a call by an exception of the host; if it is within a metric, the host writes that
+// metric's lines, and `resume` continues after it.
 import { readDocument, readOn, skipMetric } from "./document";
 import { isFull, hasRoom } from "./dictionary";
 import { startHistograms } from "./histogram";
@@ -11,7 +12,7 @@ import { setLastTime } from "./points";
 
 export { forget };
 
-/** Where the body begins. */
+/** Address where the host writes the body. */
 export function inputAt(): usize {
   return INPUT;
 }
@@ -25,27 +26,27 @@ export function read(length: u32): void {
   readDocument(length);
 }
 
-/** Whether it should forget what it remembers, before it reads. */
+/** Whether the dictionary should be cleared before the next document. */
 export function needsRoom(): bool {
   return !hasRoom();
 }
 
-/** Whether it gave up for want of room to remember: it may be asked again, after `forget`. */
+/** Whether it gave up because the dictionary is full: the host may call `forget` and retry. */
 export function wasFull(): bool {
   return isFull;
 }
 
-/** How much text the document is by now. */
+/** Bytes of text so far. */
 export function textLength(): u32 {
   return textBytes();
 }
 
-/** Where the metric begins that it gave up on; 0 where it gave up on the document. */
+/** Address of the metric that it gave up on; 0 if it gave up on the whole document. */
 export function unusualMetric(): usize {
   return metricAt;
 }
 
-/** Takes back what was written of that metric; returns its end. */
+/** Discards the text of that metric; returns its end. */
 export function leaveMetric(): usize {
   const length = metricText;
   const end = skipMetric();
@@ -54,14 +55,14 @@ export function leaveMetric(): usize {
   return end;
 }
 
-/** Goes on behind the metric, for which the host wrote `length` bytes itself, of points with a time or without. */
+/** Continues after the metric, for which the host itself wrote `length` bytes, of points with or without a time. */
 export function resume(at: usize, length: u32, hadPoints: bool): void {
   addTaken(length);
   if (hadPoints) setLastTime(0, 0);
   readOn(at);
 }
 
-/** The message of the resource that is read, empty for none; which of the document's it is. */
+/** The message of the current resource, empty if it has none; and its number in the document. */
 export function resourceMessageAt(): usize {
   return resourceAt;
 }

@@ -1,5 +1,6 @@
-// The labels of a series, as common/otlp-metrics/series-labels.ts makes them: the resource's, then the point's. Invariant: where labels may have one
-// name, are empty, long or more than the store takes, or an attribute is spelled otherwise than collectors do, the host makes them.
+// Writes the labels of a series like common/otlp-metrics/series-labels.ts: the resource's, then the point's. Invariant: the host writes
+// them if two labels could have the same name, if one is empty, too long or beyond the store's limit, or if an attribute is not spelled the
+// way collectors spell it.
 import { escape, escapedCode, escapedTo } from "../../../common/kernel/escapes";
 import * as json from "../../../common/kernel/json";
 import { answerAt, answerLength, find, following, forgetAll, KEY, keyLength, RESOURCE, setFollowing, startsWithKey } from "./dictionary";
@@ -7,23 +8,23 @@ import { labels } from "./host";
 import { INPUT, MOST_LABEL_IDS, MOST_LINE_BYTES, MOST_PREDICTED, POINT_MARKS, PREDICTED, RESOURCE_MARKS } from "./memory";
 import { out, put, putText, setOut } from "./output";
 
-/** What the store takes, less what the backend adds (common/otlp-metrics/series-labels.ts). */
+/** The store's limit, minus the labels that the backend adds (common/otlp-metrics/series-labels.ts). */
 const MOST_LABELS: u32 = 35;
 /** The number of the label `le`. */
 const LE: u32 = 1;
-/** No more bytes than these many characters can be: longer values may have to be cut. */
+/** At most this many bytes always fit into the limit of characters; longer values may have to be cut. */
 const MOST_VALUE_BYTES: usize = 341;
 
 /** `{"key":"` */
 const KEY_OPENS: u64 = 0x223a2279656b227b;
-/** `","value":{"stri` and `ngValue":"`: behind nearly every key. */
+/** `","value":{"stri` and `ngValue":"`, which follow almost every key. */
 const STRING_OPENS: v128 = i8x16(0x22, 0x2c, 0x22, 0x76, 0x61, 0x6c, 0x75, 0x65, 0x22, 0x3a, 0x7b, 0x22, 0x73, 0x74, 0x72, 0x69);
 const STRING_GOES_ON: u64 = 0x2265756c6156676e;
 /** `:"` */
 const COLON_QUOTE: u16 = 0x223a;
 /** `}}` */
 const CLOSES: u16 = 0x7d7d;
-/** `","value":{"intV` and `alue":"`; then of a truth `","value":{"bool` and `Value":`. */
+/** `","value":{"intV` and `alue":"`; then, for a boolean, `","value":{"bool` and `Value":`. */
 const INT_OPENS: v128 = i8x16(0x22, 0x2c, 0x22, 0x76, 0x61, 0x6c, 0x75, 0x65, 0x22, 0x3a, 0x7b, 0x22, 0x69, 0x6e, 0x74, 0x56);
 const BOOL_OPENS: v128 = i8x16(0x22, 0x2c, 0x22, 0x76, 0x61, 0x6c, 0x75, 0x65, 0x22, 0x3a, 0x7b, 0x22, 0x62, 0x6f, 0x6f, 0x6c);
 
@@ -39,7 +40,7 @@ export let resourceAt: usize = 0;
 export let resourceLength: u32 = 0;
 let resourceMark: u32 = 0;
 let pointMark: u32 = 0;
-/** What precedes the first resource of a document. */
+/** Precedes the first resource of a document. */
 let first: usize = 0;
 
 export function startLabels(length: u32): void {
@@ -59,7 +60,7 @@ export function noResource(): void {
   useResource(INPUT, 0, find(RESOURCE, INPUT, 0));
 }
 
-/** The message of a resource; returns behind it. */
+/** Reads the message of a resource; returns the address after it. */
 export function readResource(at: usize): usize {
   const expected = resource == 0 ? first : following(resource);
   if (expected != 0 && keyLength(expected) != 0 && startsWithKey(expected, at, inputEnd)) {
@@ -96,7 +97,7 @@ export function writeHead(isHistogram: bool): void {
   else setOut(out + labels(0, 0, isHistogram, out, MOST_LINE_BYTES / 2));
 }
 
-/** Writes the labels of a point whose attributes are the array at `at`, and its resource's; returns behind it. */
+/** Writes the labels of a point whose attributes are the array at `at`, and its resource's; returns the address after it. */
 export function writeLabels(at: usize, isHistogram: bool): usize {
   const start = out;
   const end = usualLabels(at, isHistogram);
@@ -107,7 +108,7 @@ export function writeLabels(at: usize, isHistogram: bool): usize {
   return close;
 }
 
-/** 0 where the host has to make them. */
+/** 0 if the host has to write them. */
 function usualLabels(at: usize, isHistogram: bool): usize {
   let count: u32 = 0;
   pointMark++;
@@ -137,7 +138,7 @@ function usualLabels(at: usize, isHistogram: bool): usize {
     const opened = out;
     at = writeValue(at);
     if (at == 0) return 0;
-    // An empty label is an absent one.
+    // An empty label is the same as an absent one.
     if (out == opened) setOut(before);
     else {
       put(json.QUOTE);
@@ -152,7 +153,7 @@ function usualLabels(at: usize, isHistogram: bool): usize {
   return resourceLabels + count <= MOST_LABELS ? at : 0;
 }
 
-/** The entry of the key at `at`, behind its quote; 0 for one with an escape. */
+/** The entry of the key at `at`, after its quote; 0 for a key with an escape. */
 function keyAt(at: usize, position: u32): usize {
   const slot = PREDICTED + 4 * position;
   const expected: usize = load<u32>(slot);
@@ -164,7 +165,7 @@ function keyAt(at: usize, position: u32): usize {
   return entry;
 }
 
-/** From the quote behind a key to the end of its value's text, which it writes, escaped for a label; 0 for what the host has to make. */
+/** From the quote after a key to the end of its value; writes the value, escaped for a label. Returns 0 if the host has to write it. */
 function writeValue(at: usize): usize {
   const block = v128.load(at);
   if (v128.all_true<u8>(i8x16.eq(block, STRING_OPENS)) && load<u64>(at + 16) == STRING_GOES_ON && load<u16>(at + 24) == COLON_QUOTE) {
@@ -192,7 +193,7 @@ function writeValue(at: usize): usize {
   return 0;
 }
 
-/** From behind a string's quote to behind its end. What JSON escapes as labels do stays as it is. */
+/** From after a string's opening quote to after its closing one. Escapes that JSON and labels share are copied. */
 function writeString(start: usize): usize {
   let at = start;
   while (true) {
@@ -220,7 +221,7 @@ function writeString(start: usize): usize {
       at += 2;
     } else {
       const code = escapedCode(at);
-      // Spelled by its number.
+      // An escape by character number.
       if (code == 0x22 || code == 0x5c || code == 0x0a) return 0;
       at = escape(at, out);
       setOut(escapedTo);

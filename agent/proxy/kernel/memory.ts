@@ -1,17 +1,17 @@
-// Where things are in the kernel's memory. Invariants: nothing is allocated; the order is tables, text, dictionary, input, guard; a byte of
-// the document is read only where the input or its guard is, because a byte of the guard (0) ends whatever reads it.
+// Layout of the kernel's memory. Invariants: nothing is allocated; the order is tables, text, dictionary, input, guard; bytes of the
+// document are read only from the input and its guard, because a guard byte (0) stops every reader.
 
-/** Zeros behind the input: more than any one step reads ahead. */
+/** Zero bytes after the input, more than any single step reads ahead. */
 export const GUARD: u32 = 64;
 
 const BASE: usize = (__heap_base + 63) & ~63;
 /** The dictionary's table of entry addresses. */
 export const SLOT_COUNT: u32 = 4096;
 export const SLOTS: usize = BASE;
-/** Table of sums, by name: whether the last one of that name was monotonic. */
+/** Table of sums, by name: whether the last one with that name was monotonic. */
 export const GUESS_COUNT: u32 = 1024;
 export const GUESSES: usize = SLOTS + 16384;
-/** By a label's number: the resource, and the point, that had it last. */
+/** By label number: the resource and the point that last had it. */
 export const MOST_LABEL_IDS: u32 = 4096;
 export const RESOURCE_MARKS: usize = GUESSES + 1024;
 export const POINT_MARKS: usize = RESOURCE_MARKS + 16384;
@@ -27,11 +27,11 @@ export const NUMBERS: usize = NAME + 2 * MOST_NAME_BYTES;
 /** Running sums of a histogram's counts, 64 bits each. */
 export const MOST_BUCKETS: u32 = 512;
 export const SUMS: usize = NUMBERS + 2 * NUMBER_BYTES;
-/** More than one line takes, and more than all labels of a point. */
+/** More than one line, or all labels of a point, can take. */
 export const MOST_LINE_BYTES: u32 = 96 * 1024;
 /** The labels of a histogram's point. */
 export const POINT_LABELS: usize = SUMS + 8 * MOST_BUCKETS;
-/** Lines, until the host takes them. */
+/** Lines that the host has not received yet. */
 export const OUT: usize = POINT_LABELS + MOST_LINE_BYTES;
 export const OUT_FULL: usize = OUT + MOST_LINE_BYTES;
 /** What is remembered from one document to the next. */

@@ -1,5 +1,6 @@
-// One metric: its name and unit, then its points, each a line or more. Invariants: name and unit stand before the points, or the metric is
-// the host's; a sum says behind its points what it is, so its name is a guess until then, and written again where the guess was wrong.
+// Converts one metric: its name and unit, then its points, each to one or more lines. Invariants: the host converts a metric whose name or
+// unit follows its points; a sum states its type only after its points, so its name is guessed, and its lines are written again if the
+// guess was wrong.
 import { refuse, TOO_LARGE, UNUSUAL } from "../../../common/kernel/bytes";
 import * as json from "../../../common/kernel/json";
 import { answerAt, answerLength, COUNTER_NAME, find, GAUGE_NAME, OTHER_NAME } from "./dictionary";
@@ -45,7 +46,7 @@ export function metric(at: usize): usize {
         continue;
       }
       if ((seen & 1) == 0 || seen & KINDS) refuse(UNUSUAL);
-      // Nothing that belongs before may come behind.
+      // Members that belong before the points may not follow them.
       seen |= kind | 2;
       makeKey(textAt, textLength, unitAt, unitLength);
       at = kind == SUM ? sum(at) : data(at, kind, kind == GAUGE ? GAUGE_NAME : OTHER_NAME);
@@ -62,7 +63,7 @@ function kindOf(): u32 {
   return 0;
 }
 
-/** A string without escapes; returns behind it. */
+/** A string without escapes; returns the address after it. */
 function plainString(at: usize): usize {
   if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
   const end = json.stringStop(at + 1);
@@ -83,7 +84,7 @@ function sum(at: usize): usize {
   const start = textBytes();
   const timeAt = lastTimeAt;
   const timeLength = lastTimeLength;
-  // 0: monotonic, as most are.
+  // 0: monotonic, as most sums are.
   const guessed = load<u8>(guess) == 0;
   let end = data(at, SUM, guessed ? COUNTER_NAME : OTHER_NAME);
   if (points == 0 || isMonotonic == guessed) return end;
@@ -141,7 +142,7 @@ function dataPoints(at: usize, kind: u32, nameKind: u32): usize {
   const entry = find(nameKind, NAME, keyLength);
   const text = answerAt(entry);
   const length = answerLength(entry);
-  // No name can be made of it.
+  // It cannot become a valid name.
   if (length == 0) refuse(UNUSUAL);
   for (; load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
     points++;

@@ -1,6 +1,5 @@
 // The names of OTLP's metrics that the kernel knows, distinguished by length and eight bytes at a time. A word shorter than eight bytes is
-// shifted up, so that what follows the name does not count. Made by hand once; the differential test holds each.
-// resourceMetrics
+// shifted up, so that what follows the name does not count. Written by hand; the differential test covers each. resourceMetrics
 export function isResourceMetrics(at: usize, length: u32): bool {
   return length == 15 && load<u64>(at) == 0x656372756f736572 && load<u64>(at + 8) << 8 == 0x7363697274654d00;
 }

@@ -1,12 +1,12 @@
-// Lines of text on their way to the host. Invariants: a line is whole before the host takes it; no write reaches beyond the room, because
-// each part of a line is bounded and the room is looked at before.
+// Buffers lines of text for the host. Invariants: the host only receives complete lines; no write exceeds the buffer, because each part of
+// a line is limited and the space is checked before.
 import { copy, refuse, TOO_LARGE } from "../../../common/kernel/bytes";
 import { flush } from "./host";
 import { MOST_LINE_BYTES, OUT, OUT_FULL } from "./memory";
 
-/** Where is written next. */
+/** Address of the next write. */
 export let out: usize = OUT;
-/** Bytes that the host has taken of this document. */
+/** Bytes of this document that the host has received. */
 let taken: u32 = 0;
 
 export function startOutput(): void {
@@ -19,7 +19,7 @@ export function textBytes(): u32 {
   return taken + <u32>(out - OUT);
 }
 
-/** Forgets what was written behind the first `length` bytes of the document's text; the host writes over what it took. */
+/** Discards all text after the first `length` bytes of the document; the host overwrites what it has already received. */
 export function cutTo(length: u32): void {
   if (length >= taken) out = OUT + (length - taken);
   else {
@@ -28,7 +28,7 @@ export function cutTo(length: u32): void {
   }
 }
 
-/** Gives all lines to the host. */
+/** Passes all lines to the host. */
 export function flushAll(): void {
   const length = <u32>(out - OUT);
   if (length != 0) flush(OUT, length, taken);
@@ -36,17 +36,17 @@ export function flushAll(): void {
   out = OUT;
 }
 
-/** Before a line: there is room for MOST_LINE_BYTES. */
+/** Called before a line: ensures space for MOST_LINE_BYTES. */
 export function startLine(): void {
   if (out >= OUT_FULL) flushAll();
 }
 
-/** Text that the host made itself follows what it took. */
+/** Counts text that the host wrote itself after what it received. */
 export function addTaken(length: u32): void {
   taken += length;
 }
 
-/** Writes elsewhere for a while; returns where it was. */
+/** Redirects writes temporarily; returns the previous address. */
 export function writeTo(at: usize): usize {
   const was = out;
   out = at;
@@ -62,7 +62,7 @@ export function put(byte: u8): void {
   out++;
 }
 
-/** Bytes of the document or of an answer, which may be read 16 beyond their end. */
+/** Copies bytes of the document or the dictionary, of which 16 beyond their end may be read. */
 export function putText(from: usize, length: u32): void {
   if (length > MOST_LINE_BYTES / 4) refuse(TOO_LARGE);
   let index: u32 = 0;
@@ -73,7 +73,7 @@ export function putText(from: usize, length: u32): void {
   out += length;
 }
 
-/** Bytes that end where what was written ends, or anywhere else. */
+/** Copies bytes that may end where the written text ends, or anywhere else. */
 export function putExactly(from: usize, length: u32): void {
   if (length > MOST_LINE_BYTES / 2) refuse(TOO_LARGE);
   copy(out, from, length);

@@ -1,4 +1,5 @@
-// Points of gauges and sums: a line each. Invariant: attributes stand before what comes behind them in the line, or the metric is the host's.
+// Converts points of gauges and sums to one line each. Invariant: the host converts a metric if a point's attributes follow members that
+// come after them in the line.
 import { refuse, UNUSUAL } from "../../../common/kernel/bytes";
 import * as json from "../../../common/kernel/json";
 import { writeHead, writeLabels } from "./labels";
@@ -11,7 +12,7 @@ const NEWLINE: u8 = 0x0a;
 const OPEN: u8 = 0x7b;
 const CLOSE: u8 = 0x7d;
 
-/** The digits of the time of the resource's last point written here; 0 if there is none. */
+/** Digits of the time of the resource's last point that was written here; 0 if there is none. */
 export let lastTimeAt: usize = 0;
 export let lastTimeLength: u32 = 0;
 
@@ -64,7 +65,7 @@ export function numberPoint(at: usize, text: usize, length: u32): usize {
   return at;
 }
 
-/** The value that was read last, and the point's time. */
+/** Writes the value that was read last, and the point's time. */
 export function endLine(): void {
   put(SPACE);
   putExactly(values.valueAt, values.valueLength);

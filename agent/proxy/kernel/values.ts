@@ -1,4 +1,5 @@
-// Times, numbers and counts of points. Invariant: what is taken is what common/otlp-metrics/series-writer.ts would write, digit by digit.
+// Reads times, numbers and counts of points. Invariant: accepted values are written exactly as common/otlp-metrics/series-writer.ts would
+// write them.
 import { refuse, UNUSUAL } from "../../../common/kernel/bytes";
 import { isDigit, numberEnd, QUOTE } from "../../../common/kernel/json";
 import { isPlain } from "../../../common/kernel/json";
@@ -12,7 +13,7 @@ export let timeLength: u32 = 0;
 export let valueAt: usize = 0;
 export let valueLength: u32 = 0;
 
-/** Nanoseconds as a string, late enough to be milliseconds for the store. */
+/** Nanoseconds as a string; the time must be late enough to become milliseconds for the store. */
 export function readTime(at: usize): usize {
   if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
   timeAt = at + 1;
@@ -28,7 +29,7 @@ function digitsEnd(at: usize): usize {
   return at;
 }
 
-/** A 64-bit integer, with all its digits. */
+/** A 64-bit integer in full. */
 export function readInteger(at: usize): usize {
   const isText = load<u8>(at) == QUOTE;
   valueAt = isText ? at + 1 : at;
@@ -40,7 +41,7 @@ export function readInteger(at: usize): usize {
     if (count == 0 || count > 20 || load<u8>(end) != QUOTE) refuse(UNUSUAL);
     return end + 1;
   }
-  // JavaScript's own: 0 alone, neither -0 nor 07, and none that a double rounds.
+  // Only JavaScript's own spelling: 0, but not -0 or 07, and no number that a double would round.
   if (count == 0 || count > 15 || (load<u8>(digits) == 0x30 && (count > 1 || digits != valueAt))) refuse(UNUSUAL);
   if (load<u8>(end) == 0x2e || (load<u8>(end) | 0x20) == 0x65) refuse(UNUSUAL);
   return end;
@@ -95,7 +96,7 @@ export function readFlags(at: usize): usize {
   return end;
 }
 
-/** The natural number that was read last, which a double holds. */
+/** The natural number that was read last; it fits into a double. */
 export let natural: u64 = 0;
 
 export function readNatural(at: usize): usize {
