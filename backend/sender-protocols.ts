@@ -10,10 +10,12 @@ import type { IngestHandler, IngestSignal } from "./ingest/ingest-handler.ts";
 import { registerLokiPush } from "./ingest/loki/push-route.ts";
 import { registerOtlpRoutes } from "./ingest/otlp/http-routes.ts";
 import { createOtlpMetricsIngest, MetricsThreads } from "./ingest/otlp/metrics/metrics-threads.ts";
+import { createExemplarIngest } from "./ingest/remote-write/exemplar-ingest.ts";
 import { createRemoteWriteIngest } from "./ingest/remote-write/remote-write-ingest.ts";
 import { registerRemoteWrite } from "./ingest/remote-write/write-route.ts";
 import type { OwnMetrics } from "./operations/own-metrics.ts";
 import type { ActiveSeries } from "./storage/metrics/active-series.ts";
+import type { SpanStore } from "./storage/traces/store.ts";
 import type { Opening, Stores } from "./stores.ts";
 
 type Wiring = Pick<Opening & Stores, "settings" | "log" | "stack" | "ownMetrics" | "metrics" | "retention"> & {
@@ -27,17 +29,19 @@ interface IngestParts {
   readonly logs: IngestSignal;
   readonly traces: IngestSignal;
   readonly activeSeries: ActiveSeries;
+  readonly spanStore: SpanStore;
   /** Shared with the API. */
   readonly connections: Connections;
 }
 
 export async function openSenderProtocols(wiring: Wiring, app: FastifyInstance, parts: IngestParts): Promise<void> {
   const { stack, ownMetrics, metrics: store, retention, ingestTokens } = wiring;
-  const { handler, exposition, logs, traces, activeSeries, connections } = parts;
+  const { handler, exposition, logs, traces, activeSeries, spanStore, connections } = parts;
   const threads = stack.use(new MetricsThreads());
   const signals = { logs, traces, metrics: createOtlpMetricsIngest(threads, exposition) };
   const retentionMs = (orgId: string): number => retention.of(orgId).metricsDays * 86_400_000;
-  const remoteWrite = createRemoteWriteIngest({ threads, store, activeSeries, retentionMs });
+  const storeExemplars = createExemplarIngest({ store: spanStore, retentionDays: (orgId) => retention.of(orgId).tracesDays });
+  const remoteWrite = createRemoteWriteIngest({ threads, store, activeSeries, storeExemplars, retentionMs });
   const shared = { handler, ingestTokens, ownMetrics };
   registerOtlpRoutes(app, { ...shared, signals });
   registerLokiPush(app, { ...shared, logs });

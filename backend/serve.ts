@@ -198,7 +198,7 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
     usage,
     draining: () => stopping.aborted,
   });
-  await openSenderProtocols(running, app, { handler, exposition, logs, traces, activeSeries, connections: options.connections });
+  await openSenderProtocols(running, app, { handler, exposition, logs, traces, activeSeries, spanStore, connections: options.connections });
   registerAccounts(app, running);
   registerUsageRoutes(app, { db: running.database.tables(), limits, guards });
   const { masterKeys, keyCache: keys, ingestTokens } = running;

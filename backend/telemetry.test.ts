@@ -16,6 +16,7 @@ const NOTHING_ASKED = {
   red: notAsked,
   graph: notAsked,
   exemplars: notAsked,
+  insertExemplars: notAsked,
   statistics: notAsked,
   serviceNames: notAsked,
   operationNames: notAsked,

@@ -55,7 +55,9 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
     red: async (...asked) => (await this.#get()).spanStore.red(...asked),
     statistics: async (...asked) => (await this.#get()).spanStore.statistics(...asked),
     graph: async (...asked) => (await this.#get()).spanStore.graph(...asked),
-    exemplars: async (...asked) => (await this.#get()).spanStore.exemplars(...asked),
+    insertExemplars: async (batch) => (await this.#get()).spanStore.insertExemplars(batch),
+    // Panels ask for exemplars of every series.
+    exemplars: async (...asked) => (this.isUnused ? Buffer.from("[]") : (await this.#get()).spanStore.exemplars(...asked)),
     serviceNames: async (...asked) => (await this.#get()).spanStore.serviceNames(...asked),
     operationNames: async (...asked) => (await this.#get()).spanStore.operationNames(...asked),
     jaegerTrace: async (...asked) => (await this.#get()).spanStore.jaegerTrace(...asked),

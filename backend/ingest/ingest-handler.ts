@@ -17,6 +17,8 @@ export interface IngestResult {
   readonly dropped: Readonly<Record<string, number>>;
   /** Set if it can be much more than the body, because every record is stored with its resource. */
   readonly storedBytes?: number;
+  /** Exemplars that were stored next to the records. */
+  readonly exemplars?: number;
   /** Current active series of the organisation, if they are counted. */
   readonly activeSeries?: number;
 }

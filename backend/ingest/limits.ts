@@ -54,6 +54,18 @@ export const MAX_ROWS_BYTES = 128 * 1024 * 1024;
 /** Nesting of an attribute; no exporter nests so far. */
 export const MAX_VALUE_DEPTH = 64;
 
+// remote-write/exemplar-list.ts
+/** Exemplars of one request. */
+export const MAX_EXEMPLARS_OF_REQUEST = 1000;
+/** Labels of the exemplars of one request, each with those of its series. */
+export const MAX_EXEMPLAR_BYTES = 1024 * 1024;
+/** Labels of one exemplar; OpenMetrics allows 128 characters. */
+export const MAX_EXEMPLAR_LABEL_BYTES = 1024;
+
+// remote-write/exemplar-ingest.ts
+/** Exemplars of remote write that an organisation stores in a minute, on each replica. */
+export const MAX_EXEMPLARS_PER_MINUTE = 3000;
+
 // remote-write/write-request.ts
 /** Names and values that a remote write 2.0 request has in its table. */
 export const MAX_SYMBOLS = 1024 * 1024;

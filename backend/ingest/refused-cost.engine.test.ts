@@ -42,6 +42,12 @@ test("remote write", async () => {
   await using threads = new MetricsThreads();
   const activeSeries = { hashKeyOf: () => undefined, admitHashes: async () => 0 };
   const store = { writeRequest: async () => {} };
-  const ingest = createRemoteWriteIngest({ threads, store, activeSeries, retentionMs: () => 86_400_000 });
+  const ingest = createRemoteWriteIngest({
+    threads,
+    store,
+    activeSeries,
+    storeExemplars: async () => ({ stored: 0, dropped: {} }),
+    retentionMs: () => 86_400_000,
+  });
   expect(await codesOf("remote_write", "metrics", ingest, EMPTY)).toEqual(["invalid_payload", "over_quota"]);
 });

@@ -7,7 +7,7 @@ export const MAX_TRACES = 500;
 // prometheus/exemplars-route.ts
 /** Bytes of an expression whose exemplars are asked for. */
 export const MAX_EXEMPLAR_QUERY_BYTES = 16 * 1024;
-/** Selectors of series with exemplars in one expression. */
+/** Selectors of an expression whose exemplars are asked for. */
 export const MAX_EXEMPLAR_SELECTORS = 20;
 
 // loki/cell-statement.ts

@@ -23,6 +23,7 @@ const OTHER_QUESTIONS = {
   red: neverAsked,
   graph: neverAsked,
   exemplars: neverAsked,
+  insertExemplars: neverAsked,
   statistics: neverAsked,
   serviceNames: neverAsked,
   operationNames: neverAsked,

@@ -41,7 +41,7 @@ export async function fillTenants(clickhouse: Shard, rows: number): Promise<void
     await clickhouse.command(
       sql`INSERT INTO span_operations (org_id, service, operation, kind, time) SELECT ${org}, ${org}, 'o', 'k', now()`,
     );
-    for (const table of [sql`span_minutes`, sql`service_edges`])
+    for (const table of [sql`span_minutes`, sql`service_edges`, sql`exemplars`])
       await clickhouse.command(sql`INSERT INTO ${table} (org_id, time) SELECT ${org}, now()`);
   }
 }

@@ -4,7 +4,7 @@
 import { Sql, sql } from "./sql.ts";
 
 /** Every table with rows of organisations. `tenant-filter.engine.test.ts` compares the list with the schema. */
-export const TENANT_TABLES = ["logs", "spans", "span_operations", "span_minutes", "service_edges"] as const;
+export const TENANT_TABLES = ["logs", "spans", "span_operations", "span_minutes", "service_edges", "exemplars"] as const;
 
 /**
  * The setting, for a SETTINGS clause. The primary index still prunes by it. `database`: set if the statement reads Distributed tables; the

@@ -134,19 +134,19 @@ class QueuedDecoder implements OtlpDecoder {
 
   /** Decodes immediately if the body is small and has few rows. */
   #decodeJson(task: DecodeTask, reservation: Reservation): DecodedBody | Promise<DecodedBody> {
-    if (task.body.byteLength <= INLINE_BYTES) {
-      const decoded = decodeInline(task, validateBody(task, INLINE_LIMITS), reservation);
-      if (decoded) return decoded;
-    }
-    return this.#decodeQueued(task, reservation);
+    const isSmall = task.body.byteLength <= INLINE_BYTES;
+    const decoded = isSmall ? decodeInline(task, validateBody(task, INLINE_LIMITS), reservation) : undefined;
+    return decoded ?? this.#decodeQueued(task, reservation, isSmall);
   }
 
-  async #decodeQueued(task: DecodeTask, reservation: Reservation): Promise<DecodedBody> {
+  /** `isTried`: the kernel of this thread did not accept the body. */
+  async #decodeQueued(task: DecodeTask, reservation: Reservation, isTried = false): Promise<DecodedBody> {
     const { orgId } = task.context;
     await this.#rows.waitForSpace(orgId, MAX_WAITING_BODIES_PER_ORG);
     const onThread = () => this.#threadQueue.run(orgId, undefined, () => this.#decodeOnThread(task, reservation));
     try {
-      const isForKernel = (task.encoding === undefined || task.encoding === "protobuf") && task.body.byteLength <= MAX_KERNEL_BYTES;
+      const isKnown = task.encoding === undefined || task.encoding === "protobuf";
+      const isForKernel = isKnown && !isTried && task.body.byteLength <= MAX_KERNEL_BYTES;
       const decoded = isForKernel ? await this.#decodeWithKernel(task, reservation) : undefined;
       if (decoded) return decoded;
       return await (decompressedBytes(task) > LARGE_BYTES ? this.#largeQueue.run(orgId, undefined, onThread) : onThread());

@@ -191,3 +191,50 @@ function varintOf(value: number): number[] {
   for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 128);
   return [...bytes, rest];
 }
+
+const TRACE = [["trace_id", "4bf92f3577b34da6a3ce929d0e0e4736"]] as const;
+
+test.each([1, 2] as const)("exemplars are read with the labels that their series is stored under: version %i", (version) => {
+  const exemplars = [
+    { labels: [...TRACE, ["ü", "ö"]] as const, value: 0.25, timeMs: NOW },
+    { labels: [], value: Number.NEGATIVE_INFINITY, timeMs: NOW - 1 },
+  ];
+  const other = [{ labels: TRACE, value: Number.NaN, timeMs: NOW - 2 }];
+  const checked = check(
+    [
+      { ...SERIES, exemplars },
+      { labels: [NAME, ["node", "x"]], exemplars: other },
+      { ...SERIES, samples: [[2, NOW]] },
+    ],
+    version,
+  );
+  const ofSeries = { series: SERIES.labels };
+  expect(checked).toMatchObject({ accepted: 3, dropped: {} });
+  expect(checked.exemplars).toEqual([
+    { ...ofSeries, labels: [TRACE[0], ["ü", "ö"]], value: "0.25", timeMs: NOW },
+    { ...ofSeries, labels: [], value: "-Inf", timeMs: NOW - 1 },
+    { series: [NAME, ["exported_node", "x"]], labels: TRACE, value: "NaN", timeMs: NOW - 2 },
+  ]);
+});
+
+test("a request of 1.0 with exemplars is passed on as it came", () => {
+  const series = [{ ...SERIES, exemplars: [{ labels: TRACE, value: 1, timeMs: NOW }] }];
+  expect(check(series).bodies.map((body) => Buffer.from(body))).toEqual([writeBody(series)]);
+});
+
+test.each([1, 2] as const)("exemplars beyond the limits are counted and fail no sample: version %i", (version) => {
+  const exemplar = { labels: TRACE, value: 1, timeMs: NOW };
+  const long = { ...exemplar, labels: [["trace_id", "x".repeat(1025)]] as const };
+  const checked = check([{ ...SERIES, exemplars: [long, ...Array(2500).fill(exemplar)] }], version);
+  expect(checked).toMatchObject({ accepted: 2, dropped: { exemplar_too_long: 1, exemplar_limit: 1501 } });
+  expect(checked.exemplars).toHaveLength(999);
+});
+
+test("a small request of 2.0 whose exemplars repeat a long series keeps at most 1 MiB of labels", () => {
+  const value = "v".repeat(4000);
+  const limits = { ...LIMITS, maxValueBytes: 4096, maxLabels: 37 };
+  const labels = [NAME, ...Array.from({ length: 36 }, (_, index) => [`l${index}`, value] as const)];
+  const checked = check([{ labels, exemplars: Array(1000).fill({ labels: TRACE, value: 1, timeMs: NOW }) }], 2, { limits });
+  expect(checked).toMatchObject({ accepted: 0, dropped: { exemplar_limit: 993 } });
+  expect(checked.exemplars).toHaveLength(7);
+});

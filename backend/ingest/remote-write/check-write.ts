@@ -8,6 +8,7 @@ import { type HashKey, hashOf } from "../../storage/metrics/series-hash.ts";
 import { MAX_REWRITTEN_BYTES } from "../limits.ts";
 import type { SeriesLimits } from "../exposition/plain-lines.ts";
 import { decompressSnappy, snappyLength } from "../snappy.ts";
+import { type Exemplar, ExemplarList } from "./exemplar-list.ts";
 import { writeKernel } from "./fast-check.ts";
 import { SeriesOutput, tooManyLabels } from "./series-output.ts";
 import { WriteRequest, type WriteVersion } from "./write-request.ts";
@@ -16,6 +17,8 @@ export interface WriteTask {
   /** As it was received. */
   readonly body: Uint8Array;
   readonly version: WriteVersion;
+  /** The kernel did not accept it. */
+  readonly isTried?: boolean;
   readonly limits: SeriesLimits;
   /** Unset if series are not counted. */
   readonly hashKey?: HashKey | undefined;
@@ -26,6 +29,7 @@ export interface CheckedWrite {
   readonly bodies: readonly Uint8Array<ArrayBuffer>[];
   readonly accepted: number;
   readonly dropped: Readonly<Record<string, number>>;
+  readonly exemplars: readonly Exemplar[];
   /** Hash of each series that has samples to store; empty unless series are counted. */
   readonly seriesHashes: Int32Array<ArrayBuffer>;
   /** Size of the decompressed request and of the bodies built from it. */
@@ -46,7 +50,7 @@ export function checkWrite(task: WriteTask): CheckedWrite {
 /** Undefined if the kernel does not accept the request. Throws `malformed_body` and `body_too_large`, depending on the declared length. */
 export function checkFast({ body, version, limits, hashKey }: WriteTask): CheckedWrite | undefined {
   const fast = version === 1 ? writeKernel()?.check(body, limits, hashKey) : undefined;
-  return fast && { ...fast, dropped: {}, bodies: [ownBytes(body)], storedBytes: snappyLength(body) };
+  return fast && { ...fast, dropped: {}, exemplars: [], bodies: [ownBytes(body)], storedBytes: snappyLength(body) };
 }
 
 /** Checks a request in TypeScript: one of version 2.0, a large one, or one with samples that are rejected, dropped or renamed. */
@@ -76,6 +80,7 @@ class WriteCheck {
   readonly #task: WriteTask;
   readonly #output: SeriesOutput | undefined;
   #scratch: SeriesOutput | undefined;
+  readonly #exemplars = new ExemplarList();
   readonly #dropped: Record<string, number> = {};
   #hashes = new Int32Array(64);
   #series = 0;
@@ -99,9 +104,10 @@ class WriteCheck {
     return this.#isClean && !this.#request.hasOther;
   }
 
-  run(): Pick<CheckedWrite, "accepted" | "dropped" | "seriesHashes"> {
+  run(): Pick<CheckedWrite, "accepted" | "dropped" | "exemplars" | "seriesHashes"> {
     this.#request.eachSeries(() => this.#checkSeries());
-    return { accepted: this.#accepted, dropped: this.#dropped, seriesHashes: this.#hashes.slice(0, this.#series) };
+    const { exemplars } = this.#exemplars;
+    return { accepted: this.#accepted, dropped: this.#dropped, exemplars, seriesHashes: this.#hashes.slice(0, this.#series) };
   }
 
   #checkSeries(): void {
@@ -110,11 +116,15 @@ class WriteCheck {
     if (request.histograms > 0) this.#drop("native_histogram", request.histograms);
     const isTooMany = request.hasMoreLabels || labels > this.#task.limits.maxLabels;
     const reason = isTooMany ? "too_many_labels" : this.#tooLong;
-    if (reason !== undefined) return this.#drop(reason, request.sampleCount);
+    if (reason !== undefined) return this.#drop(reason, request.sampleCount + request.exemplars);
     const kept = this.#keepSamples();
-    if (kept === 0) return;
-    this.#accepted += kept;
-    this.#output?.add(request, kept, this.#prefixes);
+    if (kept > 0) this.#addSamples(kept);
+    if (request.exemplars > 0 && !this.#output) this.#exemplars.add(request, this.#prefixes, (why, count) => this.#count(why, count));
+  }
+
+  #addSamples(count: number): void {
+    this.#accepted += count;
+    this.#output?.add(this.#request, count, this.#prefixes);
     const { hashKey } = this.#task;
     if (hashKey) this.#addHash(hashKey);
   }
@@ -198,6 +208,10 @@ class WriteCheck {
   #drop(reason: string, count: number): void {
     if (count === 0) return;
     this.#isClean = false;
+    this.#count(reason, count);
+  }
+
+  #count(reason: string, count: number): void {
     this.#dropped[reason] = (this.#dropped[reason] ?? 0) + count;
   }
 }

@@ -6,14 +6,16 @@ import { ApiError } from "../../errors.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";
 import { storeLimits } from "../exposition/exposition-ingest.ts";
-import type { IngestSignal } from "../ingest-handler.ts";
+import type { IngestResult, IngestSignal } from "../ingest-handler.ts";
 import { snappyLength } from "../snappy.ts";
 import type { CheckedWrite, WriteTask } from "./check-write.ts";
+import type { ExemplarIngest } from "./exemplar-ingest.ts";
 
 export interface RemoteWriteOptions {
   readonly threads: { checkWrite(orgId: string, task: WriteTask): Promise<CheckedWrite> };
   readonly store: Pick<MetricsStore, "writeRequest">;
   readonly activeSeries: Pick<ActiveSeries, "hashKeyOf" | "admitHashes">;
+  readonly storeExemplars: ExemplarIngest;
   /** Samples that are older than the organisation's retention are dropped and counted. */
   readonly retentionMs: (orgId: string) => number;
 }
@@ -22,12 +24,12 @@ export interface RemoteWriteOptions {
 const LARGE_BYTES = 1024 * 1024;
 /** Short enough that small bodies find a slot in the engine, and long enough that it writes one body while the next is checked. */
 const LARGE_QUEUE = { running: 4, perOrg: 3, waitingPerOrg: 256 };
+/** The longest is 1 KiB, with the labels of a series; all of a request have 1 MiB. */
+const EXEMPLAR_BYTES = 1024;
 const RETRY_AFTER_S = 5;
 
-/**
- * Throws as checkWrite; `over_quota` if the limit of active series is exceeded; `storage_unavailable` and `unstorable` as the store does.
- */
-export function createRemoteWriteIngest({ threads, store, activeSeries, retentionMs }: RemoteWriteOptions): IngestSignal {
+/** Throws as checkWrite; `over_quota` above the limit of active series; `storage_unavailable` and `unstorable` as the store does. */
+export function createRemoteWriteIngest({ threads, store, activeSeries, storeExemplars, retentionMs }: RemoteWriteOptions): IngestSignal {
   const largeQueue = new FairQueue(LARGE_QUEUE);
   return async function ingestWrite(sender, body, { receivedAt, encoding, reservation }) {
     const limits = storeLimits(receivedAt.getTime(), retentionMs(sender.orgId));
@@ -39,14 +41,20 @@ export function createRemoteWriteIngest({ threads, store, activeSeries, retentio
     const checked = await threads.checkWrite(sender.orgId, { body, version, limits, hashKey });
     reservation?.add(-decompressedBytes);
     const { accepted, dropped, storedBytes, bodies, seriesHashes } = checked;
-    if (accepted === 0) return { accepted, dropped, storedBytes };
+    const withExemplars = async (result: IngestResult): Promise<IngestResult> => {
+      if (checked.exemplars.length === 0) return result;
+      reservation?.add(checked.exemplars.length * EXEMPLAR_BYTES);
+      const exemplars = await storeExemplars(sender, checked.exemplars, receivedAt.getTime());
+      return { ...result, dropped: sumOf(dropped, exemplars.dropped), exemplars: exemplars.stored };
+    };
+    if (accepted === 0) return await withExemplars({ accepted, dropped, storedBytes });
     reservation?.add(bodies.reduce((sum, { byteLength }) => sum + byteLength, seriesHashes.byteLength));
     const active = hashKey && (await activeSeries.admitHashes(sender, seriesHashes));
     const write = async (): Promise<void> => {
       for (const request of bodies) await store.writeRequest(sender, Buffer.from(request.buffer));
     };
     await (storedBytes > LARGE_BYTES ? largeQueue.run(sender.orgId, undefined, write).catch(refuseFull) : write());
-    return { accepted, dropped, storedBytes, ...(active !== undefined && { activeSeries: active }) };
+    return await withExemplars({ accepted, dropped, storedBytes, ...(active !== undefined && { activeSeries: active }) });
   };
 }
 
@@ -54,4 +62,10 @@ function refuseFull(error: unknown): never {
   if (!(error instanceof QueueFullError)) throw error;
   const message = "too many large bodies of this organisation wait to be stored; send it again later";
   throw new ApiError("unavailable", message, { cause: error, retryAfterS: RETRY_AFTER_S });
+}
+
+function sumOf(dropped: IngestResult["dropped"], more: IngestResult["dropped"]): Record<string, number> {
+  const sum = { ...dropped };
+  for (const [reason, count] of Object.entries(more)) sum[reason] = (sum[reason] ?? 0) + count;
+  return sum;
 }

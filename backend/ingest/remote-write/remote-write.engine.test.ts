@@ -27,7 +27,13 @@ afterAll(async () => {
 });
 
 const ingestOf = (limit = 0): IngestSignal =>
-  createRemoteWriteIngest({ threads, store, activeSeries: new ActiveSeries({ limitOf: () => limit }), retentionMs });
+  createRemoteWriteIngest({
+    threads,
+    store,
+    activeSeries: new ActiveSeries({ limitOf: () => limit }),
+    storeExemplars: async () => ({ stored: 0, dropped: {} }),
+    retentionMs,
+  });
 
 const senderOf = (orgId: string) =>
   ({ keyId: "k", kind: "direct", orgId, hostId: `host-of-${orgId}`, node: `node-of-${orgId}`, createdAt: new Date() }) as const;

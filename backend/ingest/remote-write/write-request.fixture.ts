@@ -3,11 +3,18 @@ import { bytesField, varint } from "../otlp/protobuf/encode.fixture.ts";
 import { compressSnappy } from "../snappy.fixture.ts";
 import type { WriteVersion } from "./write-request.ts";
 
+export interface TestExemplar {
+  readonly labels: readonly (readonly [name: string, value: string])[];
+  readonly value: number;
+  readonly timeMs: number;
+}
+
 export interface TestSeries {
   /** In the order in which they are sent. */
   readonly labels: readonly (readonly [name: string, value: string])[];
   readonly samples?: readonly (readonly [value: number | bigint, timeMs: number])[];
-  readonly exemplars?: number;
+  /** A number: so many empty ones. */
+  readonly exemplars?: number | readonly TestExemplar[];
   readonly histograms?: number;
 }
 
@@ -20,30 +27,51 @@ export function writeBody(series: readonly TestSeries[], version: WriteVersion =
 }
 
 function encodeSeries({ labels, samples = [], exemplars = 0, histograms = 0 }: TestSeries): Buffer {
-  const pairs = labels.map(([name, value]) => Buffer.concat([bytesField(1, Buffer.from(name)), bytesField(2, Buffer.from(value))]));
   return Buffer.concat([
-    ...pairs.map((pair) => bytesField(1, pair)),
+    encodePairs(labels),
     ...samples.map((sample) => bytesField(2, encodeSample(sample))),
-    ...Array.from({ length: exemplars }, () => bytesField(3, Buffer.alloc(0))),
+    ...encodeExemplars(exemplars, encodePairs).map((exemplar) => bytesField(3, exemplar)),
     ...Array.from({ length: histograms }, () => bytesField(4, Buffer.from([0x08, 1]))),
   ]);
 }
 
 function encodeSecond(series: readonly TestSeries[]): Buffer {
-  const symbols = [...new Set(["", ...series.flatMap(({ labels }) => labels.flat())])];
+  const exemplarLabels = series.flatMap(({ exemplars }) =>
+    (Array.isArray(exemplars) ? (exemplars as TestExemplar[]) : []).map(({ labels }) => labels),
+  );
+  const symbols = [...new Set(["", ...[...series.map(({ labels }) => labels), ...exemplarLabels].flat(2)])];
+  const references = (labels: TestSeries["labels"]): Buffer =>
+    bytesField(1, Buffer.concat(labels.flat().map((text) => varint(BigInt(symbols.indexOf(text))))));
   const encoded = series.map(({ labels, samples = [], exemplars = 0, histograms = 0 }) =>
     bytesField(
       5,
       Buffer.concat([
-        bytesField(1, Buffer.concat(labels.flat().map((text) => varint(BigInt(symbols.indexOf(text)))))),
+        references(labels),
         ...samples.map((sample) => bytesField(2, encodeSample(sample))),
         ...Array.from({ length: histograms }, () => bytesField(3, Buffer.from([0x08, 1]))),
-        ...Array.from({ length: exemplars }, () => bytesField(4, Buffer.alloc(0))),
+        ...encodeExemplars(exemplars, references).map((exemplar) => bytesField(4, exemplar)),
         bytesField(5, Buffer.from([0x08, 1])),
       ]),
     ),
   );
   return Buffer.concat([...symbols.map((symbol) => bytesField(4, Buffer.from(symbol))), ...encoded]);
+}
+
+function encodePairs(labels: TestSeries["labels"]): Buffer {
+  const pairs = labels.map(([name, value]) => Buffer.concat([bytesField(1, Buffer.from(name)), bytesField(2, Buffer.from(value))]));
+  return Buffer.concat(pairs.map((pair) => bytesField(1, pair)));
+}
+
+function encodeExemplars(
+  exemplars: NonNullable<TestSeries["exemplars"]>,
+  encodeLabels: (labels: TestSeries["labels"]) => Buffer,
+): Buffer[] {
+  if (typeof exemplars === "number") return Array.from({ length: exemplars }, () => Buffer.alloc(0));
+  return exemplars.map(({ labels, value, timeMs }) => {
+    const bytes = Buffer.alloc(9, 0x11);
+    bytes.writeDoubleLE(value, 1);
+    return Buffer.concat([encodeLabels(labels), bytes, Buffer.from([0x18]), varint(BigInt.asUintN(64, BigInt(timeMs)))]);
+  });
 }
 
 /** A bigint gives the bits of a value. */

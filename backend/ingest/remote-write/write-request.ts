@@ -3,7 +3,7 @@
 // creates no string or object for a series, so its memory does not depend on the body; it never reads beyond the end of a message;
 // malformed input throws `malformed_body` or `invalid_payload`.
 import { ApiError } from "../../errors.ts";
-import { MAX_SAMPLES_OF_SERIES, MAX_SYMBOLS } from "../limits.ts";
+import { MAX_EXEMPLARS_OF_REQUEST, MAX_SAMPLES_OF_SERIES, MAX_SYMBOLS } from "../limits.ts";
 import { BYTES, FIXED32, FIXED64, VARINT } from "../protobuf/wire-reader.ts";
 
 export type WriteVersion = 1 | 2;
@@ -16,6 +16,9 @@ const LABEL_NAME = (1 << 3) | BYTES;
 const LABEL_VALUE = (2 << 3) | BYTES;
 const SAMPLE_VALUE = (1 << 3) | FIXED64;
 const SAMPLE_TIME = (2 << 3) | VARINT;
+const EXEMPLAR_LABELS = (1 << 3) | BYTES;
+const EXEMPLAR_VALUE = (2 << 3) | FIXED64;
+const EXEMPLAR_TIME = (3 << 3) | VARINT;
 const UNPACKED_REFERENCE = (1 << 3) | VARINT;
 const SYMBOL = (4 << 3) | BYTES;
 const TAGS = {
@@ -50,6 +53,8 @@ export class WriteRequest {
   sampleCount = 0;
   /** Number of exemplars of the current series. */
   exemplars = 0;
+  /** Start and end of the first of them. */
+  #exemplarRanges: number[] = [];
   histograms = 0;
   /** Whether the request has fields other than labels and samples, metadata for example. */
   hasOther = false;
@@ -60,6 +65,25 @@ export class WriteRequest {
     this.#version = version;
     this.#tags = TAGS[version];
     this.#symbols = version === 2 ? this.#readSymbols() : new Uint32Array(0);
+  }
+
+  /** Bytes of the current labels. */
+  labelTextBytes(): number {
+    let bytes = 0;
+    for (let slot = 0; slot < this.#labelsEnd; slot += 2) bytes += (this.labels[slot + 1] as number) - (this.labels[slot] as number);
+    return bytes;
+  }
+
+  labelTexts(): [name: string, value: string][] {
+    const { bytes, labels } = this;
+    const pairs: [string, string][] = [];
+    for (let slot = 0; slot < this.#labelsEnd; slot += 4)
+      pairs.push([bytes.toString("utf8", labels[slot], labels[slot + 1]), bytes.toString("utf8", labels[slot + 2], labels[slot + 3])]);
+    return pairs;
+  }
+
+  get #labelsEnd(): number {
+    return Math.min(4 * this.labelCount, this.labels.length);
   }
 
   get hasMoreLabels(): boolean {
@@ -80,24 +104,58 @@ export class WriteRequest {
     }
   }
 
+  /** Replaces the labels of the current series by those of its exemplar number `index`, below MAX_EXEMPLARS_OF_REQUEST. */
+  readExemplar(index: number): { readonly value: number; readonly timeMs: number } {
+    const nextAt = this.#at;
+    const end = this.#exemplarRanges[2 * index + 1] as number;
+    this.labelCount = 0;
+    let [value, time] = [0, 0];
+    for (this.#at = this.#exemplarRanges[2 * index] as number; this.#at < end;) {
+      const tag = this.#varint(end);
+      if (tag === EXEMPLAR_LABELS) this.#readLabels(this.#end(end));
+      else if (tag === UNPACKED_REFERENCE && this.#version === 2) this.#addReference(this.#varint(end));
+      else if (tag === EXEMPLAR_VALUE) {
+        const position = this.#at;
+        this.#move(8, end);
+        value = this.bytes.readDoubleLE(position);
+      } else if (tag === EXEMPLAR_TIME) time = this.#varint(end);
+      else this.#skip(tag, end);
+    }
+    this.#requireWholeLabels();
+    this.#at = nextAt;
+    return { value, timeMs: signed(time) };
+  }
+
   #readSeries(end: number): void {
     const tags = this.#tags;
     this.labelCount = 0;
     this.sampleCount = 0;
     this.exemplars = 0;
+    this.#exemplarRanges = [];
     this.histograms = 0;
     while (this.#at < end) {
       const tag = this.#varint(end);
       if (tag === tags.labels) this.#readLabels(this.#end(end));
       else if (tag === tags.samples) this.#readSample(this.#end(end));
       else if (tag === UNPACKED_REFERENCE && this.#version === 2) this.#addReference(this.#varint(end));
+      else if (tag === tags.exemplars) this.#passExemplar(this.#end(end));
       else {
-        if (tag === tags.exemplars) this.exemplars += 1;
-        else if (tag === tags.histograms) this.histograms += 1;
+        if (tag === tags.histograms) this.histograms += 1;
         this.#skip(tag, end);
       }
     }
-    if (this.labelCount % 1 !== 0) throw new ApiError("invalid_payload", "a series has a label without a value");
+    this.#requireWholeLabels();
+  }
+
+  #requireWholeLabels(): void {
+    if (this.labelCount % 1 !== 0) throw new ApiError("invalid_payload", "a series or an exemplar has a label without a value");
+  }
+
+  /** The engine ignores them, so a request with exemplars can be passed on as it came. */
+  #passExemplar(end: number): void {
+    if (this.exemplars < MAX_EXEMPLARS_OF_REQUEST) this.#exemplarRanges.push(this.#at, end);
+    this.exemplars += 1;
+    this.#at = end;
   }
 
   /** Reads one label of 1.0, or the packed references of 2.0. */
@@ -155,8 +213,7 @@ export class WriteRequest {
     }
     if (this.sampleCount === this.times.length) this.#growSamples();
     this.valuePositions[this.sampleCount] = position;
-    // Negative numbers are encoded in 64 bits.
-    this.times[this.sampleCount] = time >= 2 ** 63 ? time - 2 ** 64 : time;
+    this.times[this.sampleCount] = signed(time);
     this.sampleCount += 1;
   }
 
@@ -232,6 +289,11 @@ export class WriteRequest {
     }
     throw malformed(this.#at < limit ? "a number has more than 10 bytes" : "it ends within a number");
   }
+}
+
+/** Negative numbers have 64 bits. */
+function signed(value: number): number {
+  return value >= 2 ** 63 ? value - 2 ** 64 : value;
 }
 
 function malformed(why: string): ApiError {

@@ -24,7 +24,7 @@ const MESSAGES: Readonly<Record<string, "remote_write" | "remote_write_2">> = {
 };
 const WRITTEN = "x-prometheus-remote-write";
 /** Prometheus sends these in normal operation: rejecting them would fill the log of the sender. */
-const IGNORED = new Set(["not_a_number"]);
+const isIgnored = (reason: string): boolean => reason === "not_a_number" || reason.startsWith("exemplar_");
 const ADVICE: Readonly<Record<string, string>> = {
   native_histogram: "native_histogram: set send_native_histograms to false, or scrape classic histograms",
   before_retention: "before_retention: older than the retention",
@@ -78,16 +78,15 @@ function encodingOf(request: FastifyRequest): "remote_write" | "remote_write_2" 
   return encoding;
 }
 
-function setWritten(reply: FastifyReply, { accepted, dropped }: IngestResult): void {
-  const ignored = [...IGNORED].reduce((sum, reason) => sum + (dropped[reason] ?? 0), 0);
-  void reply.header(`${WRITTEN}-samples-written`, String(accepted + ignored));
+function setWritten(reply: FastifyReply, { accepted, dropped, exemplars = 0 }: IngestResult): void {
+  void reply.header(`${WRITTEN}-samples-written`, String(accepted + (dropped["not_a_number"] ?? 0)));
   void reply.header(`${WRITTEN}-histograms-written`, "0");
-  void reply.header(`${WRITTEN}-exemplars-written`, "0");
+  void reply.header(`${WRITTEN}-exemplars-written`, String(exemplars));
 }
 
 /** The other samples are stored; the sender logs the error and does not retry. */
 function refusePartial({ accepted, dropped }: IngestResult): void {
-  const reasons = Object.entries(dropped).filter(([reason]) => !IGNORED.has(reason));
+  const reasons = Object.entries(dropped).filter(([reason]) => !isIgnored(reason));
   if (reasons.length === 0) return;
   const list = reasons.map(([reason, count]) => `${count} ${ADVICE[reason] ?? reason}`).join("; ");
   throw new ApiError("invalid_payload", `samples that were not stored: ${list}; ${accepted} samples are stored`);

@@ -58,9 +58,9 @@ const EXEMPLARS = {
     exemplars: {
       type: "array",
       items: objectSchema({
-        labels: { ...texts, description: "trace_id and span_id" },
-        value: text("seconds that the span took"),
-        timestamp: { type: "number", description: "start of the span, Unix seconds" },
+        labels: { ...texts, description: "such as trace_id and span_id" },
+        value: text("value; of a span, the seconds that it took"),
+        timestamp: { type: "number", description: "Unix seconds; of a span, its start" },
       }),
     },
   }),
@@ -71,9 +71,9 @@ export function declareExemplars(method: "GET" | "POST"): RouteDeclaration {
   const parameters = { type: "object", properties: { query: text("PromQL or MetricsQL"), ...range } };
   return {
     ...endpoint(method, `${BASE}/query_exemplars`, "reader", "metrics"),
-    summary: "Prometheus HTTP API: query_exemplars, traces of the buckets of traces_spanmetrics_latency_bucket",
+    summary: "Prometheus HTTP API: query_exemplars, traces of series",
     description:
-      "Of each selector of traces_spanmetrics_latency_bucket in the expression the slowest span of each bucket in 20 parts of the range; at most 100 of a series, 1,000 in all. Other series have none.",
+      "For each selector of the expression the newest exemplars that were sent by remote write; for traces_spanmetrics_latency_bucket also the slowest span of each bucket in 20 parts of the range. At most 100 of a series, and 1,000 of each kind.",
     ...(method === "POST" && FORM),
     documented: {
       query: parameters,

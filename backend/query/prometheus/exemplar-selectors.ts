@@ -1,30 +1,46 @@
-// Finds the selectors of one series in a PromQL expression, as Prometheus' query_exemplars does with every series of an expression. Invariant:
-// the text is read once, and a selector that cannot be read is left out, because it would select other series than the caller meant.
+// Finds the selectors of a PromQL expression, as Prometheus' query_exemplars does. Invariant: the text is read once, and a selector that cannot be
+// read is left out, because it would select other series than the caller meant.
 import type { ExemplarSelector, LabelMatcher } from "../../storage/traces/exemplars.ts";
 
 /** Unterminated strings reach to the end, so that no character is looked at twice. */
-const TOKENS = /"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|`[^`]*`?|#[^\n]*|[=!]~|!=|[\p{L}_:.\d]+|[^\s]/gu;
+const TOKENS = /"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|`[^`]*`?|#[^\n]*|\[[^\]]*\]?|[=!]~|!=|[\p{L}_:.\d]+|[^\s]/gu;
 const OPERATORS: ReadonlySet<string> = new Set(["=", "!=", "=~", "!~"]);
+/** A list of labels in parentheses follows. */
+const BEFORE_LABELS: ReadonlySet<string> = new Set(["by", "without", "on", "ignoring", "group_left", "group_right"]);
+const KEYWORDS: ReadonlySet<string> = new Set([...BEFORE_LABELS, "and", "or", "unless", "offset", "bool", "atan2", "inf", "nan"]);
+/** Neither a number nor a duration. */
+const NAME = /^[\p{L}_:]/u;
 
-/** Selectors of the series `name`, with or without braces, or with `__name__` within them. */
-export function selectorsOf(expression: string, name: string): ExemplarSelector[] {
+/** Each with the name of its series as a matcher of `__name__`, if it has one. */
+export function selectorsOf(expression: string): ExemplarSelector[] {
   const tokens = [...expression.matchAll(TOKENS)].map(([token]) => token).filter((token) => !token.startsWith("#"));
   const selectors: ExemplarSelector[] = [];
   for (let at = 0; at < tokens.length; at += 1) {
-    const isNamed = tokens[at] === name;
-    const open = isNamed ? at + 1 : at;
+    const token = tokens[at] as string;
+    if (BEFORE_LABELS.has(token.toLowerCase()) && tokens[at + 1] === "(") {
+      const close = tokens.indexOf(")", at);
+      if (close === -1) break;
+      at = close;
+      continue;
+    }
+    const named = isMetricName(token, tokens[at + 1] ?? "") ? [{ label: "__name__", operator: "=", value: token } as const] : [];
+    const open = at + named.length;
     if (tokens[open] !== "{") {
-      if (isNamed) selectors.push([]);
+      if (named.length > 0) selectors.push(named);
       continue;
     }
     const close = tokens.indexOf("}", open);
     if (close === -1) break;
     const matchers = matchersOf(tokens.slice(open + 1, close));
-    const selectsName = ({ label, operator, value }: LabelMatcher): boolean => label === "__name__" && operator === "=" && value === name;
-    if (matchers && (isNamed || matchers.some(selectsName))) selectors.push(matchers);
+    if (matchers && named.length + matchers.length > 0) selectors.push([...named, ...matchers]);
     at = close;
   }
   return selectors;
+}
+
+/** Functions and aggregations are followed by a parenthesis, or by the labels of the aggregation. */
+function isMetricName(token: string, next: string): boolean {
+  return NAME.test(token) && next !== "(" && !KEYWORDS.has(token.toLowerCase()) && !BEFORE_LABELS.has(next.toLowerCase());
 }
 
 /** Undefined where the tokens are no list of matchers. */

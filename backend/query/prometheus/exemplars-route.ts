@@ -1,5 +1,5 @@
-// `query_exemplars` of the Prometheus HTTP API: links from buckets of traces_spanmetrics_latency to traces. Series that senders write have no
-// exemplars here, so an expression without a selector of that series is answered with an empty list, without the engine.
+// `query_exemplars` of the Prometheus HTTP API: links from series to traces, of the series that senders write by remote write and of the
+// buckets of traces_spanmetrics_latency.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
@@ -7,7 +7,7 @@ import type { ResponseBudget } from "../../http/response-budget.ts";
 import type { Route } from "../../http/route.ts";
 import { checkPatterns, isCostly } from "../../storage/logs/pattern.ts";
 import { timeOf } from "../../storage/metrics/query-cost.ts";
-import { EXEMPLAR_SERIES, type ExemplarSelector } from "../../storage/traces/exemplars.ts";
+import type { ExemplarSelector } from "../../storage/traces/exemplars.ts";
 import type { SpanStore } from "../../storage/traces/store.ts";
 import { MAX_EXEMPLAR_QUERY_BYTES, MAX_EXEMPLAR_SELECTORS } from "../limits.ts";
 import { answerJson } from "../page-route.ts";
@@ -50,9 +50,9 @@ function parametersOf(request: FastifyRequest): URLSearchParams {
 function readSelectors(query: string): ExemplarSelector[] {
   if (Buffer.byteLength(query) > MAX_EXEMPLAR_QUERY_BYTES)
     throw new ApiError("query_too_expensive", `query: the expression is longer than ${MAX_EXEMPLAR_QUERY_BYTES} bytes`);
-  const selectors = selectorsOf(query, EXEMPLAR_SERIES);
+  const selectors = selectorsOf(query);
   if (selectors.length > MAX_EXEMPLAR_SELECTORS)
-    throw new ApiError("query_too_expensive", `query: more than ${MAX_EXEMPLAR_SELECTORS} selectors of ${EXEMPLAR_SERIES}`);
+    throw new ApiError("query_too_expensive", `query: the expression has more than ${MAX_EXEMPLAR_SELECTORS} selectors`);
   const patterns = selectors.flat().flatMap(({ operator, value }) => (operator.endsWith("~") ? [value] : []));
   checkPatterns({ query: patterns });
   if (isCostly(patterns)) throw new ApiError("query_too_expensive", "query: its regular expressions are too complex");

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { metadataOf } from "./metric-metadata.ts";
 
@@ -38,4 +39,13 @@ test("what the agent collects has a help text, under the name of the metric that
   expect(help("k8s_pod_phase")).toEqual(["Phase of the pod: 1 pending, 2 running, 3 succeeded, 4 failed, 5 unknown"]);
   expect(help("traces_spanmetrics_latency_bucket")).toEqual(["Duration of spans by service, name, kind and status, in seconds"]);
   expect(help("shop_baskets", "constructor")).toEqual(["", ""]);
+});
+
+test("every metric of the agent that the cluster of the end-to-end suite sends has a help text", () => {
+  const sent = readFileSync(new URL("../../../docs/dashboards/metrics.txt", import.meta.url), "utf8")
+    .split("\n")
+    .filter(Boolean);
+  const ours = sent.filter((name) => /^(?:atherops_agent|container|k8s|machine|system)_/.test(name));
+  expect(ours.length).toBeGreaterThan(100);
+  expect([...metadataOf(ours)].filter(([, { help }]) => help === "").map(([name]) => name)).toEqual([]);
 });

@@ -38,7 +38,7 @@ beforeAll(async () => {
   }
   await engine.flush();
   app = await createApp({ log: createLog("silent") });
-  registerMetricsRoutes(app, { store, spans: {} as never, answers: new ResponseBudget(), guards });
+  registerMetricsRoutes(app, { store, spans: { exemplars: async () => Buffer.from("[]") }, answers: new ResponseBudget(), guards });
   await closeRoutes(app);
 });
 afterAll(async () => {

@@ -11,6 +11,7 @@ import { addFormParser, formFields } from "../page-route.ts";
 import { MAX_LABEL_LENGTH, MAX_QUERY_TIMEOUT_MS } from "../limits.ts";
 import { declareConstant, declareEndpoint } from "./api-description.ts";
 import { answerPrometheusError, readEngineError } from "./prometheus-errors.ts";
+import { engineExpression } from "./engine-expression.ts";
 import { createExemplarsRoutes } from "./exemplars-route.ts";
 import { createMetadataRoute } from "./metadata-route.ts";
 import { answerString, isScalar, toScalar } from "./scalar-results.ts";
@@ -57,8 +58,10 @@ async function answer(
   const params = forwardedParams(request);
   const text = endpoint === "query" ? answerString(params) : undefined;
   if (text) return reply.type("application/json").send(text);
+  const inEngine = new URLSearchParams(params);
+  if (endpoint === "query" || endpoint === "query_range") inEngine.set("query", engineExpression(params.get("query") ?? ""));
   try {
-    const result = await store.query(orgId, endpoint, params, { label, signal, admit: () => answers.admit(orgId) });
+    const result = await store.query(orgId, endpoint, inEngine, { label, signal, admit: () => answers.admit(orgId) });
     const pieces = result.status < 400 ? typed(endpoint, params, result.pieces) : readEngineError(result.status, result.pieces);
     // The engine sets application/stream+json for raw samples; Prometheus does not.
     return answers.send(orgId, reply.code(result.status).type("application/json"), pieces);

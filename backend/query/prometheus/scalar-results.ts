@@ -5,7 +5,7 @@ import { unquoted } from "./exemplar-selectors.ts";
 
 const STRING = /^\s*("(?:[^"\\]|\\[^])*"|'(?:[^'\\]|\\[^])*'|`[^`]*`)\s*$/;
 /** Unterminated strings reach to the end, so that no character is looked at twice. */
-const TOKENS = /"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|`[^`]*`?|#[^\n]*|[=!<>]=|[\p{L}_:.\d]+|[^\s]/gu;
+export const TOKENS = /"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|`[^`]*`?|#[^\n]*|[=!<>]=|[\p{L}_:.\d]+|[^\s]/gu;
 const COMPARISONS: ReadonlySet<string> = new Set(["==", "!=", ">=", "<=", ">", "<"]);
 const ARITHMETIC: ReadonlySet<string> = new Set(["+", "-", "*", "/", "%", "^", "(", ")"]);
 const NUMBER = /^(?:\.?\d.*|inf|nan|bool)$/i;
@@ -35,7 +35,8 @@ export function isScalar(expression: string): boolean {
   return tokens.length > 0;
 }
 
-function endOfCall(tokens: readonly string[], open: number): number {
+/** The position of the parenthesis that closes the one at `open`. */
+export function endOfCall(tokens: readonly string[], open: number): number {
   for (let at = open, depth = 0; at < tokens.length; at += 1) {
     if (tokens[at] === "(") depth += 1;
     else if (tokens[at] === ")" && --depth === 0) return at;

@@ -39,6 +39,18 @@ export function refuseCostly(expression: string, evaluation: Evaluation): void {
   }
 }
 
+/** How far an expression reads before its evaluation by its longest `offset`, and the earliest Unix time that an `@` names. */
+export function readReach(expression: string, stepMs: number): { readonly offsetMs: number; readonly atMs: number } {
+  let [offsetMs, atMs, before] = [0, Number.POSITIVE_INFINITY, ""];
+  for (const [token] of expression.matchAll(TOKENS)) {
+    if (token.startsWith("#")) continue;
+    if (/^offset$/i.test(before)) offsetMs = Math.max(offsetMs, expressionDurationMs(token, stepMs) ?? 0);
+    else if (before === "@" && Number.isFinite(Number(token))) atMs = Math.min(atMs, Number(token) * 1000);
+    before = token;
+  }
+  return { offsetMs, atMs };
+}
+
 function tooExpensive(why: string): ApiError {
   return new ApiError("query_too_expensive", `query: ${why}`);
 }

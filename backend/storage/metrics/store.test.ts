@@ -19,7 +19,10 @@ interface Seen {
 }
 
 /** A VictoriaMetrics cluster's URLs as an operator writes them, answered by `respond`. */
-async function clusterAnswering(respond: (response: ServerResponse, request: IncomingMessage) => void, outsideJournal?: OutsideJournal) {
+async function clusterAnswering(
+  respond: (response: ServerResponse, request: IncomingMessage) => void,
+  options: { readonly outsideJournal?: OutsideJournal; readonly oldestMsOf?: () => number } = {},
+) {
   const seen: Seen[] = [];
   const take = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     seen.push({ url: request.url ?? "", authorization: request.headers.authorization, body: await text(request) });
@@ -32,7 +35,7 @@ async function clusterAnswering(respond: (response: ServerResponse, request: Inc
   const store = new VictoriaMetricsStore({
     writeUrl: `http://${host}/insert/0/prometheus/`,
     queryUrl: `http://${host}/select/0/prometheus`,
-    outsideJournal,
+    ...options,
   });
   return {
     seen,
@@ -104,7 +107,7 @@ test("what an external engine has on disk leaves its journal although nothing mo
     isSynced: false,
     log: createLog("silent"),
   });
-  await using cluster = await clusterAnswering(end(200, '{"status":"success"}'), journal);
+  await using cluster = await clusterAnswering(end(200, '{"status":"success"}'), { outsideJournal: journal });
   const isKept = (): boolean => readdirSync(join(folder.path, "metrics-outside-journal", "1")).some((name) => name.endsWith(".journal"));
   await cluster.store.write(IDENTITY, Buffer.from("up 1\n"), 0);
   await cluster.store.check();
@@ -265,4 +268,26 @@ test("selectors that are too long together are refused before they are read", as
   await expect(cluster.store.query("acme", "series", selectors(5))).rejects.toThrow("match[]: all selectors together have at most 64 KiB");
   expect(cluster.seen).toEqual([]);
   expect((await cluster.store.query("acme", "series", selectors(4))).status).toBe(200);
+});
+
+const DAY_S = 86_400;
+
+test("an expression reads nothing before the retention of its organisation, by its time, offset or @", async () => {
+  const nowS = Math.floor(Date.now() / 1000);
+  const oldestMsOf = (): number => (nowS - 7 * DAY_S) * 1000;
+  await using cluster = await clusterAnswering(end(200, "{}"), { oldestMsOf });
+  const ask = async (endpoint: "query" | "query_range", fields: Record<string, string>): Promise<string> => {
+    await cluster.store.query("acme", endpoint, new URLSearchParams(fields), {});
+    return String(new URLSearchParams(cluster.seen.at(-1)?.body).get("start"));
+  };
+  const range = { start: String(nowS - 2 * DAY_S), end: String(nowS), step: "3600" };
+  for (const query of ["up offset 8d", 'up{a="x"} offset (1d) + up OFFSET 700000', `up @ ${nowS - 8 * DAY_S}`]) {
+    await expect(ask("query", { query }), query).rejects.toMatchObject({ code: "invalid_parameter", message: /not kept for so long/ });
+    await expect(ask("query_range", { ...range, query }), query).rejects.toMatchObject({ code: "invalid_parameter" });
+  }
+  for (const query of ["up offset 7d", "up offset -8d", '{a="offset 9d"} # offset 9d', `up @ ${nowS - DAY_S} offset 1h`])
+    await ask("query", { query });
+  expect(await ask("query_range", { ...range, query: "up offset 5d" })).toBe(range.start);
+  // Begins at the first step that reads what is kept, an hour of slack included.
+  expect(await ask("query_range", { ...range, query: "up - up offset 6d" })).toBe(String(nowS - 25 * 3600));
 });

@@ -9,7 +9,7 @@ import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { runQueued, type QueryOptions } from "../../admission/query-queue.ts";
 import { MAX_METRIC_QUERIES, DEFAULT_METRIC_QUERIES_PER_ORG, MAX_SELECTOR_BYTES, MAX_WAITING_METRIC_QUERIES_PER_ORG } from "../limits.ts";
-import { evaluationOf, refuseCostly, timeOf } from "./query-cost.ts";
+import { evaluationOf, readReach, refuseCostly, timeOf } from "./query-cost.ts";
 import { DENY_PARTIAL, isPartial, type QueryAnswer, RETRY_AFTER_S, unavailable, Upstream } from "./upstream.ts";
 
 export interface SampleIdentity {
@@ -236,15 +236,25 @@ function refuseLong(selectors: readonly string[]): void {
     throw new ApiError("invalid_parameter", `match[]: all selectors together have at most ${MAX_SELECTOR_BYTES / 1024} KiB`);
 }
 
-/** An instant query before the retention is refused; a range query begins at its first step within the retention. */
+/** So that `offset 1w` can be asked now if metrics are kept for a week. */
+const OFFSET_SLACK_MS = 3_600_000;
+
+/** An instant query that reads before the retention is refused; a range query begins at its first step within the retention. */
 function refuseExpired(endpoint: QueryEndpoint, params: URLSearchParams, oldestMs: number | undefined): void {
   if (oldestMs === undefined) return;
   const name = endpoint === "query" ? "time" : "start";
   const given = timeOf(name, params, Date.now());
-  if (given >= oldestMs) return;
-  if (name === "time") throw new ApiError("invalid_parameter", "time: your organisation's metrics are not kept for so long");
   const { stepMs } = endpoint === "query_range" ? evaluationOf(endpoint, params) : { stepMs: 1 };
-  params.set("start", String((given + Math.ceil((oldestMs - given) / stepMs) * stepMs) / 1000));
+  const { offsetMs, atMs } = readReach(params.get("query") ?? "", stepMs);
+  if (atMs < oldestMs) throw expired("query");
+  const firstMs = oldestMs + Math.max(0, offsetMs - OFFSET_SLACK_MS);
+  if (given >= firstMs) return;
+  if (name === "time" || firstMs > timeOf("end", params, Date.now())) throw expired(given < oldestMs ? name : "query");
+  params.set("start", String((given + Math.ceil((firstMs - given) / stepMs) * stepMs) / 1000));
+}
+
+function expired(parameter: string): ApiError {
+  return new ApiError("invalid_parameter", `${parameter}: your organisation's metrics are not kept for so long`);
 }
 
 function refuseDeadly(parameter: string, expression: string): void {

@@ -1,4 +1,4 @@
-// Removes rows of logs and spans that are older than the retention of their organisation, and all rows of a deleted organisation. Tables
+// Removes rows of logs, spans and exemplars that are older than the retention of their organisation, and all rows of a deleted organisation. Tables
 // have one partition per day for all organisations; the TTL of the table removes the last rows of a day, and mutations delete what has to
 // go earlier, one partition at a time. Invariants: a pass may be repeated at any time and on any replica; a table never has two unfinished
 // deletions; a pass starts a limited number of deletions, because each rewrites the parts of a day.
@@ -15,7 +15,7 @@ export interface LogRule {
 
 /** The retention of one table; the table's own TTL is at least the longest of these. */
 export interface TableRetention {
-  readonly table: "logs" | "spans";
+  readonly table: "logs" | "spans" | "exemplars";
   /** For organisations that are not in `organisations`. */
   readonly defaultDays: number;
   readonly organisations: ReadonlyMap<string, { readonly days: number; readonly rules: readonly LogRule[] }>;

@@ -30,8 +30,7 @@ beforeAll(async () => {
 afterAll(() => app?.[Symbol.asyncDispose]());
 
 async function read(...selectors: ExemplarSelector[]): Promise<SeriesExemplars[]> {
-  const json = await app.clickhouse.read(orgId, {}, (ask) => readExemplars(ask, orgId, selectors, range));
-  return JSON.parse(json.toString("utf8")) as SeriesExemplars[];
+  return await app.clickhouse.read(orgId, {}, (ask) => readExemplars(ask, orgId, selectors, range));
 }
 
 it("each series has a slowest span of each bucket and part of the range, of its own organisation", async () => {

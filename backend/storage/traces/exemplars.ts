@@ -58,10 +58,17 @@ interface ExemplarRow {
 }
 
 /** Exemplars that match any of the selectors, oldest first. Throws ApiError invalid_parameter if a regular expression is invalid. */
-export async function readExemplars(ask: Ask, orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange): Promise<Buffer> {
+export async function readExemplars(
+  ask: Ask,
+  orgId: string,
+  selectors: readonly ExemplarSelector[],
+  range: TimeRange,
+): Promise<SeriesExemplars[]> {
   const own = [sql`org_id = ${orgId}`, ...pageConditions({ range, after: undefined })];
-  const selected = selectors.map((matchers) => and([sql`1`, ...matchers.map(conditionOf)]));
-  const isSelected = selected.reduce((one, other) => sql`(${one}) OR (${other})`);
+  // The index of spans has filters of the plain column.
+  const isSelected = selectedBy(selectors, ({ label, operator }) =>
+    label === "service" && operator === "=" ? sql`service` : labelText(label),
+  );
   const widthNs = ((range.end ?? 0n) - (range.start ?? 0n)) / BigInt(TIME_PARTS) + 1n;
   const part = sql`intDiv(toUnixTimestamp64Nano(time) - ${range.start ?? 0n}, ${widthNs})`;
   const slowest = sql`SELECT service, operation, kind, status_code, argMax((time, id), duration_ns) AS place, max(duration_ns) AS longest
@@ -71,13 +78,20 @@ export async function readExemplars(ask: Ask, orgId: string, selectors: readonly
       ${labelText("status_code")} AS status, ${LE} AS le, trace_id, span_id, duration_ns / 1e9 AS seconds, toUnixTimestamp64Nano(time) / 1e9 AS at
     FROM spans WHERE ${and([...own, isSelected])} AND (time, id) IN (SELECT place.1, place.2 FROM (${slowest})) ORDER BY time, id LIMIT ${MOST_EXEMPLARS}`;
   const lines = await ask(statement, MAX_ANSWER_BYTES, undefined, MOST_GROUPS).catch(refuseExpression);
-  return Buffer.from(JSON.stringify(bySeries(lines)));
+  return groupBySeries(lines, ({ service_name: service, span_name, span_kind, status: status_code, le, ...span }: ExemplarRow) => ({
+    seriesLabels: { __name__: EXEMPLAR_SERIES, le, service, span_kind, span_name, status_code },
+    exemplar: { labels: { trace_id: span.trace_id, span_id: span.span_id }, value: String(span.seconds), timestamp: span.at },
+  }));
 }
 
-function conditionOf({ label, operator, value }: LabelMatcher): Sql {
-  const text = labelText(label);
-  // The index of spans works on the plain column.
-  if (operator === "=") return sql`${label === "service" ? sql`service` : text} = ${value}`;
+/** Whether one of the selectors selects a row. `text`: the label of a matcher as SQL. */
+export function selectedBy(selectors: readonly ExemplarSelector[], text: (matcher: LabelMatcher) => Sql): Sql {
+  const selected = selectors.map((matchers) => and([sql`1`, ...matchers.map((matcher) => conditionOf(matcher, text(matcher)))]));
+  return selected.reduce((one, other) => sql`(${one}) OR (${other})`);
+}
+
+function conditionOf({ operator, value }: LabelMatcher, text: Sql): Sql {
+  if (operator === "=") return sql`${text} = ${value}`;
   if (operator === "!=") return sql`${text} != ${value}`;
   const found = sql`match(${text}, ${`^(?:${value})$`})`;
   return operator === "=~" ? found : sql`NOT ${found}`;
@@ -89,23 +103,26 @@ function labelText(name: string): Sql {
 
 const CANNOT_COMPILE_REGEXP = "427";
 
-function refuseExpression(error: unknown): never {
+/** Throws ApiError invalid_parameter if the engine cannot compile a regular expression. */
+export function refuseExpression(error: unknown): never {
   const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
   if (String(code) !== CANNOT_COMPILE_REGEXP) throw error;
   throw new ApiError("invalid_parameter", "query: a label's regular expression is not one of RE2", { cause: error });
 }
 
-function bySeries(lines: Buffer): SeriesExemplars[] {
+/** Lines of JSON as series, in their order. */
+export function groupBySeries<Row>(
+  lines: Buffer,
+  read: (row: Row) => Pick<SeriesExemplars, "seriesLabels"> & { exemplar: SeriesExemplars["exemplars"][number] },
+): SeriesExemplars[] {
   const found = new Map<string, SeriesExemplars>();
   for (const line of lines.toString("utf8").split("\n")) {
     if (line === "") continue;
-    const { service_name: service, span_name, span_kind, status: status_code, le, ...span } = JSON.parse(line) as ExemplarRow;
-    const seriesLabels = { __name__: EXEMPLAR_SERIES, le, service, span_kind, span_name, status_code };
+    const { seriesLabels, exemplar } = read(JSON.parse(line) as Row);
     const key = JSON.stringify(seriesLabels);
     const series: SeriesExemplars = found.get(key) ?? { seriesLabels, exemplars: [] };
     found.set(key, series);
-    const labels = { trace_id: span.trace_id, span_id: span.span_id };
-    series.exemplars.push({ labels, value: String(span.seconds), timestamp: span.at });
+    series.exemplars.push(exemplar);
   }
   return [...found.values()];
 }

@@ -8,12 +8,14 @@ import type { QueryOptions } from "../../admission/query-queue.ts";
 import { arrayOfLines, foundPage } from "../found-page.ts";
 import type { Cursor, Found, Page, TimeRange } from "../page.ts";
 import { SPAN_COLUMNS } from "../../ingest/otlp/decode-spans.ts";
+import { EXEMPLAR_COLUMNS } from "../../ingest/remote-write/exemplar-ingest.ts";
 import { jaegerSearch, jaegerTrace, type TraceForm } from "./jaeger-spans.ts";
 import { type FamilyFilter, metricFamily } from "./metric-family.ts";
 import { operationsOf } from "../../ingest/otlp/operations-of.ts";
 import { copiesUntilS } from "./keep-minutes.ts";
 import { jaegerDependencies, listEdges } from "./graph.ts";
-import { type ExemplarSelector, readExemplars } from "./exemplars.ts";
+import type { ExemplarSelector } from "./exemplars.ts";
+import { readAllExemplars } from "./stored-exemplars.ts";
 import type { MinuteRange, RedFilter } from "./red.ts";
 import type { BodyClaims } from "../../replicas/body-claims.ts";
 import { jaegerSummaries, searchTraces, type TraceFilter } from "./search.ts";
@@ -59,6 +61,8 @@ export type RedQuestion = keyof typeof RED_QUESTIONS;
 export interface SpanStore {
   /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
   insert(batch: OtlpBatch): Promise<void>;
+  /** Exemplars of remote write (EXEMPLAR_COLUMNS). Resolves and throws as `insert`. */
+  insertExemplars(batch: OtlpBatch): Promise<void>;
   /** SpanRows, newest first. Throws ApiError as ClickHouse.read does. */
   query(orgId: string, filter: SpanFilter, options?: QueryOptions): Promise<Found>;
   /** WholeSpanRows of one trace (lowercase hex), oldest first, a page of them. Throws as `query` does. */
@@ -89,25 +93,37 @@ export interface SpanStore {
 export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #writer: OnceWriter;
+  readonly #exemplars: OnceWriter;
   readonly #operations: SpanOperations;
   readonly #copiesUntilS: (orgId: string) => number;
 
-  private constructor(clickhouse: ClickHouse, writer: OnceWriter, retentionDays: (orgId: string) => number) {
+  private constructor(
+    clickhouse: ClickHouse,
+    writers: { readonly spans: OnceWriter; readonly exemplars: OnceWriter },
+    retentionDays: (orgId: string) => number,
+  ) {
     this.#clickhouse = clickhouse;
-    this.#writer = writer;
+    this.#writer = writers.spans;
+    this.#exemplars = writers.exemplars;
     this.#copiesUntilS = (orgId) => copiesUntilS(retentionDays(orgId));
     this.#operations = new SpanOperations(clickhouse);
   }
 
   /** Call after migrate(). `retentionDays`: the retention of spans. */
   static async open(clickhouse: ClickHouse, retentionDays: (orgId: string) => number, claims?: BodyClaims): Promise<ClickHouseSpanStore> {
-    return new ClickHouseSpanStore(clickhouse, await OnceWriter.open(clickhouse, "spans", SPAN_COLUMNS, { claims }), retentionDays);
+    const spans = await OnceWriter.open(clickhouse, "spans", SPAN_COLUMNS, { claims });
+    const exemplars = await OnceWriter.open(clickhouse, "exemplars", EXEMPLAR_COLUMNS, { claims });
+    return new ClickHouseSpanStore(clickhouse, { spans, exemplars }, retentionDays);
   }
 
   async insert(batch: OtlpBatch): Promise<void> {
     // Operations are written first: a failure in between leaves an operation without spans, never spans without their operation.
     await this.#operations.see(batch.orgId, batch.operations ?? operationsOf(batch.sections));
     await this.#writer.write(batch);
+  }
+
+  async insertExemplars(batch: OtlpBatch): Promise<void> {
+    await this.#exemplars.write(batch);
   }
 
   query(orgId: string, filter: SpanFilter, options: QueryOptions = {}): Promise<Found> {
@@ -142,7 +158,7 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
   }
 
   exemplars(orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange, options: QueryOptions = {}): Promise<Buffer> {
-    return this.#clickhouse.read(orgId, options, (ask) => readExemplars(ask, orgId, selectors, range));
+    return this.#clickhouse.read(orgId, options, (ask) => readAllExemplars(ask, orgId, selectors, range));
   }
 
   serviceNames(orgId: string, options: QueryOptions = {}): Promise<Buffer> {
@@ -190,6 +206,7 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#operations[Symbol.asyncDispose]();
     await this.#writer[Symbol.asyncDispose]();
+    await this.#exemplars[Symbol.asyncDispose]();
   }
 }
 

@@ -127,7 +127,8 @@ export class DataRemoval implements AsyncDisposable {
     const [logs, spans] = [longest(({ logsDays }) => logsDays), longest(({ tracesDays }) => tracesDays)];
     const summaries = Math.max(spans, MINUTES_DAYS);
     for (const shard of clickhouse.shards) {
-      await applyRetention(shard, { logs, spans, span_operations: spans, span_minutes: summaries, service_edges: summaries }, log);
+      const derived = { span_operations: spans, exemplars: spans, span_minutes: summaries, service_edges: summaries };
+      await applyRetention(shard, { logs, spans, ...derived }, log);
       for (const expiring of tablesOf(retention.defaults, organisations)) {
         const days = await purgeExpired(shard, expiring, nowMs);
         if (days.length > 0)
@@ -145,5 +146,6 @@ function tablesOf(defaults: Retention, organisations: ReadonlyMap<string, Retent
   return [
     { table: "logs", defaultDays: defaults.logsDays, organisations: new Map(logs) },
     { table: "spans", defaultDays: defaults.tracesDays, organisations: new Map(spans) },
+    { table: "exemplars", defaultDays: defaults.tracesDays, organisations: new Map(spans) },
   ];
 }

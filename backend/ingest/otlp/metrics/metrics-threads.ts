@@ -76,9 +76,10 @@ export class MetricsThreads implements AsyncDisposable {
   async checkWrite(orgId: string, task: WriteTask): Promise<CheckedWrite> {
     const bytes = snappyLength(task.body);
     if (bytes <= INLINE_WRITE_BYTES[task.version]) return checkWrite(task);
-    const fast = bytes <= MAX_KERNEL_WRITE_BYTES ? checkFast(task) : undefined;
-    if (fast) return fast;
-    return await this.#run(orgId, async () => await this.#pool.run(task, readChecked));
+    const isTried = bytes <= MAX_KERNEL_WRITE_BYTES;
+    const fast = isTried ? checkFast(task) : undefined;
+    const onThread: WriteTask = { ...task, isTried };
+    return fast ?? (await this.#run(orgId, async () => await this.#pool.run(onThread, readChecked)));
   }
 
   async #run<T>(orgId: string, work: () => Promise<T>): Promise<T> {

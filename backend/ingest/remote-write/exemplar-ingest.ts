@@ -1,0 +1,96 @@
+// Stores the exemplars of remote write requests next to the spans that they link to, with the retention of spans. Invariants: an organisation
+// stores a limited number in a minute; exemplars that are not stored are counted by reason and fail no request, so an unavailable store of spans
+// delays no samples.
+import { hash } from "node:crypto";
+import type { Sender } from "../../auth/request-identity.ts";
+import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
+import type { MapColumn } from "../../engines/clickhouse/native-columns.ts";
+import { ApiError } from "../../errors.ts";
+import { MAX_EXEMPLARS_PER_MINUTE } from "../limits.ts";
+import { createIds } from "../otlp/ids.ts";
+import { COMMON_COLUMNS, type OtlpBatch, RowCollector } from "../otlp/rows.ts";
+import type { Exemplar, LabelPairs } from "./exemplar-list.ts";
+
+const CELLS = [
+  ["name", "String"],
+  ["series", "Map(String, String)"],
+  ["labels", "Map(String, String)"],
+  ["value", "String"],
+] as const satisfies NativeColumns;
+
+export const EXEMPLAR_COLUMNS: NativeColumns = [...COMMON_COLUMNS, ...CELLS];
+
+export interface ExemplarIngestOptions {
+  readonly store: { insertExemplars(batch: OtlpBatch): Promise<void> };
+  readonly retentionDays: (orgId: string) => number;
+}
+
+export interface StoredExemplars {
+  readonly stored: number;
+  readonly dropped: Readonly<Record<string, number>>;
+}
+
+export type ExemplarIngest = (sender: Sender, exemplars: readonly Exemplar[], receivedAtMs: number) => Promise<StoredExemplars>;
+
+/** Of one replica. */
+export function createExemplarIngest({ store, retentionDays }: ExemplarIngestOptions): ExemplarIngest {
+  const nextId = createIds();
+  const counts = new Map<string, number>();
+  let minute = 0;
+  const admit = (orgId: string, wanted: number, nowMs: number): number => {
+    const now = Math.floor(nowMs / 60_000);
+    if (now !== minute) counts.clear();
+    minute = now;
+    const before = counts.get(orgId) ?? 0;
+    const admitted = Math.min(wanted, MAX_EXEMPLARS_PER_MINUTE - before);
+    counts.set(orgId, before + admitted);
+    return admitted;
+  };
+  return async (sender, exemplars, receivedAtMs) => {
+    const { orgId } = sender;
+    const admitted = admit(orgId, exemplars.length, receivedAtMs);
+    const refused = exemplars.length - admitted;
+    const text = JSON.stringify(exemplars.slice(0, admitted));
+    const context = {
+      receivedAtMs,
+      firstId: nextId(receivedAtMs, text.length),
+      bodyHash: hashOf(text),
+      retentionDays: retentionDays(orgId),
+    };
+    const rows = new RowCollector({ ...sender, ...context }, CELLS);
+    for (const exemplar of exemplars.slice(0, admitted)) addRow(rows, exemplar, sender);
+    const batch = { ...rows.finish(), orgId, hostId: sender.hostId };
+    const dropped: Record<string, number> = { ...(refused > 0 && { exemplar_limit: refused }) };
+    for (const [reason, count] of Object.entries(batch.dropped)) dropped[`exemplar_${reason}`] = count;
+    if (batch.accepted === 0) return { stored: 0, dropped };
+    try {
+      await store.insertExemplars(batch);
+      return { stored: batch.accepted, dropped };
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      return { stored: 0, dropped: { ...dropped, exemplar_store_unavailable: batch.accepted } };
+    }
+  };
+}
+
+function addRow(rows: RowCollector<typeof CELLS>, { series, labels, value, timeMs }: Exemplar, { hostId, node }: Sender): void {
+  const cells = rows.row(`${timeMs}000000`);
+  cells.name.add(series.find(([name]) => name === "__name__")?.[1] ?? "");
+  const others = series.filter(([name, value]) => name !== "__name__" && value !== "");
+  addPairs(cells.series, [...others, ["host_id", hostId], ["node", node]]);
+  addPairs(cells.labels, labels);
+  cells.value.add(value);
+}
+
+function addPairs(column: MapColumn, pairs: LabelPairs): void {
+  for (const [name, value] of pairs) {
+    column.keys.add(name);
+    column.values.add(value);
+  }
+  column.endRow(pairs.length);
+}
+
+/** The same exemplars of a sender are stored once, as bodies of logs and spans are. */
+function hashOf(text: string): string {
+  return hash("sha256", text, "buffer").readBigUInt64BE().toString();
+}

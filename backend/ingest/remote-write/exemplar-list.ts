@@ -1,0 +1,45 @@
+// Collects the exemplars of a remote write request, on the calling thread. Invariant: what it keeps has a limit in number and bytes; the others
+// are counted by reason, and never make a request fail, because its samples are worth more than they are.
+import { MAX_EXEMPLAR_BYTES, MAX_EXEMPLAR_LABEL_BYTES, MAX_EXEMPLARS_OF_REQUEST } from "../limits.ts";
+import type { WriteRequest } from "./write-request.ts";
+
+export type LabelPairs = readonly (readonly [name: string, value: string])[];
+
+export interface Exemplar {
+  /** With `__name__`. */
+  readonly series: LabelPairs;
+  readonly labels: LabelPairs;
+  /** As Prometheus' API answers it. */
+  readonly value: string;
+  readonly timeMs: number;
+}
+
+export class ExemplarList {
+  readonly exemplars: Exemplar[] = [];
+  #bytes = 0;
+
+  /** Adds those of the current series, whose labels it replaces. `prefixes`: what is put before their names. Calls `drop` for the others. */
+  add(request: WriteRequest, prefixes: readonly (Uint8Array | undefined)[], drop: (reason: string, count: number) => void): void {
+    const seriesBytes = request.labelTextBytes();
+    if (this.#bytes + seriesBytes > MAX_EXEMPLAR_BYTES) return drop("exemplar_limit", request.exemplars);
+    const series = request
+      .labelTexts()
+      .map(([name, value], index) => [`${Buffer.from(prefixes[index] ?? []).toString()}${name}`, value] as const);
+    for (let index = 0; index < request.exemplars; index += 1) {
+      const isFull = index === MAX_EXEMPLARS_OF_REQUEST || this.exemplars.length === MAX_EXEMPLARS_OF_REQUEST;
+      if (isFull || this.#bytes + seriesBytes > MAX_EXEMPLAR_BYTES) return drop("exemplar_limit", request.exemplars - index);
+      const { value, timeMs } = request.readExemplar(index);
+      const bytes = request.labelTextBytes();
+      if (bytes > MAX_EXEMPLAR_LABEL_BYTES) {
+        drop("exemplar_too_long", 1);
+        continue;
+      }
+      this.#bytes += seriesBytes + bytes;
+      this.exemplars.push({ series, labels: request.labelTexts(), value: valueText(value), timeMs });
+    }
+  }
+}
+
+function valueText(value: number): string {
+  return String(value).replace(/^(-?)Infinity$/, (_, sign: string) => `${sign || "+"}Inf`);
+}

@@ -1,0 +1,50 @@
+// Reads exemplars of all series as JSON: those that senders wrote by remote write, and those of the latency series of spans (exemplars.ts).
+// Invariant: an answer has at most 100 exemplars of a series, the newest, and at most 1,000 of each kind.
+import type { Ask } from "../../engines/clickhouse/client.ts";
+import { and, sql } from "../../engines/clickhouse/sql.ts";
+import { pageConditions, type TimeRange } from "../page.ts";
+import {
+  EXEMPLAR_SERIES,
+  type ExemplarSelector,
+  groupBySeries,
+  readExemplars,
+  refuseExpression,
+  selectedBy,
+  type SeriesExemplars,
+} from "./exemplars.ts";
+
+const MOST_PER_SERIES = 100;
+const MOST_EXEMPLARS = 1000;
+const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
+
+interface StoredRow {
+  readonly name: string;
+  readonly series: Readonly<Record<string, string>>;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: string;
+  readonly at: number;
+}
+
+/** Exemplars of every series that a selector selects. Throws as readExemplars. */
+export async function readAllExemplars(ask: Ask, orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange): Promise<Buffer> {
+  const ofSpans = selectors.filter((matchers) => matchers.some(namesLatency));
+  const found = ofSpans.length > 0 ? await readExemplars(ask, orgId, ofSpans, range) : [];
+  return Buffer.from(JSON.stringify([...found, ...(await readStored(ask, orgId, selectors, range))]));
+}
+
+function namesLatency({ label, operator, value }: ExemplarSelector[number]): boolean {
+  return label === "__name__" && operator === "=" && value === EXEMPLAR_SERIES;
+}
+
+async function readStored(ask: Ask, orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange): Promise<SeriesExemplars[]> {
+  const isSelected = selectedBy(selectors, ({ label }) => (label === "__name__" ? sql`name` : sql`series[${label}]`));
+  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range, after: undefined }), isSelected];
+  const newest = sql`SELECT name, series, labels, value, time, id FROM exemplars WHERE ${and(own)}
+    ORDER BY time DESC, id DESC LIMIT ${MOST_PER_SERIES} BY name, toString(series) LIMIT ${MOST_EXEMPLARS}`;
+  const statement = sql`SELECT name, series, labels, value, toUnixTimestamp64Milli(time) / 1000 AS at FROM (${newest}) ORDER BY time, id`;
+  const lines = await ask(statement, MAX_ANSWER_BYTES).catch(refuseExpression);
+  return groupBySeries(lines, ({ name, series, labels, value, at }: StoredRow) => ({
+    seriesLabels: { __name__: name, ...series },
+    exemplar: { labels, value, timestamp: at },
+  }));
+}

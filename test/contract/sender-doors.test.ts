@@ -1,0 +1,264 @@
+// Every protocol for programs with an ingest token, by hostile kind: bodies that are too large, bombs, deep, cut off or of the wrong form, tokens
+// that are stolen, expired or of another signal, and requests that claim the identity of another organisation. Each is refused by its own status,
+// stores nothing for the victim, and a neighbour's request that follows is stored.
+import { randomBytes } from "node:crypto";
+import { gzipSync, zstdCompressSync } from "node:zlib";
+import { Client, credentials, Metadata, status } from "@grpc/grpc-js";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { pushBody } from "../../backend/ingest/loki/push.fixture.ts";
+import { bytesField, encodeProtobuf, varint } from "../../backend/ingest/otlp/protobuf/encode.fixture.ts";
+import { writeBody } from "../../backend/ingest/remote-write/write-request.fixture.ts";
+import { compressSnappy } from "../../backend/ingest/snappy.fixture.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import type { Tenant } from "../fixtures/backend-process.ts";
+import { call, eventually, freePorts } from "../fixtures/processes.ts";
+
+const [grpcPort] = await freePorts(1);
+const backend = backendOfFile({ INGEST_TOKENS: "true", OTLP_GRPC_LISTEN: `127.0.0.1:${grpcPort}`, JWT_TTL: "2h" });
+const MIB = 1024 * 1024;
+const PROTOBUF = "application/x-protobuf";
+const JSON_TYPE = "application/json";
+const SECOND = `${PROTOBUF};proto=io.prometheus.write.v2.Request`;
+const WITHIN_MS = 120_000;
+
+type Signal = "logs" | "traces" | "metrics";
+type Body = Buffer<ArrayBufferLike>;
+
+interface Door {
+  readonly name: string;
+  readonly signal: Signal;
+  readonly path: string;
+  readonly type: string;
+  readonly encoding?: "snappy";
+  /** A good request that claims to be of another organisation. */
+  readonly good: (service: string, claimed: string) => Body;
+  /** Nested far beyond any limit. */
+  readonly deep: Body;
+}
+
+const claims = (claimed: string): object[] =>
+  ["org_id", "host_id", "node", "instance"].map((key) => ({ key, value: { stringValue: claimed } }));
+
+function otlpDocument(signal: Signal, service: string, claimed: string): object {
+  const attributes = [{ key: "service.name", value: { stringValue: service } }, ...claims(claimed)];
+  const time = `${Date.now()}000000`;
+  const span = {
+    traceId: randomBytes(16).toString("hex"),
+    spanId: "b".repeat(16),
+    name: "work",
+    startTimeUnixNano: time,
+    endTimeUnixNano: time,
+  };
+  const points = [{ timeUnixNano: time, asInt: "1", attributes: claims(claimed) }];
+  const scopes = {
+    logs: {
+      resourceLogs: [{ resource: { attributes }, scopeLogs: [{ logRecords: [{ timeUnixNano: time, body: { stringValue: "x" } }] }] }],
+    },
+    traces: { resourceSpans: [{ resource: { attributes }, scopeSpans: [{ spans: [span] }] }] },
+    metrics: {
+      resourceMetrics: [{ resource: { attributes }, scopeMetrics: [{ metrics: [{ name: "door", gauge: { dataPoints: points } }] }] }],
+    },
+  };
+  return scopes[signal];
+}
+
+/** An attribute of lists within lists. */
+function deepProtobuf(levels: number): Body {
+  let value = bytesField(1, Buffer.from("x"));
+  for (let level = 0; level < levels; level += 1) value = bytesField(5, bytesField(1, value));
+  return bytesField(1, bytesField(1, bytesField(1, Buffer.concat([bytesField(1, Buffer.from("k")), bytesField(2, value)]))));
+}
+
+const labelsOf = (service: string, claimed: string): (readonly [string, string])[] => [
+  ["__name__", "door"],
+  ...["host_id", "job", "node", "org_id"].map((name) => [name, name === "job" ? service : claimed] as const),
+];
+const writeOf = (version: 1 | 2) => (service: string, claimed: string) =>
+  writeBody([{ labels: labelsOf(service, claimed), samples: [[1, Date.now()]] }], version);
+const streamsOf = (service: string, claimed: string) => [
+  {
+    stream: { service_name: service, org_id: claimed, node: claimed },
+    values: [[`${Date.now()}000000`, "x", { host_id: claimed }] as [string, string, Record<string, string>]],
+  },
+];
+
+const otlpDoors = (["logs", "traces", "metrics"] as const).flatMap((signal): Door[] => [
+  {
+    name: `OTLP ${signal}, JSON`,
+    signal,
+    path: `/v1/${signal}`,
+    type: JSON_TYPE,
+    good: (service, claimed) => Buffer.from(JSON.stringify(otlpDocument(signal, service, claimed))),
+    deep: Buffer.from(`{"resource${{ logs: "Logs", traces: "Spans", metrics: "Metrics" }[signal]}":${"[".repeat(100_000)}`),
+  },
+  {
+    name: `OTLP ${signal}, protobuf`,
+    signal,
+    path: `/v1/${signal}`,
+    type: PROTOBUF,
+    good: (service, claimed) => encodeProtobuf(signal, otlpDocument(signal, service, claimed)),
+    deep: deepProtobuf(5000),
+  },
+]);
+const DOORS: readonly Door[] = [
+  ...otlpDoors,
+  {
+    name: "remote write 1.0",
+    signal: "metrics",
+    path: "/api/v1/write",
+    type: PROTOBUF,
+    encoding: "snappy",
+    good: writeOf(1),
+    deep: deepProtobuf(5000),
+  },
+  {
+    name: "remote write 2.0",
+    signal: "metrics",
+    path: "/api/v1/write",
+    type: SECOND,
+    encoding: "snappy",
+    good: writeOf(2),
+    deep: deepProtobuf(5000),
+  },
+  {
+    name: "Loki push, JSON",
+    signal: "logs",
+    path: "/loki/api/v1/push",
+    type: JSON_TYPE,
+    good: (service, claimed) => Buffer.from(JSON.stringify({ streams: streamsOf(service, claimed) })),
+    deep: Buffer.from(`{"streams":${"[".repeat(100_000)}`),
+  },
+  {
+    name: "Loki push, protobuf",
+    signal: "logs",
+    path: "/loki/api/v1/push",
+    type: PROTOBUF,
+    good: (service, claimed) => pushBody(streamsOf(service, claimed)),
+    deep: deepProtobuf(5000),
+  },
+];
+
+let [attacker, victim]: Tenant[] = [];
+let [token, victimToken] = ["", ""];
+beforeAll(async () => {
+  [attacker, victim] = [await backend.tenant("attacker"), await backend.tenant("victim")];
+  token = await newToken(attacker, {});
+  victimToken = await newToken(victim, {});
+});
+
+async function newToken(tenant: Tenant | undefined, body: object): Promise<string> {
+  const bearer = tenant?.token;
+  const answer = await call("POST", `${backend.apiUrl}/api/ingest-tokens`, { bearer, body: { name: "door", ...body } });
+  expect(answer.status, answer.text).toBe(201);
+  return answer.json.token as string;
+}
+
+async function send(door: Door, body: Body, headers: Record<string, string> = {}): Promise<number> {
+  const encoding = door.encoding && { "content-encoding": door.encoding };
+  const answer = await call("POST", `${backend.apiUrl}${door.path}`, {
+    body,
+    headers: { "content-type": door.type, "x-api-key": token, ...encoding, ...headers },
+  });
+  return answer.status;
+}
+
+const compressed = (door: Door, body: Body): Body => (door.encoding || door.name.endsWith("push, protobuf") ? compressSnappy(body) : body);
+
+/** What is stored of a service: rows of logs and spans, and series. */
+async function stored(tenant: Tenant | undefined, service: string): Promise<Record<string, string>[]> {
+  const bearer = tenant?.token;
+  const get = async (path: string) => (await call("GET", `${backend.apiUrl}${path}`, { bearer })).json;
+  const query = encodeURIComponent(`door{job="${service}"}`);
+  const [logs, spans, series] = [
+    await get(`/query/logs?source=${service}`),
+    await get(`/query/traces?service=${service}`),
+    (await get(`/query/prometheus/api/v1/query?query=${query}`)).data.result.map(({ metric }: { metric: object }) => metric),
+  ];
+  return [logs, spans, series].flat();
+}
+
+describe.each(DOORS)("$name", { timeout: WITHIN_MS }, (door) => {
+  const service = `door-${DOORS.indexOf(door)}`;
+  const good = (): Body => door.good(service, victim?.orgId ?? "");
+
+  test("bodies that are too large, bombs, deep, cut off or of another form are refused", async () => {
+    const large = await send(door, Buffer.alloc(33 * MIB));
+    expect(large).toBe(413);
+    const bomb = compressed(door, Buffer.alloc(33 * MIB));
+    const bombs =
+      door.encoding || door.name.endsWith("push, protobuf")
+        ? [[bomb, {}] as const]
+        : [[gzipSync(bomb), { "content-encoding": "gzip" }] as const, [zstdCompressSync(bomb), { "content-encoding": "zstd" }] as const];
+    for (const [body, headers] of bombs) expect(await send(door, body, headers)).toBe(413);
+    expect([400, 413]).toContain(await send(door, compressed(door, door.deep)));
+    expect([400, 413]).toContain(await send(door, good().subarray(0, -3)));
+    expect(await send(door, compressed(door, Buffer.concat([varint(2n ** 63n), Buffer.alloc(64, 0xff)])))).toBe(400);
+    expect(await send(door, good(), { "content-type": "text/plain" })).toBe(415);
+    expect([400, 415]).toContain(await send(door, good(), { "content-encoding": "br" }));
+    expect(await stored(attacker, service)).toEqual([]);
+    expect(await send(door, door.good(`${service}-neighbour`, "x"), { "x-api-key": victimToken })).toBeLessThan(300);
+  });
+
+  test("tokens that are missing, guessed, expired, removed or of another signal or network are refused before the body is read", async () => {
+    const expired = await newToken(attacker, { ttl: "1s" });
+    const others = (["logs", "traces", "metrics"] as const).filter((signal) => signal !== door.signal);
+    const unread = Buffer.alloc(MIB, 0xff);
+    const statusOf = async (headers: Record<string, string>): Promise<number> => await send(door, unread, headers);
+    expect(await statusOf({ "x-api-key": "" })).toBe(401);
+    expect(await statusOf({ "x-api-key": `ig_${randomBytes(32).toString("base64url")}` })).toBe(401);
+    expect(await statusOf({ authorization: `Bearer ${victimToken}` })).toBe(401);
+    expect(await statusOf({ "x-api-key": await newToken(attacker, { signals: others }) })).toBe(403);
+    expect(await statusOf({ "x-api-key": await newToken(attacker, { networks: ["192.0.2.0/24"] }) })).toBe(403);
+    expect(await statusOf({ "x-api-key": attacker?.token ?? "" })).toBe(401);
+    await eventually("the token has expired", async () => (await statusOf({ "x-api-key": expired })) === 401, WITHIN_MS);
+    expect(await stored(attacker, service)).toEqual([]);
+  });
+
+  test("a request that claims to be of another organisation is stored for the token's", async () => {
+    const headers = { "x-scope-orgid": victim?.orgId ?? "", "x-org-id": victim?.orgId ?? "" };
+    expect(await send(door, good(), headers)).toBeLessThan(300);
+    const rows = await eventually(
+      "the request is stored",
+      async () => {
+        const found = await stored(attacker, service);
+        return found.length > 0 && found;
+      },
+      WITHIN_MS,
+    );
+    expect(rows).toHaveLength(1);
+    const identity = rows.map(({ node, host_id: hostId, org_id: orgId }) => [node, hostId, orgId]).flat();
+    expect(identity).not.toContain(victim?.orgId);
+    expect(await stored(victim, service)).toEqual([]);
+  });
+});
+
+describe("OTLP over gRPC", { timeout: WITHIN_MS }, () => {
+  const client = new Client(`127.0.0.1:${grpcPort}`, credentials.createInsecure(), { "grpc.max_send_message_length": -1 });
+  afterAll(() => client.close());
+  const SERVICES = { logs: "logs.v1.LogsService", traces: "trace.v1.TraceService", metrics: "metrics.v1.MetricsService" };
+
+  async function callGrpc(signal: Signal, message: Body, apiKey: string): Promise<number> {
+    const metadata = new Metadata();
+    metadata.set("x-api-key", apiKey);
+    const same = (bytes: Buffer): Buffer => bytes;
+    const path = `/opentelemetry.proto.collector.${SERVICES[signal]}/Export`;
+    const { promise, resolve } = Promise.withResolvers<number>();
+    client.makeUnaryRequest(path, same, same, Buffer.from(message), metadata, (error) => resolve(error?.code ?? status.OK));
+    return await promise;
+  }
+
+  test.each(["logs", "traces", "metrics"] as const)("%s", async (signal) => {
+    const service = `door-grpc-${signal}`;
+    const good = encodeProtobuf(signal, otlpDocument(signal, service, victim?.orgId ?? ""));
+    expect(await callGrpc(signal, Buffer.alloc(17 * MIB), token)).toBe(status.RESOURCE_EXHAUSTED);
+    for (const message of [deepProtobuf(5000), good.subarray(0, -3), Buffer.alloc(64, 0xff)])
+      expect(await callGrpc(signal, message, token)).toBe(status.INVALID_ARGUMENT);
+    expect(await callGrpc(signal, good, `ig_${randomBytes(32).toString("base64url")}`)).toBe(status.UNAUTHENTICATED);
+    const others = (["logs", "traces", "metrics"] as const).filter((other) => other !== signal);
+    expect(await callGrpc(signal, good, await newToken(attacker, { signals: others }))).toBe(status.PERMISSION_DENIED);
+    expect(await stored(attacker, service)).toEqual([]);
+    expect(await callGrpc(signal, good, token)).toBe(status.OK);
+    await eventually("the message is stored", async () => (await stored(attacker, service)).length === 1, WITHIN_MS);
+    expect(await stored(victim, service)).toEqual([]);
+  });
+});
