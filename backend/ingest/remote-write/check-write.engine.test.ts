@@ -225,7 +225,7 @@ test("a request of 1.0 with exemplars is passed on as it came", () => {
 test.each([1, 2] as const)("exemplars beyond the limits are counted and fail no sample: version %i", (version) => {
   const exemplar = { labels: TRACE, value: 1, timeMs: NOW };
   const long = { ...exemplar, labels: [["trace_id", "x".repeat(1025)]] as const };
-  const checked = check([{ ...SERIES, exemplars: [long, ...Array(2500).fill(exemplar)] }], version);
+  const checked = check([{ ...SERIES, exemplars: [long, ...Array.from({ length: 2500 }, () => exemplar)] }], version);
   expect(checked).toMatchObject({ accepted: 2, dropped: { exemplar_too_long: 1, exemplar_limit: 1501 } });
   expect(checked.exemplars).toHaveLength(999);
 });
@@ -234,7 +234,9 @@ test("a small request of 2.0 whose exemplars repeat a long series keeps at most 
   const value = "v".repeat(4000);
   const limits = { ...LIMITS, maxValueBytes: 4096, maxLabels: 37 };
   const labels = [NAME, ...Array.from({ length: 36 }, (_, index) => [`l${index}`, value] as const)];
-  const checked = check([{ labels, exemplars: Array(1000).fill({ labels: TRACE, value: 1, timeMs: NOW }) }], 2, { limits });
+  const checked = check([{ labels, exemplars: Array.from({ length: 1000 }, () => ({ labels: TRACE, value: 1, timeMs: NOW })) }], 2, {
+    limits,
+  });
   expect(checked).toMatchObject({ accepted: 0, dropped: { exemplar_limit: 993 } });
   expect(checked.exemplars).toHaveLength(7);
 });

@@ -32,7 +32,7 @@ export interface StoredExemplars {
 
 export type ExemplarIngest = (sender: Sender, exemplars: readonly Exemplar[], receivedAtMs: number) => Promise<StoredExemplars>;
 
-/** Of one replica. */
+/** Counts what this replica stores. */
 export function createExemplarIngest({ store, retentionDays }: ExemplarIngestOptions): ExemplarIngest {
   const nextId = createIds();
   const counts = new Map<string, number>();

@@ -5,10 +5,8 @@ import { endOfCall, TOKENS } from "./scalar-results.ts";
 
 const ENGINE_NAMES: Readonly<Record<string, string>> = { double_exponential_smoothing: "holt_winters" };
 /** Functions whose results have no metric name in Prometheus and keep it in VictoriaMetrics. */
-const KEEPING_NAMES: ReadonlySet<string> = new Set([
-  ...["avg", "max", "min", "quantile"].map((name) => `${name}_over_time`),
-  ...["predict_linear", "holt_winters", "double_exponential_smoothing", "ceil", "floor", "round", "clamp", "clamp_min", "clamp_max"],
-]);
+const KEEPING_NAMES =
+  /^(?:(?:avg|max|min|quantile)_over_time|predict_linear|holt_winters|double_exponential_smoothing|ceil|floor|round|clamp(?:_min|_max)?)$/;
 
 export function engineExpression(expression: string): string {
   const renamed = expression.replaceAll(TOKENS, (token) => (Object.hasOwn(ENGINE_NAMES, token) && ENGINE_NAMES[token]) || token);
@@ -18,6 +16,6 @@ export function engineExpression(expression: string): string {
 /** Whether the whole expression is one call of such a function. */
 function keepsName(expression: string): boolean {
   const tokens = [...expression.matchAll(TOKENS)].map(([token]) => token).filter((token) => !token.startsWith("#"));
-  if (!KEEPING_NAMES.has(tokens[0] ?? "") || tokens[1] !== "(" || endOfCall(tokens, 1) !== tokens.length - 1) return false;
+  if (!KEEPING_NAMES.test(tokens[0] ?? "") || tokens[1] !== "(" || endOfCall(tokens, 1) !== tokens.length - 1) return false;
   return !tokens.some((token, at) => token === "__name__" || (token === "{" && ["(", ","].includes(tokens[at - 1] ?? "")));
 }

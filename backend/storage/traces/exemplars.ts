@@ -111,14 +111,14 @@ export function refuseExpression(error: unknown): never {
 }
 
 /** Lines of JSON as series, in their order. */
-export function groupBySeries<Row>(
+export function groupBySeries(
   lines: Buffer,
-  read: (row: Row) => Pick<SeriesExemplars, "seriesLabels"> & { exemplar: SeriesExemplars["exemplars"][number] },
+  read: (row: never) => Pick<SeriesExemplars, "seriesLabels"> & { exemplar: SeriesExemplars["exemplars"][number] },
 ): SeriesExemplars[] {
   const found = new Map<string, SeriesExemplars>();
   for (const line of lines.toString("utf8").split("\n")) {
     if (line === "") continue;
-    const { seriesLabels, exemplar } = read(JSON.parse(line) as Row);
+    const { seriesLabels, exemplar } = read(JSON.parse(line) as never);
     const key = JSON.stringify(seriesLabels);
     const series: SeriesExemplars = found.get(key) ?? { seriesLabels, exemplars: [] };
     found.set(key, series);
