@@ -17,8 +17,8 @@ export function openBackgroundJobs(backend: Backend & { readonly trail: AuditTra
   openLogCounter(backend, telemetry);
   openSpanSummaries(backend, telemetry);
   openDataRemoval(backend, telemetry);
-  const { stack, database, log, trail } = backend;
-  stack.use(new RolloutWatch({ db: database.tables(), log, trail }));
+  const { stack, database, replicas, log, trail } = backend;
+  stack.use(new RolloutWatch({ db: database.tables(), replicas, log, trail }));
 }
 
 /** Counts log records for alert rules where the log store is; the evaluator may be elsewhere. */

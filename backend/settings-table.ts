@@ -96,7 +96,8 @@ export const SETTINGS_TABLE = {
     }),
     clickhouseQuerySlots: setting("CLICKHOUSE_QUERY_SLOTS", integer({ min: 1 }), {
       default: "8",
-      description: "Concurrent queries of logs and spans of one replica of the backend with an external ClickHouse.",
+      description:
+        "Concurrent queries of logs and spans of one replica of the backend with an external ClickHouse. One organisation has at most 2 at all replicas.",
     }),
     clickhousePartialAnswers: setting("CLICKHOUSE_PARTIAL_ANSWERS", flag, {
       default: "false",
@@ -113,7 +114,8 @@ export const SETTINGS_TABLE = {
     clickhouseColdVolume: setting("CLICKHOUSE_COLD_VOLUME", text, { default: "cold", description: "A volume of the storage policy." }),
     metricsQuerySlots: setting("METRICS_QUERY_SLOTS", integer({ min: 1 }), {
       default: "3",
-      description: "Concurrent queries of metrics of one replica of the backend; more for a VictoriaMetrics cluster.",
+      description:
+        "Concurrent queries of metrics of one replica of the backend; more for a VictoriaMetrics cluster. One organisation has at most half of them, at least 2, at all replicas.",
     }),
     metricsWriteUrl: setting("METRICS_WRITE_URL", url(), {
       value: "distributed.metrics.writeUrl",

@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { sql } from "kysely";
+import type { ShareSlots } from "./admission/fair-queue.ts";
 import { bootstrap } from "./bootstrap.ts";
 import type { SnapshotSources } from "./operations/backup/snapshot-server.ts";
 import { openClickHouse } from "./engines/clickhouse/client.ts";
@@ -22,6 +23,7 @@ import { ClickHouseLogStore } from "./storage/logs/store.ts";
 import { VictoriaMetricsStore } from "./storage/metrics/store.ts";
 import { type IntakeListener, startIntakeListener } from "./notification/intake/intake-listener.ts";
 import { BodyClaims } from "./replicas/body-claims.ts";
+import { QuerySlots } from "./replicas/query-slots.ts";
 import { type ReplicaSet, SharedReplicas, singleReplica } from "./replicas/replica-set.ts";
 import { createLog, type Log } from "./operations/log.ts";
 import type { OwnMetrics } from "./operations/own-metrics.ts";
@@ -66,8 +68,8 @@ export async function openStores(opening: Opening): Promise<Stores> {
   const retention = new OrgRetention({ logsDays, tracesDays, metricsDays: metricsRetention.ms / 86_400_000 });
   const [accounts, { metrics, evaluator, intakeListener, snapshotMetrics }, telemetry] = await sideBySide(opening, [
     async (own) => shared ?? (await openAccounts(own)),
-    (own) => openMetrics({ ...own, retention }),
-    async (own) => (own.roles.includes("api") ? openTelemetry({ ...own, retention }, shared?.claims) : undefined),
+    (own) => openMetrics({ ...own, retention, shared }),
+    async (own) => (own.roles.includes("api") ? openTelemetry({ ...own, retention, shared }) : undefined),
   ]);
   const { database, replicas } = accounts;
   retention.useDatabase(database.tables());
@@ -105,25 +107,27 @@ interface Accounts {
   readonly database: Database;
   readonly replicas: ReplicaSet;
   /** With replicas that share the tables of logs and spans. */
-  readonly claims: BodyClaims | undefined;
+  readonly claims?: BodyClaims | undefined;
+  readonly shareSlots?: ShareSlots;
 }
 
 async function openAccounts({ settings, secrets, masterKeys, log, stack, roles }: Opening): Promise<Accounts> {
   const database = stack.use(await openDatabase({ url: secrets.databaseUrl, dataDir: settings.dataDir, log }));
   for (const name of await migrateDatabase(database)) log.info({ event: "database.schema_migrated", migration: name }, "schema migrated");
   await bootstrap({ database, settings, secrets, masterKeys, log });
-  if (database.engine === "sqlite" || !roles.includes("api")) return { database, replicas: singleReplica(), claims: undefined };
+  if (database.engine === "sqlite" || !roles.includes("api")) return { database, replicas: singleReplica() };
   const db = database.tables<unknown>();
   const replicas = stack.use(await SharedReplicas.open({ db }));
   const claims = secrets.clickhouseUrl ? stack.use(new BodyClaims({ db, replicaId: replicas.id, log })) : undefined;
-  return { database, replicas, claims };
+  const querySlots = stack.use(new QuerySlots({ db, replicas, log }));
+  return { database, replicas, claims, shareSlots: (kind, perOrg) => querySlots.share(kind, perOrg) };
 }
 
-type RetainingOpening = Opening & { readonly retention: OrgRetention };
+type RetainingOpening = Opening & { readonly retention: OrgRetention; readonly shared: Accounts | undefined };
 type OpenedMetrics = Pick<Stores, "metrics" | "evaluator" | "intakeListener"> & Pick<SnapshotSources, "snapshotMetrics">;
 
 async function openMetrics(opening: RetainingOpening): Promise<OpenedMetrics> {
-  const { settings, ownMetrics, log, stack, stopping, roles, retention } = opening;
+  const { settings, ownMetrics, log, stack, stopping, roles, retention, shared } = opening;
   const oldestMsOf = (orgId: string): number | undefined => {
     const { metricsDays } = retention.of(orgId);
     return metricsDays < retention.defaults.metricsDays ? Date.now() - metricsDays * 86_400_000 : undefined;
@@ -137,7 +141,15 @@ async function openMetrics(opening: RetainingOpening): Promise<OpenedMetrics> {
       ? stack.use(new OutsideJournal({ dataDir, port: api.port, writeUrl, isSynced, log }))
       : undefined;
     const outside = stack.use(
-      new VictoriaMetricsStore({ writeUrl, queryUrl, outsideJournal, stopping, oldestMsOf, querySlots: settings.metricsQuerySlots }),
+      new VictoriaMetricsStore({
+        writeUrl,
+        queryUrl,
+        outsideJournal,
+        stopping,
+        oldestMsOf,
+        querySlots: settings.metricsQuerySlots,
+        shareSlots: shared?.shareSlots,
+      }),
     );
     return { metrics: outside, evaluator: undefined, intakeListener: undefined };
   }
@@ -180,9 +192,9 @@ function openEvaluator(opening: Opening, engine: EmbeddedVictoriaMetrics, ownNot
 }
 
 /** An embedded store that was never used is opened by who uses it first: its library alone is 170 MB resident, and a third of a start. */
-async function openTelemetry(opening: RetainingOpening, claims?: BodyClaims): Promise<Telemetry> {
+async function openTelemetry(opening: RetainingOpening): Promise<Telemetry> {
   const { settings, secrets, log, stack } = opening;
-  if (secrets.clickhouseUrl || existsSync(clickhouseFolder(settings))) return await openTelemetryNow(opening, claims);
+  if (secrets.clickhouseUrl || existsSync(clickhouseFolder(settings))) return await openTelemetryNow(opening);
   requireEmbedded();
   const atFirstUse = async (): Promise<OpenTelemetry> => {
     await using own = new AsyncDisposableStack();
@@ -206,8 +218,8 @@ export async function prepareClickHouse(settings: Settings, url: string): Promis
   log.info({ event: "clickhouse.prepared", shards: clickhouse.shards.length }, "tables of all shards are ready");
 }
 
-async function openTelemetryNow(opening: RetainingOpening, claims?: BodyClaims): Promise<Telemetry> {
-  const { settings, secrets, log, stack, stopping, retention } = opening;
+async function openTelemetryNow(opening: RetainingOpening): Promise<Telemetry> {
+  const { settings, secrets, log, stack, stopping, retention, shared } = opening;
   const clickhouse = stack.use(
     await openClickHouse({
       url: secrets.clickhouseUrl,
@@ -219,12 +231,13 @@ async function openTelemetryNow(opening: RetainingOpening, claims?: BodyClaims):
       spread: settings.clickhouseSpreadOrganisations,
       partialAnswers: settings.clickhousePartialAnswers,
       threads: settings.threadPoolSize,
+      shareSlots: shared?.shareSlots,
       log,
       stopping,
     }),
   );
   await prepare(clickhouse, log, settings.clickhouseTier);
-  const logStore = stack.use(await ClickHouseLogStore.open(clickhouse, claims));
-  const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse, (orgId) => retention.of(orgId).tracesDays, claims));
+  const logStore = stack.use(await ClickHouseLogStore.open(clickhouse, shared?.claims));
+  const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse, (orgId) => retention.of(orgId).tracesDays, shared?.claims));
   return { clickhouse, logStore, spanStore };
 }

@@ -221,6 +221,11 @@ const BACKEND_LOG_EVENTS = {
     "The account database does not answer, so replicas cannot agree on who stores a body. Ingest goes on; a repeated body may be stored twice.",
     "Check the account database.",
   ],
+  "replicas.slots_recovered": ["Replicas share the query slots of organisations again.", ""],
+  "replicas.slots_unavailable": [
+    "The account database does not answer, so replicas cannot share query slots. Each uses an equal part, at least one slot of each organisation.",
+    "Check the account database.",
+  ],
   "sandbox.job_killed": [
     "A query exceeded the time or memory of its sandbox process, which was killed.",
     "If it is a query of a dashboard, shorten its time range.",

@@ -2,18 +2,13 @@
 import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { execa } from "execa";
-import { describe, expect, test } from "vitest";
-import type { ClickHouse } from "../backend/engines/clickhouse/client.ts";
-import { applyRetention } from "../backend/engines/clickhouse/migrate.ts";
-import { prepare } from "../backend/engines/clickhouse/prepare.ts";
+import { expect, test } from "vitest";
 import { startVictoriaMetrics } from "../backend/engines/victoria-metrics/embedded.ts";
 import { createLog } from "../backend/operations/log.ts";
 import { startTestEngine } from "../test/fixtures/metrics-engine.ts";
 import { pageCode, runShell, statementsOf } from "../test/fixtures/page-code.ts";
 import { freePorts, ROOT, temporaryFolder } from "../test/fixtures/processes.ts";
 import { toolPath } from "./fetch-tools.ts";
-import { TENANT_TABLES } from "../backend/engines/clickhouse/tenant-filter.ts";
-import { stub } from "../test/fixtures/stub.ts";
 
 const PAGE = "docs/from-one-to-many.md";
 const log = createLog("silent");
@@ -82,64 +77,23 @@ test("rows that were left behind are taken over, those that were carried over be
   expect(answers.slice(-2)).toEqual([[{ n: "107", ids: "107" }], []]);
 });
 
-describe("what cannot be run here is a statement", () => {
-  test("each one of the page", async () => {
-    using folder = temporaryFolder();
-    const statements = SQL.flat();
-    expect(statements.length).toBeGreaterThan(10);
-    for (const kind of ["BACKUP", "RESTORE", "INSERT INTO", "SYSTEM SYNC REPLICA"])
-      expect(
-        statements.some((one) => one.startsWith(kind)),
-        kind,
-      ).toBe(true);
-    const answers = await clickhouse(
-      folder.path,
-      [...statements, "BACKUP TABLE logs TOO S3('x')"].map((one) => `EXPLAIN AST ${one}`),
-    );
-    const wrong = answers.pop();
-    expect(wrong).toEqual({ refused: expect.stringContaining("Syntax error") });
-    expect(answers.flatMap((answer, at) => ("refused" in answer ? [`${statements[at]}: ${answer.refused}`] : []))).toEqual([]);
-  });
-
-  test("each one that makes the tables of a cluster with several shards, sets their retention, and ends a query", async () => {
-    using folder = temporaryFolder();
-    const statements = await clusterStatements();
-    expect(statements.filter((one) => one.includes("ON CLUSTER `many`")).length).toBeGreaterThan(4);
-    expect(statements.filter((one) => one.includes("ENGINE = ReplicatedMergeTree")).length).toBeGreaterThan(2);
-    expect(statements).toContain("ALTER TABLE logs ON CLUSTER `many` MODIFY SETTING storage_policy = 'tiered'");
-    expect(statements.filter((one) => one.includes("ENGINE = Distributed('many', 'default', 'logs')"))).toHaveLength(2);
-    const answers = await clickhouse(
-      folder.path,
-      statements.map((one) => `EXPLAIN AST ${one}`),
-    );
-    expect(answers.flatMap((answer, at) => ("refused" in answer ? [`${statements[at]}: ${answer.refused}`] : []))).toEqual([]);
-  });
+test("each statement of the page that cannot be run here is a statement", async () => {
+  using folder = temporaryFolder();
+  const statements = SQL.flat();
+  expect(statements.length).toBeGreaterThan(10);
+  for (const kind of ["BACKUP", "RESTORE", "INSERT INTO", "SYSTEM SYNC REPLICA"])
+    expect(
+      statements.some((one) => one.startsWith(kind)),
+      kind,
+    ).toBe(true);
+  const answers = await clickhouse(
+    folder.path,
+    [...statements, "BACKUP TABLE logs TOO S3('x')"].map((one) => `EXPLAIN AST ${one}`),
+  );
+  const wrong = answers.pop();
+  expect(wrong).toEqual({ refused: expect.stringContaining("Syntax error") });
+  expect(answers.flatMap((answer, at) => ("refused" in answer ? [`${statements[at]}: ${answer.refused}`] : []))).toEqual([]);
 });
-
-/** The statements that the backend sends to an empty cluster. */
-async function clusterStatements(): Promise<string[]> {
-  const statements: string[] = [];
-  const applied: { number: number }[] = [];
-  const shard = {
-    shared: true,
-    cluster: "many",
-    database: "default",
-    query: async ({ text }: { text: string }) => {
-      if (text.includes("schema_migrations")) return applied;
-      if (text.includes("version()")) return [{ version: "26.7.2.1" }];
-      return text.includes("system.columns") ? TENANT_TABLES.map((table) => ({ table })) : [];
-    },
-    command: async ({ text }: { text: string }) => {
-      statements.push(text);
-      const [, number] = /^INSERT INTO schema_migrations SELECT (\d+)/.exec(text) ?? [];
-      if (number !== undefined) applied.push({ number: Number(number) });
-    },
-  };
-  const cluster = stub<ClickHouse>({ ...shard, shards: [shard, shard] });
-  await prepare(cluster, log, { policy: "tiered", volume: "cold", afterDays: 7 });
-  await applyRetention(cluster, { logs: 30, spans: 30, span_operations: 30 }, log);
-  return statements;
-}
 
 test("samples of the embedded engine are exported and imported, with their organisation", async () => {
   using folder = temporaryFolder();

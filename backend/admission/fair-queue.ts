@@ -2,11 +2,26 @@
 // Invariant: the next slot goes to the organisation with the least running work that has waited longest, so no organisation's backlog
 // delays another organisation. Work whose caller left is dropped, and every slot is released.
 
+/** The slots of organisations, if replicas share them. */
+export interface SlotSource {
+  /** Slots of the organisation that this replica may use now. */
+  heldBy(orgId: string): number;
+  /** Work that the organisation has here, after each change. Never throws. */
+  report(orgId: string, running: number, waiting: number): void;
+  /** `listener` is called when this replica may use more slots. */
+  onMore(listener: () => void): void;
+}
+
+/** `kind`: what the slots are for. */
+export type ShareSlots = (kind: string, perOrg: number) => SlotSource;
+
 export interface FairQueueOptions {
   /** Maximum of running work in total. */
   readonly running: number;
   /** Maximum of running work per organisation. Keep it below `running`, or one organisation can occupy every slot. */
   readonly perOrg: number;
+  /** With replicas that share the slots of an organisation: which of them this one may use. */
+  readonly slots?: SlotSource | undefined;
   /** Maximum of waiting work per organisation. */
   readonly waitingPerOrg: number;
   /** Maximum of waiting work in total. Beyond it, the organisation with the longest backlog loses its last entry. Default: unlimited. */
@@ -42,6 +57,7 @@ export class FairQueue {
 
   constructor(options: FairQueueOptions) {
     this.#options = options;
+    options.slots?.onMore(() => this.#startWaiting());
   }
 
   get running(): number {
@@ -76,15 +92,18 @@ export class FairQueue {
   async #acquire(orgId: string, signal: AbortSignal | undefined, rank: number | undefined): Promise<void> {
     signal?.throwIfAborted();
     const org = this.#orgs.get(orgId) ?? { running: 0, waiting: [] };
-    const mayRun = this.#running < this.#options.running && org.running < this.#options.perOrg;
+    const mayRun = this.#running < this.#options.running && org.running < this.#limitOf(orgId);
     if (!mayRun) this.#makeSpace(org, rank);
     this.#orgs.set(orgId, org);
-    if (mayRun) return this.#start(orgId, org);
+    if (mayRun) {
+      this.#start(orgId, org);
+      return this.#changed(orgId, org);
+    }
     const { promise: started, resolve, reject } = Promise.withResolvers<void>();
     const leave = (): void => {
       org.waiting.splice(org.waiting.indexOf(entry), 1);
       this.#waiting -= 1;
-      this.#forgetIfIdle(orgId, org);
+      this.#changed(orgId, org);
       reject(signal?.reason);
     };
     const dequeued = (): void => {
@@ -100,13 +119,14 @@ export class FairQueue {
       },
       refuse: () => {
         dequeued();
-        this.#forgetIfIdle(orgId, org);
+        this.#changed(orgId, org);
         reject(new QueueFullError());
       },
     };
     org.waiting.splice(findPosition(rank, org.waiting), 0, entry);
     this.#waiting += 1;
     signal?.addEventListener("abort", leave, { once: true });
+    this.#changed(orgId, org);
     await started;
   }
 
@@ -138,14 +158,27 @@ export class FairQueue {
     this.#running -= 1;
     org.running -= 1;
     this.#moveToEnd(orgId, org);
-    this.#forgetIfIdle(orgId, org);
-    this.#findNext()?.waiting.shift()?.start();
+    this.#changed(orgId, org);
+    this.#startWaiting();
+  }
+
+  #startWaiting(): void {
+    while (this.#running < this.#options.running) {
+      const next = this.#findNext();
+      if (!next) return;
+      next.waiting.shift()?.start();
+    }
+  }
+
+  #limitOf(orgId: string): number {
+    const { perOrg, slots } = this.#options;
+    return Math.min(perOrg, slots?.heldBy(orgId) ?? perOrg);
   }
 
   #findNext(): OrgQueue | undefined {
     let next: OrgQueue | undefined;
-    for (const org of this.#orgs.values()) {
-      if (org.waiting.length === 0 || org.running >= this.#options.perOrg) continue;
+    for (const [orgId, org] of this.#orgs) {
+      if (org.waiting.length === 0 || org.running >= this.#limitOf(orgId)) continue;
       if (!next || org.running < next.running) next = org;
     }
     return next;
@@ -156,8 +189,9 @@ export class FairQueue {
     this.#orgs.set(orgId, org);
   }
 
-  #forgetIfIdle(orgId: string, org: OrgQueue): void {
+  #changed(orgId: string, org: OrgQueue): void {
     if (org.running === 0 && org.waiting.length === 0) this.#orgs.delete(orgId);
+    this.#options.slots?.report(orgId, org.running, org.waiting.length);
   }
 }
 

@@ -26,6 +26,8 @@ export interface ReplicaSet extends AsyncDisposable {
   readonly id: string;
   /** Replicas that run now, this one included. */
   readonly count: number;
+  /** True at one of them, which does what one replica has to do. For a few seconds two may be the first. */
+  readonly isFirst: boolean;
   /** This replica's part of a limit of the owner: 1 if it runs alone. */
   shareOf(owner: string): number;
   /** Something was asked for; what was refused counts too. */
@@ -34,7 +36,14 @@ export interface ReplicaSet extends AsyncDisposable {
 
 /** For a backend whose database no other backend uses. */
 export function singleReplica(): ReplicaSet {
-  return { id: randomUUID(), count: 1, shareOf: () => 1, demanded: () => undefined, [Symbol.asyncDispose]: async () => undefined };
+  return {
+    id: randomUUID(),
+    count: 1,
+    isFirst: true,
+    shareOf: () => 1,
+    demanded: () => undefined,
+    [Symbol.asyncDispose]: async () => undefined,
+  };
 }
 
 /** This replica's part, by the demand at each replica. */
@@ -60,6 +69,7 @@ export class SharedReplicas implements ReplicaSet {
   /** As reported: all replicas calculate with the same figures. */
   #own: Demand = {};
   #others: readonly Demand[] = [];
+  #isFirst = false;
 
   private constructor({ db, reportEveryMs = REPORT_EVERY_MS }: SharedReplicasOptions) {
     this.#db = db;
@@ -88,6 +98,10 @@ export class SharedReplicas implements ReplicaSet {
     return replicas;
   }
 
+  get isFirst(): boolean {
+    return this.#isFirst;
+  }
+
   get count(): number {
     return this.#others.length + 1;
   }
@@ -112,10 +126,11 @@ export class SharedReplicas implements ReplicaSet {
     await sql`
       INSERT INTO replicas (id, seen_at, demand) VALUES (${this.id}::uuid, now(), ${JSON.stringify(own)})
       ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, demand = excluded.demand`.execute(this.#db);
-    const { rows } = await sql<{ demand: string }>`
-      SELECT demand FROM replicas WHERE id <> ${this.id}::uuid AND seen_at > now() - make_interval(secs => ${GONE_AFTER_S})`.execute(
+    const { rows } = await sql<{ id: string; demand: string }>`
+      SELECT id, demand FROM replicas WHERE id <> ${this.id}::uuid AND seen_at > now() - make_interval(secs => ${GONE_AFTER_S})`.execute(
       this.#db,
     );
+    this.#isFirst = rows.every(({ id }) => this.id < id);
     this.#own = own;
     this.#others = rows.map(({ demand }) => JSON.parse(demand) as Demand);
     await sql`DELETE FROM replicas WHERE seen_at < now() - make_interval(secs => ${REMOVED_AFTER_S})`.execute(this.#db);

@@ -106,6 +106,7 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
     const parts = () => replicas.map((replica) => replica.shareOf("acme"));
     const sum = () => parts().reduce((all, part) => all + part, 0);
     await expect.poll(() => replicas.map((replica) => replica.count), { timeout: 50_000 }).toEqual(replicas.map(() => count));
+    await expect.poll(() => replicas.filter(({ isFirst }) => isFirst), { timeout: 50_000 }).toHaveLength(1);
     expect(sum()).toBeCloseTo(1, 5);
     // Each replica refuses at its part; a replica may go over it by one record.
     const admitted = recordsInAMinute(replicas, 100);
@@ -120,6 +121,7 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
     expect(parts()).toHaveLength(count);
     await replicas.pop()?.[Symbol.asyncDispose]();
     await expect.poll(() => replicas.map((replica) => replica.count), { timeout: 50_000 }).toEqual(replicas.map(() => count - 1));
+    await expect.poll(() => replicas.filter(({ isFirst }) => isFirst), { timeout: 50_000 }).toHaveLength(Math.min(1, count - 1));
     await Promise.all(replicas.map((replica) => replica[Symbol.asyncDispose]()));
   });
 

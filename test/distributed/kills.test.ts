@@ -11,6 +11,8 @@ import { call, eventually, type TestProcess } from "../fixtures/processes.ts";
 
 const MISSING = [vmClusterPrograms ? [] : NO_VM_CLUSTER, postgresBinaries ? [] : NO_POSTGRES].flat().join("; ");
 const SENDERS = Number(process.env["DISTRIBUTED_SENDERS"] ?? 6);
+/** How long PostgreSQL is away. */
+const OUTAGE_S = Number(process.env["DISTRIBUTED_OUTAGE_S"] ?? 10);
 /** Bodies of each signal that are acknowledged before and after a kill. */
 const BODIES = 60;
 const EXACTLY_ONCE = { lostSamples: 0, lostRows: 0, doubledRows: 0 };
@@ -117,9 +119,14 @@ describe.skipIf(MISSING !== "")(`a distributed installation under load${MISSING 
     expect(await endOfLoad()).toEqual(EXACTLY_ONCE);
   });
 
-  test("PostgreSQL is killed", async () => {
+  test("PostgreSQL is killed, and known keys are accepted while it is away", { timeout: 300_000 + 1000 * OUTAGE_S }, async () => {
     await engines.postgres.stop("killed");
     await acknowledged(BODIES);
+    const { failures } = load.counts;
+    // Paces the outage: as long as a failover may take.
+    await sleep(1000 * OUTAGE_S);
+    await acknowledged(BODIES);
+    expect(load.counts.failures).toBe(failures);
     await engines.postgres.resume();
     await acknowledged(BODIES);
     expect(await endOfLoad()).toEqual(EXACTLY_ONCE);

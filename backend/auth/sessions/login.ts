@@ -9,7 +9,7 @@ import { FORBIDDEN_CHARACTERS, NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEM
 import { addRoute, endpoint, type RouteGuard } from "../../http/route.ts";
 import { MAX_PROXIES } from "../limits.ts";
 import { LoginFailures } from "./login-failures.ts";
-import { decoyHash, type HashQueue, LoginBackoff, pairKey, passwordMatches } from "./password.ts";
+import { decoyHash, type HashQueue, LoginBackoff, passwordMatches } from "./password.ts";
 import { type AccountDb, type AccountTables, findUserByEmail, isFirstOperator, NO_PASSWORD, normalEmail, type UserRow } from "./table.ts";
 import type { BrowserSession, BrowserSessions } from "./browser-session.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -61,14 +61,14 @@ const openSession = {
 const FIRST_OPERATOR_ONLY =
   "only the operator of the first start may log in with a password (PASSWORD_LOGIN=false): use single sign-on, GET /api/auth/oidc/start";
 
-type LoginOutcome = "right" | "wrong" | "undecided";
+const TOO_MANY_FAILURES = "too many failed logins to this account from your network: wait";
+
 type LoginBody = { Body: { email: string; password: string } };
 type LoginRequest = FastifyRequest<LoginBody>;
 
 /** `isFirstOperatorOnly`: only the operator of the first start may log in with a password. */
 export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isFirstOperatorOnly: boolean }): void {
-  const backoff = new LoginBackoff(deps.now);
-  const failures = new LoginFailures(deps.db, deps.now);
+  const backoff = new LoginBackoff(deps.now, new LoginFailures(deps.db, deps.now));
   const warnOfProxy = createProxyWarning(app.log);
   app.addHook("onReady", async () => void (await decoyHash()));
   addRoute(app, deps.guards, {
@@ -97,28 +97,20 @@ export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isFirs
     // The attempt may wait in the queue for long, so the rest of its body is released first.
     request.body = { email, password };
     app.smallBodies.release(request);
-    refuseFor(request, backoff.begin(email, request.ip));
-    const pair = pairKey(email, request.ip);
-    let outcome: LoginOutcome = "undecided";
-    let user: UserRow | undefined;
-    let waitMs = 0;
-    try {
-      const before = await failures.read(pair);
-      waitMs = backoff.learn(email, request.ip, before);
-      refuseFor(request, waitMs);
-      user = await findUserByEmail(deps.db, email);
-      outcome = (await isAccepted({ ...deps, backoff }, request, reply, user)) ? "right" : "wrong";
-      if (outcome === "wrong") await failures.add(pair);
-      else if (before.failures > 0) await failures.clear(pair);
-    } finally {
-      // An attempt that has to wait has ended.
-      if (waitMs === 0) backoff.end(email, request.ip, outcome);
-    }
-    if (user && outcome === "right") {
+    let found: UserRow | undefined;
+    const check = async (): Promise<UserRow | undefined> => {
+      found = await findUserByEmail(deps.db, email);
+      return (await isAccepted({ ...deps, backoff }, request, reply, found)) ? found : undefined;
+    };
+    const user = await backoff.attempt(email, request.ip, TOO_MANY_FAILURES, check).catch((error: unknown) => {
+      if (error instanceof ApiError && error.code === "login_backoff") audit(request, "login.refused", { email, reason: "backoff" });
+      throw error;
+    });
+    if (user) {
       audit(request, "login", { user_id: user.id, org_id: user.org_id, email: user.email });
       return user;
     }
-    audit(request, "login.failed", { email }, user?.org_id);
+    audit(request, "login.failed", { email }, found?.org_id);
     throw new ApiError("invalid_credentials", deps.isFirstOperatorOnly ? FIRST_OPERATOR_ONLY : "unknown e-mail or wrong password");
   }
 }
@@ -135,13 +127,6 @@ async function isAccepted(
   const rank = deps.backoff.rank(email, request.ip);
   const matches = await deps.hashQueue.run(request, reply, () => passwordMatches(hash, password), rank);
   return matches && user !== undefined && (!deps.isFirstOperatorOnly || (await isFirstOperator(deps.db, user)));
-}
-
-/** Throws ApiError `login_backoff` if there is something to wait for. */
-function refuseFor(request: LoginRequest, waitMs: number): void {
-  if (waitMs === 0) return;
-  audit(request, "login.refused", { email: request.body.email, reason: "backoff" });
-  throw new ApiError("login_backoff", "too many failed logins to this account from your network: wait", { retryAfterS: waitMs / 1000 });
 }
 
 type ProxiedRequest = Pick<FastifyRequest, "ip" | "headers"> & { raw: { socket: { remoteAddress?: string | undefined } } };

@@ -2,8 +2,7 @@
 // against guessing: after a few failed logins to one account from one network, that pair must wait, doubling each time. Invariants: an
 // unknown user costs the same work as a known one. At most two hashes are computed at once; a request waits only for requests of its own
 // organisation or client network, and nothing is computed for a client that left. Only failures of the same pair count, so attempts of
-// others never delay a user. Memory is limited. Failures at other
-// replicas count too (login-failures.ts).
+// others never delay a user. Memory is limited. Failures at other replicas count too (login-failures.ts).
 import { hash, type Options, verify } from "@node-rs/argon2";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import {
@@ -19,7 +18,7 @@ import { orgOf } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
 import { networkOf } from "../../http/client.ts";
-import { type Failures, FORGET_AFTER_MS } from "./login-failures.ts";
+import { type Failures, FORGET_AFTER_MS, type LoginFailures } from "./login-failures.ts";
 
 /** OWASP Password Storage Cheat Sheet: Argon2id (the default of the library) with m=19 MiB, t=2, p=1. */
 const PARAMETERS: Options = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
@@ -85,12 +84,15 @@ interface Pair {
 
 export class LoginBackoff {
   readonly #now: () => number;
+  readonly #failures: LoginFailures | undefined;
   readonly #pairs = new Map<string, Pair>();
   /** In the order of their last successful login. */
   readonly #succeeded = new Set<string>();
 
-  constructor(now: () => number = Date.now) {
+  /** `failures`: those of all replicas. */
+  constructor(now: () => number = Date.now, failures?: LoginFailures) {
     this.#now = now;
+    this.#failures = failures;
   }
 
   /** Milliseconds until this pair may try again. 0: the attempt has begun, and `end` must be called. */
@@ -139,17 +141,30 @@ export class LoginBackoff {
     if (pair.failures === 0 && pair.inFlight === 0) this.#pairs.delete(key);
   }
 
-  /** One attempt: `check` is undefined if what was sent is wrong. Throws ApiError `login_backoff` with `refusal` instead if the pair has to wait. */
+  /**
+   * One attempt, counted for all replicas: `check` is undefined if what was sent is wrong. Throws ApiError `login_backoff` with `refusal`
+   * instead if the pair has to wait.
+   */
   async attempt<T>(email: string, address: string, refusal: string, check: () => Promise<T | undefined>): Promise<T | undefined> {
-    const waitMs = this.begin(email, address);
-    if (waitMs > 0) throw new ApiError("login_backoff", refusal, { retryAfterS: waitMs / 1000 });
+    const refuse = (ms: number): void => {
+      if (ms > 0) throw new ApiError("login_backoff", refusal, { retryAfterS: ms / 1000 });
+    };
+    refuse(this.begin(email, address));
+    const pair = pairKey(email, address);
     let outcome: "right" | "wrong" | "undecided" = "undecided";
+    let waitMs = 0;
     try {
+      const before = await this.#failures?.read(pair);
+      waitMs = before ? this.learn(email, address, before) : 0;
+      refuse(waitMs);
       const checked = await check();
       outcome = checked === undefined ? "wrong" : "right";
+      if (outcome === "wrong") await this.#failures?.add(pair);
+      else if (before && before.failures > 0) await this.#failures?.clear(pair);
       return checked;
     } finally {
-      this.end(email, address, outcome);
+      // An attempt that has to wait has ended.
+      if (waitMs === 0) this.end(email, address, outcome);
     }
   }
 
@@ -179,6 +194,6 @@ function waitAfter(pair: Pair, nowMs: number): number {
 }
 
 /** Identifies an account and a network. */
-export function pairKey(email: string, address: string): string {
+function pairKey(email: string, address: string): string {
   return `${networkOf(address)} ${email}`;
 }

@@ -4,7 +4,7 @@
 import { addAbortListener } from "node:events";
 import { join } from "node:path";
 import { ApiError, TOO_EXPENSIVE, TooLargeError } from "../../errors.ts";
-import { FairQueue } from "../../admission/fair-queue.ts";
+import { FairQueue, type ShareSlots } from "../../admission/fair-queue.ts";
 import { type QueryOptions, runQueued } from "../../admission/query-queue.ts";
 import type { Log } from "../../operations/log.ts";
 import { MAX_FAILING_S, MAX_READ_S, MAX_READS_PER_ORG, MAX_WAITING_READS_PER_ORG } from "../limits.ts";
@@ -73,6 +73,8 @@ export interface ClickHouseOptions extends Omit<RemoteOptions, "urls"> {
   spread?: readonly string[];
   /** The folder of the embedded engine, e.g. `DATA_DIR/clickhouse`. */
   dataDir: string;
+  /** With replicas, whose queries count together. */
+  shareSlots?: ShareSlots | undefined;
   /** The size of libuv's thread pool (UV_THREADPOOL_SIZE), which limits the concurrent statements of the embedded engine. */
   threads?: number;
   log: Log;
@@ -82,18 +84,20 @@ export interface ClickHouseOptions extends Omit<RemoteOptions, "urls"> {
 
 /** Opens the engine. An unreachable server is not an error here; the first statement will report it. */
 export async function openClickHouse(options: ClickHouseOptions): Promise<ClickHouse> {
-  const { url, dataDir, cluster, threads, spread, partialAnswers, log, stopping } = options;
+  const { url, dataDir, cluster, threads, shareSlots, spread, partialAnswers, log, stopping } = options;
   const urls = url?.split(",");
   const engine = urls ? openRemote({ ...options, urls }) : await openEmbedded(dataDir, threads);
   const { shardCount } = engine;
   log.debug({ event: "clickhouse.opened", embedded: url === undefined, cluster, shards: shardCount }, "log and trace store opened");
   const perOrg = Math.max(1, Math.min(MAX_READS_PER_ORG, engine.reads - 1));
-  const queue = new FairQueue({ running: engine.reads, perOrg, waitingPerOrg: MAX_WAITING_READS_PER_ORG });
+  const slots = shareSlots?.("logs", perOrg);
+  const queue = new FairQueue({ running: engine.reads, perOrg, slots, waitingPerOrg: MAX_WAITING_READS_PER_ORG });
   const closing = new AbortController();
   const journals = join(dataDir, "journal");
   const pending = url === undefined ? new PendingRows(journals, log) : undefined;
   if (!pending) await reportLeftRows(journals, log);
   const spreadOrgs = new Set(spread);
+  const unavailableShard = { untilMs: 0 };
   const database = urls ? databaseOf(urls[0] ?? "") : "default";
   const shardAt = (shard?: number): Shard => ({
     shared: url !== undefined,
@@ -117,7 +121,8 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
     read: (orgId, options, work) =>
       runQueued({ queue, stopping }, orgId, options, () => {
         const signal = AbortSignal.any([closing.signal, ...signalOf(options)]);
-        const ask = asker(engine, orgId, signal, partialAnswers ? options.onPartial : undefined);
+        const partial = partialAnswers && options.onPartial ? { onPartial: options.onPartial, unavailableShard } : undefined;
+        const ask = asker(engine, orgId, signal, partial);
         return work(pending ? afterCommit(ask, { orgId, pending, signal }) : ask);
       }),
     async settle() {
@@ -165,8 +170,17 @@ function signalOf({ signal }: QueryOptions): AbortSignal[] {
 
 const PAGE = /\sLIMIT \d+\s*$/;
 
+/** For this time after a failure, queries that may leave out a shard do not try all shards first. */
+const SKIP_MS = 5000;
+
+interface PartialAnswers {
+  readonly onPartial: () => void;
+  /** When queries try all shards again. */
+  readonly unavailableShard: { untilMs: number };
+}
+
 /** The queries of one slot, which share its time limit. The engine adds the organisation's condition to each. */
-function asker(engine: Engine, orgId: string, signal: AbortSignal, onPartial?: () => void): Ask {
+function asker(engine: Engine, orgId: string, signal: AbortSignal, partial?: PartialAnswers): Ask {
   const end = performance.now() + MAX_READ_S * 1000;
   return async (statement, maxResultBytes = 0, blockRows?, groupLimit?) => {
     requireFiltered(orgId, statement);
@@ -180,15 +194,17 @@ function asker(engine: Engine, orgId: string, signal: AbortSignal, onPartial?: (
         throw readFailure(error);
       }
     };
-    for (let attempt = 0; ; attempt += 1) {
+    const skipsAtOnce = partial !== undefined && performance.now() < partial.unavailableShard.untilMs;
+    for (let attempt = skipsAtOnce ? 1 : 0; ; attempt += 1) {
       try {
         const lines = await read(attempt > 0);
-        if (attempt > 0) onPartial?.();
+        if (attempt > 0) partial?.onPartial();
         return lines;
       } catch (error) {
         // The next attempt uses another server.
         const isOver = attempt === engine.shardCount || performance.now() >= end;
-        if (!onPartial || isOver || !(error instanceof ApiError) || error.code !== "storage_unavailable") throw error;
+        if (!partial || isOver || !(error instanceof ApiError) || error.code !== "storage_unavailable") throw error;
+        if (attempt === 0) partial.unavailableShard.untilMs = performance.now() + SKIP_MS;
       }
     }
   };

@@ -41,10 +41,6 @@ function halved(statement: string): string {
   });
 }
 
-function onShards(statement: string): string[] {
-  return [halved(withoutKeeper(statement))];
-}
-
 export interface TwoShards extends AsyncDisposable {
   /** A client that reads Distributed tables. */
   readonly cluster: ClickHouse;
@@ -52,6 +48,8 @@ export interface TwoShards extends AsyncDisposable {
   readonly url: string;
   /** The same rows on a single server. */
   readonly server: ClickHouse;
+  /** Every statement but inserts of data, as the backend sent it. */
+  readonly statements: string[];
 }
 
 /** `withThird`: the cluster lists a third shard, which is unreachable. */
@@ -62,13 +60,16 @@ export async function openTwoShards({ withThird = false, partialAnswers = false 
   stack.defer(() => rm(dataDir, { recursive: true, force: true }));
   const config = join(dataDir, "config.xml");
   await writeFile(config, configOf(`${SHARD}${SHARD}${withThird ? AWAY : ""}`));
-  const front = stack.use(
-    await startHttpFront(join(dataDir, "engine"), { connectionArgs: [`--config-file=${config}`], rewrite: onShards }),
-  );
+  const statements: string[] = [];
+  const rewrite = (statement: string): string[] => {
+    statements.push(statement);
+    return [halved(withoutKeeper(statement))];
+  };
+  const front = stack.use(await startHttpFront(join(dataDir, "engine"), { connectionArgs: [`--config-file=${config}`], rewrite }));
   const server = stack.use(await openClickHouse({ url: front.url, dataDir, log }));
   const url = `${front.url},${front.url}`;
   const cluster = stack.use(await openClickHouse({ url, cluster: CLUSTER, dataDir, partialAnswers, log }));
   await prepare(cluster, log);
   const opened = stack.move();
-  return { cluster, url, server, [Symbol.asyncDispose]: () => opened.disposeAsync() };
+  return { cluster, url, server, statements, [Symbol.asyncDispose]: () => opened.disposeAsync() };
 }

@@ -14,6 +14,8 @@ import { DDL_SETTINGS, insertSettings, killStatement, QUERY_SETTINGS, quorumSett
 
 const REQUEST_TIMEOUT_MS = 60_000;
 const CONTROL_CONNECTIONS = 4;
+/** Other servers get the queries of a server that did not answer. */
+const REST_MS = 5000;
 
 export interface RemoteOptions {
   /** One per shard, in an order that never changes; each may contain user, password and database. */
@@ -35,6 +37,11 @@ interface ShardClients {
   readonly queries: ClickHouseClient;
 }
 
+interface ShardServer {
+  readonly clients: ShardClients;
+  restsUntilMs: number;
+}
+
 /** The database in a URL of ClickHouse. */
 export function databaseOf(url: string): string {
   return decodeURIComponent(new URL(url).pathname.slice(1)) || "default";
@@ -43,32 +50,32 @@ export function databaseOf(url: string): string {
 export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnections = 16, querySlots = 8 }: RemoteOptions): Engine {
   const [first = ""] = urls;
   const shardDatabase = urls.length > 1 ? databaseOf(first) : undefined;
-  const shards = urls.map((url): ShardClients => {
+  const shards = urls.map((url): ShardServer => {
     const all = new URL(url);
     if (shardDatabase !== undefined) all.pathname = `/${distributedDatabase(shardDatabase)}`;
     const queries = connect(all.href, CONTROL_CONNECTIONS);
-    return {
+    const clients = {
       inserts: connect(url, insertConnections),
       control: connect(url, CONTROL_CONNECTIONS),
       reads: connect(all.href, querySlots),
       queries,
     };
+    return { clients, restsUntilMs: 0 };
   });
-  let turns = 0;
-  /** The servers alternate in merging the results of the shards. */
-  const nextShard = (): ShardClients => shards[turns++ % shards.length] as ShardClients;
-  const clientsOf = (shard = 0): ShardClients => shards[shard] as ShardClients;
+  const nextShard = inTurn(shards);
+  const clientsOf = (shard = 0): ShardClients => (shards[shard] as ShardServer).clients;
   return {
     reads: querySlots,
     shardCount: shards.length,
     async query(statement, shard) {
-      const client = shard === undefined && shards.length > 1 ? nextShard().queries : clientsOf(shard).inserts;
+      const client = shard === undefined && shards.length > 1 ? nextShard().clients.queries : clientsOf(shard).inserts;
       return (await client.query({ query: statement + QUERY_SETTINGS, format: "JSONEachRow" })).json();
     },
     read(statement, limits, signal) {
       const comment = randomUUID();
       const dropped = new AbortController();
-      const { reads, control } = nextShard();
+      const server = nextShard();
+      const { reads, control } = server.clients;
       const kill = async (): Promise<void> => {
         // Not ON CLUSTER: each would be a task of Keeper, and clients may abandon many queries per second.
         await control.command({ query: killStatement(comment) }).catch(() => undefined);
@@ -77,9 +84,14 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
       };
       const text =
         (shardDatabase === undefined ? statement : withGlobalSubqueries(statement)) + readSettings(comment, { ...limits, shardDatabase });
-      return untilAborted(signal, () => readRows(reads, text, limits, dropped.signal), kill);
+      const read = () =>
+        readRows(reads, text, limits, dropped.signal).catch((error: unknown) => {
+          if (!signal.aborted && !isAnswer(error)) server.restsUntilMs = performance.now() + REST_MS;
+          throw error;
+        });
+      return untilAborted(signal, read, kill);
     },
-    ping: async () => void (await Promise.all(shards.map(({ control }) => control.command({ query: "SELECT 1" })))),
+    ping: async () => void (await Promise.all(shards.map(({ clients }) => clients.control.command({ query: "SELECT 1" })))),
     async command(statement, shard) {
       await clientsOf(shard).inserts.command({ query: statement, clickhouse_settings: cluster === undefined ? {} : DDL_SETTINGS });
     },
@@ -93,9 +105,24 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
       for await (const _chunk of stream);
     },
     async [Symbol.asyncDispose]() {
-      await Promise.all(shards.flatMap((clients) => Object.values(clients) as ClickHouseClient[]).map((client) => client.close()));
+      await Promise.all(shards.flatMap(({ clients }) => Object.values(clients) as ClickHouseClient[]).map((client) => client.close()));
     },
   };
+}
+
+/** The servers alternate in merging the results of the shards. */
+function inTurn(servers: readonly ShardServer[]): () => ShardServer {
+  let turns = 0;
+  return () => {
+    turns += 1;
+    const order = servers.map((_, at) => servers[(turns + at) % servers.length] as ShardServer);
+    return order.find(({ restsUntilMs }) => restsUntilMs <= performance.now()) ?? (order[0] as ShardServer);
+  };
+}
+
+/** Codes of ClickHouse are numbers; those of connections are not. */
+function isAnswer(error: unknown): boolean {
+  return /^\d+$/.test(String((error as { code?: unknown }).code));
 }
 
 function connect(url: string, connections: number): ClickHouseClient {

@@ -83,6 +83,11 @@ describe("while a shard is away", () => {
     const onPartial = vi.fn();
     expect(JSON.parse((await partial.cluster.read("red", { onPartial }, (ask) => ask(count))).toString())).toEqual({ n: 10 });
     expect(onPartial).toHaveBeenCalledOnce();
+    // The next one does not ask all shards first.
+    partial.statements.splice(0);
+    await partial.cluster.read("red", { onPartial }, (ask) => ask(count));
+    expect(partial.statements).toEqual([expect.stringContaining("skip_unavailable_shards = 1")]);
+    expect(onPartial).toHaveBeenCalledTimes(2);
     await using strict = await openClickHouse({ url: partial.url, cluster: CLUSTER, dataDir: "unused", log: pino({ level: "silent" }) });
     await expect(strict.read("red", { onPartial }, (ask) => ask(count))).rejects.toMatchObject(unavailable);
   });

@@ -6,7 +6,7 @@ import { whyNotAsked } from "../../engines/victoria-metrics/expression-guard.ts"
 import type { OutsideJournal } from "../../engines/victoria-metrics/outside-journal.ts";
 import { LogFullError } from "../../engines/append-log/append-log.ts";
 import { ApiError } from "../../errors.ts";
-import { FairQueue } from "../../admission/fair-queue.ts";
+import { FairQueue, type ShareSlots } from "../../admission/fair-queue.ts";
 import { runQueued, type QueryOptions } from "../../admission/query-queue.ts";
 import { MAX_METRIC_QUERIES, DEFAULT_METRIC_QUERIES_PER_ORG, MAX_SELECTOR_BYTES, MAX_WAITING_METRIC_QUERIES_PER_ORG } from "../limits.ts";
 import { evaluationOf, readReach, refuseCostly, timeOf } from "./query-cost.ts";
@@ -53,6 +53,8 @@ export interface VictoriaMetricsStoreOptions {
   readonly queriesPerOrg?: number;
   /** Concurrent queries of all organisations. */
   readonly querySlots?: number;
+  /** With replicas, whose queries count together. */
+  readonly shareSlots?: ShareSlots | undefined;
   /** Aborts when the process is asked to stop: waiting queries are rejected, and the stop does not wait for running ones. */
   readonly stopping?: AbortSignal;
   /** The earliest time that an organisation may query; undefined: no limit. */
@@ -87,6 +89,7 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     outsideJournal,
     querySlots = MAX_METRIC_QUERIES,
     queriesPerOrg = Math.max(DEFAULT_METRIC_QUERIES_PER_ORG, Math.floor(querySlots / 2)),
+    shareSlots,
     stopping,
     answerMs = ANSWER_MS,
     oldestMsOf = () => undefined,
@@ -97,9 +100,11 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     this.#query = new Upstream(queryUrl, QUERY_TIMEOUT_MS);
     // vmselect has another path for deletions; a single node has one base for both.
     this.#delete = new Upstream(queryUrl.replace("/select/", "/delete/"), QUERY_TIMEOUT_MS);
+    const perOrg = Math.min(querySlots, queriesPerOrg);
     this.#queue = new FairQueue({
       running: querySlots,
-      perOrg: Math.min(querySlots, queriesPerOrg),
+      perOrg,
+      slots: shareSlots?.("metrics", perOrg),
       waitingPerOrg: MAX_WAITING_METRIC_QUERIES_PER_ORG,
     });
     this.#stopping = stopping;

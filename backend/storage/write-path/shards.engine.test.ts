@@ -4,13 +4,16 @@ import { randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openStores, rowsOf, type Stores } from "../../../test/conformance/telemetry-stores.ts";
+import { filesWith } from "../../../test/fixtures/engine-files.ts";
 import { type ShardServers, startShardServers } from "../../../test/fixtures/shard-servers.ts";
 import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/client.ts";
 import { CLUSTER } from "../../engines/clickhouse/cluster-front.fixture.ts";
 import { prepare } from "../../engines/clickhouse/prepare.ts";
-import { sql } from "../../engines/clickhouse/sql.ts";
-import { logRecord, logsBody, nanosecondsOf, signingKey } from "../../ingest/otlp/otlp-body.fixture.ts";
+import { Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { TENANT_TABLES } from "../../engines/clickhouse/tenant-filter.ts";
+import { logRecord, logsBody, nanosecondsOf, signingKey, span, stringAttribute, tracesBody } from "../../ingest/otlp/otlp-body.fixture.ts";
 import { eraseOrganisation } from "../removal/removal.ts";
+import { keepMinutes } from "../traces/keep-minutes.ts";
 
 const SENDERS = Array.from({ length: 24 }, (_, index) => `host-${index}`);
 const RECORDS = 3;
@@ -121,9 +124,29 @@ describe("a third shard", () => {
     expect(await read()).toHaveLength(before + SENDERS.length * RECORDS);
   });
 
-  it("and the others have no row of an organisation that is erased", { timeout: 240_000 }, async () => {
+  it("and the others have neither a row nor a file with anything of an organisation that is erased", { timeout: 480_000 }, async () => {
+    const secret = `secret${randomUUID().replaceAll("-", "")}`;
+    const time = nanosecondsOf(new Date(now.getTime() - 3 * 86_400_000));
+    await Promise.all(
+      SENDERS.map((hostId, index) => {
+        const spans = [span(time, `5b8aa5a2d2c872e8321cf37308d69d${10 + index}`, "051581bf3cb55c13", { name: secret })];
+        return stores.ingestTraces(signingKey(orgId, hostId), tracesBody(spans, [stringAttribute("service.name", secret)]), {
+          receivedAt: now,
+        });
+      }),
+    );
+    await keepMinutes(clickhouse, 30, new AbortController().signal);
+    // Eight minutes otherwise.
+    for (const shard of clickhouse.shards)
+      for (const table of TENANT_TABLES) await shard.command(sql`ALTER TABLE ${new Sql(table)} MODIFY SETTING old_parts_lifetime = 1`);
+    // Of the organisation's id, ClickHouse also keeps the text of finished mutations.
+    const filesOf = (text: string): string[] => filesWith(servers.folder, text).filter((file) => !/\/mutation_\d+\.txt$/.test(file));
+    for (const text of [orgId, secret])
+      expect(new Set(filesOf(text).map((file) => file.split("/")[0]))).toEqual(new Set(["shard-0", "shard-1", "shard-2"]));
     await expect.poll(() => eraseOrganisation(clickhouse, orgId), { timeout: 180_000 }).toEqual({});
     expect(await storedAt()).toEqual([0, 0, 0]);
+    for (const text of [orgId, secret]) await expect.poll(() => filesOf(text), { timeout: 180_000, interval: 500 }).toEqual([]);
     expect(sum(await storedAt(spreadOrgId))).toBe(12 * RECORDS);
+    expect(filesOf(spreadOrgId)).not.toEqual([]);
   });
 });

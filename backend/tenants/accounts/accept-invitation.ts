@@ -4,6 +4,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
 import { RANK } from "../../auth/request-identity.ts";
+import { LoginFailures } from "../../auth/sessions/login-failures.ts";
 import { hashPassword, LoginBackoff, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import { type AccountDb, insertUser, type InvitationRow, requireFreeEmail, type UserRow } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -40,7 +41,7 @@ type Body = { token: string; password: string };
 
 export function registerInvitationAcceptance(app: FastifyInstance, deps: InvitationDeps): void {
   const { db, guards, hashQueue, browserSessions, now = Date.now } = deps;
-  const backoff = new LoginBackoff(now);
+  const backoff = new LoginBackoff(now, new LoginFailures(db, now));
 
   /** Throws `login_backoff`, or `invalid_credentials` if the token is not that of a valid invitation. */
   async function findValid(request: FastifyRequest<{ Body: Pick<Body, "token"> }>): Promise<InvitationRow> {

@@ -150,14 +150,19 @@ describeOnEachStore((store) => {
     await backend.login(user.email, PASSWORD);
   });
 
-  test("guessing the current password of a stolen session is slowed down", async () => {
+  test("guessing the current password of a stolen session, or invitations, is slowed down at all replicas together", async () => {
     const user = await newUser("viewer");
-    const statuses = [];
+    await using replica = await accountsApp(store.database, { clock: backend.clock });
+    const [guesses, invitations] = [[] as number[], [] as number[]];
+    const address = newAddress();
     for (let attempt = 0; attempt < 6; attempt++) {
+      const at = attempt % 2 === 0 ? backend : replica;
       const body = { current: `guess ${attempt}`, password: PASSWORD };
-      statuses.push((await backend.call("PUT", "/api/auth/password", { bearer: user.token, body })).statusCode);
+      guesses.push((await at.call("PUT", "/api/auth/password", { bearer: user.token, body })).statusCode);
+      invitations.push((await at.call("POST", "/api/auth/invitation", { body: { token: "0".repeat(64) }, address })).statusCode);
     }
-    expect(statuses).toEqual([403, 403, 403, 403, 403, 429]);
+    expect(guesses).toEqual([403, 403, 403, 403, 403, 429]);
+    expect(invitations).toEqual([401, 401, 401, 401, 401, 429]);
   });
 
   test("each change is in the audit log", async () => {

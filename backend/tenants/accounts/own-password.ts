@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
+import { LoginFailures } from "../../auth/sessions/login-failures.ts";
 import { hashPassword, LoginBackoff, PASSWORD_SCHEMA, passwordMatches } from "../../auth/sessions/password.ts";
 import type { UserRow } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -25,7 +26,7 @@ type PasswordRequest = FastifyRequest<{ Body: { current: string; password: strin
 
 export function registerOwnPassword(app: FastifyInstance, deps: AccountDeps): void {
   const { db, guards, hashQueue, sessions, browserSessions } = deps;
-  const backoff = new LoginBackoff(deps.now);
+  const backoff = new LoginBackoff(deps.now, new LoginFailures(db, deps.now));
 
   async function requireCurrent(request: PasswordRequest, reply: FastifyReply, user: UserRow): Promise<void> {
     const { current } = request.body;

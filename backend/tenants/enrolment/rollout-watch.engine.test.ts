@@ -44,6 +44,7 @@ describeOnEachStore((store) => {
       db: store.database.tables<EnrolmentTables>(),
       log: createLog("silent"),
       trail: backend.trail,
+      replicas: { isFirst: false },
       nowMs: () => backend.clock.ms,
     });
     const passes: Pick<RolloutWatch, "pass"> = watch;

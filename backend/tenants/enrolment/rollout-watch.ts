@@ -1,11 +1,12 @@
 // Stops the rollout of a cluster's remote configuration when nodes that use it become unhealthy: all nodes then get the previous configuration.
-// Every replica watches each stage for its first hour. Invariants: a cluster that sends no heartbeats is skipped, so an outage of the backend
+// The first replica watches each stage for its first hour. Invariants: a cluster that sends no heartbeats is skipped, so an outage of the backend
 // stops no rollout; a stage that an administrator has just changed is not stopped.
 import type { Kysely } from "kysely";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { AuditTrail } from "../../auth/audit/trail.ts";
 import type { Log } from "../../operations/log.ts";
+import type { ReplicaSet } from "../../replicas/replica-set.ts";
 import { isOnline, offlineAfterMs } from "./heartbeats.ts";
 import { findReason, readNodes, slowestIntervalS } from "./rollout-health.ts";
 import type { EnrolmentTables } from "./table.ts";
@@ -14,6 +15,7 @@ export interface RolloutWatchOptions {
   readonly db: Kysely<EnrolmentTables>;
   readonly log: Log;
   readonly trail: Pick<AuditTrail, "add">;
+  readonly replicas: Pick<ReplicaSet, "isFirst">;
   readonly nowMs?: () => number;
 }
 
@@ -43,7 +45,7 @@ export class RolloutWatch implements AsyncDisposable {
     this.#loop = new Loop({
       firstAfterMs: EVERY_MS,
       step: async () => {
-        await this.pass();
+        if (options.replicas.isFirst) await this.pass();
         outage.recovered();
         return EVERY_MS;
       },
