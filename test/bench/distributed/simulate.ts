@@ -1,37 +1,48 @@
-// Estimates cores of each component at a load from measured points. Model: a component uses a fixed part, and a part for each unit of load:
-// samples in VictoriaMetrics, rows in ClickHouse, bodies elsewhere. Both come from the lowest and the highest load, so the points between
-// them validate it.
+// Estimates the cores of each component from its cores at rest and two measured loads, which differ in the size of bodies. Model: a
+// component uses what it uses at rest, a part for each round of bodies, and a part for the records of each node. Other loads validate it.
 
-export interface Load {
-  readonly bodiesPerSecond: number;
-  readonly rowsPerSecond: number;
-  readonly samplesPerSecond: number;
+/** A node sends one round a second (node-load.ts). */
+export interface Shape {
+  readonly roundsPerSecond: number;
+  /** Records in a round, as those of so many nodes in a second. */
+  readonly nodesOfARound: number;
 }
 
-export interface Point extends Load {
-  /** By component. */
-  readonly cores: Readonly<Record<string, number>>;
+/** By component. */
+export type Cores = Readonly<Record<string, number>>;
+
+export interface Point extends Shape {
+  readonly cores: Cores;
 }
 
-/** What 10,000 nodes send, by docs/sizing.md: log records and spans together. */
-export const NODES_10_000: Load = { bodiesPerSecond: 30_615, rowsPerSecond: 350_000, samplesPerSecond: 666_667 };
+/** What 10,000 nodes send. */
+export const NODES_10_000: Shape = { roundsPerSecond: 10_000, nodesOfARound: 1 };
 
-function unitsOf(component: string, load: Load): number {
-  if (component.startsWith("vm")) return load.samplesPerSecond;
-  return component === "shard-server" ? load.rowsPerSecond : load.bodiesPerSecond;
-}
-
-/** In ClickHouse a row costs the same with any number of shards, and each shard has the fixed part. */
-export function simulate(points: readonly Point[], load: Load, shards = 1): Record<string, number> {
-  const [lowest, highest] = [points[0], points.at(-1)];
-  if (!lowest || !highest || lowest === highest) throw new Error("a simulation needs two loads");
+/** In ClickHouse a row costs the same with any number of shards, and each shard uses what it uses at rest. */
+export function simulate(rest: Cores, points: readonly [Point, Point], load: Shape, shards = 1): Record<string, number> {
   return Object.fromEntries(
-    Object.keys(highest.cores).map((name) => {
-      const [from, to] = [lowest.cores[name] ?? 0, highest.cores[name] ?? 0];
-      const [fromUnits, toUnits] = [unitsOf(name, lowest), unitsOf(name, highest)];
-      const each = Math.max(0, (to - from) / (toUnits - fromUnits));
-      const fixed = Math.max(0, from - each * fromUnits);
-      return [name, (name === "shard-server" ? shards : 1) * fixed + each * unitsOf(name, load)];
+    Object.keys(points[0].cores).map((name) => {
+      const atRest = rest[name] ?? 0;
+      const { perRound, perNode } = costs(points.map((point) => ({ ...point, cores: Math.max(0, (point.cores[name] ?? 0) - atRest) })));
+      const { roundsPerSecond: rounds, nodesOfARound } = load;
+      return [name, (name === "shard-server" ? shards : 1) * atRest + rounds * perRound + rounds * nodesOfARound * perNode];
     }),
   );
+}
+
+/** CPU seconds. A cost that would be negative is 0, and the other one explains both loads as well as one can. */
+export function costs(points: readonly (Shape & { readonly cores: number })[]): { readonly perRound: number; readonly perNode: number } {
+  const [first, second] = points.map(({ roundsPerSecond: rounds, nodesOfARound, cores }) => ({
+    rounds,
+    nodes: rounds * nodesOfARound,
+    cores,
+  }));
+  if (!first || !second) throw new Error("a simulation needs two loads");
+  const determinant = first.rounds * second.nodes - second.rounds * first.nodes;
+  const perRound = (first.cores * second.nodes - second.cores * first.nodes) / determinant;
+  const perNode = (first.rounds * second.cores - second.rounds * first.cores) / determinant;
+  const alone = (unit: "rounds" | "nodes") =>
+    (first[unit] * first.cores + second[unit] * second.cores) / (first[unit] ** 2 + second[unit] ** 2);
+  if (perRound < 0) return { perRound: 0, perNode: alone("nodes") };
+  return perNode < 0 ? { perRound: alone("rounds"), perNode: 0 } : { perRound, perNode };
 }
