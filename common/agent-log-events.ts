@@ -1,4 +1,4 @@
-// The log events of the agent. Both tables are joined in log-events.ts, which says what an event is.
+// The log events of the agent. log-events.ts joins this table with the backend's, and explains what an event is.
 
 /** `area.what_happened` → [what it means, what to do]; the second text is empty if nothing has to be done. */
 export const AGENT_LOG_EVENTS = {

@@ -1,11 +1,14 @@
-// Durations as text. Two forms, both Prometheus': that of its configuration, for all settings, fields and options; and that of its
-// expressions and their parameters, which is wider. Invariant: one table of units; what has no unit is never milliseconds.
+// Parses and formats durations in two of Prometheus' forms: that of its configuration, for all settings, fields and options; and the wider
+// one of its expressions and their parameters. Invariants: both share one table of units; a number without a unit never means milliseconds.
 
 const UNITS_MS = { y: 31_536_000_000, w: 604_800_000, d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 } as const;
 const UNITS = Object.entries(UNITS_MS);
 const DURATION = new RegExp(`^${UNITS.map(([unit]) => `(?:(\\d{1,15})${unit})?`).join("")}$`);
 
-/** `30s`, `1h30m`, `7d` or `0` in milliseconds: whole numbers, units from the largest down, each once at most. Undefined for all else. */
+/**
+ * Parses `30s`, `1h30m`, `7d` or `0` to milliseconds: whole numbers, units from the largest down, each at most once. Undefined for any
+ * other text.
+ */
 export function durationMs(text: string): number | undefined {
   if (text === "0") return 0;
   const match = text === "" ? null : DURATION.exec(text);
@@ -18,13 +21,13 @@ export interface DurationBounds {
   readonly maxMs?: number;
 }
 
-/** As `durationMs`, and undefined also for what is out of bounds. */
+/** Like `durationMs`, but also undefined if out of range. */
 export function durationWithin(text: string, { minMs = 0, maxMs = Infinity }: DurationBounds): number | undefined {
   const ms = durationMs(text);
   return ms !== undefined && ms >= minMs && ms <= maxMs ? ms : undefined;
 }
 
-/** What the text should have been: `a duration from 1s to 1d, such as 30s or 1h30m`. */
+/** Describes a valid value: `a duration from 1s to 1d, such as 30s or 1h30m`. */
 export function durationWanted({ minMs = 0, maxMs = Infinity }: DurationBounds, example = "30s or 1h30m"): string {
   const atMost = maxMs === Infinity ? undefined : formatDuration(maxMs);
   const least = minMs > 0 ? formatDuration(minMs) : undefined;
@@ -34,7 +37,7 @@ export function durationWanted({ minMs = 0, maxMs = Infinity }: DurationBounds, 
   return `a duration, such as ${example}`;
 }
 
-/** Milliseconds as `durationMs` reads them; years and weeks as days. */
+/** Formats milliseconds so that `durationMs` can parse them; years and weeks as days. */
 export function formatDuration(ms: number): string {
   let rest = Math.round(ms);
   let text = "";
@@ -51,8 +54,8 @@ const EXPRESSION = /^(?:(?:\d+(?:\.\d+)?)(?:ms|[smhdwyi]))+$/i;
 const SECONDS = /^(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
 
 /**
- * A duration in an expression or a parameter of a query, in milliseconds: also fractions, any order, capitals, `i` for a step, and a bare
- * number for seconds. Undefined for all else.
+ * Parses a duration in an expression or a query parameter to milliseconds: also with fractions, in any order, upper case, `i` for a step,
+ * and a bare number for seconds. Undefined for any other text.
  */
 export function expressionDurationMs(text: string, stepMs: number): number | undefined {
   const trimmed = text.trim();

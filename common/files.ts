@@ -1,6 +1,6 @@
-// Files and folders that survive a power cut, and what this process may do with a file. Invariant: when a call returns, the new content has
-// the file's name on the disk, not only in the kernel's memory; until then the old content has it. Not for files that are written many
-// times a second.
+// Writes files and folders so that they survive a power cut, and checks this process's permissions. Invariant: when a call returns, the new
+// content is on disk under the file's name, not only in the kernel's memory; until then, the old content is. Not for files that are written
+// many times a second.
 import {
   closeSync,
   fsyncSync,
@@ -17,10 +17,10 @@ import {
 import { open } from "node:fs/promises";
 import { dirname } from "node:path";
 
-/** Replaces `file` by a new one with `mode`. Throws what the system says; then `file` is as it was, and no draft is left. */
+/** Replaces `file` by a new one with `mode`. Throws system errors; `file` is then unchanged, and no temporary file is left. */
 export function writeDurably(file: string, text: string, mode = 0o600): void {
   const draft = `${file}.new`;
-  // What a killed process left may be a second name of a file in use.
+  // A leftover of a killed process may be a hard link to a file in use.
   rmSync(draft, { force: true });
   try {
     writeFileSync(draft, text, { mode, flag: "wx", flush: true });
@@ -32,13 +32,16 @@ export function writeDurably(file: string, text: string, mode = 0o600): void {
   syncFolder(dirname(file));
 }
 
-/** Gives a file whose content is on the disk already another name, in the same folder. */
+/** Renames a file within its folder; its content must already be on disk. */
 export function renameDurably(from: string, to: string): void {
   renameSync(from, to);
   syncFolder(dirname(to));
 }
 
-/** Puts the names in `folder` on the disk. Some file systems sync no folders, and some folders can be written and not read: both pass. */
+/**
+ * Writes the names in `folder` to disk. Errors are ignored if the file system cannot sync folders, or if the folder is writable but not
+ * readable.
+ */
 export function syncFolder(folder: string): void {
   try {
     syncFile(folder);
@@ -47,7 +50,7 @@ export function syncFolder(folder: string): void {
   }
 }
 
-/** As `syncFolder`, while the event loop goes on. */
+/** Like `syncFolder`, without blocking the event loop. */
 export async function folderSynced(folder: string): Promise<void> {
   try {
     await using handle = await open(folder, "r");
@@ -61,7 +64,7 @@ function isUnsyncable(error: unknown): boolean {
   return ["EINVAL", "ENOTSUP", "EACCES", "EISDIR"].includes(String((error as NodeJS.ErrnoException).code));
 }
 
-/** Puts what a file holds on the disk. */
+/** Writes the file's content to disk. */
 export function syncFile(path: string): void {
   const handle = openSync(path, "r");
   try {
@@ -71,7 +74,9 @@ export function syncFile(path: string): void {
   }
 }
 
-/** A folder that is there already is kept as it is. Throws what the system says of the first folder that cannot be made. */
+/**
+ * Creates a folder and its parents; an existing one is not changed. Throws the system's error for the first folder that cannot be created.
+ */
 export function makeFolder(folder: string, mode: number): void {
   const parent = dirname(folder);
   if (isFolder(folder)) return;
@@ -89,7 +94,7 @@ function isFolder(path: string): boolean {
   return existsSync(path) && statSync(path).isDirectory();
 }
 
-/** Also for a folder: whether it can be entered. */
+/** For a folder: whether it can be entered. */
 export function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);

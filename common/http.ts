@@ -1,7 +1,7 @@
-// node:http, taken without an import statement, one GET to a child process, freeing a body's memory, and a limit for the connections of a
-// listener. Invariant: neither program imports a value of node:http, only types: such an import reads every name of the module, WebSocket
-// among them, and that loads Node's own copy of undici: 40 ms of CPU and 14 MB resident (http.engine.test.ts looks for it in a process that
-// has loaded a whole program).
+// Loads node:http without an import statement; also sends a GET to a child process, frees a body's memory, and limits the connections of a
+// listener. Invariant: neither program imports a value of node:http, only types: such an import reads every name of the module, including
+// WebSocket, which loads Node's own copy of undici: 40 ms of CPU and 14 MB of memory (http.engine.test.ts checks this in a process that has
+// loaded a whole program).
 import { text } from "node:stream/consumers";
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
@@ -15,7 +15,10 @@ export interface Asked {
   readonly text: string;
 }
 
-/** Rejects with the signal's reason once it aborts, and with the error of a connection that fails. `url`: http, without a login. */
+/**
+ * Sends a GET request. Rejects with the signal's reason if it aborts, and with the error of a failed connection. `url`: http, without
+ * credentials.
+ */
 export async function ask(
   url: string,
   { signal, headers }: { signal: AbortSignal; headers?: Readonly<Record<string, string>> },
@@ -28,7 +31,7 @@ export async function ask(
     text(answer).then((all) => resolve({ status, ok: status >= 200 && status < 300, text: all }), failed);
   });
   asked.on("error", failed).end();
-  // Not as an option of the request: a signal that aborts after the answer would make an error, and its trace, of each.
+  // Not passed as an option of the request: a signal that aborts after the response would create an error with a stack trace each time.
   const abort = (): void => void asked.destroy();
   signal.addEventListener("abort", abort);
   try {
@@ -44,8 +47,8 @@ export function freeBuffer({ buffer, byteLength }: Uint8Array): void {
 }
 
 /**
- * Closes the oldest connection when there are more than `limit`, so that a client that keeps connections open cannot block probes or the
- * evaluator. For listeners that serve no tenants. Call it before the server listens.
+ * Closes the oldest connection if there are more than `limit`, so that a client that keeps connections open cannot block probes or the
+ * evaluator. For listeners that serve no tenants. Call before the server listens.
  */
 export function keepNewestConnections(server: Server, limit: number): void {
   const open = new Set<Socket>();

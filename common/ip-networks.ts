@@ -1,5 +1,5 @@
-// IP networks as addresses or CIDRs, such as 10.0.0.0/8 or 2001:db8::/32, which host names are loopback, and URLs with several
-// hosts. Invariant: an address that cannot be parsed is in no network.
+// Matches addresses with IP networks given as addresses or CIDRs, such as 10.0.0.0/8 or 2001:db8::/32; also detects loopback host names,
+// and splits URLs with several hosts. Invariant: an address that cannot be parsed is in no network.
 import { BlockList, isIP } from "node:net";
 
 /** True for `localhost`, 127.0.0.0/8 and ::1, with or without brackets. */
@@ -8,7 +8,7 @@ export function isLoopback(hostname: string): boolean {
   return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
 }
 
-/** Without the brackets of IPv6. */
+/** Removes the brackets of an IPv6 address. */
 export function bareHost(hostname: string): string {
   return hostname.replace(/^\[(.*)\]$/, "$1");
 }
@@ -20,7 +20,7 @@ export function isNetwork(text: string): boolean {
   return isIP(address) !== 0 && rest.length === 0 && (bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= maxBits));
 }
 
-/** Ignores texts that are not networks. */
+/** Ignores entries that are not networks. */
 export function networkList(networks: readonly string[]): BlockList {
   const list = new BlockList();
   for (const network of networks) {
@@ -38,7 +38,7 @@ export function networksContain(list: BlockList, address: string): boolean {
   return family !== 0 && list.check(address, familyName(family));
 }
 
-/** `::ffff:127.0.0.1`, as a socket of both families reports it, as `127.0.0.1`. */
+/** Converts `::ffff:127.0.0.1`, as a dual-stack socket reports it, to `127.0.0.1`. */
 export function plainAddress(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, "");
 }
@@ -47,7 +47,7 @@ function familyName(family: number): "ipv4" | "ipv6" {
   return family === 6 ? "ipv6" : "ipv4";
 }
 
-/** One URL for each host of a URL as libpq accepts it: `postgres://user@one:5432,other:5432/database` is a primary and its standbys. */
+/** One URL per host of a URL in libpq's form: `postgres://user@one:5432,other:5432/database` is a primary and its standbys. */
 export function hostUrls(url: string): string[] {
   const start = url.indexOf("//") + 2;
   const length = url.slice(start).search(/[/?]/);

@@ -1,31 +1,34 @@
-// A loop in the background: takes a step, sleeps as long as that step asks, backs off after failures, stops. Invariants: steps never
-// overlap; a wake-up during a step is not lost; nothing runs after the loop was disposed; it never rejects.
+// Runs a background loop: executes a step, sleeps as long as the step requests, backs off after failures, and stops on demand. Invariants:
+// steps never overlap; a wake-up during a step is not lost; nothing runs after the loop was disposed; it never rejects.
 
-/** Between failures in a row: doubling from the first to the second, milliseconds. */
+/** Waits between consecutive failures, in milliseconds: doubled from the first value up to the second. */
 export type Backoff = readonly [firstMs: number, mostMs: number];
 
 export const DEFAULT_BACKOFF: Backoff = [1000, 30_000];
 
-/** setTimeout fires at once for anything longer. */
+/** setTimeout fires at once for longer times. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export interface LoopOptions {
-  /** Answers how many milliseconds to sleep before the next step; undefined: until woken. */
+  /** Returns how many milliseconds to sleep before the next step; undefined: until woken. */
   readonly step: (signal: AbortSignal) => Promise<number | undefined>;
-  /** Called with each error of a step, unless the loop stops; `failures` in a row. May return the minimum time to wait (a Retry-After). */
+  /**
+   * Called with each error of a step, unless the loop is stopping; `failures`: how many in a row. May return the minimum time to wait (a
+   * Retry-After).
+   */
   readonly failed: (error: unknown, failures: number) => number | undefined | void;
-  /** The most also bounds what `failed` asks for. */
+  /** Its upper value also limits the time that `failed` returns. */
   readonly backoffMs?: Backoff | undefined;
-  /** Before the first step; 0 unless given. */
+  /** Wait before the first step; 0 by default. */
   readonly firstAfterMs?: number;
-  /** Stops the loop, as disposing it does. */
+  /** Aborting it stops the loop, like disposing the loop. */
   readonly signal?: AbortSignal | undefined;
   readonly random?: (() => number) | undefined;
 }
 
-/** Starts on its own, after the caller's present statement. */
+/** Starts by itself once the caller's current statement has finished. */
 export class Loop implements AsyncDisposable {
-  /** Resolves when the loop has stopped. */
+  /** Resolves once the loop has stopped. */
   readonly done: Promise<void>;
   readonly #options: LoopOptions;
   readonly #stop = new AbortController();
@@ -38,12 +41,12 @@ export class Loop implements AsyncDisposable {
     this.done = Promise.resolve().then(() => this.#run());
   }
 
-  /** Ends the present sleep, also that of a backoff; during a step, the next one follows at once. */
+  /** Ends the current sleep or backoff; during a step, the next step follows at once. */
   wake(): void {
     this.#wakeup.wake();
   }
 
-  /** Resolves when the present step is over. A step that calls it must not await it. */
+  /** Resolves once the current step has ended. A step that disposes its own loop must not await this. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     await this.done;
@@ -70,7 +73,7 @@ export class Loop implements AsyncDisposable {
   }
 }
 
-/** A sleep that can be ended from outside. A wake-up is kept until it is cleared or has ended one sleep. */
+/** A sleep that can be interrupted. A wake-up is stored until it is cleared or has ended one sleep. */
 export class Wakeup {
   #isDue = false;
   #end: (() => void) | undefined;
@@ -84,7 +87,7 @@ export class Wakeup {
     this.#isDue = false;
   }
 
-  /** Until woken, until `signal` aborts, and at most `ms` (undefined: for ever). One caller at a time. Never rejects. */
+  /** Waits until woken, until `signal` aborts, or for `ms` (undefined: without limit). One caller at a time. Never rejects. */
   async wait(ms: number | undefined, signal?: AbortSignal): Promise<void> {
     if (!this.#isDue && !signal?.aborted && (ms === undefined || ms > 0)) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -101,12 +104,12 @@ export class Wakeup {
   }
 }
 
-/** Sleeps for `ms`, at most until `signal` aborts. Never rejects. */
+/** Sleeps for `ms`, or until `signal` aborts. Never rejects. */
 export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
   await new Wakeup().wait(ms, signal);
 }
 
-/** Asks now and every so often until the answer is yes, or `signal` aborts. Answers whether it was. */
+/** Checks at once and periodically, until the result is true or `signal` aborts. Returns the last result. */
 export async function pollUntil(isSo: () => boolean | Promise<boolean>, everyMs: number, signal: AbortSignal): Promise<boolean> {
   while (!(await isSo())) {
     if (signal.aborted) return false;
@@ -115,17 +118,20 @@ export async function pollUntil(isSo: () => boolean | Promise<boolean>, everyMs:
   return true;
 }
 
-/** After so many failures in a row (1 and more): half to the whole of the doubled time, so that many clients spread. */
+/**
+ * Backoff after this many failures in a row (at least 1): random between half of the doubled time and all of it, so that many clients
+ * spread.
+ */
 export function backoffOf(failures: number, [firstMs, mostMs]: Backoff, random: () => number = Math.random): number {
   return Math.round(Math.min(firstMs * 2 ** (failures - 1), mostMs) * (0.5 + random() / 2));
 }
 
-/** The backoff, or the time that a server asked for where that is longer; it cannot ask for more than the most. */
+/** The backoff or the time that a server requested, whichever is longer, up to the longest backoff. */
 export function retryAfterMs(failures: number, askedMs: number, backoffMs: Backoff, random?: () => number): number {
   return Math.max(backoffOf(failures, backoffMs, random), Math.min(askedMs, backoffMs[1]));
 }
 
-/** Around `ms`, ± 10 %: what many do every so often is not done by all at once. */
+/** `ms` ± 10 %, so that many clients do not act at the same time. */
 export function spread(ms: number, random: () => number = Math.random): number {
   return ms * (0.9 + random() * 0.2);
 }

@@ -1,15 +1,15 @@
-// Takes secrets out of text that others wrote: lines of a child, messages of an error, what an operator gives to support. Invariants: text
-// that is JSON stays JSON; rather too much is masked than too little. It is the last line of defence, never the first.
+// Masks secrets in text that others wrote: a child process's log, error messages, support bundles. Invariants: JSON stays valid JSON; in
+// doubt, text is masked. It is the last line of defence, never the first.
 
 const SECRETS: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   // Keys and tokens with a known prefix.
   [/\b(ak|it)_[A-Za-z0-9_-]{8,}/g, "$1_[redacted]"],
   [/\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]+/g, "$1 [redacted]"],
-  // User and password in a URL; a password may hold an @.
+  // User and password in a URL; a password may contain an @.
   [/:\/\/[^\s/"]+@/g, "://[redacted]@"],
 ];
 
-/** `name: value`, `name=value`, `"name":"value"`, quoted once more within JSON. */
+/** `name: value`, `name=value`, `"name":"value"`, also quoted once more within JSON. */
 const NAMED = /((?:password|passwd|secret|token|api_?key|authkey|authorization)(\\?["'])?\s*[:=]\s*(\\?["'])?)([^\s"',\\}]+)/gi;
 
 export function maskSecrets(text: string): string {
@@ -20,8 +20,8 @@ export function maskSecrets(text: string): string {
 }
 
 /**
- * JSON Web Tokens, whatever precedes them: `eyJ…` and two more parts. Each character is looked at once; one pattern for all of it began
- * anew at each `eyJ`, and a line of 200 kB full of them held the agent for minutes.
+ * Masks JSON Web Tokens, whatever precedes them: `eyJ…` and two more parts. Each character is examined once: a single regular expression
+ * would restart at each `eyJ`, and a line of 200 kB full of them blocked the agent for minutes.
  */
 function withoutWebTokens(text: string): string {
   return text.includes("eyJ") ? text.replace(/[\w.-]+/g, (run) => (run.includes("eyJ") ? withoutTokensOfRun(run) : run)) : text;
@@ -40,7 +40,7 @@ function withoutTokensOfRun(run: string): string {
   return kept.join(".");
 }
 
-/** A number, a literal, or the beginning of an object or a list: no secret, and text cannot replace it. */
+/** A number, a literal, or the beginning of an object or a list: not a secret, and replacing it with text would break the JSON. */
 function isJson(value: string): boolean {
   return /^(?:[[{].*|(?:true|false|null|-?\d[\d.eE+-]*)\]*)$/.test(value);
 }

@@ -1,4 +1,4 @@
-// NO_PROXY as curl reads it: which origins are reached without a proxy. Invariant: names are compared as written and never resolved.
+// Evaluates NO_PROXY as curl does: which origins are reached without a proxy. Invariant: names are compared as written and never resolved.
 import { isIP } from "node:net";
 import { bareHost, networkList, networksContain } from "./ip-networks.ts";
 
@@ -32,7 +32,7 @@ function withoutPort(entry: string): [name: string, port: string | undefined] {
   return match?.[1] === undefined ? [entry, undefined] : [match[1], match[2]];
 }
 
-/** Without the brackets of an IPv6 address and the trailing dot of a fully qualified name. */
+/** Removes the brackets of an IPv6 address and the trailing dot of a fully qualified name. */
 function bare(host: string): string {
   return bareHost(host.toLowerCase()).replace(/(.)\.$/, "$1");
 }

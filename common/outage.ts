@@ -1,23 +1,23 @@
-// Says an outage once: when it begins, now and then while it lasts, when it has ended. Invariant: each failure is counted; what is said
-// depends on how long the outage lasts and not on how often something is tried.
+// Reports an outage instead of each failure: when it begins, occasionally while it lasts, and when it has ended. Invariants: each failure
+// is counted; how often an outage is reported depends on its duration, not on the number of attempts.
 
 export interface OutageFacts {
   /** Unix milliseconds of the first failure. */
   readonly sinceMs: number;
   /** How long it has lasted, whole seconds. */
   readonly seconds: number;
-  /** The first included. */
+  /** Including the first. */
   readonly failures: number;
 }
 
 export interface OutageOptions<Cause> {
-  /** At the first failure, and again when its reason becomes another. */
+  /** Called at the first failure, and again if the reason changes. */
   readonly began: (cause: Cause, facts: OutageFacts) => void;
-  /** At a failure, `remindEveryMs` after something was said. */
+  /** Called at a failure that occurs `remindEveryMs` or more after the last report. */
   readonly reminded?: (cause: Cause, facts: OutageFacts) => void;
-  /** `cause` is that of the last failure. */
+  /** `cause`: the cause of the last failure. */
   readonly ended: (facts: OutageFacts, cause: Cause) => void;
-  /** Never unless given. */
+  /** Default: never. */
   readonly remindEveryMs?: number;
   readonly nowMs?: () => number;
   /** A monotonic clock that measures how long the outage lasts. Default: `nowMs` if that is given. */
@@ -50,7 +50,7 @@ export class Outage<Cause = unknown> {
     return this.#lasting?.sinceMs;
   }
 
-  /** For how long there has been one; undefined while there is none. */
+  /** Duration of the current outage; undefined if there is none. */
   get lastsMs(): number | undefined {
     return this.#lasting && this.#steadyMs() - this.#lasting.beganMs;
   }
@@ -60,7 +60,7 @@ export class Outage<Cause = unknown> {
     return this.#lasting?.cause;
   }
 
-  /** Another `reason` is said again. */
+  /** A failure with another `reason` is reported again. */
   failed(cause: Cause, reason = ""): void {
     const { began, reminded, remindEveryMs = Infinity } = this.#options;
     const nowMs = this.#steadyMs();
@@ -77,7 +77,7 @@ export class Outage<Cause = unknown> {
     (isNews ? began : reminded)?.(cause, this.#facts(lasting));
   }
 
-  /** Does nothing while there is no outage. */
+  /** Does nothing if there is no outage. */
   recovered(): void {
     const lasting = this.#lasting;
     this.#lasting = undefined;

@@ -1,12 +1,12 @@
-// The processes of this machine, as Linux lists them in /proc. Invariant: an id alone identifies no process, because ids are used again; with the
-// time of its start it names one process for ever.
+// Reads the processes of this machine from /proc on Linux. Invariant: a process is identified by its id together with its start time,
+// because ids are reused.
 import { readdirSync, readFileSync } from "node:fs";
 
-/** In ticks since the machine's boot (proc(5), starttime). Undefined when there is no such process, it is a zombie, or this is no Linux. */
+/** Ticks since boot (proc(5), starttime). Undefined if there is no such process, if it is a zombie, or if this is not Linux. */
 export function startTimeOf(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    // Fields after the program's name, which is in parentheses and may hold anything: state is the third of all, starttime the 22nd.
+    // Fields after the program's name, which is in parentheses and may contain any character: state is the third field, starttime the 22nd.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     return fields[0] === "Z" ? undefined : fields[19];
   } catch {
@@ -14,12 +14,12 @@ export function startTimeOf(pid: number): string | undefined {
   }
 }
 
-/** Each argument with a zero byte behind it, the program first. Empty when there is no such process, and right after its start. */
+/** The program and its arguments, each followed by a zero byte. Empty if there is no such process, and just after its start. */
 export function commandLineOf(pid: number): Buffer {
   return listOf(pid, "cmdline");
 }
 
-/** Each variable as `name=value` with a zero byte behind it, as the process was given them. Empty when it is not ours to know. */
+/** The initial environment: each variable as `name=value`, followed by a zero byte. Empty if it may not be read. */
 export function environmentOf(pid: number): Buffer {
   return listOf(pid, "environ");
 }
@@ -32,7 +32,7 @@ function listOf(pid: number, file: string): Buffer {
   }
 }
 
-/** All that can be seen from here. Throws where there is no /proc. */
+/** All visible processes. Throws if there is no /proc. */
 export function processIds(): number[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))

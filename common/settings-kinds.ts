@@ -1,4 +1,4 @@
-// The kinds of settings that both programs have. Each parses the text of a variable and reports what to write instead.
+// Kinds of settings that both programs have. Each parses the text of a variable, and reports what to write instead of a wrong value.
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
@@ -14,7 +14,7 @@ export interface ListenAddress {
 
 export const text: Kind<string> = { type: "text", parse: (value) => value };
 
-/** Made absolute. */
+/** Converted to an absolute path. */
 export const path: Kind<string> = { type: "path", parse: (value) => resolve(value) };
 
 /** The absolute path of a file that can be read now. */
@@ -32,7 +32,7 @@ export const file: Kind<string> = {
 
 export const list: Kind<string[]> = { type: "comma-separated list", parse: splitList };
 
-/** Every item is checked; `problemOf` answers what is wrong with one. */
+/** Validates every item; `problemOf` returns the problem of an item. */
 export function checkedList(type: string, problemOf: (item: string) => string | undefined): Kind<string[]> {
   return {
     type,
@@ -113,7 +113,7 @@ export function listen(hostForAll = ""): Kind<ListenAddress> {
   };
 }
 
-/** The port is that of the scheme if none is given. */
+/** The default port is that of the scheme. */
 export const proxyUrl: Kind<string> = {
   type: "URL",
   parse: (value, report) => {
@@ -137,7 +137,10 @@ function isEncoded(value: string): boolean {
   }
 }
 
-/** Where hack/fetch-tools.ts keeps this version of a program: `<version>`, or the newest `<version>-<edition>` of one that is built here. */
+/**
+ * Where hack/fetch-tools.ts caches this version of a program: `<version>`, or the newest `<version>-<edition>` of a program that is built
+ * here.
+ */
 export function cachedProgram(reader: SettingsReader, name: string, version: string): string {
   const folder = join(reader.plain("XDG_CACHE_HOME") ?? join(homedir(), ".cache"), "atherops", "tools", name);
   const editions = readFolder(folder).filter((entry) => entry === version || entry.startsWith(`${version}-`));

@@ -1,24 +1,24 @@
-// Settings as data. Each program has one table of its environment variables; its reader, its types, `--help`, the reference page and the
-// test of chart values are made from it. Invariant: every problem names its variable, and `finish` reports all of them at once.
+// Defines settings as data. Each program has one table of environment variables, from which its reader, its types, `--help`, the reference
+// page and the test of chart values are generated. Invariant: every problem names its variable, and `finish` reports all problems at once.
 import { readFileSync } from "node:fs";
 
-/** Wrong settings: one line per problem. Printed without a stack; the process exits with 2. */
+/** Settings are wrong: one line per problem. Printed without a stack trace; the process exits with 2. */
 export class SettingsError extends Error {
   override readonly name = "SettingsError";
 }
 
-/** Reports what is wrong with a value; the name of the variable is added. */
+/** Reports a problem of a value; the name of the variable is added. */
 export type Report = (problem: string) => void;
 
-/** How the text of a variable is read. */
+/** Parser for a variable's text. */
 export interface Kind<Value> {
-  /** For the reference page, for example `duration`. */
+  /** Shown on the reference page, for example `duration`. */
   readonly type: string;
   readonly range?: Range;
   readonly parse: (text: string, report: Report) => Value;
 }
 
-/** Bounds of a number, or of a duration in milliseconds; or the accepted words. */
+/** Limits of a number, or of a duration in milliseconds; or the accepted words. */
 export interface Range {
   readonly min?: number;
   /** The value must be greater. */
@@ -28,10 +28,10 @@ export interface Range {
 }
 
 export interface SettingOptions {
-  /** As an operator would write it; or one for each profile of the program. Missing: the variable is optional. */
+  /** As an operator would write it, or one per profile of the program. Without it, the variable is optional. */
   readonly default?: string | Readonly<Record<string, string>>;
   readonly isRequired?: boolean;
-  /** Never logged; `readSecrets` returns it. */
+  /** Never logged; returned by `readSecrets`. */
   readonly isSecret?: boolean;
   readonly unit?: string;
   readonly description: string;
@@ -39,9 +39,9 @@ export interface SettingOptions {
   readonly value?: string;
   /** The chart's default, if it differs on purpose. */
   readonly valueDefault?: string;
-  /** The file of X_FILE need not exist. */
+  /** The file that X_FILE names may be missing. */
   readonly mayBeGone?: boolean;
-  /** Also read in lower case, which wins, as in curl. */
+  /** Also read in lower case, which takes precedence, as in curl. */
   readonly isEitherCase?: boolean;
 }
 
@@ -54,14 +54,14 @@ export interface Setting<Value = unknown, IsSecret extends boolean = boolean> ex
   readonly valueType?: Value;
 }
 
-/** Field of the program's settings → the variable. */
+/** Maps fields of the program's settings to variables. */
 export type Table = Readonly<Record<string, Setting>>;
 type Fields<T extends Table, IsSecret extends boolean> = {
   readonly [Name in keyof T as T[Name] extends Setting<unknown, IsSecret> ? Name : never]: T[Name] extends Setting<infer Value>
     ? Value
     : never;
 };
-/** What may be logged. */
+/** The settings that may be logged. */
 export type PlainOf<T extends Table> = Fields<T, false>;
 export type SecretsOf<T extends Table> = Fields<T, true>;
 
@@ -81,7 +81,7 @@ export function group<T extends Table>(title: string, table: T): T {
   return Object.fromEntries(Object.entries(table).map(([field, row]) => [field, { ...row, group: title }])) as T;
 }
 
-/** The default for a profile; undefined: there is none. */
+/** The default for a profile; undefined if there is none. */
 export function defaultOf(row: Setting, profile: string): string | undefined {
   return typeof row.default === "object" ? row.default[profile] : row.default;
 }
@@ -106,7 +106,7 @@ export class SettingsReader {
   readonly #profile: string;
   readonly #problems: string[] = [];
 
-  /** `profile` chooses among the defaults of a setting. */
+  /** `profile` selects the defaults. */
   constructor(env: NodeJS.ProcessEnv, profile = "") {
     this.#env = env;
     this.#profile = profile;
@@ -134,11 +134,11 @@ export class SettingsReader {
     const text = lowerCase ?? this.#text(row) ?? defaultOf(row, this.#profile);
     if (text !== undefined) return row.kind.parse(text, (problem) => this.problem(`${row.name}: ${problem}`)) as Value;
     if (row.isRequired) this.problem(`${row.name} is required`);
-    // A missing required value is an empty text until `finish` throws.
+    // A missing required value is empty until `finish` throws.
     return (row.isRequired ? "" : undefined) as Value;
   }
 
-  /** The variable as it is, without X_FILE. */
+  /** The variable itself, without X_FILE. */
   plain(name: string): string | undefined {
     return this.#env[name] || undefined;
   }

@@ -1,9 +1,9 @@
-// Types of the global WebAssembly, which Node's types leave out, how a program loads a kernel (hack/kernel.mjs), and the memory that both
-// share. Invariant: a kernel that cannot be loaded is no failure; its user has a slower path.
+// Loads kernels (hack/kernel.mjs) and defines the memory that a kernel shares with its program; also declares types of the global
+// WebAssembly, which Node's types lack. Invariant: a kernel that cannot be loaded is not an error, because its user has a slower path.
 
 export interface WasmMemory {
   readonly buffer: ArrayBuffer;
-  /** Throws RangeError beyond its maximum, and where the machine has no more. */
+  /** Throws RangeError beyond its maximum, or if the machine is out of memory. */
   grow(pages: number): number;
 }
 
@@ -18,7 +18,7 @@ export const webAssembly = (globalThis as typeof globalThis & { WebAssembly: Web
 
 export const WASM_PAGE_BYTES = 65_536;
 
-/** Starts the module, and throws if it was compiled from other sources than its caller expects: it lacks some of `names`. */
+/** Starts the module. Throws if it lacks some of `names`: it was then compiled from other sources than the caller expects. */
 export function startKernel<Exports>(bytes: Uint8Array, names: readonly (keyof Exports & string)[], imports: object): Exports {
   const exports = new webAssembly.Instance(new webAssembly.Module(bytes), imports).exports as Record<string, unknown>;
   const missing = names.find((name) => typeof exports[name] !== "function");
@@ -26,13 +26,13 @@ export function startKernel<Exports>(bytes: Uint8Array, names: readonly (keyof E
   return exports as Exports;
 }
 
-/** Makes the memory at least `bytes` large. Throws RangeError. */
+/** Grows the memory to at least `bytes`. Throws RangeError. */
 export function growTo(memory: WasmMemory, bytes: number): void {
   const missing = bytes - memory.buffer.byteLength;
   if (missing > 0) memory.grow(Math.ceil(missing / WASM_PAGE_BYTES));
 }
 
-/** A kernel that is made when it is first asked for, at most once a thread. */
+/** A kernel that is created on first use, at most once per thread. */
 export class LazyKernel<Kernel> {
   readonly #make: () => Kernel;
   #kernel: Kernel | undefined;
@@ -43,27 +43,27 @@ export class LazyKernel<Kernel> {
     this.#make = make;
   }
 
-  /** Undefined where it cannot be had: it was not compiled, or the processor or the memory do not allow it. */
+  /** Undefined if the kernel is not available: it was not compiled, or the processor or the memory do not allow it. */
   get(): Kernel | undefined {
     if (this.#isTried) return this.#kernel;
     this.#isTried = true;
     try {
       this.#kernel = this.#make();
     } catch (error) {
-      // Safe: there is a slower implementation, and the program logs this when it starts.
+      // Safe: there is a slower implementation, and the program logs the problem when it starts.
       this.#problem = error;
     }
     return this.#kernel;
   }
 
-  /** Why there is none. */
+  /** Why the kernel is not available. */
   get problem(): unknown {
     return this.#problem;
   }
 }
 
-// A kernel's memory as its host sees it: text and numbers, where the kernel says. Invariant: nothing is written beyond the room that the
-// kernel gave; it gives up instead.
+// A kernel's memory as its host sees it: reads and writes text and numbers at the kernel's addresses. Invariant: the host never writes
+// beyond the space that the kernel provides, but gives up instead.
 
 /** Thrown by the host on behalf of the kernel, which cannot make error objects. */
 export class GaveUp extends Error {
@@ -72,7 +72,7 @@ export class GaveUp extends Error {
 
 export class KernelMemory {
   readonly memory: WasmMemory;
-  /** All of it, until it grows. */
+  /** The whole memory; replaced when it grows. */
   #bytes: Buffer = Buffer.alloc(0);
 
   constructor(pages: { initial: number; maximum: number }) {
@@ -83,12 +83,12 @@ export class KernelMemory {
     return this.memory.buffer.byteLength;
   }
 
-  /** Throws RangeError when it is more than there may be. */
+  /** Throws RangeError beyond the maximum. */
   growTo(bytes: number): void {
     growTo(this.memory, bytes);
   }
 
-  /** Valid until it grows. */
+  /** Valid until the memory grows. */
   bytes(): Buffer {
     const { buffer } = this.memory;
     if (this.#bytes.buffer !== buffer) this.#bytes = Buffer.from(buffer);
@@ -99,13 +99,13 @@ export class KernelMemory {
     return this.bytes().toString("utf8", at, at + length);
   }
 
-  /** How many bytes it took. Gives up on undefined. */
+  /** Returns the number of bytes written. Gives up on undefined. */
   write(text: string | undefined, to: number, room: number): number {
     if (text === undefined || Buffer.byteLength(text) > room) throw GaveUp.instance;
     return this.bytes().write(text, to, "utf8");
   }
 
-  /** 32 bits each; how many bytes it took. */
+  /** Writes 32 bits each; returns the number of bytes written. */
   writeNumbers(numbers: readonly number[], to: number, room: number): number {
     if (4 * numbers.length > room) throw GaveUp.instance;
     for (const [index, number] of numbers.entries()) this.bytes().writeUInt32LE(number, to + 4 * index);

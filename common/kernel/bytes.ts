@@ -1,9 +1,10 @@
-// Giving up, and bytes moved and compared, for every kernel. Invariant: exactly the bytes that are named are read and written.
+// Copies and compares bytes for every kernel, and defines the reasons for giving up. Invariant: exactly the named bytes are read and
+// written.
 import { giveUp } from "./host";
 
-/** Not JSON, as far as the kernel knows. */
+/** Not JSON, as far as the kernel can tell. */
 export const SYNTAX: i32 = 1;
-/** Perhaps valid, and not what collectors send. */
+/** Possibly valid, but not what collectors send. */
 export const UNUSUAL: i32 = 2;
 /** More than the memory that this call may use. */
 export const TOO_LARGE: i32 = 3;
@@ -32,7 +33,7 @@ export function copy(to: usize, from: usize, length: u32): void {
 /** Copies `length` bytes to a lower address; they may overlap. */
 export function moveDown(to: usize, from: usize, length: u32): void {
   let index: u32 = 0;
-  // What a block overwrites is in a register by then.
+  // Each block is in a register before its bytes are overwritten.
   for (; index + 16 <= length; index += 16) v128.store(to + index, v128.load(from + index));
   for (; index < length; index++) store<u8>(to + index, load<u8>(from + index));
 }

@@ -1,10 +1,11 @@
-// Escapes of JSON strings (RFC 8259, section 7), from their backslash on. Invariant: what an escape becomes is shorter than it was.
+// Reads escapes of JSON strings (RFC 8259, section 7), starting at their backslash. Invariant: an unescaped character is shorter than its
+// escape.
 import { refuse, SYNTAX, UNUSUAL } from "./bytes";
 
-/** Behind the character that `escape` wrote. */
+/** Address after the character that `escape` wrote. */
 export let escapedTo: usize = 0;
 
-/** Writes the character of the escape at `at` to `to`. A lone surrogate gives up. */
+/** Writes the character of the escape at `at` to `to`. Gives up on a lone surrogate. */
 export function escape(at: usize, to: usize): usize {
   const code = escapedCode(at);
   at += load<u8>(at + 1) == 0x75 ? 6 : 2;
@@ -35,7 +36,7 @@ export function escape(at: usize, to: usize): usize {
   return at;
 }
 
-/** The UTF-16 unit that the escape at `at` names. */
+/** The UTF-16 code unit of the escape at `at`. */
 export function escapedCode(at: usize): u32 {
   switch (load<u8>(at + 1)) {
     case 0x22:

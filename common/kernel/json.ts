@@ -1,5 +1,5 @@
-// JSON (RFC 8259) as collectors write it, read in place. Invariants: strict, and anything unusual gives up; a function gets the
-// place where its value begins and returns the place behind it; strings are unescaped in place, which never takes more room.
+// Reads JSON (RFC 8259) as collectors write it, in place. Invariants: parsing is strict, and gives up on anything unusual; a function gets
+// the address where its value begins and returns the address after it; strings are unescaped in place, which never needs more space.
 import { escape, escapedCode, escapedTo } from "./escapes";
 import { moveDown, refuse, SYNTAX, UNUSUAL } from "./bytes";
 
@@ -17,13 +17,13 @@ const DOT: u8 = 0x2e;
 const NULL: u32 = 0x6c6c756e;
 const TRUE: u32 = 0x65757274;
 const ALSE: u32 = 0x65736c61;
-/** Deeper documents are no collector's. */
+/** Collectors do not send deeper documents. */
 const MOST_DEPTH: i32 = 32;
 
 /** The string that was read last, unescaped. */
 export let textAt: usize = 0;
 export let textLength: u32 = 0;
-/** The member's name that was read last. */
+/** The member name that was read last. */
 export let nameAt: usize = 0;
 export let nameLength: u32 = 0;
 /** The integer that was read last. */
@@ -46,13 +46,13 @@ function skipBlanks(at: usize): usize {
   }
 }
 
-/** Into an object or an array: returns its first member, or its end. */
+/** Enters an object or an array: returns its first member, or its end. */
 export function open(at: usize, bracket: u8): usize {
   if (load<u8>(at) != bracket) refuse(UNUSUAL);
   return blanks(at + 1);
 }
 
-/** Behind a member: returns the next one, or the end `close`. */
+/** After a member: returns the next one, or the closing bracket `close`. */
 export function next(at: usize, close: u8): usize {
   at = blanks(at);
   const byte = load<u8>(at);
@@ -63,7 +63,9 @@ export function next(at: usize, close: u8): usize {
   return at;
 }
 
-/** A member's name, then its colon: returns where its value begins. A name with an escape gives up: it may be another's. */
+/**
+ * Reads a member's name and colon: returns where its value begins. Gives up on a name with an escape, because it may equal another name.
+ */
 export function name(at: usize): usize {
   if (load<u8>(at) != QUOTE) refuse(SYNTAX);
   nameAt = at + 1;
@@ -75,7 +77,7 @@ export function name(at: usize): usize {
   return blanks(at + 1);
 }
 
-/** Marks a member as seen; the second of one name gives up. */
+/** Marks a member as seen; gives up on a duplicate. */
 export function once(seen: u32, bit: u32): u32 {
   if (seen & bit) refuse(UNUSUAL);
   return seen | bit;
@@ -85,7 +87,7 @@ export function isNull(at: usize): bool {
   return load<u32>(at) == NULL;
 }
 
-/** Where a string ends, escapes, or has what may not stand in it. */
+/** Where a string ends or has an escape or an invalid character. */
 export function stringStop(at: usize): usize {
   while (true) {
     const block = v128.load(at);
@@ -96,7 +98,7 @@ export function stringStop(at: usize): usize {
   }
 }
 
-/** From behind the opening quote. */
+/** Reads a string from after its opening quote. */
 export function stringBody(at: usize): usize {
   const stop = stringStop(at);
   if (load<u8>(stop) != QUOTE) return unescaped(at, stop);
@@ -104,7 +106,7 @@ export function stringBody(at: usize): usize {
   return stop + 1;
 }
 
-/** A string, or null, which is "". */
+/** A string; null is read as "". */
 export function optionalString(at: usize): usize {
   if (load<u8>(at) == QUOTE) return stringBody(at + 1);
   if (!isNull(at)) refuse(UNUSUAL);
@@ -136,7 +138,7 @@ export function isDigit(byte: u8): bool {
   return <u8>(byte - ZERO) < 10;
 }
 
-/** Any value, checked and left. */
+/** Validates and skips any value. */
 export function skip(at: usize, depth: i32): usize {
   const byte = load<u8>(at);
   if (byte == QUOTE) return skipString(at + 1);
@@ -171,7 +173,7 @@ function skipString(at: usize): usize {
   }
 }
 
-/** Behind a number of any shape. */
+/** Returns the address after a number in any form. */
 export function numberEnd(at: usize): usize {
   if (load<u8>(at) == MINUS) at++;
   const whole = at;
@@ -198,7 +200,7 @@ function digitsEnd(at: usize): usize {
   return at;
 }
 
-/** An unsigned integer of at most 19 digits, as a number or a string; null is 0. Its digits are the text. */
+/** An unsigned integer of at most 19 digits, as a number or a string; null is 0. The text that was read last is its digits. */
 export function unsigned(at: usize): usize {
   if (isNull(at)) {
     integer = 0;
@@ -239,7 +241,7 @@ function eightDigits(word: u64): u64 {
   return ((low + high) >> 32) & 0xffffffff;
 }
 
-/** What is checked and not stored. */
+/** Validated but not stored. */
 export function unsigned32(at: usize): usize {
   at = unsigned(at);
   if (integer > 0xffffffff) refuse(UNUSUAL);
@@ -254,7 +256,7 @@ export function enumeration(at: usize): usize {
   return at;
 }
 
-/** An id of `length` hex digits, lowercased in place; `textLength` 0 when it is null, empty or zeros. */
+/** An id of `length` hex digits, converted to lower case in place; `textLength` is 0 if it is null, empty or zero. */
 export function hexId(at: usize, length: u32): usize {
   at = optionalString(at);
   if (textLength == 0) return at;
@@ -273,11 +275,11 @@ export function hexId(at: usize, length: u32): usize {
   return at;
 }
 
-/** Whether JavaScript prints the number unchanged: at most 15 digits, no exponent, no zeros that say nothing, not below 0.000001. */
+/** Whether JavaScript prints the number unchanged: at most 15 digits, no exponent, no redundant zeros, not below 0.000001. */
 export function isPlain(at: usize, end: usize): bool {
   const digits = load<u8>(at) == 0x2d ? at + 1 : at;
   if (end - digits > 16) return false;
-  // 0 alone, and neither -0 nor 0e1.
+  // A single 0, but not -0 or 0e1.
   if (end - digits == 1 && load<u8>(digits) == 0x30) return digits == at;
   let hasPoint = false;
   let isZero = true;

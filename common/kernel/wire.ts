@@ -9,7 +9,7 @@ export const FIXED32: u32 = 5;
 
 const MOST_LENGTH: u64 = 0x7fffffff;
 
-/** The field that was read last: its number, its wire type, and where its content begins, behind the length if it has one. */
+/** The field that was read last: its number, its wire type, and where its content begins (after the length, if it has one). */
 export let number: u32 = 0;
 export let wireType: u32 = 0;
 export let content: usize = 0;
@@ -75,7 +75,7 @@ export function expect(type: u32): void {
   if (wireType != type) refuse(UNUSUAL);
 }
 
-/** Gives up unless the bytes are UTF-8. Reads at most 15 bytes behind them. */
+/** Gives up unless the bytes are UTF-8. Reads up to 15 bytes beyond them. */
 export function checkText(at: usize, length: u32): void {
   let index: u32 = 0;
   for (; index + 16 <= length; index += 16) {
@@ -84,7 +84,10 @@ export function checkText(at: usize, length: u32): void {
   if (index < length && (i8x16.bitmask(v128.load(at + index)) & ((1 << (length - index)) - 1)) != 0) checkUtf8(at + index, at + length);
 }
 
-/** Gives up unless these are characters of RFC 3629. Here and not in the host: a body may have a hundred thousand texts. */
+/**
+ * Gives up unless these are characters of RFC 3629. Checked here instead of in the host, because a body may have a hundred thousand
+ * strings.
+ */
 function checkUtf8(at: usize, end: usize): void {
   while (at < end) {
     const lead: u32 = load<u8>(at);
@@ -94,7 +97,7 @@ function checkUtf8(at: usize, end: usize): void {
     }
     const length: usize = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
     if (lead < 0xc2 || lead > 0xf4 || at + length > end) refuse(SYNTAX);
-    // What the second byte excludes: longer forms of a shorter character, surrogates, and what is above U+10FFFF.
+    // The second byte excludes overlong forms, surrogates, and characters above U+10FFFF.
     const least: u32 = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
     const most: u32 = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
     const second: u32 = load<u8>(at + 1);

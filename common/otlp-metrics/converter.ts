@@ -1,17 +1,18 @@
-// OTLP/JSON metrics → Prometheus exposition text, the form that `/ingest` takes. Invariants: no line that the store would refuse; a sample
-// keeps its point's own time; what cannot be kept is counted by reason and never becomes a wrong number. Source: OpenTelemetry
-// specification, compatibility/prometheus_and_openmetrics.md, "OTLP Metric points to Prometheus". No HELP and TYPE lines: they would be
-// half of the bytes of a small scrape, and the query API offers no metadata. No scope labels.
+// Converts OTLP/JSON metrics to Prometheus exposition text, the format that `/ingest` accepts. Invariants: it writes no line that the store
+// would refuse; a sample keeps its point's own time; data that cannot be represented is counted by reason and never becomes a wrong number.
+// Source: OpenTelemetry specification, compatibility/prometheus_and_openmetrics.md, "OTLP Metric points to Prometheus". HELP and TYPE lines
+// are omitted, because they would be half of the bytes of a small scrape and the query API offers no metadata. Scope labels are omitted
+// too.
 import { BodyError, listOf, type MetricsDocument, parseDocument, type ResourceMetrics } from "./document.ts";
 import { MAX_REQUESTS_PER_BODY } from "./limits.ts";
 import { MetricLines, type Writing } from "./metric-lines.ts";
 import { ResourceLabels } from "./series-labels.ts";
 import { type DropReason, type OnDrop, SeriesWriter } from "./series-writer.ts";
 
-/** After this many points of a metric, bodies that are full are given away, so that they need not all be held. */
+/** After this many points of a metric, full bodies are handed over, so that not all must be held in memory. */
 const SLICE_POINTS = 500;
 
-/** Converts what it can in another way, to the same text; returns undefined for any other document. */
+/** Converts the documents that it supports to the same text, but faster; returns undefined for all others. */
 export interface FastMetrics {
   convert(
     json: Buffer,
@@ -24,7 +25,7 @@ export class MetricsConverter {
   readonly #drop: OnDrop;
   readonly #fast: FastMetrics | undefined;
 
-  /** `onDrop` is called with the number of points that are left out, by reason. */
+  /** `onDrop` is called with the number of omitted points per reason. */
   constructor(onDrop: OnDrop, fast?: FastMetrics) {
     this.#drop = onDrop;
     this.#lines = new MetricLines(onDrop);
@@ -32,9 +33,9 @@ export class MetricsConverter {
   }
 
   /**
-   * `json`: an ExportMetricsServiceRequest. Gives bodies of at most `maxPostBytes` one after the other, none when there is nothing to
-   * send; the same document always gives the same bodies. Throws BodyError "malformed" when it is not such a document, "too_large" when
-   * it becomes more than MAX_REQUESTS_PER_BODY full bodies, `maxTextBytes` or too many values (document.ts).
+   * `json`: an ExportMetricsServiceRequest. Yields bodies of at most `maxPostBytes` one after the other, none if there is nothing to send;
+   * the same document always yields the same bodies. Throws BodyError "malformed" if it is not such a document, "too_large" if it exceeds
+   * MAX_REQUESTS_PER_BODY full bodies, `maxTextBytes` or the number of values (document.ts).
    */
   *convert(json: Buffer, maxPostBytes: number, maxTextBytes = MAX_REQUESTS_PER_BODY * maxPostBytes): Generator<Buffer, void> {
     const fast = this.#fast?.convert(json, maxPostBytes);
@@ -77,10 +78,10 @@ export class MetricsConverter {
 
 const NOTHING: Writing = { points: [], write: () => {} };
 
-/** Strings grow cheaply while they are small and young: lines are joined up to this length, then written into the post. */
+/** Appending to small, young strings is cheap: lines are joined up to this length, then written into the body. */
 const PIECE_LENGTH = 16 * 1024;
 
-/** Text cut into bodies at the ends of lines. */
+/** Splits text into bodies at line ends. */
 export class Posts {
   readonly #maxPostBytes: number;
   readonly #maxTextBytes: number;
@@ -97,7 +98,7 @@ export class Posts {
     this.#post = Buffer.allocUnsafe(Math.min(Math.max(expectedBytes, 4 * PIECE_LENGTH), maxPostBytes));
   }
 
-  /** To be called at least once a line. */
+  /** Call at least once per line. */
   writeIfLarge(): void {
     if (this.text.length >= PIECE_LENGTH) this.#write();
   }

@@ -1,6 +1,7 @@
-// The OTLP/JSON metrics document as it arrives: every field may be missing, 64-bit integers are decimal strings or numbers, and NaN and
-// infinities are strings. Invariant: nothing is assumed that protobuf's JSON form does not promise. Source: opentelemetry-proto,
-// metrics/v1/metrics.proto; OTLP specification, "JSON Protobuf Encoding". Also parses any OTLP/JSON body within limits (`parseDocument`).
+// Types and parsers of the OTLP/JSON metrics document as it arrives: every field may be missing, 64-bit integers are decimal strings or
+// numbers, and NaN and infinities are strings. Invariant: only what protobuf's JSON form guarantees is assumed. Source:
+// opentelemetry-proto, metrics/v1/metrics.proto; OTLP specification, "JSON Protobuf Encoding". `parseDocument` parses any OTLP/JSON body
+// within limits.
 import { hasManyKeys } from "./json-keys.ts";
 import { MAX_JSON_KEYS, MAX_JSON_OBJECTS } from "./limits.ts";
 
@@ -80,7 +81,7 @@ export function isDelta(temporality: number | string | undefined): boolean {
   return temporality === 1 || temporality === "AGGREGATION_TEMPORALITY_DELTA";
 }
 
-/** The number, or undefined when it is not one. NaN is a number here. */
+/** The number, or undefined if it is not one. NaN counts as a number. */
 export function toDouble(value: Double | undefined): number | undefined {
   if (typeof value === "number") return value;
   if (value === "NaN") return Number.NaN;
@@ -89,28 +90,28 @@ export function toDouble(value: Double | undefined): number | undefined {
   return Number.isNaN(number) ? undefined : number;
 }
 
-/** Decimal digits of a 64-bit integer, exactly as sent; undefined when it is not one. */
+/** Decimal digits of a 64-bit integer, exactly as sent; undefined if it is not one. */
 export function toDigits(value: Int64 | undefined): string | undefined {
   if (Number.isSafeInteger(value)) return String(value);
   if (typeof value === "number") return Number.isInteger(value) && Math.abs(value) < 2 ** 64 ? BigInt(value).toString() : undefined;
   return typeof value === "string" && /^-?\d{1,20}$/.test(value) ? value : undefined;
 }
 
-/** Undefined when it is not an integer of 32 bits, as a number or in decimal digits. */
+/** Undefined if it is not a 32-bit integer, as a number or in decimal digits. */
 export function toInt32(value: Int32 | undefined): number | undefined {
   const digits = toDigits(value ?? 0);
   const number = Number(digits ?? Number.NaN);
   return number === (number | 0) ? number : undefined;
 }
 
-/** A repeated field. Throws TypeError when it is something else: a text has a length too, and an object may claim one. */
+/** A repeated field. Throws TypeError for other values: a string has a length too, and an object may have one. */
 export function listOf<T>(value: readonly T[] | undefined): readonly T[] {
   if (value === undefined || value === null) return [];
   if (!Array.isArray(value)) throw new TypeError("a repeated field is not a list");
   return value;
 }
 
-/** An attribute's value as text: scalars plain, bytes as base64, lists and maps as JSON. "" for an empty value. */
+/** An attribute's value as text: scalars as they are, bytes as base64, lists and maps as JSON. "" for an empty value. */
 export function attributeText(value: AnyValue | undefined): string {
   if (value === undefined || value === null) return "";
   if (typeof value.stringValue === "string") return value.stringValue;
@@ -132,10 +133,10 @@ function plainValue(value: AnyValue | undefined): Plain {
   return Object.fromEntries(listOf(value.kvlistValue.values).map(({ key = "", value }) => [key, plainValue(value)]));
 }
 
-// JSON of a telemetry body as values, and the error of a body that is not passed on. Invariant: the memory of the values has a limit: `{}` has
-// two bytes and becomes some sixty.
+// Parses JSON of a telemetry body, and defines the error for a body that is not forwarded. Invariant: the memory of the parsed values is
+// limited: `{}` has two bytes and takes about sixty.
 
-/** The kind decides how the sender is answered. */
+/** The kind determines the response to the sender. */
 export class BodyError extends Error {
   override readonly name = "BodyError";
   readonly kind: "too_large" | "no_room" | "malformed" | "unsupported_encoding";
@@ -146,7 +147,7 @@ export class BodyError extends Error {
 }
 
 /**
- * Bytes that are not UTF-8 become U+FFFD: an application can put them into one label, and a refused body would lose its whole batch.
+ * Bytes that are not UTF-8 become U+FFFD: an application can put them into a label, and refusing the body would lose its whole batch.
  * Throws BodyError "too_large", or SyntaxError.
  */
 export function parseDocument(json: Buffer): unknown {
@@ -158,7 +159,7 @@ export function parseDocument(json: Buffer): unknown {
   return JSON.parse(json.toString("utf8"));
 }
 
-/** `[` and `{`, those within texts too. */
+/** Counts `[` and `{`, including those within strings. */
 function openings(json: Buffer): number {
   let count = 0;
   for (let i = 0; i < json.length; i++) if (((json[i] ?? 0) | 0x20) === 0x7b) count++;

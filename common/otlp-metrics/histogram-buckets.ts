@@ -1,5 +1,5 @@
-// Histograms of OTLP as the cumulative buckets of the text format. Invariant: bounds ascend strictly, counts never fall, 64-bit counts stay
-// exact. Source: OpenTelemetry specification, metrics/data-model.md, "Histogram" and "ExponentialHistogram".
+// Converts OTLP histograms to the cumulative buckets of the text format. Invariants: bounds are strictly ascending; counts never decrease;
+// 64-bit counts stay exact. Source: OpenTelemetry specification, metrics/data-model.md, "Histogram" and "ExponentialHistogram".
 import {
   type Buckets,
   type Double,
@@ -14,14 +14,17 @@ import {
 import { MAX_BUCKETS } from "./limits.ts";
 import { plainDecimal } from "./prometheus-names.ts";
 
-/** One bucket but the last: how many values are at or below its bound. `+Inf` is the point's count, added by the caller. */
+/** A bucket except the last: the number of values at or below its bound. The caller adds `+Inf`, which is the point's count. */
 export interface Bucket {
-  /** The end of the line up to its value: `le="0.5"} `. */
+  /** End of the line, up to the value: `le="0.5"} `. */
   readonly le: string;
   readonly count: string;
 }
 
-/** Undefined when the point contradicts itself: counts and bounds that do not match, bounds out of order, counts that are not integers. */
+/**
+ * Undefined if the point is inconsistent: numbers of counts and bounds that do not match, bounds out of order, counts that are not
+ * integers.
+ */
 export function explicitBuckets(point: HistogramPoint, bounds: BoundsText): Bucket[] | undefined {
   const counts = listOf(point.bucketCounts);
   if (counts.length === 0) return [];
@@ -31,12 +34,12 @@ export function explicitBuckets(point: HistogramPoint, bounds: BoundsText): Buck
   return sums && texts.map((le, index) => ({ le, count: sums[index] ?? "0" }));
 }
 
-/** Bounds as text, kept while points have the same bounds, as all points of a metric nearly always do. */
+/** Caches bounds as text while points have the same bounds, as nearly all points of a metric do. */
 export class BoundsText {
   #bounds: readonly Double[] = [];
   #texts: string[] | undefined = [];
 
-  /** Undefined when they are not finite numbers that ascend. */
+  /** Undefined unless they are ascending finite numbers. */
   of(bounds: readonly Double[]): string[] | undefined {
     if (!this.#isKnown(bounds)) {
       const numbers = bounds.map((bound) => toDouble(bound) ?? Number.NaN);
@@ -58,7 +61,7 @@ function leText(bound: number): string {
   return `le="${plainDecimal(bound)}"} `;
 }
 
-/** Undefined when a count is not a natural number. */
+/** Undefined if a count is not a natural number. */
 function runningSums(counts: readonly Int64[]): string[] | undefined {
   let sum = 0;
   const sums: string[] = [];
@@ -84,15 +87,15 @@ function exactRunningSums(counts: readonly Int64[]): string[] | undefined {
 }
 
 /**
- * The finest scale that is written: 4 buckets for each doubling. The bounds of a coarser scale are among those of a finer one, so a
- * histogram that rescales while it runs keeps writing series that it has written before.
+ * The finest scale that is written: 4 buckets per doubling. The bounds of a coarser scale are a subset of those of a finer one, so a
+ * histogram that rescales at run time keeps writing its existing series.
  */
 const FINEST_SCALE = 2;
 
-/** Coarser than any index: indexes are less than 2^33, so each becomes 0 or -1. */
+/** Coarse enough for any index: indexes are less than 2^33, so each becomes 0 or -1. */
 const MAX_STEPS = 40;
 
-/** As fixed buckets, because the text format has no exponential ones. Undefined when scale, offsets or counts are not integers. */
+/** Converts to fixed buckets, because the text format has no exponential ones. Undefined if scale, offsets or counts are not integers. */
 export function exponentialBuckets(point: ExponentialHistogramPoint): Bucket[] | undefined {
   const given = toInt32(point.scale);
   const [used, usedBelow] = [usedBuckets(point.positive), usedBuckets(point.negative)];
@@ -123,9 +126,9 @@ interface ExactBuckets {
 }
 
 /**
- * Senders give buckets on approval: 20 at first, with most of them empty, and fewer later. Written, the empty ones beyond the last used
- * would be series that end, and stand still above the growing ones for as long as the store looks back. Undefined when the offset is not
- * a 32-bit integer.
+ * Removes empty buckets at both ends. Senders first reserve 20 buckets, most of them empty, and fewer later. If the empty ones were
+ * written, their series would end, and keep their last value above the growing ones until the store's lookback period is over. Undefined if
+ * the offset is not a 32-bit integer.
  */
 function usedBuckets(buckets: Buckets | undefined): UsedBuckets | undefined {
   const offset = toInt32(buckets?.offset);
@@ -140,7 +143,7 @@ function isUsed(count: Int64): boolean {
   return count !== "0" && count !== 0;
 }
 
-/** The buckets that a scale lower by `steps` has: found without their counts, so that many counts are added up once only. */
+/** The range of buckets at a scale that is lower by `steps`: computed without counts, so that many counts are summed only once. */
 function mergedRange({ offset, counts }: UsedBuckets, steps: number): { width: number; offset: number; length: number } {
   const width = 2 ** Math.min(steps, MAX_STEPS);
   const first = Math.floor(offset / width);
@@ -148,10 +151,10 @@ function mergedRange({ offset, counts }: UsedBuckets, steps: number): { width: n
   return { width, offset: first, length };
 }
 
-/** Merges 2^steps neighbours into one, as a lower scale has them. Undefined when a count is not a natural number. */
+/** Merges 2^steps adjacent buckets into one, as a lower scale requires. Undefined if a count is not a natural number. */
 function coarser(buckets: UsedBuckets, steps: number): ExactBuckets | undefined {
   const { width, offset, length } = mergedRange(buckets, steps);
-  // BigInt takes several times as long: only what a number cannot hold exactly is added up there.
+  // BigInt is several times slower: it is only used for sums that a double cannot represent exactly.
   const numbers = new Float64Array(length);
   const rest = Array.from({ length }, () => 0n);
   for (let index = 0; index < buckets.counts.length; index += 1) {
@@ -165,7 +168,7 @@ function coarser(buckets: UsedBuckets, steps: number): ExactBuckets | undefined 
   return { offset, counts: rest.map((count, at) => count + BigInt(numbers[at] ?? 0)) };
 }
 
-/** Bounds beyond what a double holds fall away at the top (they are in +Inf) and into 0 at the bottom. */
+/** Bounds too large for a double are omitted (`+Inf` includes their counts), and those too small for it become 0. */
 function cumulative(ascending: readonly [number, bigint][]): Bucket[] {
   const buckets: Bucket[] = [];
   let sum = 0n;

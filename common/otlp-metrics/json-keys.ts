@@ -1,5 +1,5 @@
-// Estimates how many different keys the objects of a JSON document have, before it is parsed: each new key costs the runtime a table of its own,
-// so two million of them would take a thread many seconds. Invariant: one pass over the bytes, whatever the document is.
+// Estimates the number of different keys in the objects of a JSON document before it is parsed: each new key costs the runtime a table of
+// its own, so two million of them would block a thread for many seconds. Invariant: one pass over the bytes, for any document.
 import { randomInt } from "node:crypto";
 import { MAX_JSON_KEYS } from "./limits.ts";
 

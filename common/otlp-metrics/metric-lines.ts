@@ -1,5 +1,5 @@
-// One metric's points as lines: which kind they are, under which name, and who writes them. Invariant: what cannot be kept is counted by
-// reason.
+// Converts one metric's points to lines: determines their kind and name, and the function that writes them. Invariant: data that cannot be
+// represented is counted by reason.
 import { BoundsText } from "./histogram-buckets.ts";
 import { isCumulative, isDelta, listOf, type Metric, type Point, type KeyValue } from "./document.ts";
 import { MAX_CACHED_LENGTH, MAX_CACHED_NAMES, MAX_METRIC_NAME_LENGTH } from "./limits.ts";
@@ -7,7 +7,7 @@ import { metricName, type NamedAs } from "./prometheus-names.ts";
 import { type OnDrop, type Lines, SeriesWriter } from "./series-writer.ts";
 import { PointLabels, type ResourceLabels } from "./series-labels.ts";
 
-/** Points of a metric, and what writes some of them. */
+/** Points of a metric, and the function that writes a range of them. */
 export interface Writing {
   readonly points: readonly Point[];
   readonly write: (some: readonly Point[]) => void;
@@ -21,12 +21,12 @@ export class MetricLines {
   };
   readonly #drop: OnDrop;
 
-  /** `onDrop` is called with the number of points that are left out, by reason. */
+  /** `onDrop` is called with the number of omitted points per reason. */
   constructor(onDrop: OnDrop) {
     this.#drop = onDrop;
   }
 
-  /** Undefined when the points cannot be kept, or there are none. */
+  /** Undefined if the points cannot be represented, or if there are none. */
   writing(metric: Metric, writer: SeriesWriter): Writing | undefined {
     const { gauge, sum, histogram, exponentialHistogram, summary } = metric;
     const points = listOf<Point>((gauge ?? sum ?? histogram ?? exponentialHistogram ?? summary)?.dataPoints);
@@ -60,7 +60,7 @@ export class MetricLines {
   }
 }
 
-/** The metric's name as text, "" when it has none that the store takes. */
+/** The metric's name as text; "" if the store would not accept it. */
 export function usableName(name: string, unit: string, namedAs: NamedAs): string {
   const result = metricName(name, unit, namedAs);
   return isUsable(result) ? result : "";
@@ -71,7 +71,7 @@ function isUsable(name: string): boolean {
 }
 
 export class ResourceText {
-  /** Which of the document's resources. */
+  /** Index of the resource in the document. */
   readonly number: number;
   readonly #labels: ResourceLabels;
   readonly #metrics: MetricLines;
@@ -89,7 +89,7 @@ export class ResourceText {
     this.#writer = new SeriesWriter(labels, this.#lines, onDrop);
   }
 
-  /** Throws as SeriesWriter does on what is no metric, and RangeError when it becomes more than `mostLength` characters. */
+  /** Throws like SeriesWriter if it is not a metric, and RangeError if the text exceeds `mostLength` characters. */
   metric(metric: Metric, mostLength: number): { text: string; hadPoints: boolean } {
     const writer = this.#writer;
     writer.lastTime = undefined;
@@ -102,7 +102,7 @@ export class ResourceText {
     return { text: this.#lines.text, hadPoints };
   }
 
-  /** Undefined when the point has more labels than the store takes. */
+  /** Undefined if the point has more labels than the store accepts. */
   pointLabels(attributes: readonly KeyValue[], isHistogram: boolean): string | undefined {
     const labels = isHistogram
       ? (this.#ofHistogram ??= new PointLabels(this.#labels, "le"))
@@ -110,7 +110,7 @@ export class ResourceText {
     return labels.text(attributes);
   }
 
-  /** The line, "" when there is none to write. `time`: of a later point than those written here. */
+  /** The line, or "" if there is none to write. `time`: time of a point that is later than those written here. */
   targetInfo(time: string | undefined, targets: Set<string>): string {
     const last = time ?? this.#lastTime;
     const { target } = this.#labels;

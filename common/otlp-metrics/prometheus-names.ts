@@ -1,5 +1,5 @@
-// OpenTelemetry names → Prometheus names: metric names with unit and type suffixes, label names, label values. Invariant: what comes out is
-// a valid classic Prometheus name, and the same input always gives the same output. Source: OpenTelemetry specification,
+// Converts OpenTelemetry names to Prometheus names: metric names with unit and type suffixes, label names, label values. Invariants: the
+// result is a valid classic Prometheus name; the same input always gives the same result. Source: OpenTelemetry specification,
 // compatibility/prometheus_and_openmetrics.md; where it leaves a choice, the strategy UnderscoreEscapingWithSuffixes of
 // prometheus/otlptranslator, so that names equal those of Prometheus' own OTLP receiver.
 import { MAX_LABEL_NAME_LENGTH, MAX_LABEL_VALUE_BYTES } from "./limits.ts";
@@ -44,8 +44,8 @@ const PER_UNITS: ReadonlyMap<string, string> = new Map(
 );
 
 /**
- * `http.server.duration`, `s`, other → `http_server_duration_seconds`. Words of the unit that the name already has are not added
- * again, nor a second `_total`, so that a scraped name comes out as it went in. Empty when nothing of the name is usable.
+ * `http.server.duration`, `s`, other → `http_server_duration_seconds`. Words of the unit that the name already contains are not added
+ * again, nor is a second `_total`, so that a scraped name does not change. Empty if no part of the name is usable.
  */
 export function metricName(name: string, unit: string, namedAs: NamedAs): string {
   let words = name.split(/[^a-zA-Z0-9:]+/).filter(Boolean);
@@ -80,7 +80,7 @@ export function labelName(key: string): string {
   return /^\d/.test(clean) ? `key_${clean}` : clean;
 }
 
-/** Escaped for the inside of the quotes, and cut to what the store takes. */
+/** Escaped for use within quotes, and cut to the length that the store accepts. */
 export function labelValue(value: string): string {
   const kept = value.length * 3 <= MAX_LABEL_VALUE_BYTES ? value : cutToBytes(value, MAX_LABEL_VALUE_BYTES);
   return NEEDS_ESCAPE.test(kept) ? kept.replace(/[\\"\n]/g, (character) => (character === "\n" ? "\\n" : `\\${character}`)) : kept;
@@ -96,7 +96,7 @@ function cutToBytes(value: string, maxBytes: number): string {
   return bytes.toString("utf8", 0, end);
 }
 
-/** As Go's `strconv.FormatFloat(x, 'f', -1, 64)` writes `le` and `quantile`: shortest digits, never an exponent, `+Inf`. */
+/** Formats like Go's `strconv.FormatFloat(x, 'f', -1, 64)`, which writes `le` and `quantile`: shortest digits, no exponent, `+Inf`. */
 export function plainDecimal(value: number): string {
   if (!Number.isFinite(value)) return sampleValue(value);
   const text = String(value);

@@ -1,23 +1,24 @@
-// The labels of a series: what the resource says, and what the point says. Invariants: a label name occurs once; names that the server
-// sets are never used; resources that differ in an identifying attribute never share a series; no more labels than the store takes.
+// Builds the labels of a series from its resource and its point. Invariants: a label name occurs once; names that the server sets are never
+// used; resources that differ in an identifying attribute never share a series; a series never has more labels than the store accepts.
 //
-// Promotion: every resource attribute becomes a label of every series, because host metrics, kubelet and file data have no
-// service.name and series of two nodes, pods or processes would otherwise be one. Attributes that
-// distinguish nothing are left to target_info (UNPROMOTED). The labels `job` and `instance` are made of the service.* attributes as the specification says.
-// Clashes: a point's attribute wins over the resource's; names the server sets (FORCED), `le`, `quantile`, and a point's own `job` or
-// `instance` next to the resource's are renamed to `exported_<name>`; attribute keys that become the same name are joined with `;`.
+// Promotion: every resource attribute becomes a label of every series, because host metrics, kubelet and file data have no service.name,
+// and series of two nodes, pods or processes would otherwise be the same. Attributes that do not distinguish resources are only added to
+// target_info (UNPROMOTED). The labels `job` and `instance` are derived from the service.* attributes as the specification requires.
+// Clashes: a point's attribute takes precedence over the resource's; names that the server sets (FORCED), `le`, `quantile`, and a point's
+// own `job` or `instance` next to the resource's are renamed to `exported_<name>`; values of attribute keys that become the same name are
+// joined with `;`.
 import { attributeText, type KeyValue } from "./document.ts";
 import { MAX_CACHED_KEYS, MAX_CACHED_LENGTH, MAX_LABELS } from "./limits.ts";
 import { labelName, labelValue } from "./prometheus-names.ts";
 
-/** Set by the server from the key; a sender's own value is kept under another name (docs/decisions.md, "Mapping"). */
+/** Set by the server from the key; a sender's own value is stored under another name (docs/decisions.md, "Mapping"). */
 const FORCED = ["org_id", "host_id", "node"];
 
-/** They describe a resource without telling it apart from others, and are long or change with every release. */
+/** They describe a resource but do not distinguish it from others, and are long or change with every release. */
 const UNPROMOTED =
   /^(?:process\.command(?:_args|_line)?|process\.executable\.path|process\.runtime\..*|process\.owner|telemetry\..*|os\.(?:description|build_id|version|name)|host\.(?:cpu\..*|ip|mac|image\..*)|container\.(?:image\..*|command.*|runtime.*)|k8s\.(?:pod|namespace|node)\.(?:annotation|label)s?\..*|url\.scheme|http\.scheme|webengine\..*)$/;
 
-/** When a resource has more attributes than fit, those at the front stay. */
+/** If a resource has more attributes than fit, the first ones are kept. */
 const IMPORTANCE = [
   "job",
   "instance",
@@ -40,23 +41,23 @@ interface Label {
   /** Index in IMPORTANCE. */
   readonly rank: number;
   readonly isDescription: boolean;
-  /** The attributes that give this name, nearly always one. */
+  /** Attributes that become this name; nearly always one. */
   readonly values: { readonly key: string; readonly text: string }[];
 }
 
-/** More are never written, even when each label of a point replaces one; every point would walk through them. */
+/** More are never written, even if a point's labels replace some; each point would have to iterate over them. */
 const MAX_RESOURCE_LABELS = 2 * MAX_LABELS;
 const NO_NAMES: ReadonlySet<string> = new Set();
 const JOB = labelOf("job", "");
 const INSTANCE = labelOf("instance", "");
 
-/** The labels that a resource gives to each of its series. */
+/** The labels that a resource adds to each of its series. */
 export class ResourceLabels {
   /** In order of importance. */
   readonly #labels: readonly Label[];
   readonly #descriptions: readonly Label[];
   readonly #whole: string;
-  /** `job` and `instance` as far as there are any: a point may not use these names, and each pair has one target_info. */
+  /** `job` and `instance`, if present: a point may not use these names, and each pair has one target_info. */
   readonly target: string;
   readonly targetNames: ReadonlySet<string>;
   readonly #hasMoreThanTarget: boolean;
@@ -77,13 +78,13 @@ export class ResourceLabels {
     return this.#labels.map(({ name }) => name);
   }
 
-  /** `a="1",b="2"`: at most `room` labels, none of the names in `except`. */
+  /** `a="1",b="2"`: at most `room` labels, without the names in `except`. */
   text(room: number, except: ReadonlySet<string>): string {
     if (this.#labels.length <= room && !this.#labels.some(({ name }) => except.has(name))) return this.#whole;
     return joinLabels(this.#labels.filter(({ name }) => !except.has(name)).slice(0, Math.max(room, 0)));
   }
 
-  /** The labels of target_info, identifying and describing; undefined when it would say nothing, or nothing of a known target. */
+  /** The labels of target_info, identifying and describing; undefined if there are none, or if the target is unknown. */
   infoText(): string | undefined {
     if (this.target === "" || !this.#hasMoreThanTarget) return undefined;
     return joinLabels([...this.#labels, ...this.#descriptions].slice(0, MAX_LABELS));
@@ -104,24 +105,24 @@ function targetOf(attributes: readonly KeyValue[]): Label[] {
 }
 
 /**
- * Labels of the points of one metric. Points of a metric nearly always have the same keys in the same order, so what depends on the
- * keys alone is worked out once and kept until the keys change.
+ * Labels of the points of one metric. They nearly always have the same keys in the same order, so everything that depends on keys alone is
+ * computed once and reused until the keys change.
  */
 export class PointLabels {
   readonly #resource: ResourceLabels;
   readonly #reserved: ReadonlySet<string>;
   #keys: string[] | undefined;
-  /** The resource's labels, then before each value: `name="` with the comma that belongs before it. Undefined for keys that clash. */
+  /** The resource's labels; then, for each value, `name="` with a preceding comma if needed. Undefined if keys clash. */
   #head = "";
   #openings: string[] | undefined;
 
-  /** `special`: `le` or `quantile` where the metric's kind adds it. */
+  /** `special`: `le` or `quantile`, if the metric's kind adds it. */
   constructor(resource: ResourceLabels, special?: "le" | "quantile") {
     this.#resource = resource;
     this.#reserved = special === undefined ? resource.targetNames : new Set([...resource.targetNames, special]);
   }
 
-  /** `a="1",b="2"`, possibly empty; undefined when the point alone has more labels than the store takes. */
+  /** `a="1",b="2"`, possibly empty; undefined if the point alone has more labels than the store accepts. */
   text(attributes: readonly KeyValue[]): string | undefined {
     if (!this.#hasKeysOf(attributes)) this.#prepare(attributes);
     const openings = this.#openings;
@@ -161,7 +162,9 @@ export class PointLabels {
   }
 }
 
-/** Attributes as labels: empty values left out (an empty label is an absent one), clashing keys in one label. */
+/**
+ * Converts attributes to labels: empty values are omitted (an empty label is the same as an absent one), and clashing keys share one label.
+ */
 function mergeAttributes(attributes: readonly KeyValue[], reserved: ReadonlySet<string>): Label[] {
   const labels = new Map<string, Label>();
   for (const { key = "", value } of attributes) {
@@ -180,12 +183,12 @@ function freeName(name: string, reserved: ReadonlySet<string>): string {
   return reserved.has(name) || FORCED.includes(name) ? `exported_${name}` : name;
 }
 
-/** The name of a point's label whose resource has none of that name; "" when the key says nothing. */
+/** The label name for a point's key if no label of the resource has that name; "" if the key is empty. */
 export function pointLabelName(key: string): string {
   return freeName(known(key).name, NO_NAMES);
 }
 
-/** What a key alone says, worked out once; forgotten all at once when applications make up keys without end. */
+/** Label name per key; the whole cache is cleared if applications create ever new keys. */
 const knownKeys = new Map<string, Label>();
 
 function known(key: string): Label {
@@ -217,7 +220,7 @@ function joinLabels(labels: readonly Label[]): string {
   return text;
 }
 
-/** In the order of the original keys, as the specification has it. */
+/** Sorted by the original keys, as the specification requires. */
 function joinValues(values: readonly { key: string; text: string }[]): string {
   const inOrder = values.toSorted((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key)));
   return inOrder.map(({ text }) => text).join(";");

@@ -1,5 +1,5 @@
-// Points of one resource's metrics as lines of exposition text. Invariants: a line has its point's own time; what cannot be kept is counted
-// by reason and never becomes a wrong number.
+// Writes the points of one resource's metrics as lines of exposition text. Invariants: a line has its point's own time; data that cannot be
+// represented is counted by reason and never becomes a wrong number.
 import { type BoundsText, type Bucket, explicitBuckets, exponentialBuckets } from "./histogram-buckets.ts";
 import {
   type ExponentialHistogramPoint,
@@ -16,22 +16,22 @@ import {
 import { plainDecimal, sampleValue } from "./prometheus-names.ts";
 import { PointLabels, type ResourceLabels } from "./series-labels.ts";
 
-/** Why a point was left out. `delta`: the collector makes delta cumulative, so this is what it could not. */
+/** Why a point was omitted. `delta`: the collector normally converts delta to cumulative, and could not convert this point. */
 export type DropReason = "delta" | "unspecified_temporality" | "unusable_name" | "malformed_point" | "bad_time" | "too_many_labels";
 
 export type OnDrop = (reason: DropReason, points: number) => void;
 
-/** Where lines are written to (converter.ts). */
+/** Buffer to which lines are written (converter.ts). */
 export interface Lines {
   /** Lines that are not yet anywhere else. */
   text: string;
-  /** To be called at least once a line. */
+  /** Call at least once per line. */
   writeIfLarge(): void;
 }
 
 export const NO_ATTRIBUTES: readonly KeyValue[] = [];
 
-/** The store reads a smaller time as seconds. */
+/** The store interprets smaller times as seconds. */
 const FIRST_MILLISECOND = 2 ** 31;
 
 /** Writes the points of one resource's metrics. */
@@ -120,9 +120,9 @@ export class SeriesWriter {
     return `${sumLine}${name}_count${braced} ${count}${this.#time}\n`;
   }
 
-  /** The point's labels, its time in #time; undefined when the point is not written. */
+  /** The point's labels, and its time in #time; undefined if the point is not written. */
   #labelText(point: Point, labels: PointLabels): string | undefined {
-    // NoRecordedValue: the series ended. The text format cannot say so, and a number would be wrong.
+    // NoRecordedValue: the series has ended. The text format cannot express that, and a number would be wrong.
     if (((point.flags ?? 0) & 1) === 1) return undefined;
     if (point.timeUnixNano !== this.#timeNano) {
       this.#timeNano = point.timeUnixNano;
@@ -139,7 +139,7 @@ export class SeriesWriter {
   }
 }
 
-/** ` <milliseconds>`; "" for no time, which the store reads as now; undefined for a time that the store would misread. */
+/** ` <milliseconds>`; "" for no time, which the store treats as now; undefined for a time that the store would misinterpret. */
 function timeText(nano: Int64 | undefined): string | undefined {
   if (nano === undefined) return "";
   const digits = toDigits(nano);
@@ -149,12 +149,12 @@ function timeText(nano: Int64 | undefined): string | undefined {
   return Number(milliseconds) < FIRST_MILLISECOND ? undefined : ` ${milliseconds}`;
 }
 
-/** Makes V8 join a concatenated string, which it would traverse for each line otherwise. It joins when a character is read and used. */
+/** Makes V8 flatten a concatenated string, which it would otherwise traverse for each line. Reading a character triggers that. */
 function flat(text: string): string {
   return text.charCodeAt(0) === 0 ? "" : text;
 }
 
-/** An integer with all its digits, or a double that came as text. */
+/** An integer with all its digits, or a double in text form. */
 function otherNumber(point: NumberPoint): string | undefined {
   if (point.asInt !== undefined) return toDigits(point.asInt);
   const value = toDouble(point.asDouble);

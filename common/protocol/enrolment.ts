@@ -1,5 +1,5 @@
 // The wire contract of enrolment: paths, header names and bodies of register, heartbeat, rotate-key and remote configuration, and which
-// refusals are final. Invariant: node: imports only. Source: docs/decisions.md, "Enrolment".
+// refusals are final. Invariant: it imports only node: modules. Source: docs/decisions.md, "Enrolment".
 
 export const REGISTER_CLUSTER_PATH = "/api/clusters/register";
 export const REGISTER_HOST_PATH = "/api/v1/agents/register";
@@ -21,7 +21,7 @@ export interface RegisterClusterRequest {
   /** UID of the namespace kube-system. */
   cluster_uid: string;
   agent_version: string;
-  /** `<namespace>/<Secret>` of the agents that shall share the key: another one that is alive is not driven out. */
+  /** `<namespace>/<Secret>` of the agents that share the key: an agent of another installation that is still running is not displaced. */
   installation?: string;
 }
 export interface RegisterClusterResponse {
@@ -43,10 +43,12 @@ export interface RegisterHostResponse {
 export interface RotateKeyResponse {
   api_key: string;
   key_created_at: string;
-  /** RFC 3339; the old key signs until then. */
+  /** RFC 3339; the old key is accepted until then. */
   previous_key_expires_at: string;
 }
-/** A node whose `queue_percent` is this or more is unhealthy. During an outage of the backend the queue has about a minute of data, which is less. */
+/**
+ * A node with this `queue_percent` or more is unhealthy. The minute of data that the queue holds during an outage of the backend is less.
+ */
 export const FULL_QUEUE_PERCENT = 25;
 
 /** Informational and bounded; every field is optional. */
@@ -54,13 +56,13 @@ export interface Heartbeat {
   node?: string;
   agent_version?: string;
   interval_s?: number;
-  /** Cluster agent: as in its registration. */
+  /** Cluster agent: the same as in its registration. */
   installation?: string;
   collector?: {
     state?: string;
     restarts?: number;
     last_error?: string;
-    /** How full the fullest disk queue is. */
+    /** Fill level of the fullest disk queue. */
     queue_percent?: number;
     /** Signals that are not delivered. */
     failing?: string[];
@@ -68,7 +70,7 @@ export interface Heartbeat {
   /** The version of the remote configuration in force, and why a newer one was refused. */
   config?: { version?: string; error?: string };
 }
-/** Remote configuration of a host: these four fields and no other. */
+/** Remote configuration of a host: only these four fields are allowed. */
 export interface HostConfig {
   /** Prometheus durations by name of the interval, e.g. `{"metrics": "30s", "heartbeat": "1m"}`. */
   intervals?: { metrics?: string; heartbeat?: string };
@@ -80,7 +82,7 @@ export interface HostConfig {
 export type ClusterConfig = Omit<HostConfig, "log_paths">;
 export interface ClusterConfigRequest {
   config: ClusterConfig;
-  /** Share of the nodes that use it; 100 if it is absent. */
+  /** Share of the nodes that use it; 100 by default. */
   percent?: number;
 }
 export interface ClusterConfigResponse {
