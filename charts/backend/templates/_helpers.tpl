@@ -18,7 +18,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- .Values.secrets.existingSecret | default (printf "%s-secrets" (include "backend.name" .)) -}}
 {{- end }}
 
-{{- /* A digest is of one image: it must be the lean one in the distributed form. */ -}}
+{{- /* A digest identifies one image: in the distributed form, it must be that of the lean image. */ -}}
 {{- define "backend.image" -}}
 {{- $image := .Values.image -}}
 {{- $named := contains "@" $image.repository -}}
@@ -29,12 +29,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- else }}{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}{{ ternary "-lean" "" (eq .Values.mode "distributed") }}{{ end -}}
 {{- end }}
 
-{{- /* The Deployment that answers users, as kubectl names it. */ -}}
+{{- /* The Deployment that serves users, as kubectl names it. */ -}}
 {{- define "backend.deployment" -}}
 deployment/{{ include "backend.name" . }}{{ if eq .Values.mode "distributed" }}-api{{ end }}
 {{- end }}
 
-{{- /* Which value sets which variable: a refusal names the value. */ -}}
+{{- /* Maps variables to values, so that error messages name the value. */ -}}
 {{- define "backend.valueNames" -}}
 ADMIN_EMAIL: admin.email
 ADMIN_PASSWORD: secrets.existingSecret
@@ -75,7 +75,8 @@ TRACES_RETENTION_DAYS: retention.tracesDays
 TRUSTED_PROXIES: trustedProxies
 {{- end }}
 
-{{- /* Refuses what the backend would end with, before a pod is made; and an Ingress behind which all clients would be one. */ -}}
+{{- /* Fails on settings with which the backend would not start, before a pod is created; and on an Ingress that would make all clients look
+       like one. */ -}}
 {{- define "backend.check" -}}
 {{- if and .Values.ingress.enabled (not .Values.trustedProxies) -}}
 {{- fail "trustedProxies is required with ingress.enabled: the addresses or CIDRs from which the ingress controller's pods connect (kubectl get pods -A -o wide shows them). Without it all clients have the controller's address, and one client that guesses passwords blocks everyone's login. A client at one of these addresses may claim any other address: list only those that the controller needs" -}}
@@ -117,12 +118,12 @@ TRUSTED_PROXIES: trustedProxies
 {{- with .url }}{{ if not (regexMatch "^https?://[^/]" .) }}{{ fail (printf "%s: must be a URL that begins with http:// or https://" $.name) }}{{ end }}{{ end -}}
 {{- end }}
 
-{{- /* The schema has seen to the form; a second at least. */ -}}
+{{- /* The schema has validated the format; this checks that it is at least a second. */ -}}
 {{- define "backend.checkDuration" -}}
 {{- if regexMatch "^(0*|[0-9]{0,3}ms|0+[a-z]+)$" .text }}{{ fail (printf "%s: must be a duration of at least 1s, such as 15s or 5m" .name) }}{{ end -}}
 {{- end }}
 
-{{/* The environment that both roles share. */}}
+{{/* The environment variables of both roles. */}}
 {{- define "backend.env" -}}
 - { name: API_LISTEN, value: "0.0.0.0:8080" }
 - { name: ALERTING_LISTEN, value: "0.0.0.0:8082" }
@@ -249,7 +250,7 @@ TRUSTED_PROXIES: trustedProxies
 {{- end }}
 {{- end }}
 
-{{/* One container and its pod. Takes a dict: root, role (empty: both), resources. */}}
+{{/* The pod with its single container. Takes a dict: root, role (empty: both), resources. */}}
 {{- define "backend.pod" -}}
 {{- $root := .root -}}
 metadata:
@@ -284,7 +285,8 @@ spec:
     fsGroupChangePolicy: OnRootMismatch
     seccompProfile: { type: RuntimeDefault }
   {{- if $hasTwo }}
-  # A volume that the node or an NFS server owns: fsGroup does not reach it. The one container that is root.
+  # fsGroup has no effect on a volume that the node or an NFS server owns, so this container changes its owner. It is the only one that runs
+  # as root.
   initContainers:
     - name: chown
       image: {{ include "backend.image" $root }}
@@ -311,7 +313,7 @@ spec:
         {{- if and (eq $root.Values.mode "distributed") (eq .role "api") }}
         - { name: ALERTING_URL, value: "{{ ternary "https" "http" (ne $root.Values.tls.secretName "") }}://{{ include "backend.name" $root }}-alerting:8082" }
         {{- if $root.Values.tls.secretName }}
-        # The alerting service has the same certificate, perhaps of a private authority.
+        # The alerting service uses the same certificate, which a private authority may have signed.
         - { name: NODE_EXTRA_CA_CERTS, value: /run/secrets/tls/ca.crt }
         {{- end }}
         {{- end }}

@@ -33,7 +33,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- join "," $signals -}}
 {{- end }}
 
-{{- /* What is collected once for the whole cluster; "true" or nothing. Values of a release that knew neither count as off. */ -}}
+{{- /* Whether state of the whole cluster is collected: "true" or nothing. Missing values, as in older releases, count as off. */ -}}
 {{- define "agent.clusterState" -}}
 {{- if and (.Values.clusterState).enabled .Values.signals.metrics }}true{{ end -}}
 {{- end }}
@@ -64,7 +64,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- else }}{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}{{ end -}}
 {{- end }}
 
-{{- /* Which value sets which variable: the chart's refusals and the agent's own errors name the value. */ -}}
+{{- /* Maps variables to values, so that error messages of the chart and the agent name the value. */ -}}
 {{- define "agent.valueNames" -}}
 ALLOW_OTHER_EXPORTERS: collector.allowOtherExporters
 ALLOW_PLAIN_HTTP: allowPlainHttp
@@ -111,7 +111,7 @@ TRUST_OTLP_IDENTITY: otlp.trustSenderIdentity
 WORKLOAD_NAMES: workloadNames.enabled
 {{- end }}
 
-{{- /* Refuses what the agent would end with, before a pod is made. */ -}}
+{{- /* Fails on settings with which the agent would not start, before a pod is created. */ -}}
 {{- define "agent.check" -}}
 {{- include "agent.checkBackend" . -}}
 {{- include "agent.checkDuration" (dict "name" "metricsInterval" "text" .Values.metricsInterval) -}}
@@ -153,7 +153,7 @@ WORKLOAD_NAMES: workloadNames.enabled
 {{- $_ := required "clusterName is required: how the backend names this cluster" .Values.clusterName -}}
 {{- end }}
 
-{{- /* The schema has seen to the form; a second at least. */ -}}
+{{- /* The schema has validated the format; this checks that it is at least a second. */ -}}
 {{- define "agent.checkDuration" -}}
 {{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 -}}
 {{- $ms := 0 -}}
@@ -161,7 +161,7 @@ WORKLOAD_NAMES: workloadNames.enabled
 {{- if lt (int64 $ms) 1000 }}{{ fail (printf "%s: must be a duration of at least 1s, such as 15s or 5m" .name) }}{{ end -}}
 {{- end }}
 
-{{- /* Its name is what the refusal of a bad expression begins with. */ -}}
+{{- /* The error message for an invalid expression begins with this name. */ -}}
 {{- define "logs.multilineStart must be a regular expression (RE2)" -}}
 {{- $_ := mustRegexMatch . "" -}}
 {{- end }}
@@ -170,10 +170,8 @@ WORKLOAD_NAMES: workloadNames.enabled
 {{- $_ := mustRegexMatch . "" -}}
 {{- end }}
 
-{{- /*
-The collectors of a node end at their limits, so what they may use and what the agent itself needs must fit. The default limit also has
-room for 64 MiB of bodies on their way.
-*/ -}}
+{{- /* The node's collectors exit at their memory limits, so the pod's limit must hold these limits and the agent's own memory. The default
+       limit also has space for 64 MiB of bodies in flight. */ -}}
 {{- define "agent.checkMemory" -}}
 {{- $text := dig "limits" "memory" "" .Values.resources | toString -}}
 {{- $units := dict "" 1.0 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 -}}
@@ -190,7 +188,7 @@ room for 64 MiB of bodies on their way.
 {{- end -}}
 {{- end }}
 
-{{- /* The ports that the agent connects to, as a JSON list. */ -}}
+{{- /* Ports to which the agent connects, as a JSON list. */ -}}
 {{- define "agent.waysOut" -}}
 {{- $ports := list 443 6443 10250 -}}
 {{- range list .Values.backendUrl .Values.proxy.httpsProxy }}{{ with . -}}
@@ -200,7 +198,7 @@ room for 64 MiB of bodies on their way.
 {{- $ports | uniq | toJson -}}
 {{- end }}
 
-{{- /* As it was before there was the value, with the values of a release of then. */ -}}
+{{- /* The default for values of a release that did not have this value yet. */ -}}
 {{- define "agent.hostAccess" -}}{{ .Values.hostAccess | default "full" }}{{- end }}
 
 {{- define "agent.readsLogFiles" -}}
@@ -231,7 +229,7 @@ capabilities:
   add: [DAC_READ_SEARCH]
   {{- end }}
 {{- if and (.Values.openshift).scc (ne (include "agent.hostAccess" .) "none") }}
-# Files of a node have labels of their own, which container_t may not read.
+# Files of a node have their own SELinux labels, which container_t may not read.
 seLinuxOptions: { type: spc_t }
 {{- end }}
 {{- end }}
