@@ -6,6 +6,7 @@
 //   node hack/kernel.mjs
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -46,7 +47,8 @@ async function buildKernel(folder) {
 function originSection(folder) {
   const hash = createHash("sha256")
     .update(JSON.parse(readFileSync(COMPILER, "utf8")).version)
-    .update(FLAGS.join(" "));
+    .update(FLAGS.join(" "))
+    .update(readFileSync(fileURLToPath(import.meta.url)));
   for (const from of [folder, SHARED]) {
     const sources = readdirSync(join(ROOT, from)).filter((name) => name.endsWith(".ts"));
     for (const name of sources.sort()) hash.update(name).update(readFileSync(join(ROOT, from, name)));
@@ -61,11 +63,49 @@ async function compile(folder) {
   let compiled;
   let words = "";
   const { error } = await main([`${folder}/index.ts`, "--baseDir", ROOT, "--outFile", "kernel.wasm", ...FLAGS], {
+    readFile: (name, folder) => readFile(join(folder, name), "utf8").then(withTexts, () => null),
     writeFile: (_name, contents) => void (compiled = contents),
     stderr: { write: (text) => void (words += String(text)) },
   });
   if (error || !compiled) throw new Error(`${folder} does not compile:\n${words}`, { cause: error });
   return compiled;
+}
+
+/**
+ * Replaces what AssemblyScript has no expression for: `isText("name", at, length)` compares memory with a text, eight bytes at a time, the last
+ * word shifted so that bytes behind the text do not count; `text("…")` is the address of a text, and `words("…", …)` of texts that take sixteen
+ * bytes each, the length in the last.
+ */
+function withTexts(source) {
+  const compared = new Set();
+  const replaced = source
+    .replaceAll(/\bisText\("([^"]+)", /g, (_, text) => {
+      compared.add(text);
+      return `is_${hex(text)}(`;
+    })
+    .replaceAll(/\btext\((?:"([^"]*)"|'([^']*)')\)/g, (_, plain, quoted) => data(Buffer.from(plain ?? quoted)))
+    .replaceAll(/\bwords\(([^)]*)\)/g, (_, list) => {
+      const words = JSON.parse(`[${list}]`);
+      return data(Buffer.concat(words.map((word) => Buffer.from(word.padEnd(15, "\0") + String.fromCharCode(word.length)))));
+    });
+  return [replaced, ...[...compared].map(comparison)].join("\n");
+}
+
+function comparison(text) {
+  const words = text.match(/.{1,8}/g).map((part, index) => {
+    const shift = 8 * (8 - part.length);
+    const word = Buffer.from(part.padStart(8, "\0")).readBigUInt64LE();
+    return ` && load<u64>(at, ${8 * index})${shift === 0 ? "" : ` << ${shift}`} == 0x${word.toString(16)}`;
+  });
+  return `function is_${hex(text)}(at: usize, length: u32): bool { return length == ${text.length}${words.join("")}; }`;
+}
+
+function hex(text) {
+  return Buffer.from(text).toString("hex");
+}
+
+function data(bytes) {
+  return `memory.data<u8>([${bytes.join()}])`;
 }
 
 /** For vitest. */

@@ -8,7 +8,6 @@ import { endResource } from "./host";
 import { isTarget, noResource, readResource } from "./labels";
 import { INPUT, MOST_LINE_BYTES } from "./memory";
 import { metric } from "./metric";
-import { isMetrics, isResource, isResourceMetrics, isScopeMetrics } from "./names";
 import { flushAll, out, setOut, startLine, textBytes } from "./output";
 import { lastTimeAt, lastTimeLength, setLastTime } from "./points";
 
@@ -61,7 +60,7 @@ function endDocument(at: usize): void {
 function document(at: usize): usize {
   for (; load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (isResourceMetrics(json.nameAt, json.nameLength)) {
+    if (isText("resourceMetrics", json.nameAt, json.nameLength)) {
       inDocument = json.once(inDocument, 1);
       at = resources(json.open(at, json.OPEN_ARRAY));
     } else at = json.skip(at, 0);
@@ -83,11 +82,11 @@ function resources(at: usize): usize {
 function resource(at: usize): usize {
   for (; load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (isResource(json.nameAt, json.nameLength)) {
+    if (isText("resource", json.nameAt, json.nameLength)) {
       if (inResource & 2) refuse(UNUSUAL);
       inResource = json.once(inResource, 1);
       at = readResource(at);
-    } else if (isScopeMetrics(json.nameAt, json.nameLength)) {
+    } else if (isText("scopeMetrics", json.nameAt, json.nameLength)) {
       inResource = json.once(inResource, 2);
       at = scopes(json.open(at, json.OPEN_ARRAY));
     } else at = json.skip(at, 0);
@@ -110,7 +109,7 @@ function scopes(at: usize): usize {
 function scope(at: usize): usize {
   for (; load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (isMetrics(json.nameAt, json.nameLength)) {
+    if (isText("metrics", json.nameAt, json.nameLength)) {
       inScope = json.once(inScope, 1);
       at = metrics(json.open(at, json.OPEN_ARRAY));
     } else at = json.skip(at, 0);

@@ -5,7 +5,6 @@ import * as json from "../../../common/kernel/json";
 import { answerAt, BOUNDS, find, keyLength, startsWithKey } from "./dictionary";
 import { writeHead, writeLabels } from "./labels";
 import { INPUT, MOST_BUCKETS, POINT_LABELS, SUMS } from "./memory";
-import * as names from "./names";
 import { out, put, putExactly, putNatural, putText, setOut, startLine, writeTo } from "./output";
 import { endLine, endOfLine, setLastTime } from "./points";
 import * as values from "./values";
@@ -42,10 +41,10 @@ export function histogramPoint(at: usize, text: usize, length: u32): usize {
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
     member = 0;
-    if (names.isAttributes(json.nameAt, json.nameLength)) {
+    if (isText("attributes", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       at = writeLabels(at, true);
-    } else if (names.isTimeUnixNano(json.nameAt, json.nameLength)) {
+    } else if (isText("timeUnixNano", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = values.readTime(at);
     } else at = histogramMember(at, seen);
@@ -65,23 +64,23 @@ export function histogramPoint(at: usize, text: usize, length: u32): usize {
 let member: u32 = 0;
 
 function histogramMember(at: usize, seen: u32): usize {
-  if (names.isBucketCounts(json.nameAt, json.nameLength)) {
+  if (isText("bucketCounts", json.nameAt, json.nameLength)) {
     member = 4;
     at = readCounts(at);
-  } else if (names.isExplicitBounds(json.nameAt, json.nameLength)) {
+  } else if (isText("explicitBounds", json.nameAt, json.nameLength)) {
     member = 8;
     at = readBounds(at);
-  } else if (names.isCount(json.nameAt, json.nameLength)) {
+  } else if (isText("count", json.nameAt, json.nameLength)) {
     member = 16;
     at = values.readInteger(at);
     countAt = values.valueAt;
     countLength = values.valueLength;
-  } else if (names.isSum(json.nameAt, json.nameLength)) {
+  } else if (isText("sum", json.nameAt, json.nameLength)) {
     member = 32;
     at = values.readDouble(at);
     sumAt = values.valueAt;
     sumLength = values.valueLength;
-  } else if (names.isFlags(json.nameAt, json.nameLength)) {
+  } else if (isText("flags", json.nameAt, json.nameLength)) {
     member = 64;
     at = values.readFlags(at);
   } else at = json.skip(at, 0);

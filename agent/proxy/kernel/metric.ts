@@ -6,7 +6,6 @@ import * as json from "../../../common/kernel/json";
 import { answerAt, answerLength, COUNTER_NAME, find, GAUGE_NAME, OTHER_NAME } from "./dictionary";
 import { histogramPoint } from "./histogram";
 import { GUESS_COUNT, GUESSES, MOST_NAME_BYTES, NAME } from "./memory";
-import * as names from "./names";
 import { cutTo, textBytes } from "./output";
 import { lastTimeAt, lastTimeLength, numberPoint, setLastTime } from "./points";
 
@@ -27,13 +26,13 @@ export function metric(at: usize): usize {
   let unitLength: u32 = 0;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (names.isName(json.nameAt, json.nameLength)) {
+    if (isText("name", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       const end = plainString(at);
       textAt = at + 1;
       textLength = <u32>(end - textAt - 1);
       at = end;
-    } else if (names.isUnit(json.nameAt, json.nameLength)) {
+    } else if (isText("unit", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       const end = plainString(at);
       unitAt = at + 1;
@@ -56,10 +55,10 @@ export function metric(at: usize): usize {
 }
 
 function kindOf(): u32 {
-  if (names.isGauge(json.nameAt, json.nameLength)) return GAUGE;
-  if (names.isSum(json.nameAt, json.nameLength)) return SUM;
-  if (names.isHistogram(json.nameAt, json.nameLength)) return HISTOGRAM;
-  if (names.isSummary(json.nameAt, json.nameLength) || names.isExponentialHistogram(json.nameAt, json.nameLength)) refuse(UNUSUAL);
+  if (isText("gauge", json.nameAt, json.nameLength)) return GAUGE;
+  if (isText("sum", json.nameAt, json.nameLength)) return SUM;
+  if (isText("histogram", json.nameAt, json.nameLength)) return HISTOGRAM;
+  if (isText("summary", json.nameAt, json.nameLength) || isText("exponentialHistogram", json.nameAt, json.nameLength)) refuse(UNUSUAL);
   return 0;
 }
 
@@ -111,14 +110,14 @@ function data(at: usize, kind: u32, nameKind: u32): usize {
   points = 0;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (names.isDataPoints(json.nameAt, json.nameLength)) {
+    if (isText("dataPoints", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       at = dataPoints(at, kind, nameKind);
-    } else if (names.isAggregationTemporality(json.nameAt, json.nameLength)) {
+    } else if (isText("aggregationTemporality", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       isCumulative = isTwo(at);
       at = json.skip(at, 0);
-    } else if (names.isIsMonotonic(json.nameAt, json.nameLength)) {
+    } else if (isText("isMonotonic", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 4);
       const byte = load<u8>(at);
       if (byte != 0x74 && byte != 0x66) refuse(UNUSUAL);

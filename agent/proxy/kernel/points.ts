@@ -3,7 +3,6 @@
 import { refuse, UNUSUAL } from "../../../common/kernel/bytes";
 import * as json from "../../../common/kernel/json";
 import { writeHead, writeLabels } from "./labels";
-import { isAsDouble, isAsInt, isAttributes, isFlags, isTimeUnixNano } from "./names";
 import { out, put, putExactly, putText, setOut, startLine } from "./output";
 import * as values from "./values";
 
@@ -30,20 +29,20 @@ export function numberPoint(at: usize, text: usize, length: u32): usize {
   let seen: u32 = 0;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (isTimeUnixNano(json.nameAt, json.nameLength)) {
+    if (isText("timeUnixNano", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = values.readTime(at);
-    } else if (isAsDouble(json.nameAt, json.nameLength)) {
+    } else if (isText("asDouble", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 4);
       at = values.readDouble(at);
-    } else if (isAsInt(json.nameAt, json.nameLength)) {
+    } else if (isText("asInt", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 4);
       at = values.readInteger(at);
-    } else if (isAttributes(json.nameAt, json.nameLength)) {
+    } else if (isText("attributes", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       put(OPEN);
       at = writeLabels(at, false);
-    } else if (isFlags(json.nameAt, json.nameLength)) {
+    } else if (isText("flags", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 8);
       at = values.readFlags(at);
     } else at = json.skip(at, 0);

@@ -6,7 +6,6 @@ import { attributes, endResource, OF_SCOPE, readResource, startResource } from "
 import { logRecord } from "./logs";
 import { refuse, SYNTAX, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 import { INPUT, takeZeros } from "./memory";
-import * as names from "./names";
 import { estimate } from "./rows";
 import { spanRecord, startSpans } from "./spans";
 
@@ -40,7 +39,7 @@ export function readDocument(length: u32): void {
   let at = json.open(json.blanks(INPUT), json.OPEN_OBJECT);
   for (; load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (signal == LOGS ? names.isResourceLogs(json.nameAt, json.nameLength) : names.isResourceSpans(json.nameAt, json.nameLength)) {
+    if (signal == LOGS ? isText("resourceLogs", json.nameAt, json.nameLength) : isText("resourceSpans", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       at = resources(at);
     } else at = json.skip(at, 0);
@@ -66,14 +65,14 @@ function resourcePart(at: usize): usize {
   let sliceBytes: usize = 0;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (names.isResource(json.nameAt, json.nameLength)) {
+    if (isText("resource", json.nameAt, json.nameLength)) {
       if (seen & 2) refuse(UNUSUAL);
       seen = json.once(seen, 1);
       const start = at;
       at = readResource(at);
       sliceBytes = at - start;
       if (sliceBytes > MOST_BYTES) refuse(TOO_LARGE);
-    } else if (signal == LOGS ? names.isScopeLogs(json.nameAt, json.nameLength) : names.isScopeSpans(json.nameAt, json.nameLength)) {
+    } else if (signal == LOGS ? isText("scopeLogs", json.nameAt, json.nameLength) : isText("scopeSpans", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = scopes(at, endResource(), sliceBytes);
     } else at = json.skip(at, 0);
@@ -106,14 +105,14 @@ function scopePart(at: usize, resource: usize, resourceBytes: usize): usize {
   let sliceBytes: usize = 0;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (names.isScope(json.nameAt, json.nameLength)) {
+    if (isText("scope", json.nameAt, json.nameLength)) {
       if (seen & 2) refuse(UNUSUAL);
       seen = json.once(seen, 1);
       const start = at;
       at = readScope(at, scope);
       sliceBytes = at - start;
       if (sliceBytes > MOST_BYTES) refuse(TOO_LARGE);
-    } else if (signal == LOGS ? names.isLogRecords(json.nameAt, json.nameLength) : names.isSpans(json.nameAt, json.nameLength)) {
+    } else if (signal == LOGS ? isText("logRecords", json.nameAt, json.nameLength) : isText("spans", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = records(at, resource, scope, resourceBytes + sliceBytes);
     } else at = json.skip(at, 0);
@@ -127,13 +126,13 @@ function readScope(at: usize, scope: usize): usize {
   let seen: u32 = 0;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (names.isName(json.nameAt, json.nameLength)) {
+    if (isText("name", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       at = textInto(at, scope);
-    } else if (names.isVersion(json.nameAt, json.nameLength)) {
+    } else if (isText("version", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = textInto(at, scope + 8);
-    } else if (names.isAttributes(json.nameAt, json.nameLength)) {
+    } else if (isText("attributes", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 4);
       at = attributes(at, OF_SCOPE);
     } else at = json.skip(at, 0);

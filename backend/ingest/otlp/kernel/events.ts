@@ -4,25 +4,21 @@ import { idInto, idLength, placeText, SPAN_DIGITS, TRACE_DIGITS } from "./fields
 import * as json from "../../../../common/kernel/json";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
 import { KEY_STACK, putBytes, take } from "./memory";
-import * as names from "./names";
 import { ARRAY, kindOf, MAP, scalar, STRING } from "./scalar";
 import { KEY_BYTES, keyJson, startWriting, write, writeString, writeText, written } from "./writer";
 
 /** The places of two texts, or of two ids and a text; then the place of the attributes. */
 export const PART_BYTES: u32 = 24;
 
-/** `""`, `{}`, `0` */
-const EMPTY_TEXT = memory.data<u8>([0x22, 0x22]);
-const EMPTY_MAP = memory.data<u8>([0x7b, 0x7d]);
-const NO_TIME = memory.data<u8>([0x30]);
-/** `{"time":"`, `","name":`, `,"attributes":` */
-const TIME = memory.data<u8>([0x7b, 0x22, 0x74, 0x69, 0x6d, 0x65, 0x22, 0x3a, 0x22]);
-const NAME = memory.data<u8>([0x22, 0x2c, 0x22, 0x6e, 0x61, 0x6d, 0x65, 0x22, 0x3a]);
-const ATTRIBUTES = memory.data<u8>([0x2c, 0x22, 0x61, 0x74, 0x74, 0x72, 0x69, 0x62, 0x75, 0x74, 0x65, 0x73, 0x22, 0x3a]);
-/** `{"trace_id":"`, `","span_id":"`, `","trace_state":` */
-const TRACE_ID = memory.data<u8>([0x7b, 0x22, 0x74, 0x72, 0x61, 0x63, 0x65, 0x5f, 0x69, 0x64, 0x22, 0x3a, 0x22]);
-const SPAN_ID = memory.data<u8>([0x22, 0x2c, 0x22, 0x73, 0x70, 0x61, 0x6e, 0x5f, 0x69, 0x64, 0x22, 0x3a, 0x22]);
-const TRACE_STATE = memory.data<u8>([0x22, 0x2c, 0x22, 0x74, 0x72, 0x61, 0x63, 0x65, 0x5f, 0x73, 0x74, 0x61, 0x74, 0x65, 0x22, 0x3a]);
+const EMPTY_TEXT = text('""');
+const EMPTY_MAP = text("{}");
+const NO_TIME = text("0");
+const TIME = text('{"time":"');
+const NAME = text('","name":');
+const ATTRIBUTES = text(',"attributes":');
+const TRACE_ID = text('{"trace_id":"');
+const SPAN_ID = text('","span_id":"');
+const TRACE_STATE = text('","trace_state":');
 
 /** The number of events or links in the last list, and the size of all as a JSON list; 0 if there were none. */
 export let parts: u32 = 0;
@@ -94,17 +90,17 @@ function event(at: usize, entry: usize): usize {
   let seen: u32 = 0;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (names.isTimeUnixNano(json.nameAt, json.nameLength)) {
+    if (isText("timeUnixNano", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       at = json.unsigned(at);
       if (json.integer != 0) placeText(entry, json.textAt, json.textLength);
-    } else if (names.isName(json.nameAt, json.nameLength)) {
+    } else if (isText("name", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = textJson(at, entry + 8);
-    } else if (names.isAttributes(json.nameAt, json.nameLength)) {
+    } else if (isText("attributes", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 4);
       at = attributesJson(at, entry + 16);
-    } else if (names.isDroppedAttributesCount(json.nameAt, json.nameLength)) {
+    } else if (isText("droppedAttributesCount", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 8);
       at = json.unsigned32(at);
     } else at = json.skip(at, 0);
@@ -117,22 +113,22 @@ function link(at: usize, entry: usize): usize {
   let seen: u32 = 0;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (names.isTraceId(json.nameAt, json.nameLength)) {
+    if (isText("traceId", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       at = idInto(at, TRACE_DIGITS, entry);
-    } else if (names.isSpanId(json.nameAt, json.nameLength)) {
+    } else if (isText("spanId", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = idInto(at, SPAN_DIGITS, entry + 4);
-    } else if (names.isTraceState(json.nameAt, json.nameLength)) {
+    } else if (isText("traceState", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 4);
       at = textJson(at, entry + 8);
-    } else if (names.isAttributes(json.nameAt, json.nameLength)) {
+    } else if (isText("attributes", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 8);
       at = attributesJson(at, entry + 16);
-    } else if (names.isDroppedAttributesCount(json.nameAt, json.nameLength)) {
+    } else if (isText("droppedAttributesCount", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 16);
       at = json.unsigned32(at);
-    } else if (names.isFlags(json.nameAt, json.nameLength)) {
+    } else if (isText("flags", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 32);
       at = json.unsigned32(at);
     } else at = json.skip(at, 0);
@@ -175,12 +171,12 @@ function pairJson(at: usize, keys: usize): usize {
   let seen: u32 = 0;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (names.isKey(json.nameAt, json.nameLength)) {
+    if (isText("key", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
       at = keyJson(at + 1, KEY_STACK, keys);
       write(json.COLON, at);
-    } else if (names.isValue(json.nameAt, json.nameLength)) {
+    } else if (isText("value", json.nameAt, json.nameLength)) {
       if (seen != 1) refuse(UNUSUAL);
       seen = 3;
       at = valueJson(at);

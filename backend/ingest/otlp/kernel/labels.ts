@@ -4,7 +4,6 @@ import { placeText, putText } from "./fields";
 import * as json from "../../../../common/kernel/json";
 import { refuse, same, UNUSUAL } from "../../../../common/kernel/bytes";
 import { hashOf, putString, RECORD_KEYS, RESOURCE_KEYS, SLOTS, stringBytes, take, top } from "./memory";
-import * as names from "./names";
 import { value } from "./value";
 
 /** `{"key":"` and `,"value"`, as nearly every attribute is written. */
@@ -92,12 +91,12 @@ function attribute(at: usize): usize {
   } else at = json.open(at, json.OPEN_OBJECT);
   for (; load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (names.isKey(json.nameAt, json.nameLength)) {
+    if (isText("key", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       at = json.optionalString(at);
       keyAt = json.textAt;
       keyLength = json.textLength;
-    } else if (names.isValue(json.nameAt, json.nameLength)) {
+    } else if (isText("value", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = value(at);
       valueAt = json.textAt;
@@ -111,15 +110,15 @@ function attribute(at: usize): usize {
 function isLeftOut(owner: i32): bool {
   switch (keyLength) {
     case 4:
-      return names.isNode(keyAt, keyLength);
+      return isText("node", keyAt, keyLength);
     case 6:
-      return names.isOrgId(keyAt, keyLength);
+      return isText("org_id", keyAt, keyLength);
     case 7:
-      return names.isHostId(keyAt, keyLength);
+      return isText("host_id", keyAt, keyLength);
     case 8:
-      return names.isInstance(keyAt, keyLength);
+      return isText("instance", keyAt, keyLength);
     case 12:
-      if (owner == OF_RECORD || !names.isServiceName(keyAt, keyLength)) return false;
+      if (owner == OF_RECORD || !isText("service.name", keyAt, keyLength)) return false;
       if (owner == OF_RESOURCE) {
         if (hasService) refuse(UNUSUAL);
         hasService = true;
@@ -227,7 +226,7 @@ export function readResource(at: usize): usize {
   let seen: u32 = 0;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (names.isAttributes(json.nameAt, json.nameLength)) {
+    if (isText("attributes", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       at = attributes(at, OF_RESOURCE);
     } else at = json.skip(at, 0);
@@ -235,7 +234,7 @@ export function readResource(at: usize): usize {
   return at + 1;
 }
 
-const UNKNOWN = memory.data<u8>([0x75, 0x6e, 0x6b, 0x6e, 0x6f, 0x77, 0x6e]);
+const UNKNOWN = text("unknown");
 
 /** Computes the size of a resource after all of it was read. */
 export function endResource(): usize {

@@ -15,7 +15,6 @@ import {
 } from "./labels";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
 import { giveBack, putBytes, stringBytes, takeZeros } from "./memory";
-import * as names from "./names";
 import { labelsInto, putLabel, putLabels, startLabels } from "./row-labels";
 import { addRow, count, make, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";
 import { value } from "./value";
@@ -44,7 +43,7 @@ const SCOPES = 7;
 /** Time, id, severity number and number of labels. */
 const FIXED_BYTES: u32 = 8 + 8 + 1 + 4;
 
-const EVENT_NAME = memory.data<u8>([0x65, 0x76, 0x65, 0x6e, 0x74, 0x2e, 0x6e, 0x61, 0x6d, 0x65]);
+const EVENT_NAME = text("event.name");
 const EVENT_NAME_LENGTH: u32 = 10;
 
 /** Starts the row of a record, before its fields are read into it. */
@@ -64,42 +63,42 @@ export function logRecord(at: usize, resource: usize, scope: usize): usize {
     at = json.name(at);
     const n = json.nameAt;
     const length = json.nameLength;
-    if (names.isTimeUnixNano(n, length)) {
+    if (isText("timeUnixNano", n, length)) {
       seen = json.once(seen, 1);
       at = json.unsigned(at);
       time = json.integer;
-    } else if (names.isObservedTimeUnixNano(n, length)) {
+    } else if (isText("observedTimeUnixNano", n, length)) {
       seen = json.once(seen, 2);
       at = json.unsigned(at);
       observed = json.integer;
-    } else if (names.isSeverityNumber(n, length)) {
+    } else if (isText("severityNumber", n, length)) {
       seen = json.once(seen, 4);
       at = json.enumeration(at);
       severity = <u32>json.integer;
-    } else if (names.isSeverityText(n, length)) {
+    } else if (isText("severityText", n, length)) {
       seen = json.once(seen, 8);
       at = json.optionalString(at);
       keepLevel(row);
-    } else if (names.isBody(n, length)) {
+    } else if (isText("body", n, length)) {
       seen = json.once(seen, 16);
       at = value(at);
       keepText(row + MESSAGE);
-    } else if (names.isAttributes(n, length)) {
+    } else if (isText("attributes", n, length)) {
       seen = json.once(seen, 32);
       at = labelsInto(at, OF_RECORD, row);
-    } else if (names.isTraceId(n, length)) {
+    } else if (isText("traceId", n, length)) {
       seen = json.once(seen, 64);
       at = idInto(at, TRACE_DIGITS, row + TRACE);
-    } else if (names.isSpanId(n, length)) {
+    } else if (isText("spanId", n, length)) {
       seen = json.once(seen, 128);
       at = idInto(at, SPAN_DIGITS, row + SPAN);
-    } else if (names.isEventName(n, length)) {
+    } else if (isText("eventName", n, length)) {
       seen = json.once(seen, 256);
       at = textInto(at, row + EVENT);
-    } else if (names.isFlags(n, length)) {
+    } else if (isText("flags", n, length)) {
       seen = json.once(seen, 512);
       at = json.unsigned32(at);
-    } else if (names.isDroppedAttributesCount(n, length)) {
+    } else if (isText("droppedAttributesCount", n, length)) {
       seen = json.once(seen, 1024);
       at = json.unsigned32(at);
     } else at = json.skip(at, 0);

@@ -3,7 +3,6 @@ import { number } from "./host";
 import * as json from "../../../../common/kernel/json";
 import { isPlain } from "../../../../common/kernel/json";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
-import * as names from "./names";
 
 /** The host makes a number at most this much longer. The name of its kind precedes it and has been read, so it may be overwritten. */
 const MOST_LONGER: u32 = 12;
@@ -24,17 +23,17 @@ export let isBare: bool = false;
 export function kindOf(at: usize, length: u32): u32 {
   switch (length) {
     case 8:
-      return names.isIntValue(at, length) ? INT : 0;
+      return isText("intValue", at, length) ? INT : 0;
     case 9:
-      return names.isBoolValue(at, length) ? BOOL : 0;
+      return isText("boolValue", at, length) ? BOOL : 0;
     case 10:
-      return names.isArrayValue(at, length) ? ARRAY : names.isBytesValue(at, length) ? BYTES : 0;
+      return isText("arrayValue", at, length) ? ARRAY : isText("bytesValue", at, length) ? BYTES : 0;
     case 11:
-      return names.isStringValue(at, length)
+      return isText("stringValue", at, length)
         ? STRING
-        : names.isDoubleValue(at, length)
+        : isText("doubleValue", at, length)
           ? DOUBLE
-          : names.isKvlistValue(at, length)
+          : isText("kvlistValue", at, length)
             ? MAP
             : 0;
     default:

@@ -14,7 +14,6 @@ import {
   valuesBytes,
 } from "./labels";
 import { giveBack, putBytes, putString, putVarint, stringBytes, takeZeros, top } from "./memory";
-import * as names from "./names";
 import { addOperation, startOperations } from "./operations";
 import { labelsInto, putLabels, startLabels } from "./row-labels";
 import { addRow, count, dropEmptyIds, make, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";
@@ -78,49 +77,49 @@ export function spanRecord(at: usize, resource: usize, scope: usize): usize {
     at = json.name(at);
     const n = json.nameAt;
     const length = json.nameLength;
-    if (names.isTraceId(n, length)) {
+    if (isText("traceId", n, length)) {
       seen = json.once(seen, 1);
       at = idInto(at, TRACE_DIGITS, row + TRACE);
-    } else if (names.isSpanId(n, length)) {
+    } else if (isText("spanId", n, length)) {
       seen = json.once(seen, 2);
       at = idInto(at, SPAN_DIGITS, row + SPAN);
-    } else if (names.isParentSpanId(n, length)) {
+    } else if (isText("parentSpanId", n, length)) {
       seen = json.once(seen, 4);
       at = idInto(at, SPAN_DIGITS, row + PARENT);
-    } else if (names.isName(n, length)) {
+    } else if (isText("name", n, length)) {
       seen = json.once(seen, 8);
       at = textInto(at, row + NAME);
-    } else if (names.isKind(n, length)) {
+    } else if (isText("kind", n, length)) {
       seen = json.once(seen, 16);
       at = json.enumeration(at);
       store<u32>(row + KIND, json.integer <= 5 ? <u32>json.integer : 0);
-    } else if (names.isStartTimeUnixNano(n, length)) {
+    } else if (isText("startTimeUnixNano", n, length)) {
       seen = json.once(seen, 32);
       at = json.unsigned(at);
       start = json.integer;
-    } else if (names.isEndTimeUnixNano(n, length)) {
+    } else if (isText("endTimeUnixNano", n, length)) {
       seen = json.once(seen, 64);
       at = json.unsigned(at);
       end = json.integer;
-    } else if (names.isAttributes(n, length)) {
+    } else if (isText("attributes", n, length)) {
       seen = json.once(seen, 128);
       at = labelsInto(at, OF_SPAN, row);
-    } else if (names.isStatus(n, length)) {
+    } else if (isText("status", n, length)) {
       seen = json.once(seen, 256);
       at = status(at, row);
-    } else if (names.isEvents(n, length)) {
+    } else if (isText("events", n, length)) {
       seen = json.once(seen, 512);
       store<u32>(row + EVENTS, top);
       at = events(at);
       store<u32>(row + EVENT_COUNT, parts);
       store<u32>(row + EVENTS_BYTES, partsBytes);
-    } else if (names.isLinks(n, length)) {
+    } else if (isText("links", n, length)) {
       seen = json.once(seen, 1024);
       store<u32>(row + LINKS, top);
       at = links(at);
       store<u32>(row + LINK_COUNT, parts);
       store<u32>(row + LINKS_BYTES, partsBytes);
-    } else if (names.isTraceState(n, length)) {
+    } else if (isText("traceState", n, length)) {
       seen = json.once(seen, 2048);
       at = textInto(at, row + STATE);
     } else {
@@ -148,10 +147,10 @@ export function endSpan(row: usize, resource: usize, scope: usize, start: u64, e
 
 /** The bit of a number that is validated but not stored. */
 function counterOf(at: usize, length: u32): u32 {
-  if (names.isFlags(at, length)) return 4096;
-  if (names.isDroppedAttributesCount(at, length)) return 8192;
-  if (names.isDroppedEventsCount(at, length)) return 16384;
-  return names.isDroppedLinksCount(at, length) ? 32768 : 0;
+  if (isText("flags", at, length)) return 4096;
+  if (isText("droppedAttributesCount", at, length)) return 8192;
+  if (isText("droppedEventsCount", at, length)) return 16384;
+  return isText("droppedLinksCount", at, length) ? 32768 : 0;
 }
 
 /** Reads a status message, or null. */
@@ -160,11 +159,11 @@ function status(at: usize, row: usize): usize {
   let seen: u32 = 0;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (names.isCode(json.nameAt, json.nameLength)) {
+    if (isText("code", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       at = json.enumeration(at);
       store<u32>(row + STATUS, json.integer <= 2 ? <u32>json.integer : 0);
-    } else if (names.isMessage(json.nameAt, json.nameLength)) {
+    } else if (isText("message", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = textInto(at, row + MESSAGE);
     } else at = json.skip(at, 0);

@@ -3,7 +3,6 @@
 import * as json from "../../../../common/kernel/json";
 import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
 import { KEY_STACK } from "./memory";
-import { isKey, isValue, isValues } from "./names";
 import { ARRAY, isBare, kindOf, MAP, scalar, STRING } from "./scalar";
 import { KEY_BYTES, keyJson, startWriting, write, writeNull, writeString, writeText, written } from "./writer";
 
@@ -98,7 +97,7 @@ function valuesJson(at: usize, isMap: bool, depth: i32, first: usize): usize {
   write(isMap ? json.OPEN_OBJECT : json.OPEN_ARRAY, at);
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (!isValues(json.nameAt, json.nameLength)) at = json.skip(at, 0);
+    if (!isText("values", json.nameAt, json.nameLength)) at = json.skip(at, 0);
     else {
       seen = json.once(seen, 1);
       if (json.isNull(at)) {
@@ -126,12 +125,12 @@ function pairJson(at: usize, depth: i32, first: usize, keys: usize): usize {
   let seen: u32 = 0;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (isKey(json.nameAt, json.nameLength)) {
+    if (isText("key", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
       at = keyJson(at + 1, first, keys);
       write(json.COLON, at);
-    } else if (isValue(json.nameAt, json.nameLength)) {
+    } else if (isText("value", json.nameAt, json.nameLength)) {
       if (seen != 1) refuse(UNUSUAL);
       seen = 3;
       if (json.isNull(at)) {

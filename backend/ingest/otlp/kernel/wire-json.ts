@@ -14,7 +14,7 @@ const MOST_KEYS: u32 = 64;
 /** Address and length. */
 const KEY_BYTES: u32 = 8;
 
-const NULL = memory.data<u8>([0x6e, 0x75, 0x6c, 0x6c]);
+const NULL = text("null");
 
 /** Where JSON is written next; 0 while none is written. */
 let written: usize = 0;
