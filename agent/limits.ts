@@ -94,7 +94,7 @@ export const MAX_POD_TARGETS_CHARACTERS = 256 * 1024;
 /** JSON of the targets of all jobs of a node; beyond it, the largest jobs have only some of their targets. */
 export const MAX_NODE_TARGETS_CHARACTERS = 8 * 1024 * 1024;
 
-// monitors/object-watch.ts
+// kubernetes/object-watch.ts
 /** Bytes of one page of a list of monitors or Services; larger ones are read again in smaller pages. */
 export const MAX_MONITOR_PAGE_BYTES = 4 * 1024 * 1024;
 /** JSON of what is kept of the monitors, or of the Services, of one namespace; objects beyond it are not used. */

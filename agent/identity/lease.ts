@@ -4,9 +4,8 @@
 // rule).
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import { type Lease as LeaseObject, KubernetesError } from "../kubernetes/transport.ts";
-import { V1MicroTime } from "@kubernetes/client-node/dist/types.js";
-import type { KubernetesApi, Where } from "../kubernetes/api.ts";
+import type { KubernetesApi, Lease as LeaseObject, Where } from "../kubernetes/api.ts";
+import { KubernetesError } from "../kubernetes/transport.ts";
 
 export interface LeaseTiming {
   /** Others take the Lease after seeing it unchanged for this long. Whole seconds, because the API stores seconds. */
@@ -30,8 +29,8 @@ export interface LeaseView {
   readonly annotations: Annotations;
   /** Time until it can be taken if it does not change. */
   readonly freeInMs: number;
-  /** When the holder last renewed it, by the holder's clock: only a hint. */
-  readonly renewedAt: Date | undefined;
+  /** When the holder last renewed it, by the holder's clock: only a hint. NaN: unknown. */
+  readonly renewedAtMs: number;
 }
 
 /** A period in which this agent may act. Disposing it releases the Lease. */
@@ -121,12 +120,13 @@ export class Lease {
     if (this.#observed?.spec !== spec) this.#observed = { spec, at: performance.now() };
     const declaredMs = (found.spec?.leaseDurationSeconds ?? 0) * 1000;
     const freeInMs = this.#observed.at + Math.max(declaredMs, this.#timing.durationMs) - performance.now();
-    this.#view = { annotations: found.metadata?.annotations ?? {}, freeInMs: Math.max(0, freeInMs), renewedAt: found.spec?.renewTime };
+    const renewedAtMs = Date.parse(found.spec?.renewTime ?? "");
+    this.#view = { annotations: found.metadata?.annotations ?? {}, freeInMs: Math.max(0, freeInMs), renewedAtMs };
     return freeInMs < 0;
   }
 
   #held(found: LeaseObject): LeaseObject["spec"] {
-    const now = new V1MicroTime();
+    const now = microTime();
     const same = found.spec?.holderIdentity === this.#identity;
     return {
       holderIdentity: this.#identity,
@@ -228,5 +228,10 @@ function annotated(lease: LeaseObject, annotate: Annotate): LeaseObject {
 /** The spec of a Lease without a holder. */
 function free({ spec }: LeaseObject): LeaseObject["spec"] {
   const { holderIdentity: _, ...rest } = spec ?? {};
-  return { ...rest, leaseDurationSeconds: 1, renewTime: new V1MicroTime() };
+  return { ...rest, leaseDurationSeconds: 1, renewTime: microTime() };
+}
+
+/** As the API server writes times of a Lease. */
+function microTime(): string {
+  return new Date().toISOString().replace("Z", "000Z");
 }

@@ -1,6 +1,5 @@
 // Keeps objects of many namespaces within memory limits. Invariants: the objects of a namespace, and of all namespaces, never exceed their
 // limits; a namespace with few objects loses none because of others.
-import { fairLimit } from "./fair-share.ts";
 
 interface Kept<T> {
   readonly object: T;
@@ -73,4 +72,16 @@ export class KeptObjects<T> {
     this.delete(uid);
     this.#dropped.set(namespace, (this.#dropped.get(namespace) ?? 0) + 1);
   }
+}
+
+/** How much each may take so that all together take at most `total`, by max-min fairness; Infinity if all get what they want. */
+export function fairLimit(wanted: Iterable<number>, total: number): number {
+  const sorted = [...wanted].toSorted((a, b) => a - b);
+  let left = total;
+  for (const [i, amount] of sorted.entries()) {
+    const share = left / (sorted.length - i);
+    if (amount > share) return share;
+    left -= amount;
+  }
+  return Number.POSITIVE_INFINITY;
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { ObjectJson, WatchEvent } from "../kubernetes/api.ts";
-import { KubernetesError } from "../kubernetes/transport.ts";
+import type { ObjectJson, WatchEvent } from "./api.ts";
+import { KubernetesError } from "./transport.ts";
 import { ObjectWatch, type ObjectsApi } from "./object-watch.ts";
 
 const object = (namespace: string, name: string, size: number): ObjectJson => ({

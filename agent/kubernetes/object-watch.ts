@@ -2,8 +2,8 @@
 // are kept while the API server is unavailable and during a list; a kind that the cluster does not have counts as having no objects; memory
 // for kept objects (kept-objects.ts) and for each page is limited, whatever authors write.
 import { type Backoff, DEFAULT_BACKOFF, Loop, spread } from "../../common/loop.ts";
-import type { KubernetesApi, ObjectJson } from "../kubernetes/api.ts";
-import { KubernetesError, TooLargeError } from "../kubernetes/transport.ts";
+import type { KubernetesApi, ObjectJson } from "./api.ts";
+import { KubernetesError, TooLargeError } from "./transport.ts";
 import { MAX_MONITOR_PAGE_BYTES, MAX_NAMESPACE_OBJECT_CHARACTERS, MAX_OBJECT_CHARACTERS } from "../limits.ts";
 import { KeptObjects, type MaxCharacters } from "./kept-objects.ts";
 

@@ -1,6 +1,6 @@
 // Chooses which scrape jobs fit into the limits of all jobs together. Monitors have many authors, so namespaces share the limits: jobs are
 // admitted in ascending order of their namespace's cumulative cost, so a namespace with many or large monitors leaves space for the others.
-// Divisible amounts, such as bytes, are shared by fairLimit. Invariant: the work for one namespace is limited before its jobs are built.
+// Invariant: the work for one namespace is limited before its jobs are built.
 import { MAX_MONITOR_CHARACTERS, MAX_MONITOR_JOBS, MAX_MONITOR_TARGETS } from "../limits.ts";
 import { MonitorError } from "./relabeling.ts";
 
@@ -54,18 +54,6 @@ export class FairShare<Job> {
     if (!used) this.#namespaces.set(namespace, (used = { targets: 0, jobs: 0, cost: 0 }));
     return used;
   }
-}
-
-/** The limit for each so that all together take at most `total`, by max-min fairness; Infinity if all get what they want. */
-export function fairLimit(wanted: Iterable<number>, total: number): number {
-  const sorted = [...wanted].toSorted((a, b) => a - b);
-  let left = total;
-  for (const [i, amount] of sorted.entries()) {
-    const share = left / (sorted.length - i);
-    if (amount > share) return share;
-    left -= amount;
-  }
-  return Number.POSITIVE_INFINITY;
 }
 
 function beyondLimit(): MonitorError {

@@ -7,7 +7,7 @@ import { slimPod } from "../pods/node-pods.ts";
 import { serviceMonitor, SHOP } from "./monitors.fixture.ts";
 import { Monitors } from "./monitors.ts";
 import type { Monitor } from "./monitor-objects.ts";
-import type { ObjectsApi } from "./object-watch.ts";
+import type { ObjectsApi } from "../kubernetes/object-watch.ts";
 
 /** An API server with the kinds that `lists` has; changes are sent by `send`. */
 class Api {

@@ -11,7 +11,7 @@ import { POD_POLICY_ANNOTATIONS, REDACT_ANNOTATION, SAMPLE_ANNOTATION } from "..
 import type { ObjectJson } from "../kubernetes/api.ts";
 import { MAX_NAMESPACES_CHARACTERS, MAX_POLICY_NAMESPACES, MAX_POLICY_REGEX_CHARACTERS } from "../limits.ts";
 import type { Log } from "../log.ts";
-import { ObjectWatch } from "../monitors/object-watch.ts";
+import { ObjectWatch } from "../kubernetes/object-watch.ts";
 import { LogRates } from "./log-rates.ts";
 import { byAge, type PoliciesApi, type PolicyFields, PolicyResources } from "./policy-resources.ts";
 import type { LimitedPod } from "./rate-allotment.ts";

@@ -7,7 +7,7 @@ import type { KubernetesApi, ObjectJson } from "../kubernetes/api.ts";
 import { MAX_NAMESPACE_POLICIES, MAX_NAMESPACE_POLICY_CHARACTERS, MAX_OBJECT_CHARACTERS, MAX_SELECTOR_CHARACTERS } from "../limits.ts";
 import type { Log } from "../log.ts";
 import type { Metadata, Selector } from "../monitors/monitor-objects.ts";
-import { ObjectWatch, type ObjectsApi } from "../monitors/object-watch.ts";
+import { ObjectWatch, type ObjectsApi } from "../kubernetes/object-watch.ts";
 import { checkedSelector, selectsPod } from "../monitors/selectors.ts";
 import { PolicyError, readPercent, readRate, redactPattern } from "./policy-values.ts";
 

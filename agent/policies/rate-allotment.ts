@@ -1,7 +1,7 @@
 // Calculates the share of a pod's lines that its rate limits allow, from the bytes that it wrote and sent. A lowered share stays until the
 // excess is made up for, so that bursts with pauses pass no more data than a steady rate. Invariant: a pod is limited only for its own
 // bytes.
-import { fairLimit } from "../monitors/fair-share.ts";
+import { fairLimit } from "../kubernetes/kept-objects.ts";
 
 export interface LimitedPod {
   readonly namespace: string;
