@@ -1,14 +1,14 @@
 // Assigns the state on this node (queue, file offsets, collector configuration) to identities. Each identity has its own folder: the first
 // one uses STATE_DIR itself, others STATE_DIR/identities/<id>. Invariants: a folder is used only by the identity that its mark
-// (`owner.json`) names, and by one agent at a time (lock.ts); another identity's state is neither sent, changed nor removed, but reported;
+// (`owner.json`) names, and by one agent at a time (common/folder-lock.ts); another identity's state is neither sent, changed nor removed, but reported;
 // a mark is only written under the folder's lock.
 import { createHash } from "node:crypto";
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { writeDurably, makeFolder } from "../../common/files.ts";
+import { holderOf, tryLock } from "../../common/folder-lock.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
-import { holderOf, tryLock, StateDirError, stateDirError } from "./lock.ts";
 
 /** What is known of this agent's identity when it claims its folder. */
 export interface Knowledge {
@@ -158,7 +158,7 @@ export class StateDir {
     makeFolder(folder, 0o700);
     const lock = tryLock(folder, this.#options.holder);
     if (!lock)
-      return `another agent uses ${folder} (${holderOf(folder)}): stop it, or give this one a STATE_DIR (chart: stateHostPath) of its own`;
+      return `another agent uses ${folder} (${holderOf(folder) ?? "another agent"}): stop it, or give this one a STATE_DIR (chart: stateHostPath) of its own`;
     try {
       const mark = readMark(folder);
       if (isRight(mark)) return new ClaimedState({ ...this.#options, folder, lock, mark, credential });
@@ -279,6 +279,18 @@ function hasContent(folder: string): boolean {
 function bytesOf(folder: string): number {
   if (!existsSync(folder)) return 0;
   return readdirSync(folder).reduce((sum, name) => sum + (statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0), 0);
+}
+
+/** STATE_DIR cannot be written; the message says what to do. */
+export class StateDirError extends Error {
+  override readonly name = "StateDirError";
+}
+
+/** What failed on the disk, with what to do. */
+export function stateDirError(stateDir: string, error: Error): StateDirError {
+  const isFull = ["ENOSPC", "EDQUOT"].includes((error as NodeJS.ErrnoException).code ?? "");
+  const why = isFull ? "no space left on the device: free some" : `${error.message}; set it to a place that this user may write`;
+  return new StateDirError(`STATE_DIR ${stateDir}: ${why}`, { cause: error });
 }
 
 function onDisk<T>(root: string, action: () => T): T {

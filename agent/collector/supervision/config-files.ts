@@ -5,7 +5,7 @@ import { linkSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
 import { makeFolder, renameDurably, writeDurably } from "../../../common/files.ts";
-import { stateDirError } from "../../state/lock.ts";
+import { stateDirError } from "../../state/state-dir.ts";
 import { maskSecrets } from "../../../common/mask.ts";
 import { MAX_VALIDATION_OUTPUT } from "../../limits.ts";
 import { collectorEnvironment, FEATURE_GATES } from "./process.ts";

@@ -9,7 +9,7 @@ import { blamesStore, reportEmptied, quarantineDamaged } from "./damaged-stores.
 import { configFromSettings } from "../config/config-from-settings.ts";
 import { canMount, SmallDisk } from "./small-disk.fixture.ts";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { StateDirError } from "../../state/lock.ts";
+import { StateDirError } from "../../state/state-dir.ts";
 import { ConfigFiles } from "./config-files.ts";
 
 let folder: string;

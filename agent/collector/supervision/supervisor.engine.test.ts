@@ -11,7 +11,7 @@ import { pino } from "pino";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { toolPath } from "../../../hack/fetch-tools.ts";
 import { readSettings } from "../../settings.ts";
-import { StateDirError } from "../../state/lock.ts";
+import { StateDirError } from "../../state/state-dir.ts";
 import { configFromSettings } from "../config/config-from-settings.ts";
 import { noteChild, StateInUseError } from "./orphan.ts";
 import { CollectorConfigError } from "../config/render.ts";

@@ -89,7 +89,7 @@ test("modes, links and empty folders are kept; what belongs to a process is not"
 test("a running backend, an existing folder, a folder inside DATA_DIR or nothing embedded: refused with what to do", async () => {
   const { settings, secrets } = smallDataDir();
   {
-    await using _running = await lockDataDir(settings.dataDir);
+    using _running = lockDataDir(settings.dataDir);
     await expect(backup(settings, secrets, join(folder, "backup"))).rejects.toThrow("stop it");
     await expect(restore(settings, join(folder, "backup"))).rejects.toThrow("is not a backup");
   }

@@ -69,7 +69,7 @@ export async function backup(settings: Settings, secrets: Secrets, folder: strin
   const outside = outsideOf(settings, secrets);
   if (outside.engines.length === 3)
     throw new SettingsError("every engine is outside: there is nothing in DATA_DIR to back up; see docs/backup.md");
-  await using _lock = await lockDataDir(dataDir);
+  using _lock = lockDataDir(dataDir);
   await endEngines(dataDir);
   await removeLeftovers(dataDir);
   const pieces = [{ from: dataDir, to: "", isWanted: isData }];

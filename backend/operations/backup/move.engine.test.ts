@@ -192,7 +192,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
     }
 
     test("while the backend runs, either way", async () => {
-      await using _running = await lockDataDir(dataDir);
+      using _running = lockDataDir(dataDir);
       for (const direction of [to, from]) expect(await refused(direction)).toContain("stop it");
       expect(await countInPostgres()).toBe(0);
     });

@@ -43,7 +43,7 @@ export async function moveToPostgres(move: Move): Promise<Moved> {
   const { dataDir, databaseUrl, log, progress } = move;
   const file = join(dataDir, ACCOUNTS_FILE);
   if (!existsSync(file)) throw new StartError(`DATA_DIR: ${dataDir} has no ${ACCOUNTS_FILE}: set DATA_DIR to the backend's`);
-  await using _lock = await lockDataDir(dataDir);
+  using _lock = lockDataDir(dataDir);
   return await explainFailures(move, async () => {
     await using from = await upToDate(await openDatabase({ dataDir, log }));
     await using to = await openPostgres(move);
@@ -68,7 +68,7 @@ export async function moveToPostgres(move: Move): Promise<Moved> {
 /** From PostgreSQL to a new `accounts.sqlite`. Throws StartError or DataDirInUseError, with none made. */
 export async function moveFromPostgres(move: Move): Promise<Moved> {
   const { dataDir, databaseUrl, log, progress } = move;
-  await using _lock = await lockDataDir(dataDir);
+  using _lock = lockDataDir(dataDir);
   const file = join(dataDir, ACCOUNTS_FILE);
   return await explainFailures(move, async () => {
     await using database = await openPostgres(move);

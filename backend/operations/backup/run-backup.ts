@@ -87,7 +87,7 @@ export async function restore(
   const newest = finished(folder).at(-1);
   if (newest !== undefined) throw new SettingsError(`${folder} has several backups: name one, such as the newest, ${join(folder, newest)}`);
   const manifest = await readManifest(folder);
-  await using _lock = await lockDataDir(dataDir);
+  using _lock = lockDataDir(dataDir);
   const draft = join(dataDir, ".restoring");
   await rm(draft, { recursive: true, force: true });
   const present = (await readdir(dataDir)).filter(isData);

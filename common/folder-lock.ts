@@ -1,0 +1,59 @@
+// Lets one process at a time use a folder, also where both have the same id in containers of their own. Invariant: the lock is the kernel's (an
+// exclusive SQLite transaction), so it ends with its process however that ends, is never stale, and holds across containers that share a volume.
+// Nothing else opens the file `lock`: closing it a second time would give the lock away.
+import { chmodSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+const BUSY = 5;
+
+/** Takes the lock of `folder`, which exists; undefined while another has it. `holder` is shown to others. Throws SQLite's error. */
+export function tryLock(folder: string, holder: string): Disposable | undefined {
+  const file = join(folder, "lock");
+  keepFromOthers(file);
+  const lock = new DatabaseSync(file);
+  try {
+    lock.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
+  } catch (error) {
+    lock.close();
+    if ((error as { errcode?: number }).errcode === BUSY) return undefined;
+    throw error;
+  }
+  ignoreFailure(() => writeFileSync(holderFile(folder), `${holder}, since ${new Date().toISOString()}\n`, { mode: 0o600 }));
+  return {
+    [Symbol.dispose]() {
+      ignoreFailure(() => rmSync(holderFile(folder), { force: true }));
+      if (lock.isOpen) lock.close();
+    },
+  };
+}
+
+/** A user who can open the file can hold SQLite's locks on it, so that no process gets them. SQLite itself creates it with the process's umask. */
+function keepFromOthers(file: string): void {
+  ignoreFailure(() => {
+    if (statSync(file, { throwIfNoEntry: false }) === undefined) writeFileSync(file, "", { mode: 0o600, flag: "wx" });
+    else chmodSync(file, 0o600);
+  });
+}
+
+/** Who has the lock of `folder`, or had it when killed; undefined if that is not known. */
+export function holderOf(folder: string): string | undefined {
+  try {
+    return readFileSync(holderFile(folder), "utf8").trim() || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function holderFile(folder: string): string {
+  return join(folder, "lock.holder");
+}
+
+/** Safe: SQLite reports what matters, and a full disk must keep no process from starting. */
+function ignoreFailure(write: () => void): void {
+  try {
+    write();
+  } catch {
+    // See above.
+  }
+}
