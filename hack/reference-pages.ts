@@ -189,6 +189,29 @@ function bytesText(value: number): string {
   return `${(value / size).toLocaleString("en-US")} ${unit}`;
 }
 
+const MADE_413 = /new (?:Api|Body)Error\(\s*"(?:body_|batch_)?too_large"(?!, \w+\.message)|\bthrow tooLarge\((?=["`])/g;
+const CAUSE_OF_413 = new RegExp(`(?:${MADE_413.source}),?\\s*(?:"([^"]+)"|\`([^\`]+)\`)`, "g");
+
+/** Every message of a 413, with the file that makes it. Throws for one that is made in another way. */
+export async function causesOf413(): Promise<string> {
+  const limits = new Map((await Promise.all(LIMIT_FILES.map(readLimits))).flat().map(({ name, value }) => [name, Number(value)]));
+  const shown = (_: string, expression: string): string => {
+    const [, name = "", isMib] = /^(\w+)( \/ 1024 \/ 1024)?$/.exec(expression) ?? [];
+    const value = limits.get(name);
+    return value === undefined ? "…" : (isMib ? value / 1024 / 1024 : value).toLocaleString("en-US");
+  };
+  const files = globSync("{agent,backend,common}/**/*.ts", { cwd: ROOT, exclude: ["**/*.test.ts", "**/node_modules/**"] }).toSorted();
+  const rows = files.flatMap((file) => {
+    const text = readFileSync(join(ROOT, file), "utf8");
+    const messages = [...text.matchAll(CAUSE_OF_413)].map(
+      ([, plain, template = ""]) => plain ?? template.replaceAll(/\$\{([^}]+)\}/g, shown),
+    );
+    if (messages.length !== [...text.matchAll(MADE_413)].length) throw new Error(`${file} makes a 413 whose message cannot be read`);
+    return messages.map((message) => `| ${message} | \`${file}\` |`);
+  });
+  return `## Causes of a 413\nEvery message, with the file that makes it. The agent answers its collector for files of \`agent/\`, and the backend for the others.\n\n| message | made in |\n|---|---|\n${rows.join("\n")}\n`;
+}
+
 /** The page of LogQL: where a query is evaluated, and which template functions are supported and refused. */
 export function logqlPage(): string {
   const supported = [...LANGUAGE_FUNCTIONS, ...Object.keys(FUNCTIONS)].toSorted().map(code).join(", ");
