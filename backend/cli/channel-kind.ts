@@ -44,14 +44,6 @@ export async function existingChannels(client: Client): Promise<Existing[]> {
   }));
 }
 
-/** By name or id. Throws Problem. */
-export async function channelOf(client: Client, channel: string): Promise<Existing> {
-  const all = await existingChannels(client);
-  const found = all.find(({ name }) => name === channel) ?? all.find(({ id }) => id === channel);
-  if (!found) throw new Problem(`there is no channel ${channel} in your organisation: \`atherops channels\` lists them`);
-  return found;
-}
-
 /** A file's text without its last line end: a secret is never an argument, and is usually the only text of its file. */
 export function secretOf(file: string): string {
   try {

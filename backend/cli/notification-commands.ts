@@ -1,9 +1,10 @@
 // `atherops channels`, `routes`, `silences`, `deliveries` and `alerts`: notifications, one resource at a time. Invariant: a secret is read
 // from a file, never from an argument; one that is made is printed once.
 import { Argument, Option, type Command } from "commander";
-import { CHANNEL_KINDS, channelOf, channelPath, CHANNELS, existingChannels, secretOf } from "./channel-kind.ts";
+import { CHANNEL_KINDS, channelKind, channelPath, CHANNELS, existingChannels, secretOf } from "./channel-kind.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
 import { typedMatcher } from "./alerting-fields.ts";
+import { addRemovalByName, addSwitches, findExisting, several } from "./named-resources.ts";
 import type { Console } from "./output.ts";
 import { newest, rowLimit } from "./query-rows.ts";
 import { addRouteCommands } from "./routes.ts";
@@ -28,10 +29,6 @@ export function addNotificationCommands(program: Command, console: Console): voi
   addSilenceCommands(program, console);
   addDeliveries(program, console);
   addAlerts(program, console);
-}
-
-function several(value: string, all: string[] = []): string[] {
-  return [...all, value];
 }
 
 function addChannels(program: Command, console: Console): void {
@@ -72,18 +69,10 @@ A webhook's signing secret goes to stdout, once: the receiver verifies messages 
       if (typeof secret !== "string") console.result(String(made["id"]), `channel ${name} made`, made);
       else console.result(secret, `channel ${name} made; its signing secret is not shown again`, made);
     });
-  for (const [verb, enabled] of [
-    ["enable", true],
-    ["disable", false],
-  ] as const)
-    channels
-      .command(`${verb} <channel>`)
-      .description(enabled ? "send messages to a channel (by name or id) again" : "send no messages to a channel (by name or id)")
-      .action(async (channel: string) => {
-        const { id, name, resource } = await channelOf(console.client(), channel);
-        await console.client().call("PUT", channelPath(id), { body: { ...resource, enabled } });
-        console.note(`channel ${name} ${verb}d`);
-      });
+  addSwitches(channels, console, channelKind, {
+    enable: "send messages to a channel (by name or id) again",
+    disable: "send no messages to a channel (by name or id)",
+  });
   addChannelCalls(channels, console);
 }
 
@@ -92,7 +81,7 @@ function addChannelCalls(channels: Command, console: Console): void {
     .command("test <channel>")
     .description("send a test message to a channel (by name or id), like an alert")
     .action(async (channel: string) => {
-      const { id, name } = await channelOf(console.client(), channel);
+      const { id, name } = await findExisting(channelKind, console.client(), channel);
       const result = await console
         .client()
         .call<{ delivered: boolean; status: number | null; error: string | null }>("POST", `${channelPath(id)}/test`);
@@ -103,18 +92,11 @@ function addChannelCalls(channels: Command, console: Console): void {
     .command("rotate <channel>")
     .description("rotate the signing secret of a webhook (by name or id); only the secret goes to stdout")
     .action(async (channel: string) => {
-      const { id, name } = await channelOf(console.client(), channel);
+      const { id, name } = await findExisting(channelKind, console.client(), channel);
       const made = await console.client().call<{ signing_secret: string; previous_until: string }>("POST", `${channelPath(id)}/rotate`);
       console.result(made.signing_secret, `channel ${name}: messages carry both signatures until ${made.previous_until}`, { ...made });
     });
-  channels
-    .command("remove <channel>")
-    .description("remove a channel (by name or id)")
-    .action(async (channel: string) => {
-      const { id, name } = await channelOf(console.client(), channel);
-      await console.client().call("DELETE", channelPath(id));
-      console.note(`channel ${name} removed`);
-    });
+  addRemovalByName(channels, console, channelKind, "remove a channel (by name or id)");
 }
 
 /** The option without which there is no channel of this kind, and what was given. */
@@ -147,7 +129,7 @@ function addDeliveries(program: Command, console: Console): void {
     .action(async ({ status, channel, limit }: { status?: string; channel?: string; limit: string }) => {
       const client = console.client();
       const most = rowLimit(limit);
-      const channel_id = channel === undefined ? undefined : (await channelOf(client, channel)).id;
+      const channel_id = channel === undefined ? undefined : (await findExisting(channelKind, client, channel)).id;
       const names = new Map((await existingChannels(client)).map(({ id, name }) => [id, name]));
       const rows = await newest(console, "/alerting/deliveries", { status, channel_id }, most);
       const shown = rows.map((row) => ({ ...row, channel: names.get(String(row["channel_id"])) ?? row["channel_id"] }));
@@ -175,7 +157,8 @@ function addAlerts(program: Command, console: Console): void {
     .action(async (matchers: string[], { silenced, channel }: { silenced?: boolean; channel?: string }) => {
       const filter = matchers.map((text) => typedMatcher(text, "matcher"));
       const client = console.client();
-      const receiver = channel && (await channelOf(client, channel)).name.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
+      const receiver =
+        channel && (await findExisting(channelKind, client, channel)).name.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
       const query = { filter, receiver, ...(silenced && { active: "false" }) };
       const rows = await client.call<RoutedAlert[]>("GET", "/alerting/alertmanager/api/v2/alerts", { query });
       const shown = rows.map(({ labels, status, receivers, startsAt }) => {

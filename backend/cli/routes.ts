@@ -8,6 +8,7 @@ import { type Fields, isSameDuration, matcherText, readMatcher, type RouteMatche
 import type { Console } from "./output.ts";
 import { existingChannels } from "./channel-kind.ts";
 import type { Client } from "./client.ts";
+import { addRemovalByName, findExisting, several } from "./named-resources.ts";
 import type { Row } from "./table.ts";
 
 const ROUTES = "/alerting/routes";
@@ -162,18 +163,12 @@ Examples:
     .action(async (route: string, options: RouteOptions) => {
       if (Object.keys(options).length === 0) throw new WrongUsage("nothing to change: see `atherops routes update --help` for the options");
       const client = console.client();
-      const { id, resource } = await found(console, route);
+      const { id, resource } = await findExisting(routeKind, client, route);
       const given = options.match ? { ...options, match: options.match.filter(Boolean) } : options;
       await client.call("PUT", routePath(id), { body: { ...(await bodyOf(client, changed(resource, given))), ...placeOf(options) } });
       console.note(`route ${route} changed`);
     });
-  routes
-    .command("remove <route>")
-    .description("remove a route (position or id)")
-    .action(async (route: string) => {
-      await console.client().call("DELETE", routePath((await found(console, route)).id));
-      console.note(`route ${route} removed`);
-    });
+  addRemovalByName(routes, console, routeKind, "remove a route (position or id)");
 }
 
 function withOptions(command: Command): Command {
@@ -189,10 +184,6 @@ function withOptions(command: Command): Command {
     .option("--interval <duration>", "minimum time until a change of a group is sent; default 5m")
     .option("--repeat <duration>", "how often an unchanged firing group is sent again; default 4h")
     .option("--continue", "later routes are evaluated too");
-}
-
-function several(value: string, all: string[] = []): string[] {
-  return [...all, value];
 }
 
 /** Repeatable, and several at once. */
@@ -217,13 +208,6 @@ function placeOf({ position }: RouteOptions): { position?: number } {
   if (position === undefined) return {};
   if (!/^[1-9]\d{0,3}$/.test(position)) throw new WrongUsage(`--position ${position}: must be a whole number from 1`);
   return { position: Number(position) - 1 };
-}
-
-async function found(console: Console, route: string): Promise<Existing> {
-  const all = await existingRoutes(console.client());
-  const match = all.find(({ name }) => name === route) ?? all.find(({ id }) => id === route);
-  if (!match) throw new Problem(`there is no route ${route} in your organisation: \`atherops routes\` lists them`);
-  return match;
 }
 
 /** Lists as people write them. */

@@ -1,9 +1,10 @@
 // `atherops rules`: alert rules, one at a time. Invariant: a rule is found by its name or its id; an update changes what is given and
 // nothing else.
 import { type Command, Option } from "commander";
-import { type Existing, type Resource, yamlOf } from "./alerting-file.ts";
+import { type Resource, yamlOf } from "./alerting-file.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
-import { existingRules, type LogConditionOptions, logsGiven, rulePath, RULES, SEVERITIES, tried, withLogOptions } from "./rule.ts";
+import { addRemovalByName, addSwitches, findExisting, several } from "./named-resources.ts";
+import { type LogConditionOptions, logsGiven, ruleKind, rulePath, RULES, SEVERITIES, tried, withLogOptions } from "./rule.ts";
 import type { Console } from "./output.ts";
 import { rowLimit, sinceStart } from "./query-rows.ts";
 import { type Row, shortened } from "./table.ts";
@@ -43,7 +44,7 @@ export function addRuleCommands(program: Command, console: Console): void {
     .command("show <rule>")
     .description("a rule (by name or id) as YAML, as `atherops apply` reads it")
     .action(async (rule: string) => {
-      const { resource } = await found(console, rule);
+      const { resource } = await findExisting(ruleKind, console.client(), rule);
       if (console.json) console.lines([resource]);
       else console.world.stdout.write(yamlOf({ rules: [resource] }));
     });
@@ -87,30 +88,15 @@ Examples:
     )
     .action(async (rule: string, options: RuleOptions) => {
       if (Object.keys(options).length === 0) throw new WrongUsage("nothing to change: see `atherops rules update --help` for the options");
-      const { id, name, resource } = await found(console, rule);
+      const { id, name, resource } = await findExisting(ruleKind, console.client(), rule);
       await console.client().call("PUT", rulePath(id), { body: changed(resource, options) });
       console.note(`rule ${name} changed`);
     });
-  for (const [verb, enabled, what] of [
-    ["enable", true, "evaluate a rule (by name or id)"],
-    ["disable", false, "stop evaluating a rule (by name or id)"],
-  ] as const)
-    rules
-      .command(`${verb} <rule>`)
-      .description(what)
-      .action(async (rule: string) => {
-        const { id, name, resource } = await found(console, rule);
-        await console.client().call("PUT", rulePath(id), { body: { ...resource, enabled } });
-        console.note(`rule ${name} ${verb}d`);
-      });
-  rules
-    .command("remove <rule>")
-    .description("remove a rule (by name or id); its alerts resolve")
-    .action(async (rule: string) => {
-      const { id, name } = await found(console, rule);
-      await console.client().call("DELETE", rulePath(id));
-      console.note(`rule ${name} removed`);
-    });
+  addSwitches(rules, console, ruleKind, {
+    enable: "evaluate a rule (by name or id)",
+    disable: "stop evaluating a rule (by name or id)",
+  });
+  addRemovalByName(rules, console, ruleKind, "remove a rule (by name or id); its alerts resolve");
 }
 
 function addLooks(rules: Command, console: Console): void {
@@ -118,7 +104,7 @@ function addLooks(rules: Command, console: Console): void {
     .command("status <rule>")
     .description("the live state of a rule (by name or id)")
     .action(async (rule: string) => {
-      const { id } = await found(console, rule);
+      const { id } = await findExisting(ruleKind, console.client(), rule);
       console.print([await console.client().call<Row>("GET", `${rulePath(id)}/status`)], ["state", "active_alerts", "last_eval", "error"]);
     });
   rules
@@ -128,7 +114,7 @@ function addLooks(rules: Command, console: Console): void {
     .addOption(new Option("--limit <rows>", "maximum number, up to 500").default("100", "100"))
     .action(async (rule: string, { since, limit }: { since: string; limit: string }) => {
       const query = { start: sinceStart(since), limit: String(rowLimit(limit)) };
-      const { id } = await found(console, rule);
+      const { id } = await findExisting(ruleKind, console.client(), rule);
       console.print(await console.client().call("GET", `${rulePath(id)}/history`, { query }), ["state", "start", "end", "labels"]);
     });
 }
@@ -139,10 +125,6 @@ function withRuleOptions(command: Command): Command {
     .option("--for <duration>", "how long the expression must hold, such as 5m; default of a new rule: 0s")
     .option("--label <key=value>", "added to every alert; without a value: removed; repeatable", several)
     .option("--annotation <key=value>", "text for people, such as summary=…; repeatable", several);
-}
-
-function several(value: string, all: string[] = []): string[] {
-  return [...all, value];
 }
 
 function changed(resource: Resource, options: RuleOptions): Resource {
@@ -169,13 +151,6 @@ function pairs(option: string, former: unknown, given: readonly string[]): objec
     else all.set(pair.slice(0, at), pair.slice(at + 1));
   }
   return Object.fromEntries(all);
-}
-
-async function found(console: Console, rule: string): Promise<Existing> {
-  const all = await existingRules(console.client());
-  const match = all.find(({ name }) => name === rule) ?? all.find(({ id }) => id === rule);
-  if (!match) throw new Problem(`there is no rule ${rule} in your organisation: \`atherops rules\` lists them`);
-  return match;
 }
 
 /** As the evaluator knows them; none, where it cannot be asked, because the list itself can be read then. */

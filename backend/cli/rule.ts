@@ -4,6 +4,7 @@
 import { type Fields, isObject, isSameDuration } from "./alerting-fields.ts";
 import type { Existing, Kind, Resource } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
+import { several } from "./named-resources.ts";
 import type { Row } from "./table.ts";
 import type { Command } from "commander";
 import { WrongUsage } from "./cli-error.ts";
@@ -108,8 +109,4 @@ function filterOf(where: readonly string[]): Record<string, string | string[]> {
     filter.set(name, [...(filter.get(name) ?? []), pair.slice(at + 1)]);
   }
   return Object.fromEntries([...filter].map(([name, values]) => [name, values.length === 1 ? (values[0] ?? "") : values]));
-}
-
-function several(value: string, all: string[] = []): string[] {
-  return [...all, value];
 }

@@ -2,6 +2,7 @@
 // to enter into Grafana. Invariant: a token is printed to stdout alone and is never an argument.
 import type { ApiResponses } from "../client/api.ts";
 import type { Command } from "commander";
+import { several } from "./named-resources.ts";
 import { addRemoval, type Console } from "./output.ts";
 
 const INGEST_EXAMPLES = `
@@ -50,7 +51,7 @@ export function addIngestTokenCommands(program: Command, console: Console): void
     .option("--signals <list>", "what it may send: metrics, logs, traces, separated by commas; default all")
     .option("--host <id>", "store its data as that of this host")
     .option("--cluster <id>", "store its data as that of this cluster")
-    .option("--network <cidr>", "an address or CIDR from which it may be used; may be repeated", collect, [])
+    .option("--network <cidr>", "an address or CIDR from which it may be used; may be repeated", several, [])
     .option("--bytes-per-second <number>", "of each signal; default only the organisation's limit")
     .option("--records-per-second <number>", "of each signal; default only the organisation's limit")
     .option("--ttl <duration>", "lifetime, such as 12h, 90d or 1y; without it the token does not expire")
@@ -81,10 +82,6 @@ export function addIngestTokenCommands(program: Command, console: Console): void
       console.result(rotated.token, note, { ...rotated });
     });
   addRemoval(tokens, console, "remove a token; refused everywhere within 5 seconds", (id) => `/api/ingest-tokens/${id}`);
-}
-
-function collect(value: string, values: readonly string[]): string[] {
-  return [...values, value];
 }
 
 function validity({ expires_at }: Created): string {

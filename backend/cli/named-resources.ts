@@ -1,0 +1,46 @@
+// Commands about a resource that is found by its name or its id: enable, disable, remove. Invariant: a name that is not there is a Problem that
+// names the command that lists them.
+import type { Command } from "commander";
+import type { Existing, Kind } from "./alerting-file.ts";
+import type { Client } from "./client.ts";
+import { Problem } from "./cli-error.ts";
+import type { Console } from "./output.ts";
+
+/** Throws Problem. */
+export async function findExisting(kind: Kind, client: Client, nameOrId: string): Promise<Existing> {
+  const { noun, section } = kind;
+  const all = await kind.list(client);
+  const found = all.find(({ name }) => name === nameOrId) ?? all.find(({ id }) => id === nameOrId);
+  if (!found) throw new Problem(`there is no ${noun} ${nameOrId} in your organisation: \`atherops ${section}\` lists them`);
+  return found;
+}
+
+export function addSwitches(parent: Command, console: Console, kind: Kind, descriptions: Record<"enable" | "disable", string>): void {
+  for (const verb of ["enable", "disable"] as const)
+    parent
+      .command(`${verb} <${kind.noun}>`)
+      .description(descriptions[verb])
+      .action(async (nameOrId: string) => {
+        const client = console.client();
+        const { id, name, resource } = await findExisting(kind, client, nameOrId);
+        await kind.replace(client, id, { ...resource, enabled: verb === "enable" });
+        console.note(`${kind.noun} ${name} ${verb}d`);
+      });
+}
+
+export function addRemovalByName(parent: Command, console: Console, kind: Kind, description: string): void {
+  parent
+    .command(`remove <${kind.noun}>`)
+    .description(description)
+    .action(async (nameOrId: string) => {
+      const client = console.client();
+      const { id, name } = await findExisting(kind, client, nameOrId);
+      await kind.remove(client, id);
+      console.note(`${kind.noun} ${name} removed`);
+    });
+}
+
+/** Collects the values of a repeatable option. */
+export function several(value: string, all: readonly string[] = []): string[] {
+  return [...all, value];
+}
