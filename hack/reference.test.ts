@@ -15,7 +15,7 @@ describe("a page made from the sources", async () => {
 
 /** Messages of `unavailable`, straight or by one of the functions that make it. */
 const THROWN =
-  /(?:"unavailable", |\bunavailable\(|storeError\(error, |const message = (?=.*;\s*throw new ApiError\("unavailable"))(["`])(?<text>[^"`\n]+)\1/g;
+  /(?:"unavailable", |fullMessage(?:: | = )|\bunavailable\(|storeError\(error, |const message = (?=.*;\s*throw new ApiError\("unavailable"))(["`])(?<text>[^"`\n]+)\1/g;
 
 describe("what docs/contract.md documents of 503", () => {
   const [, section = ""] = readFileSync(join(ROOT, "docs/contract.md"), "utf8").split("\n## 503 `unavailable`\n");

@@ -1,6 +1,7 @@
 // A queue for work that many organisations share. Limits apply in total and per organisation, to running work and to waiting work.
 // Invariant: the next slot goes to the organisation with the least running work that has waited longest, so no organisation's backlog
 // delays another organisation. Work whose caller left is dropped, and every slot is released.
+import { ApiError } from "../errors.ts";
 
 /** The slots of organisations, if replicas share them. */
 export interface SlotSource {
@@ -26,13 +27,19 @@ export interface FairQueueOptions {
   readonly waitingPerOrg: number;
   /** Maximum of waiting work in total. Beyond it, the organisation with the longest backlog loses its last entry. Default: unlimited. */
   readonly waitingInAll?: number;
+  /** Why work is refused, and what to do. */
+  readonly fullMessage?: string;
+  /** After refused work. Default 5. */
+  readonly retryAfterS?: number;
 }
 
-/** The organisation's queue is full: answer 429 or 503 with Retry-After. */
-export class QueueFullError extends Error {
-  constructor() {
-    super("the queue of this organisation is full");
-    this.name = "QueueFullError";
+/** Of queues that are never full by design. */
+const FULL = "too many requests of this organisation are waiting: try again";
+
+/** The organisation's queue is full. */
+export class QueueFullError extends ApiError {
+  constructor({ fullMessage = FULL, retryAfterS = 5 }: FairQueueOptions) {
+    super("unavailable", fullMessage, { retryAfterS });
   }
 }
 
@@ -120,7 +127,7 @@ export class FairQueue {
       refuse: () => {
         dequeued();
         this.#changed(orgId, org);
-        reject(new QueueFullError());
+        reject(new QueueFullError(this.#options));
       },
     };
     org.waiting.splice(findPosition(rank, org.waiting), 0, entry);
@@ -133,7 +140,7 @@ export class FairQueue {
   /** Frees space for one more entry of `org`. Throws QueueFullError if no organisation has a longer backlog. */
   #makeSpace(org: OrgQueue, rank: number | undefined): void {
     if (org.waiting.length >= this.#options.waitingPerOrg) {
-      if (findPosition(rank, org.waiting) === org.waiting.length) throw new QueueFullError();
+      if (findPosition(rank, org.waiting) === org.waiting.length) throw new QueueFullError(this.#options);
       return org.waiting.pop()?.refuse();
     }
     if (this.#waiting < (this.#options.waitingInAll ?? Number.POSITIVE_INFINITY)) return;
@@ -141,7 +148,7 @@ export class FairQueue {
     for (const other of this.#orgs.values()) if (other.waiting.length > longest.waiting.length) longest = other;
     // A backlog that is only one entry longer would merely swap the two organisations.
     if (longest.waiting.length <= org.waiting.length + 1) {
-      if (findPosition(rank, org.waiting) === org.waiting.length) throw new QueueFullError();
+      if (findPosition(rank, org.waiting) === org.waiting.length) throw new QueueFullError(this.#options);
       longest = org;
     }
     longest.waiting.pop()?.refuse();

@@ -1,6 +1,7 @@
 // Conditions of rules over log records: their validation, their form as an expression, and the series through which the evaluator sees the
 // counts. Invariants: no key of an organisation can write these series, because the server sets `host_id` and no key has COUNTED_BY; the
 // count of an earlier condition of a rule is never used for the present one.
+import { invalidField } from "../http/schemas.ts";
 import { createHash } from "node:crypto";
 import { RE2JS } from "re2js";
 import { durationMs } from "../../common/duration.ts";
@@ -8,7 +9,7 @@ import { ApiError } from "../errors.ts";
 import { FILTER_SCHEMA, filterOf, type FilterParameters } from "../query/native/log-filter-parameters.ts";
 import { patternsOfLogQuery } from "../query/native/log-query/conditions.ts";
 import { type Comparison, COMPARISONS, GROUP_FIELDS, isGroupField, labelIn } from "../storage/logs/group-counts.ts";
-import { checkText, EXCEPT_LINES, invalid } from "./rule-text.ts";
+import { checkText, EXCEPT_LINES } from "./rule-text.ts";
 import { MAX_FIELD_NAME_CHARACTERS, MAX_GROUP_FIELDS, MAX_GROUPS_PER_RULE, MAX_LOG_RULE_FILTERS, MAX_LOG_RULE_VALUES } from "./limits.ts";
 
 export interface LogCondition {
@@ -61,13 +62,16 @@ export const LOG_CONDITION_SCHEMA = {
 export function checkLogs(logs: LogCondition): void {
   const ms = durationMs(logs.window);
   if (ms === undefined || ms < MIN_WINDOW_MS || ms > DAY_MS)
-    throw invalid("logs.window", `must be a duration from 30s to 1d, such as 5m: ${WHY_NOT_SHORTER}`);
+    throw invalidField("logs.window", `must be a duration from 30s to 1d, such as 5m: ${WHY_NOT_SHORTER}`);
   checkFilter(logs.filter);
   for (const field of logs.by) checkField(field);
   const names = logs.by.map(alertLabel);
-  if (new Set(names).size < names.length) throw invalid("logs.by", `both would be the label ${names[0]} of an alert`);
+  if (new Set(names).size < names.length) throw invalidField("logs.by", `both would be the label ${names[0]} of an alert`);
   if (names.length > 0 && holds(logs, 0))
-    throw invalid("logs.by", "a value without records is not found, so it cannot fire: leave `by` out, or ask for more than 0 records");
+    throw invalidField(
+      "logs.by",
+      "a value without records is not found, so it cannot fire: leave `by` out, or ask for more than 0 records",
+    );
 }
 
 /** Why the window of a valid condition is too short for the evaluation interval; undefined if it is not. */
@@ -80,12 +84,12 @@ export function whyTooShort(logs: LogCondition, intervalMs: number): string | un
 
 function checkFilter(filter: LogCondition["filter"]): void {
   if (Object.values(filter).flat().length > MAX_LOG_RULE_VALUES)
-    throw invalid("logs.filter", `its filters have at most ${MAX_LOG_RULE_VALUES} values in all`);
+    throw invalidField("logs.filter", `its filters have at most ${MAX_LOG_RULE_VALUES} values in all`);
   for (const [name, value] of Object.entries(filter)) {
     const field = `logs.filter.${name.slice(0, 100)}`;
     checkText(field, name, EXCEPT_LINES);
     if (name.replace(/^(?:not_)?label\./, "").length > MAX_FIELD_NAME_CHARACTERS)
-      throw invalid(field, `the name of a label has at most ${MAX_FIELD_NAME_CHARACTERS} characters`);
+      throw invalidField(field, `the name of a label has at most ${MAX_FIELD_NAME_CHARACTERS} characters`);
     for (const text of [value].flat()) checkText(field, text, EXCEPT_LINES);
   }
   try {
@@ -103,7 +107,7 @@ function checkPattern(name: string, pattern: string): void {
     RE2JS.compile(pattern.replaceAll("\\C", "."));
   } catch (error) {
     const why = (error as Error).message.replace(/^error parsing regexp: /, "").slice(0, 200);
-    throw invalid(`logs.filter.${name}`, `not a regular expression of RE2: ${why}`);
+    throw invalidField(`logs.filter.${name}`, `not a regular expression of RE2: ${why}`);
   }
 }
 
@@ -116,7 +120,7 @@ export function ofFilter(error: unknown): unknown {
 function checkField(field: string): void {
   checkText("logs.by", field);
   if (!isGroupField(field))
-    throw invalid("logs.by", `must be of ${GROUP_FIELDS.join(", ")} and label.<key>, not ${JSON.stringify(field.slice(0, 100))}`);
+    throw invalidField("logs.by", `must be of ${GROUP_FIELDS.join(", ")} and label.<key>, not ${JSON.stringify(field.slice(0, 100))}`);
 }
 
 /** The label of an alert that has the field's value. */

@@ -1,7 +1,7 @@
 // `rules` and `alerts` of the Prometheus HTTP API, which Grafana's alert lists and other clients read. Invariant: a filter that is not
 // understood is refused, never ignored; one answer of an organisation is made at a time, because it may hold thousands of alerts.
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { FairQueue, QueueFullError } from "../admission/fair-queue.ts";
+import { FairQueue } from "../admission/fair-queue.ts";
 import { readerOf } from "../auth/request-identity.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
 import { ApiError } from "../errors.ts";
@@ -23,7 +23,13 @@ export interface PrometheusRulesOptions {
 /** All rules of an organisation are one group; the namespace is what Grafana calls the file. */
 const FILE = "atherops";
 const GROUP = "rules";
-const QUEUE_LIMITS = { running: 2, perOrg: 1, waitingPerOrg: 64 };
+const QUEUE_LIMITS = {
+  running: 2,
+  perOrg: 1,
+  waitingPerOrg: 64,
+  fullMessage: "too many concurrent requests for rules: try again",
+  retryAfterS: 1,
+};
 const NO_ALERTS: LiveRules = { rules: [], omitted: [] };
 
 const names = (description: string) => ({ type: "array", items: { type: "string" }, description });
@@ -128,17 +134,12 @@ async function answer(
   ask: (orgId: string) => Promise<{ readonly data: object; readonly omitted: readonly string[] }>,
 ): Promise<FastifyReply> {
   const { orgId } = readerOf(request);
-  const found = await queue
-    .run(orgId, goneSignal(reply), async () => {
-      responses.admit(orgId);
-      const { data, omitted } = await ask(orgId);
-      const warnings = omitted.length === 0 ? undefined : [warning(omitted)];
-      return Buffer.from(JSON.stringify({ status: "success", data, warnings }));
-    })
-    .catch((error: unknown) => {
-      if (!(error instanceof QueueFullError)) throw error;
-      throw new ApiError("unavailable", "too many concurrent requests for rules: try again", { cause: error, retryAfterS: 1 });
-    });
+  const found = await queue.run(orgId, goneSignal(reply), async () => {
+    responses.admit(orgId);
+    const { data, omitted } = await ask(orgId);
+    const warnings = omitted.length === 0 ? undefined : [warning(omitted)];
+    return Buffer.from(JSON.stringify({ status: "success", data, warnings }));
+  });
   return responses.send(orgId, reply.type("application/json"), [found]);
 }
 

@@ -8,7 +8,7 @@ import type { ResponseBudget } from "../http/response-budget.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../http/route.ts";
 import { NO_CONTENT, objectSchema, optionalSchema, parseUuid } from "../http/schemas.ts";
 import { ApiError } from "../errors.ts";
-import { FairQueue, QueueFullError } from "../admission/fair-queue.ts";
+import { FairQueue } from "../admission/fair-queue.ts";
 import type { MetricsStore } from "../storage/metrics/store.ts";
 import { callerOf, readerOf } from "../auth/request-identity.ts";
 import { alertHistory, PERIOD_SCHEMA } from "./history.ts";
@@ -32,7 +32,13 @@ export interface RuleRoutesOptions {
 }
 
 /** An answer of the evaluator is as large as the rule's alerts, thousands of them at most. */
-const STATUS_QUEUE = { running: 8, perOrg: 2, waitingPerOrg: 1000 };
+const STATUS_QUEUE = {
+  running: 8,
+  perOrg: 2,
+  waitingPerOrg: 1000,
+  fullMessage: "too many concurrent requests for the state of rules: try again",
+  retryAfterS: 1,
+};
 
 type OfRule = { Params: { id: string } };
 type HistoryRoute = OfRule & { Querystring: { start?: string; end?: string; limit: number } };
@@ -134,15 +140,7 @@ export function createRuleRoutes(options: RuleRoutesOptions): Route[] {
     },
     status: async (request: FastifyRequest<OfRule>, reply: FastifyReply) => {
       const rule = await ruleOf(request, rules);
-      return await statusQueue
-        .run(rule.orgId, goneSignal(reply), async () => await statusOf(rule, evaluator))
-        .catch((error: unknown) => {
-          if (!(error instanceof QueueFullError)) throw error;
-          throw new ApiError("unavailable", "too many concurrent requests for the state of rules: try again", {
-            cause: error,
-            retryAfterS: 1,
-          });
-        });
+      return await statusQueue.run(rule.orgId, goneSignal(reply), async () => await statusOf(rule, evaluator));
     },
     history: async (request: FastifyRequest<HistoryRoute>) => await history(await ruleOf(request, rules), request, options),
   };

@@ -1,12 +1,12 @@
 // Checks a rule before it is stored: its shape, an instant query limited to the organisation (which finds an unknown function or a wrong
 // argument), and a dry run of vmalert (which finds what its parser refuses). Invariant: vmalert accepts every rule that passes, because one
 // rule that it refuses stops the rules of all tenants. Organisations take turns; if the client has disconnected, the engines are not asked.
+import { invalidField } from "../http/schemas.ts";
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
 import type { MetricsStore } from "../storage/metrics/store.ts";
 import { ApiError } from "../errors.ts";
-import { FairQueue, QueueFullError } from "../admission/fair-queue.ts";
+import { FairQueue } from "../admission/fair-queue.ts";
 import { whyNoAlert } from "./expression.ts";
-import { invalid } from "./rule-text.ts";
 import { MAX_REASON_LENGTH } from "./limits.ts";
 import { type LogCondition, ofFilter, whyTooShort } from "./log-condition.ts";
 import { draftGroup } from "./rule-groups.ts";
@@ -35,7 +35,12 @@ export interface TriedRule {
 /** As long as the evaluator would wait for it. */
 const QUERY_TIMEOUT = "10s";
 /** Those who have a turn at the same time share a dry run. */
-const QUEUE_LIMITS = { running: 16, perOrg: 4, waitingPerOrg: 64 };
+const QUEUE_LIMITS = {
+  running: 16,
+  perOrg: 4,
+  waitingPerOrg: 64,
+  fullMessage: "too many rules of this organisation wait to be tried: try again",
+};
 
 export class RuleCheck {
   readonly #metrics: Pick<MetricsStore, "query">;
@@ -58,19 +63,10 @@ export class RuleCheck {
   async check(orgId: string, body: SentRule, signal?: AbortSignal): Promise<TriedRule> {
     const rule = checked(body);
     const reason = rule.logs ? undefined : whyNoAlert(rule.expr);
-    if (reason !== undefined) throw invalid("expr", reason);
+    if (reason !== undefined) throw invalidField("expr", reason);
     const tooShort = rule.logs && whyTooShort(rule.logs, this.#intervalMs);
-    if (tooShort !== undefined) throw invalid("logs.window", tooShort);
-    try {
-      const matching = await this.#queue.run(orgId, signal, async () => await this.#ask(orgId, rule, signal));
-      return { rule, matching };
-    } catch (error) {
-      if (!(error instanceof QueueFullError)) throw error;
-      throw new ApiError("unavailable", "too many rules of this organisation wait to be tried: try again", {
-        cause: error,
-        retryAfterS: 5,
-      });
-    }
+    if (tooShort !== undefined) throw invalidField("logs.window", tooShort);
+    return { rule, matching: await this.#queue.run(orgId, signal, async () => await this.#ask(orgId, rule, signal)) };
   }
 
   async #ask(orgId: string, rule: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
@@ -82,7 +78,7 @@ export class RuleCheck {
     // It ran out of time, or the machine has no room for another process.
     if (refusal.status === "rejected")
       throw new ApiError("unavailable", "the rule cannot be tried now: try again", { cause: refusal.reason, retryAfterS: 2 });
-    if (refusal.value !== undefined) throw invalid("expr", `the evaluator refuses the rule: ${shortened(refusal.value)}`);
+    if (refusal.value !== undefined) throw invalidField("expr", `the evaluator refuses the rule: ${shortened(refusal.value)}`);
     return series.value;
   }
 
@@ -90,19 +86,19 @@ export class RuleCheck {
     if (logs) return await this.#matchingLogs(orgId, logs, signal ?? new AbortController().signal);
     const params = new URLSearchParams({ query: expr, timeout: QUERY_TIMEOUT });
     const answer = await this.#metrics.query(orgId, "query", params, { signal }).catch((error: unknown) => {
-      if (error instanceof ApiError && error.code === "invalid_parameter") throw invalid("expr", "matches too many series");
-      if (error instanceof ApiError && error.status === 400) throw invalid("expr", error.message.replace(/^query: /, ""));
+      if (error instanceof ApiError && error.code === "invalid_parameter") throw invalidField("expr", "matches too many series");
+      if (error instanceof ApiError && error.status === 400) throw invalidField("expr", error.message.replace(/^query: /, ""));
       throw storeError(error, "the metrics store cannot be reached, and rules are tried there: try again");
     });
     const { error, data } = parse(answer.body);
-    if (answer.status >= 400) throw invalid("expr", `the metrics engine refuses it: ${shortened(error ?? "no reason given")}`);
+    if (answer.status >= 400) throw invalidField("expr", `the metrics engine refuses it: ${shortened(error ?? "no reason given")}`);
     return data?.resultType === "vector" ? (data.result?.length ?? 0) : 1;
   }
 
   async #matchingLogs(orgId: string, logs: LogCondition, signal: AbortSignal): Promise<number> {
     if (!this.#countLogs) return 0;
     return await this.#countLogs(orgId, logs, signal).catch((error: unknown) => {
-      if (error instanceof ApiError && error.code === "query_too_expensive") throw invalid("logs", error.message);
+      if (error instanceof ApiError && error.code === "query_too_expensive") throw invalidField("logs", error.message);
       throw storeError(ofFilter(error), "the log store cannot be reached, and rules over logs are tried there: try again");
     });
   }

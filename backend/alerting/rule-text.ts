@@ -1,7 +1,7 @@
 // The text of rules: which characters a field and which templates an annotation may contain. Invariant: a template that passes can only print
 // the alert's own values through a few formatters: no loops, definitions, queries or growing text, because templates run inside the evaluator
 // of all tenants. Every error names the field.
-import { ApiError } from "../errors.ts";
+import { invalidField } from "../http/schemas.ts";
 
 const VALUE = String.raw`(?:\$value|\.Value|\$labels\.[a-zA-Z_]\w*|\.Labels\.[a-zA-Z_]\w*|\$expr|\.Expr|\$for|\$activeAt|\$interval)`;
 const FORMATTER =
@@ -50,12 +50,7 @@ export const EXCEPT_LINES = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009
 export function checkText(field: string, text: string, refused = CONTROL): void {
   const control = refused.exec(text)?.[0];
   if (control !== undefined) {
-    throw invalid(field, `must not hold control characters (U+${control.charCodeAt(0).toString(16).padStart(4, "0").toUpperCase()})`);
+    throw invalidField(field, `must not hold control characters (U+${control.charCodeAt(0).toString(16).padStart(4, "0").toUpperCase()})`);
   }
-  if (!text.isWellFormed()) throw invalid(field, "must be well-formed Unicode: it holds half a surrogate pair");
-}
-
-/** ApiError 400 that names the field. */
-export function invalid(field: string, reason: string): ApiError {
-  return new ApiError("invalid_field", `${field}: ${reason}`);
+  if (!text.isWellFormed()) throw invalidField(field, "must be well-formed Unicode: it holds half a surrogate pair");
 }

@@ -2,8 +2,8 @@
 // no control characters and no lone surrogates, labels that the server sets cannot be given, and no template can do more than print.
 // Whether the engines take the rule is rule-check.ts's question.
 import { durationMs } from "../../common/duration.ts";
-import { closedSchema, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
-import { checkText, EXCEPT_LINES, invalid, printedBytes, whyUnsafeTemplate } from "./rule-text.ts";
+import { closedSchema, TIME_SCHEMA, UUID_SCHEMA, invalidField } from "../http/schemas.ts";
+import { checkText, EXCEPT_LINES, printedBytes, whyUnsafeTemplate } from "./rule-text.ts";
 import { MAX_ALERT_BYTES, MAX_FOR_MS, MAX_RULE_BYTES } from "./limits.ts";
 import { alertLabel, checkLogs, expressionOf, isOfLogs, LOG_CONDITION_SCHEMA, type LogCondition } from "./log-condition.ts";
 
@@ -133,9 +133,10 @@ export function checked(sent: SentRule): CheckedRule {
   for (const [name, text] of Object.entries(body.labels)) checkLabel(name, text);
   for (const [name, text] of Object.entries(body.annotations)) checkAnnotation(name, text);
   const bytes = bytesOf(body);
-  if (bytes > MAX_RULE_BYTES) throw invalid("rule", `its text is ${bytes} bytes, more than ${MAX_RULE_BYTES}: shorten the annotations`);
+  if (bytes > MAX_RULE_BYTES)
+    throw invalidField("rule", `its text is ${bytes} bytes, more than ${MAX_RULE_BYTES}: shorten the annotations`);
   if (alertBytes(body) > MAX_ALERT_BYTES)
-    throw invalid(
+    throw invalidField(
       "annotations",
       `their templates may print more than ${MAX_ALERT_BYTES} bytes for each alert: print less, or escape less often`,
     );
@@ -145,16 +146,16 @@ export function checked(sent: SentRule): CheckedRule {
 /** The `expr` of a rule over log records is made from `logs`; a client may send it back. */
 function expressionIn({ expr = "", logs, labels }: SentRule): string {
   if (!logs) {
-    if (isOfLogs(expr)) throw invalid("expr", "is the text of a rule over log records: send its `logs` instead");
+    if (isOfLogs(expr)) throw invalidField("expr", "is the text of a rule over log records: send its `logs` instead");
     return expr;
   }
   checkLogs(logs);
   for (const name of logs.by.map(alertLabel)) {
     if (!new RegExp(LABEL_NAME).test(name) || isReserved(name) || Object.hasOwn(labels, name))
-      throw invalid("logs.by", `an alert cannot have the label ${name} of it: the rule or the server sets it, or it is too long`);
+      throw invalidField("logs.by", `an alert cannot have the label ${name} of it: the rule or the server sets it, or it is too long`);
   }
   const own = expressionOf(logs);
-  if (expr !== "" && expr !== own) throw invalid("expr", "leave it out if `logs` is set, from which it is made");
+  if (expr !== "" && expr !== own) throw invalidField("expr", "leave it out if `logs` is set, from which it is made");
   return own;
 }
 
@@ -165,8 +166,8 @@ function isReserved(label: string): boolean {
 /** How long a rule's expression must hold. Throws ApiError `invalid_field`: what cannot be read must never mean "fire at once". */
 export function holdMs(text: string): number {
   const ms = durationMs(text);
-  if (ms === undefined) throw invalid("for", "must be a Prometheus duration such as 30s, 5m or 1h30m");
-  if (ms > MAX_FOR_MS) throw invalid("for", "must be at most a year");
+  if (ms === undefined) throw invalidField("for", "must be a Prometheus duration such as 30s, 5m or 1h30m");
+  if (ms > MAX_FOR_MS) throw invalidField("for", "must be at most a year");
   return ms;
 }
 
@@ -185,19 +186,19 @@ export function bytesOf({ name, expr, logs, labels, annotations }: RuleBody): nu
 
 function checkLabel(name: string, text: string): void {
   const field = `labels.${name}`;
-  if (isReserved(name)) throw invalid(field, "this label is set by the server: choose another name");
+  if (isReserved(name)) throw invalidField(field, "this label is set by the server: choose another name");
   checkText(field, text);
   if (text.includes("{{"))
-    throw invalid(field, "labels are plain text, because a changing label would start the alert anew; use annotations");
+    throw invalidField(field, "labels are plain text, because a changing label would start the alert anew; use annotations");
 }
 
 function checkAnnotation(name: string, text: string): void {
   const field = `annotations.${name}`;
   if (name === REVISION_ANNOTATION || name.startsWith("__"))
-    throw invalid(field, "this annotation is set by the server: choose another name");
+    throw invalidField(field, "this annotation is set by the server: choose another name");
   checkText(field, text, EXCEPT_LINES);
   const reason = whyUnsafeTemplate(text);
-  if (reason !== undefined) throw invalid(field, reason);
+  if (reason !== undefined) throw invalidField(field, reason);
 }
 
 /** The rule object of the contract; `labels`, `annotations`, and `logs` of a rule over log records, are additions. */

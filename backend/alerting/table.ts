@@ -1,9 +1,9 @@
 // The rules of all organisations in the database. Invariant: every statement names the organisation, so that a rule of another one is
 // never seen or changed; every change raises the organisation's revision in the same transaction.
+import { invalidField } from "../http/schemas.ts";
 import { randomUUID } from "node:crypto";
 import { type ColumnType, type Generated, type Kysely, type Selectable, sql, type Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
-import { invalid } from "./rule-text.ts";
 import { MAX_FOR_MS, MAX_LOG_RULES_PER_ORG, MAX_RULES_BYTES_PER_ORG, MAX_RULES_PER_ORG } from "./limits.ts";
 import { forgetCount, type LogCountsTable, scheduleCount } from "./log-count-rows.ts";
 import { countEveryMs, expressionOf, isSameCondition, type LogCondition } from "./log-condition.ts";
@@ -72,7 +72,7 @@ export class RuleTable {
   async create(orgId: string, rule: CheckedRule): Promise<Rule> {
     return await this.#change(orgId, rule.name, async (trx, revision) => {
       const { count, bytes } = await sizeOf(trx, orgId);
-      if (count >= MAX_RULES_PER_ORG) throw invalid("rules", `an organisation has at most ${MAX_RULES_PER_ORG}: delete one first`);
+      if (count >= MAX_RULES_PER_ORG) throw invalidField("rules", `an organisation has at most ${MAX_RULES_PER_ORG}: delete one first`);
       checkBytes(bytes + bytesOf(rule));
       if (rule.logs) await checkLogRules(trx, orgId);
       const row = { id: randomUUID(), org_id: orgId, created_at: new Date(), revision, ...columnsOf(rule) };
@@ -188,7 +188,7 @@ async function checkLogRules(trx: Transaction<AlertingTables>, orgId: string): P
     .where("logs", "is not", null)
     .executeTakeFirstOrThrow();
   if (Number(count) >= MAX_LOG_RULES_PER_ORG)
-    throw invalid("logs", `an organisation has at most ${MAX_LOG_RULES_PER_ORG} rules over log records: delete one first`);
+    throw invalidField("logs", `an organisation has at most ${MAX_LOG_RULES_PER_ORG} rules over log records: delete one first`);
 }
 
 /** `former`: what it counted before. */
@@ -200,7 +200,7 @@ async function schedule(trx: Transaction<AlertingTables>, { id, orgId, logs, ena
 
 function checkBytes(bytes: number): void {
   if (bytes <= MAX_RULES_BYTES_PER_ORG) return;
-  throw invalid(
+  throw invalidField(
     "rules",
     `the text of an organisation's rules is at most ${MAX_RULES_BYTES_PER_ORG} bytes: shorten annotations or delete a rule first`,
   );

@@ -1,6 +1,7 @@
 // JSON schema fragments and parsers that the routes of several folders share. Invariant: a text that becomes a label or a log field has a
 // maximum length and no control characters.
 import type { FastifyRequest } from "fastify";
+import { type DurationBounds, durationWanted, durationWithin } from "../../common/duration.ts";
 import { ApiError } from "../errors.ts";
 
 export const UUID_SCHEMA = { type: "string", format: "uuid" } as const;
@@ -60,6 +61,17 @@ export function readId(request: FastifyRequest, resource: string): string {
   const id = parseUuid((request.params as { id: string }).id);
   if (id === undefined) throw notFound(resource);
   return id;
+}
+
+/** Throws ApiError invalid_field. */
+export function readDurationMs(field: string, text: string, bounds: DurationBounds, example: string): number {
+  const ms = durationWithin(text, bounds);
+  if (ms === undefined) throw invalidField(field, `must be ${durationWanted(bounds, example)}`);
+  return ms;
+}
+
+export function invalidField(field: string, reason: string, cause?: unknown): ApiError {
+  return new ApiError("invalid_field", `${field}: ${reason}`, { cause });
 }
 
 export function notFound(resource: string): ApiError {

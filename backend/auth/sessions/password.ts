@@ -16,7 +16,7 @@ import {
 } from "../limits.ts";
 import { orgOf } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
-import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
+import { FairQueue } from "../../admission/fair-queue.ts";
 import { networkOf } from "../../http/client.ts";
 import { type Failures, FORGET_AFTER_MS, type LoginFailures } from "./login-failures.ts";
 
@@ -51,6 +51,7 @@ export class HashQueue {
     perOrg: MAX_RUNNING_HASHES,
     waitingPerOrg: MAX_WAITING_HASHES_PER_CLIENT,
     waitingInAll: MAX_WAITING_HASHES,
+    fullMessage: "too many passwords are waiting to be hashed: try again",
   });
 
   /**
@@ -65,8 +66,7 @@ export class HashQueue {
       return await this.#queue.run(orgOf(request) ?? networkOf(request.ip), gone.signal, work, rank);
     } catch (error) {
       if (gone.signal.aborted) throw new ApiError("unavailable", "the client disconnected", { retryAfterS: 1 });
-      if (!(error instanceof QueueFullError)) throw error;
-      throw new ApiError("unavailable", "too many passwords are waiting to be hashed: try again", { cause: error, retryAfterS: 5 });
+      throw error;
     } finally {
       reply.raw.off("close", leave);
     }

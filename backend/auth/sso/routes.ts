@@ -7,7 +7,7 @@ import type { BrowserSessions } from "../sessions/browser-session.ts";
 import { describeSession, SESSION_SCHEMA } from "../sessions/login.ts";
 import type { Sessions, SigningSecrets } from "../sessions/session.ts";
 import type { AccountTables } from "../sessions/table.ts";
-import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
+import { FairQueue } from "../../admission/fair-queue.ts";
 import { audit } from "../audit-log.ts";
 import { ApiError } from "../../errors.ts";
 import { networkOf } from "../../http/client.ts";
@@ -202,7 +202,11 @@ class LoginFlow {
   readonly #options: SsoRoutesOptions;
   readonly #now: () => number;
   readonly #attempts: Attempts;
-  readonly #queue = new FairQueue(QUEUE_LIMITS);
+  readonly #queue = new FairQueue({
+    ...QUEUE_LIMITS,
+    fullMessage: "too many logins are waiting for the identity provider: try again",
+    retryAfterS: RETRY_AFTER_S,
+  });
   #provider: Promise<Provider> | undefined;
 
   constructor(options: SsoRoutesOptions) {
@@ -285,10 +289,6 @@ class LoginFlow {
     try {
       return await this.#queue.run(networkOf(request.ip), undefined, call);
     } catch (error) {
-      if (error instanceof QueueFullError)
-        throw new ApiError("unavailable", "too many logins are waiting for the identity provider: try again", {
-          retryAfterS: RETRY_AFTER_S,
-        });
       const { name, message, reason } = error as Error & { reason?: string };
       if (name === "ProviderUnavailable")
         throw new ApiError("unavailable", "the identity provider cannot be reached", {

@@ -3,7 +3,7 @@
 // event loop and all insert slots of the engine for many seconds. The queue is short enough that small bodies find a slot, and long enough
 // that the engine writes one body while the next is validated.
 import { ApiError } from "../../errors.ts";
-import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
+import { FairQueue } from "../../admission/fair-queue.ts";
 import type { IngestSignal } from "../ingest-handler.ts";
 import { type ExpositionCounts, ExpositionError, validateExposition } from "./exposition.ts";
 import type { SeriesLimits } from "./plain-lines.ts";
@@ -24,9 +24,9 @@ const HUGE_BYTES = 4 * 1024 * 1024;
  * On two cores the engine runs four inserts at once; further ones wait about 10 ms for a slot. The memory budget for bodies also limits the
  * bytes that wait here. There are two queues, so that a huge body does not wait for many large ones.
  */
-const LARGE_QUEUE = { running: 4, perOrg: 3, waitingPerOrg: 256 };
-const HUGE_QUEUE = { running: 2, perOrg: 1, waitingPerOrg: 256 };
-const RETRY_AFTER_S = 5;
+const WAITING = { waitingPerOrg: 256, fullMessage: "too many large bodies of this organisation wait to be stored; send it again later" };
+export const LARGE_QUEUE = { ...WAITING, running: 4, perOrg: 3 };
+const HUGE_QUEUE = { ...WAITING, running: 2, perOrg: 1 };
 
 /**
  * Corrects `body` in place, see exposition.ts. Throws ApiError `invalid_payload` that names the first bad line, with nothing stored;
@@ -46,13 +46,7 @@ export function createExpositionIngest(store: MetricsStore, { retentionMs, activ
   return async function ingestMetrics(key, body, context) {
     if (body.byteLength <= LARGE_BYTES) return await ingest(key, body, context);
     const queue = body.byteLength > HUGE_BYTES ? hugeQueue : largeQueue;
-    return await queue
-      .run(key.orgId, undefined, () => ingest(key, body, context))
-      .catch((error: unknown) => {
-        if (!(error instanceof QueueFullError)) throw error;
-        const message = "too many large bodies of this organisation wait to be stored; send it again later";
-        throw new ApiError("unavailable", message, { cause: error, retryAfterS: RETRY_AFTER_S });
-      });
+    return await queue.run(key.orgId, undefined, () => ingest(key, body, context));
   };
 }
 

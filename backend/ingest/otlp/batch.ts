@@ -1,11 +1,12 @@
 // Splits an OTLP document into parts that are parsed one after the other: a resource, a scope, a few records at a time. Invariants: the
 // whole document is validated before any part is parsed; the amount that is parsed at once is bounded, whatever the document contains;
-// unused fields are never parsed; a 64-bit integer never passes through a double.
+// unused fields are never parsed.
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../errors.ts";
 import { MAX_RESOURCES_AND_SCOPES, MAX_TOKENS_AT_ONCE } from "../limits.ts";
 import { JsonScanner, utf8 } from "./json-scanner.ts";
-import { asObject, EXACT_INTEGER, FieldError, type Json } from "./json.ts";
+import { exactText } from "./exact-integers.ts";
+import { asObject, FieldError, type Json } from "./json.ts";
 
 /** The names of the three nested lists of a signal's document. */
 export interface BatchShape {
@@ -264,38 +265,3 @@ function parseChunk(body: Uint8Array, chunk: Chunk): unknown[] {
 function textOf(body: Uint8Array, { start, end, mayRound }: Slice): string {
   return mayRound ? exactText(body, start, end) : utf8(body, start, end);
 }
-
-// The JSON text of a part of the body in which long integers are protected from rounding. Invariant: strings remain unchanged.
-
-const QUOTE = 34;
-const BACKSLASH = 92;
-/** Longer than any notation of a 64-bit integer in practice. */
-const LONGEST_INTEGER = 400;
-
-/** The text in which each integer beyond 2^53 is replaced by an array with EXACT_INTEGER and its digits. */
-function exactText(body: Uint8Array, start: number, end: number): string {
-  const pieces: string[] = [];
-  let from = start;
-  for (let at = start; at < end;) {
-    if (body[at] === QUOTE) {
-      at += 1;
-      while (body[at] !== QUOTE) at += body[at] === BACKSLASH ? 2 : 1;
-      at += 1;
-      continue;
-    }
-    const number = at;
-    while (NUMBER_BYTES[body[at] as number] === 1 && at < end) at += 1;
-    const token = at === number || at - number > LONGEST_INTEGER ? "" : utf8(body, number, at);
-    const double = Number(token);
-    if (Number.isInteger(double) && !Number.isSafeInteger(double)) {
-      pieces.push(utf8(body, from, number), `["${EXACT_INTEGER}","${token}"]`);
-      from = at;
-    }
-    if (at === number) at += 1;
-  }
-  pieces.push(utf8(body, from, end));
-  return pieces.join("");
-}
-
-/** Bytes of numbers. The `e` of `true` or `false` is also read as a token, but is not a number. */
-const NUMBER_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => ("0123456789.eE+-".includes(String.fromCharCode(byte)) ? 1 : 0));

@@ -5,7 +5,7 @@
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { GaveUp, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../../common/web-assembly.ts";
+import { GaveUp, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../../common/kernel-host.ts";
 import { encodedUint64 } from "../../engines/clickhouse/native-columns.ts";
 import {
   type DayOperations,

@@ -1,8 +1,8 @@
 // Reads the fields of OTLP/JSON messages: the primitives of the protobuf JSON mapping with OTLP's exceptions (hex ids, integer enums,
 // unknown fields ignored; OpenTelemetry protocol specification, "JSON Protobuf Encoding"). Invariant: a value of a wrong type causes a
 // FieldError with its path, never a silent default; a 64-bit integer never passes through a double.
-import { randomUUID } from "node:crypto";
 import { ApiError } from "../../errors.ts";
+import { exactDigits, exactSource } from "./exact-integers.ts";
 
 /** A field of the document is invalid. Each caller adds its part of the path. */
 export class FieldError extends Error {
@@ -26,30 +26,6 @@ export class FieldError extends Error {
 }
 
 export type Json = Record<string, unknown>;
-
-/**
- * Represents an integer beyond 2^53 in parsed JSON: an array of this value, which no sender can know, and the number as it was written. (No
- * message is an array, so it is rejected where a number is not allowed.)
- */
-export const EXACT_INTEGER = randomUUID();
-
-function exactSource(value: unknown): string | undefined {
-  return Array.isArray(value) && value[0] === EXACT_INTEGER ? (value[1] as string) : undefined;
-}
-
-/** The digits of a JSON number such as `17e17` or `1.5e3`; "not integral" if it is not an integer, or too large for any integer field. */
-function exactDigits(source: string): string {
-  const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source);
-  const [, sign = "", whole = "", fraction = "", exponent = "0"] = match ?? [];
-  const shift = Number(exponent) - fraction.length;
-  if (!match || Math.abs(shift) > 40) return NOT_INTEGRAL;
-  const digits = whole + fraction;
-  if (shift < 0 && /[1-9]/.test(digits.slice(shift))) return NOT_INTEGRAL;
-  const kept = shift >= 0 ? digits + "0".repeat(shift) : digits.slice(0, shift);
-  return sign + (kept.replace(/^0+/, "") || "0");
-}
-
-const NOT_INTEGRAL = "not integral";
 
 export function asObject(value: unknown, path: string): Json {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Json;
@@ -131,7 +107,7 @@ function integerDigits(value: unknown, name: string): string {
     if (/^-?\d{1,40}$/.test(value)) return value.replace(/^(-?)0+(?=\d)/, "$1");
   } else {
     const digits = exactDigits(exactSource(value) ?? "");
-    if (digits !== NOT_INTEGRAL) return digits;
+    if (digits !== undefined) return digits;
   }
   throw new FieldError(name, "must be an integer, as a number or as a string of digits");
 }

@@ -8,7 +8,7 @@ import { availableParallelism } from "node:os";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { freeBuffer } from "../../../common/http.ts";
 import { ApiError, type ErrorCode } from "../../errors.ts";
-import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
+import { FairQueue } from "../../admission/fair-queue.ts";
 import { ByteBudget, type Reservation } from "../../admission/byte-budget.ts";
 import { MAX_DECODER_THREADS, MAX_ROWS_BYTES, MAX_WAITING_BODIES_PER_ORG } from "../limits.ts";
 import type { KernelLimits } from "./fast-decode.ts";
@@ -75,18 +75,29 @@ export function openOtlpDecoder(
   return new QueuedDecoder(threads, idleMs);
 }
 
+function queueOf(slots: number): FairQueue {
+  const fullMessage = "too many bodies are waiting to be decoded; send it again later";
+  return new FairQueue({
+    running: slots,
+    perOrg: slots,
+    waitingPerOrg: MAX_WAITING_BODIES_PER_ORG,
+    fullMessage,
+    retryAfterS: RETRY_AFTER_S,
+  });
+}
+
 class QueuedDecoder implements OtlpDecoder {
   /** Enough for two of the largest bodies of different organisations. */
   readonly #rows = new ByteBudget(2 * MAX_ROWS_BYTES, MAX_ROWS_BYTES / 2);
-  readonly #mainThreadQueue = new FairQueue({ running: 1, perOrg: 1, waitingPerOrg: MAX_WAITING_BODIES_PER_ORG });
+  readonly #mainThreadQueue = queueOf(1);
   readonly #threadQueue: FairQueue;
   /** Large bodies pass this queue first, so that they occupy at most one thread. */
-  readonly #largeQueue = new FairQueue({ running: 1, perOrg: 1, waitingPerOrg: MAX_WAITING_BODIES_PER_ORG });
+  readonly #largeQueue = queueOf(1);
   readonly #pool: ThreadPool;
   #isClosed = false;
 
   constructor(threads: number, idleMs: number | undefined) {
-    this.#threadQueue = new FairQueue({ running: threads, perOrg: threads, waitingPerOrg: MAX_WAITING_BODIES_PER_ORG });
+    this.#threadQueue = queueOf(threads);
     this.#pool = new ThreadPool({
       script: new URL("./otlp-decoder-worker.ts", import.meta.url),
       heapMib: WORKER_HEAP_MIB,
@@ -144,16 +155,11 @@ class QueuedDecoder implements OtlpDecoder {
     const { orgId } = task.context;
     await this.#rows.waitForSpace(orgId, MAX_WAITING_BODIES_PER_ORG);
     const onThread = () => this.#threadQueue.run(orgId, undefined, () => this.#decodeOnThread(task, reservation));
-    try {
-      const isKnown = task.encoding === undefined || task.encoding === "protobuf";
-      const isForKernel = isKnown && !isTried && task.body.byteLength <= MAX_KERNEL_BYTES;
-      const decoded = isForKernel ? await this.#decodeWithKernel(task, reservation) : undefined;
-      if (decoded) return decoded;
-      return await (decompressedBytes(task) > LARGE_BYTES ? this.#largeQueue.run(orgId, undefined, onThread) : onThread());
-    } catch (error) {
-      if (error instanceof QueueFullError) throw unavailable("too many bodies are waiting to be decoded; send it again later", error);
-      throw error;
-    }
+    const isKnown = task.encoding === undefined || task.encoding === "protobuf";
+    const isForKernel = isKnown && !isTried && task.body.byteLength <= MAX_KERNEL_BYTES;
+    const decoded = isForKernel ? await this.#decodeWithKernel(task, reservation) : undefined;
+    if (decoded) return decoded;
+    return await (decompressedBytes(task) > LARGE_BYTES ? this.#largeQueue.run(orgId, undefined, onThread) : onThread());
   }
 
   /**

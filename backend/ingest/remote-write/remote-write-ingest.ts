@@ -1,11 +1,10 @@
 // Stores a remote write request under the identity of its sender. Invariants: the limits of series, labels and times are those of
 // exposition text; the request is sent to the engine's own remote write endpoint only after all of it was checked; the bodies built from it
 // count as memory of the request.
-import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
-import { ApiError } from "../../errors.ts";
+import { FairQueue } from "../../admission/fair-queue.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";
-import { storeLimits } from "../exposition/exposition-ingest.ts";
+import { LARGE_QUEUE, storeLimits } from "../exposition/exposition-ingest.ts";
 import type { IngestResult, IngestSignal } from "../ingest-handler.ts";
 import { snappyLength } from "../snappy.ts";
 import type { CheckedWrite, WriteTask } from "./check-write.ts";
@@ -22,11 +21,8 @@ export interface RemoteWriteOptions {
 
 /** The engine takes about 10 ms to write more. */
 const LARGE_BYTES = 1024 * 1024;
-/** Short enough that small bodies find a slot in the engine, and long enough that it writes one body while the next is checked. */
-const LARGE_QUEUE = { running: 4, perOrg: 3, waitingPerOrg: 256 };
 /** The longest is 1 KiB, with the labels of a series; all of a request have 1 MiB. */
 const EXEMPLAR_BYTES = 1024;
-const RETRY_AFTER_S = 5;
 
 /** Throws as checkWrite; `over_quota` above the limit of active series; `storage_unavailable` and `unstorable` as the store does. */
 export function createRemoteWriteIngest({ threads, store, activeSeries, storeExemplars, retentionMs }: RemoteWriteOptions): IngestSignal {
@@ -53,15 +49,9 @@ export function createRemoteWriteIngest({ threads, store, activeSeries, storeExe
     const write = async (): Promise<void> => {
       for (const request of bodies) await store.writeRequest(sender, Buffer.from(request.buffer));
     };
-    await (storedBytes > LARGE_BYTES ? largeQueue.run(sender.orgId, undefined, write).catch(refuseFull) : write());
+    await (storedBytes > LARGE_BYTES ? largeQueue.run(sender.orgId, undefined, write) : write());
     return await withExemplars({ accepted, dropped, storedBytes, ...(active !== undefined && { activeSeries: active }) });
   };
-}
-
-function refuseFull(error: unknown): never {
-  if (!(error instanceof QueueFullError)) throw error;
-  const message = "too many large bodies of this organisation wait to be stored; send it again later";
-  throw new ApiError("unavailable", message, { cause: error, retryAfterS: RETRY_AFTER_S });
 }
 
 function sumOf(dropped: IngestResult["dropped"], more: IngestResult["dropped"]): Record<string, number> {

@@ -3,9 +3,8 @@
 // request of an organisation at a time, and are bounded; only the names of channels are returned.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
-import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
+import { FairQueue } from "../../admission/fair-queue.ts";
 import { readerOf } from "../../auth/request-identity.ts";
-import { ApiError } from "../../errors.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { goneSignal } from "../../http/client.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
@@ -30,7 +29,13 @@ export interface AlertmanagerOptions {
 }
 
 const V2 = "/alertmanager/api/v2";
-const QUEUE_LIMITS = { running: 2, perOrg: 1, waitingPerOrg: 64 };
+const QUEUE_LIMITS = {
+  running: 2,
+  perOrg: 1,
+  waitingPerOrg: 64,
+  fullMessage: "too many concurrent requests for alerts: try again",
+  retryAfterS: 1,
+};
 
 const text = { type: "string" };
 const texts = { type: "object", additionalProperties: text };
@@ -96,15 +101,10 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
     read: (orgId: string) => Promise<object>,
   ): Promise<FastifyReply> => {
     const { orgId } = readerOf(request);
-    const json = await queue
-      .run(orgId, goneSignal(reply), async () => {
-        responses.admit(orgId);
-        return Buffer.from(JSON.stringify(await read(orgId)));
-      })
-      .catch((error: unknown) => {
-        if (!(error instanceof QueueFullError)) throw error;
-        throw new ApiError("unavailable", "too many concurrent requests for alerts: try again", { cause: error, retryAfterS: 1 });
-      });
+    const json = await queue.run(orgId, goneSignal(reply), async () => {
+      responses.admit(orgId);
+      return Buffer.from(JSON.stringify(await read(orgId)));
+    });
     return responses.send(orgId, reply.type("application/json"), [json]);
   };
 

@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { formatDuration } from "../../../common/duration.ts";
-import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
+import { FairQueue } from "../../admission/fair-queue.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, RANK } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
@@ -72,7 +72,7 @@ export const CHANNEL_ROUTES = {
   },
 } as const satisfies Record<string, RouteDeclaration>;
 
-const TEST_QUEUE = { running: 8, perOrg: 1, waitingPerOrg: 4 };
+const TEST_QUEUE = { running: 8, perOrg: 1, waitingPerOrg: 4, fullMessage: "too many concurrent tests of channels: try again" };
 const TEST_LIMIT = { tests: 10, windowMs: 60_000 };
 
 export function createChannelRoutes(options: ChannelRoutesOptions): Route[] {
@@ -126,14 +126,9 @@ function createTest({ channels, send, externalUrl, orgName, now = Date.now }: Ch
     audit(request, "channel.test", { channel_id: channel.id, name: channel.name, kind: channel.kind });
     const message = buildTestMessage(channel, { org: { id: orgId, name: await orgName(orgId) }, externalUrl, at: new Date(now()) });
     const signal = goneSignal(reply);
-    const outcome = await queue.run(orgId, signal, async () => await send(channel, message, signal)).catch(refuseFullQueue);
+    const outcome = await queue.run(orgId, signal, async () => await send(channel, message, signal));
     return describeOutcome(outcome);
   };
-}
-
-function refuseFullQueue(error: unknown): never {
-  if (!(error instanceof QueueFullError)) throw error;
-  throw new ApiError("unavailable", "too many concurrent tests of channels: try again", { cause: error, retryAfterS: 5 });
 }
 
 /** Throws ApiError `over_quota`. Counted per process, because a test is not worth a statement. */

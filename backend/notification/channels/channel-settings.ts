@@ -1,8 +1,15 @@
 // What a channel may be, as it is written and as it is read. Invariants: what is secret of it is written and never read back; a receiver's
 // address that can never be sent to is refused when it is written, with the field's name; texts have bounds.
-import { durationWanted, durationWithin } from "../../../common/duration.ts";
-import { ApiError } from "../../errors.ts";
-import { closedSchema, nameSchema, objectSchema, OPTIONAL_TIME_SCHEMA, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import {
+  closedSchema,
+  nameSchema,
+  objectSchema,
+  readDurationMs,
+  OPTIONAL_TIME_SCHEMA,
+  TIME_SCHEMA,
+  UUID_SCHEMA,
+  invalidField,
+} from "../../http/schemas.ts";
 import { MAX_CHANNEL_URL_LENGTH, MAX_RECIPIENTS, MAX_TEXT_TEMPLATE_LENGTH, MAX_TITLE_TEMPLATE_LENGTH } from "../limits.ts";
 import { EMAIL_ADDRESS, type Email } from "./email.ts";
 import { whyNoTemplate } from "./message-template.ts";
@@ -111,7 +118,7 @@ export async function checkChannel(orgId: string, body: ChannelBody, { outgoing,
   const common = { name, kind, enabled, heartbeatSeconds: heartbeatSeconds(body.heartbeat) };
   const given = body.settings;
   const odd = Object.keys(given).find((setting) => !OF_KIND[kind].some((known) => known === setting));
-  if (odd !== undefined) throw invalid(`settings.${odd}`, `${kind} has no such setting; it has ${OF_KIND[kind].join(", ")}`);
+  if (odd !== undefined) throw invalidField(`settings.${odd}`, `${kind} has no such setting; it has ${OF_KIND[kind].join(", ")}`);
   const words = checkedWords(given);
   if (kind === "webhook") return { ...common, settings: { url: checkedUrl(given["url"], outgoing).href }, secret: undefined };
   if (kind === "slack") {
@@ -132,32 +139,32 @@ function checkedWords(given: ChannelBody["settings"]): { title?: string; text?: 
     const template = given[place];
     if (typeof template !== "string") continue;
     const why = whyNoTemplate(template, place);
-    if (why !== undefined) throw invalid(`settings.${place}`, why);
+    if (why !== undefined) throw invalidField(`settings.${place}`, why);
     words[place] = template;
   }
   return words;
 }
 
 function checkedUrl(text: unknown, outgoing: ChannelCheck["outgoing"]): URL {
-  if (typeof text !== "string") throw invalid("settings.url", "is required");
+  if (typeof text !== "string") throw invalidField("settings.url", "is required");
   const parsed = URL.parse(text);
-  if (!parsed) throw invalid("settings.url", "is not a URL");
+  if (!parsed) throw invalidField("settings.url", "is not a URL");
   const refusal = outgoing.refusalOf(parsed);
-  if (refusal !== undefined) throw invalid("settings.url", refusal);
+  if (refusal !== undefined) throw invalidField("settings.url", refusal);
   // A part that is never sent.
   parsed.hash = "";
   return parsed;
 }
 
 async function checkedRecipients(orgId: string, to: readonly string[] | undefined, email: ChannelCheck["email"]): Promise<string[]> {
-  if (to === undefined) throw invalid("settings.to", "is required");
+  if (to === undefined) throw invalidField("settings.to", "is required");
   const odd = to.find((address) => !EMAIL_ADDRESS.test(address));
-  if (odd !== undefined) throw invalid("settings.to", `${JSON.stringify(odd)} is not an e-mail address`);
-  if (!email) throw invalid("kind", "this installation sends no e-mail: its operator has not set SMTP_URL");
+  if (odd !== undefined) throw invalidField("settings.to", `${JSON.stringify(odd)} is not an e-mail address`);
+  if (!email) throw invalidField("kind", "this installation sends no e-mail: its operator has not set SMTP_URL");
   const once = [...new Map(to.map((address) => [address.toLowerCase(), address])).values()];
   const [foreign] = await email.findForeign(orgId, once);
   if (foreign !== undefined)
-    throw invalid(
+    throw invalidField(
       "settings.to",
       `${foreign} is no user of your organisation, nor of a domain that the operator lists (SMTP_ALLOWED_DOMAINS)`,
     );
@@ -166,11 +173,5 @@ async function checkedRecipients(orgId: string, to: readonly string[] | undefine
 
 function heartbeatSeconds(text: string | null): number | null {
   if (text === null) return null;
-  const ms = durationWithin(text, HEARTBEAT);
-  if (ms === undefined) throw invalid("heartbeat", `must be ${durationWanted(HEARTBEAT, "1h or 1d")}`);
-  return Math.round(ms / 1000);
-}
-
-export function invalid(field: string, reason: string): ApiError {
-  return new ApiError("invalid_field", `${field}: ${reason}`);
+  return Math.round(readDurationMs("heartbeat", text, HEARTBEAT, "1h or 1d") / 1000);
 }

@@ -4,9 +4,9 @@ import { randomUUID } from "node:crypto";
 import type { Kysely, Selectable, Transaction } from "kysely";
 import type { MasterKeys } from "../../tenants/enrolment/master-key.ts";
 import { ApiError, StartError } from "../../errors.ts";
-import { notFound } from "../../http/schemas.ts";
+import { notFound, invalidField } from "../../http/schemas.ts";
 import { MAX_CHANNELS_PER_ORG } from "../limits.ts";
-import { type CheckedChannel, invalid } from "./channel-settings.ts";
+import { type CheckedChannel } from "./channel-settings.ts";
 import type { Channel, OpenChannel } from "../model/message.ts";
 import { newSigningSecret } from "./webhook.ts";
 import { type ChannelsTable, markDue, type NotificationTables } from "../model/table.ts";
@@ -89,7 +89,7 @@ export class ChannelStore {
   async replace(orgId: string, id: string, checked: CheckedChannel): Promise<ChannelRow> {
     return await this.#change(orgId, checked.name, async (trx) => {
       const former = await this.#required(trx, orgId, id);
-      if (former.kind !== checked.kind) throw invalid("kind", `is ${former.kind} and cannot be changed: make another channel`);
+      if (former.kind !== checked.kind) throw invalidField("kind", `is ${former.kind} and cannot be changed: make another channel`);
       const secret = checked.secret === undefined ? {} : this.#sealed(orgId, id, checked.secret);
       // A heartbeat that is set anew begins now.
       const begins = former.heartbeat_seconds === checked.heartbeatSeconds ? {} : { last_heartbeat_at: null };
@@ -215,9 +215,9 @@ function columnsOf({ name, settings, enabled, heartbeatSeconds }: CheckedChannel
 
 /** E-mail has none of its own. */
 function requiredSecret({ kind, secret }: CheckedChannel): string {
-  if (kind === "slack" && secret === undefined) throw invalid("settings.url", "is required: the URL of the incoming webhook");
+  if (kind === "slack" && secret === undefined) throw invalidField("settings.url", "is required: the URL of the incoming webhook");
   if (kind === "pagerduty" && secret === undefined)
-    throw invalid("settings.routing_key", "is required: the integration key of an Events API v2 integration");
+    throw invalidField("settings.routing_key", "is required: the integration key of an Events API v2 integration");
   return secret ?? "";
 }
 

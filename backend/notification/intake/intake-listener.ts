@@ -9,7 +9,7 @@ import { createServer, keepNewestConnections } from "../../../common/http.ts";
 import { ApiError, cannotListen } from "../../errors.ts";
 import { MAX_INTAKE_CONNECTIONS, MAX_POSTED_ALERTS_BYTES, MAX_WAITING_POSTS } from "../limits.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { FairQueue, QueueFullError } from "../../admission/fair-queue.ts";
+import { FairQueue } from "../../admission/fair-queue.ts";
 import type { Intake } from "./intake.ts";
 
 export interface IntakeListener extends AsyncDisposable {
@@ -87,7 +87,7 @@ export function alertsHandler({ intake, missed, failed, succeeded }: AlertsEndpo
       // After a 4xx response only the alerts of this request are missing.
       if (!(error instanceof ApiError) || error.status >= 500) missed();
       if (gone.signal.aborted) return;
-      const status = error instanceof ApiError ? error.status : error instanceof QueueFullError ? 503 : 500;
+      const status = error instanceof ApiError ? error.status : 500;
       answer(response, status, JSON.stringify({ error: error instanceof ApiError ? error.message : "the alerts could not be kept" }));
       failed(error);
     }

@@ -2,7 +2,7 @@
 // validates them when they are saved, `compileMatchers` makes the function that runs for each alert. A missing label counts as empty. A
 // regular expression matches the whole value and runs in RE2; one that was validated takes at most about 40 µs per alert.
 import { RE2JS } from "re2js";
-import { ApiError } from "../../errors.ts";
+import { invalidField } from "../../http/schemas.ts";
 import { branchesOf, partsOf, stepsOf } from "../../storage/logs/pattern.ts";
 import { plainValues } from "../../query/loki/regex.ts";
 import { MAX_EXPRESSION_PARTS, MAX_EXPRESSION_STEPS, MAX_MATCHERS, MAX_MATCHER_LENGTH } from "../limits.ts";
@@ -47,17 +47,17 @@ export function compileMatchers(matchers: readonly Matcher[]): (labels: Labels) 
  * route's may. Without it, at least one must not match an alert that has no labels: a silence must not hide everything.
  */
 export function checkMatchers(matchers: readonly Matcher[], { anyAlert }: { readonly anyAlert: boolean }): void {
-  if (matchers.length > MAX_MATCHERS) throw invalid("matchers", `there are at most ${MAX_MATCHERS}`);
+  if (matchers.length > MAX_MATCHERS) throw invalidField("matchers", `there are at most ${MAX_MATCHERS}`);
   for (const [index, matcher] of matchers.entries()) checkCharacters(`matchers[${index}]`, matcher);
   const parts = matchers.reduce((sum, matcher) => sum + (cost(matcher) > 1 ? partsOf(matcher.value) : 0), 0);
   if (parts > MAX_EXPRESSION_PARTS)
-    throw invalid(
+    throw invalidField(
       "matchers",
       `all expressions together have at most ${MAX_EXPRESSION_PARTS} characters, counted as often as they are repeated`,
     );
   for (const [index, matcher] of matchers.entries()) checkExpression(`matchers[${index}]`, matcher);
   if (anyAlert || matchers.some((matcher) => compileValue(matcher)?.("") !== matcher.isEqual)) return;
-  throw invalid("matchers", "one of them at least must not hold for a label that is missing, or every alert would be silenced");
+  throw invalidField("matchers", "one of them at least must not hold for a label that is missing, or every alert would be silenced");
 }
 
 /** The number of expressions that are more than a list of values such as `a|b`. An organisation may have only a few. */
@@ -91,21 +91,25 @@ function unescaped(_: string, escape: string): string {
 }
 
 function checkCharacters(field: string, { name, value }: Matcher): void {
-  if (!NAME.test(name)) throw invalid(`${field}.name`, "a label's name has letters, digits and underscores, at most 128, no digit first");
-  if (value.length > MAX_MATCHER_LENGTH) throw invalid(`${field}.value`, `has at most ${MAX_MATCHER_LENGTH} characters`);
-  if (INVALID_CHARACTERS.test(value)) throw invalid(`${field}.value`, "must be well-formed text without a NUL");
+  if (!NAME.test(name))
+    throw invalidField(`${field}.name`, "a label's name has letters, digits and underscores, at most 128, no digit first");
+  if (value.length > MAX_MATCHER_LENGTH) throw invalidField(`${field}.value`, `has at most ${MAX_MATCHER_LENGTH} characters`);
+  if (INVALID_CHARACTERS.test(value)) throw invalidField(`${field}.value`, "must be well-formed text without a NUL");
 }
 
 function checkExpression(field: string, { value, isRegex }: Matcher): void {
   if (!isRegex || plainValues(value)) return;
   if (stepsOf(value) + branchesOf(value) > MAX_EXPRESSION_STEPS) {
     const such = "parts that stand for several characters, are alternatives or are repeated, as often as they are repeated (.{20} is 20)";
-    throw invalid(`${field}.value`, `an expression has at most ${MAX_EXPRESSION_STEPS} ${such}: list the values, or make two matchers`);
+    throw invalidField(
+      `${field}.value`,
+      `an expression has at most ${MAX_EXPRESSION_STEPS} ${such}: list the values, or make two matchers`,
+    );
   }
   try {
     expressionOf(value);
   } catch (cause) {
-    throw invalid(`${field}.value`, `is no regular expression of RE2: ${(cause as Error).message.slice(0, 200)}`, cause);
+    throw invalidField(`${field}.value`, `is no regular expression of RE2: ${(cause as Error).message.slice(0, 200)}`, cause);
   }
 }
 
@@ -141,8 +145,4 @@ function cost({ value, isRegex }: Matcher): number {
 
 function readLabel(labels: Labels, name: string): string {
   return Object.hasOwn(labels, name) ? (labels[name] as string) : "";
-}
-
-function invalid(field: string, reason: string, cause?: unknown): ApiError {
-  return new ApiError("invalid_field", `${field}: ${reason}`, { cause });
 }

@@ -1,8 +1,7 @@
 // A notification route as a user sends it: its fields, their limits, and how it is returned. Invariant: what passes here has matchers that are cheap
 // and times that the dispatcher can keep; whether its channels are there is the table's question.
 import { durationWanted, durationWithin, formatDuration } from "../../../common/duration.ts";
-import { ApiError } from "../../errors.ts";
-import { closedSchema, objectSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { closedSchema, objectSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA, invalidField } from "../../http/schemas.ts";
 import { MAX_CHANNELS_PER_ROUTE, MAX_GROUP_LABELS, MAX_MATCHERS, MAX_ROUTE_BYTES } from "../limits.ts";
 import { checkMatchers, matcherOf, OPERATORS, type RouteMatcher } from "../model/matchers.ts";
 
@@ -89,7 +88,7 @@ export const ROUTE_SCHEMA = objectSchema(["id", "position", "is_default", "creat
 export function checkedRoute(body: RouteBody): CheckedRoute {
   checkMatchers(body.matchers.map(matcherOf), { anyAlert: true });
   const bytes = Buffer.byteLength(JSON.stringify(body));
-  if (bytes > MAX_ROUTE_BYTES) throw invalid("route", `is ${bytes} bytes, more than ${MAX_ROUTE_BYTES}`);
+  if (bytes > MAX_ROUTE_BYTES) throw invalidField("route", `is ${bytes} bytes, more than ${MAX_ROUTE_BYTES}`);
   return {
     matchers: body.matchers.map(({ label, op, value }) => ({ label, op, value })),
     channelIds: [...new Set(body.channel_ids.map(channelId))],
@@ -120,16 +119,12 @@ export function routeObject(route: StoredRoute): Record<string, unknown> {
 
 function channelId(text: string, at: number): string {
   const id = parseUuid(text);
-  if (id === undefined) throw invalid(`channel_ids[${at}]`, "there is no such channel in this organisation");
+  if (id === undefined) throw invalidField(`channel_ids[${at}]`, "there is no such channel in this organisation");
   return id;
 }
 
 function seconds(field: string, text: string, bounds: { readonly minMs: number; readonly maxMs: number }): number {
   const ms = durationWithin(text, bounds);
-  if (ms === undefined || ms % 1000 !== 0) throw invalid(field, `must be ${durationWanted(bounds)}, in whole seconds`);
+  if (ms === undefined || ms % 1000 !== 0) throw invalidField(field, `must be ${durationWanted(bounds)}, in whole seconds`);
   return ms / 1000;
-}
-
-export function invalid(field: string, reason: string): ApiError {
-  return new ApiError("invalid_field", `${field}: ${reason}`);
 }

@@ -3,11 +3,11 @@
 import { randomUUID } from "node:crypto";
 import type { Kysely, Selectable, Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
-import { notFound } from "../../http/schemas.ts";
+import { notFound, invalidField } from "../../http/schemas.ts";
 import { MAX_ROUTES } from "../limits.ts";
 import { matcherOf } from "../model/matchers.ts";
 import { changeOf, checkExpressions } from "../model/organisation-rows.ts";
-import { type CheckedRoute, invalid, type StoredRoute } from "./route-body.ts";
+import { type CheckedRoute, type StoredRoute } from "./route-body.ts";
 import type { NotificationDb, NotificationTables, RoutesTable } from "../model/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
@@ -59,8 +59,8 @@ export class RouteTable {
       const former = rows.find((row) => row.id === id);
       if (!former) throw notFound("route");
       if (former.is_default && route.matchers.length > 0)
-        throw invalid("matchers", "the default route takes what no other takes, and has none");
-      if (former.is_default && route.continues) throw invalid("continue", "there is no route after the default one");
+        throw invalidField("matchers", "the default route takes what no other takes, and has none");
+      if (former.is_default && route.continues) throw invalidField("continue", "there is no route after the default one");
       await checkChannels(trx, orgId, route);
       await trx.updateTable("routes").set(columnsOf(route)).where("org_id", "=", orgId).where("id", "=", id).execute();
       await checkExpressions(trx, orgId, now, route.matchers.map(matcherOf));
@@ -116,7 +116,7 @@ async function place(trx: Transaction<NotificationTables>, orgId: string, id: st
 async function checkChannels(trx: Transaction<NotificationTables>, orgId: string, { channelIds }: CheckedRoute): Promise<void> {
   const known = await channelsOf(trx, orgId);
   const at = channelIds.findIndex((id) => !known.has(id));
-  if (at >= 0) throw invalid(`channel_ids[${at}]`, "there is no such channel in this organisation");
+  if (at >= 0) throw invalidField(`channel_ids[${at}]`, "there is no such channel in this organisation");
 }
 
 async function channelsOf(db: NotificationDb, orgId: string): Promise<ReadonlySet<string>> {

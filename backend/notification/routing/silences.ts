@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Kysely, Selectable, Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
-import { notFound, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { notFound, objectSchema, TIME_SCHEMA, UUID_SCHEMA, invalidField } from "../../http/schemas.ts";
 import { MAX_MATCHERS, MAX_SILENCE_BYTES, MAX_SILENCE_MS, MAX_SILENCES_PER_ORG } from "../limits.ts";
 import { changeOf, checkExpressions } from "../model/organisation-rows.ts";
 import type { NotificationDb, NotificationTables, SilencesTable } from "../model/table.ts";
@@ -72,13 +72,13 @@ export function checkedSilence(body: SilenceBody, nowMs: number): CheckedSilence
   checkMatchers(matchers, { anyAlert: false });
   const bytes = Buffer.byteLength(JSON.stringify(matchers)) + Buffer.byteLength(body.comment);
   if (bytes > MAX_SILENCE_BYTES)
-    throw invalid("silence", `its matchers and its comment are ${bytes} bytes, more than ${MAX_SILENCE_BYTES}`);
-  if (UNFIT.test(body.comment)) throw invalid("comment", "must be well-formed text without a NUL");
+    throw invalidField("silence", `its matchers and its comment are ${bytes} bytes, more than ${MAX_SILENCE_BYTES}`);
+  if (UNFIT.test(body.comment)) throw invalidField("comment", "must be well-formed text without a NUL");
   const startsMs = Math.max(nowMs, body.startsAt === undefined ? nowMs : momentMs("startsAt", body.startsAt));
   const endsMs = momentMs("endsAt", body.endsAt);
-  if (endsMs <= nowMs) throw invalid("endsAt", "must not be in the past");
-  if (endsMs <= startsMs) throw invalid("endsAt", "must be after startsAt");
-  if (endsMs > nowMs + MAX_SILENCE_MS) throw invalid("endsAt", "must be within a year: disable the rule instead");
+  if (endsMs <= nowMs) throw invalidField("endsAt", "must not be in the past");
+  if (endsMs <= startsMs) throw invalidField("endsAt", "must be after startsAt");
+  if (endsMs > nowMs + MAX_SILENCE_MS) throw invalidField("endsAt", "must be within a year: disable the rule instead");
   return { matchers, startsAt: new Date(startsMs), endsAt: new Date(endsMs), comment: body.comment };
 }
 
@@ -103,12 +103,8 @@ export function silenceObject(silence: StoredSilence, nowMs: number): Record<str
 
 function momentMs(field: string, text: string): number {
   const ms = /^\d{4}-\d\d-\d\dT/i.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(ms)) throw invalid(field, "must be an RFC 3339 time such as 2026-11-22T09:00:00Z");
+  if (Number.isNaN(ms)) throw invalidField(field, "must be an RFC 3339 time such as 2026-11-22T09:00:00Z");
   return ms;
-}
-
-function invalid(field: string, reason: string): ApiError {
-  return new ApiError("invalid_field", `${field}: ${reason}`);
 }
 
 export class SilenceTable {

@@ -3,10 +3,8 @@
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { sql, type Transaction } from "kysely";
-import { durationWanted, durationWithin } from "../../../common/duration.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../auth/request-identity.ts";
-import { ApiError } from "../../errors.ts";
 import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../../http/list-page.ts";
 import {
   closedSchema,
@@ -16,6 +14,7 @@ import {
   NO_CONTENT,
   notFound,
   objectSchema,
+  readDurationMs,
   readId,
   TIME_SCHEMA,
   UUID_SCHEMA,
@@ -31,6 +30,7 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 const EXPIRED_LISTED_MS = 30 * 86_400_000;
 const common = { tag: "accounts" } as const;
 
+const TTL = { minMs: 60_000, maxMs: MAX_READ_TOKEN_TTL_MS };
 const schemas = {
   create: {
     ...common,
@@ -69,7 +69,7 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
       const { orgId, email } = callerOf(request);
       const { name, ttl } = request.body;
       const at = now();
-      const expires = new Date(Math.floor((at + ttlMs(ttl)) / 1000) * 1000);
+      const expires = new Date(Math.floor((at + readDurationMs("ttl", ttl, TTL, "12h or 90d")) / 1000) * 1000);
       const row = { id: randomUUID(), org_id: orgId, name, created_by: email, created_at: new Date(at), expires_at: expires };
       await tenantDatabase(db, orgId)
         .transaction()
@@ -136,11 +136,4 @@ async function insertWithinLimit(trx: Transaction<AccountTables>, row: ReadToken
 
 function describeToken({ id, name, created_by, created_at, expires_at }: ReadTokenRow) {
   return { id, name, created_by, created_at: created_at.toISOString(), expires_at: expires_at.toISOString() };
-}
-
-function ttlMs(text: string): number {
-  const bounds = { minMs: 60_000, maxMs: MAX_READ_TOKEN_TTL_MS };
-  const ms = durationWithin(text, bounds);
-  if (ms === undefined) throw new ApiError("invalid_field", `ttl: must be ${durationWanted(bounds, "12h or 90d")}`);
-  return ms;
 }

@@ -3,14 +3,23 @@
 // invites to no role above the own one; an address has one valid link, the newest.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { durationWanted, durationWithin } from "../../../common/duration.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, type Role } from "../../auth/request-identity.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { EMAIL_SCHEMA, type InvitationRow, normalEmail, requireFreeEmail } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
-import { closedSchema, ID_PARAMS, NO_CONTENT, notFound, objectSchema, readId, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import {
+  closedSchema,
+  ID_PARAMS,
+  NO_CONTENT,
+  notFound,
+  objectSchema,
+  readDurationMs,
+  readId,
+  TIME_SCHEMA,
+  UUID_SCHEMA,
+} from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_INVITATION_TTL_MS, MAX_INVITATIONS_PER_ORG } from "../limits.ts";
 import { requireCapacity } from "./orgs.ts";
@@ -88,7 +97,7 @@ export function registerInvitationRoutes(app: FastifyInstance, deps: InvitationD
         role,
         created_by: caller.userId,
         created_at: new Date(at),
-        expires_at: new Date(at + ttlMs(ttl)),
+        expires_at: new Date(at + readDurationMs("ttl", ttl, TTL, "12h or 7d")),
       };
       await replaceWithinLimit(deps, row);
       audit(request, "invitation.create", { invitation_id: row.id, email, role, expires_at: row.expires_at.toISOString() });
@@ -167,10 +176,4 @@ function describeInvitation(row: InvitationRow & { readonly creator: string }) {
     created_at: row.created_at.toISOString(),
     expires_at: row.expires_at.toISOString(),
   };
-}
-
-function ttlMs(text: string): number {
-  const ms = durationWithin(text, TTL);
-  if (ms === undefined) throw new ApiError("invalid_field", `ttl: must be ${durationWanted(TTL, "12h or 7d")}`);
-  return ms;
 }

@@ -2,7 +2,6 @@
 // rotation, and stays valid if its creator is removed.
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { durationWanted, durationWithin } from "../../../common/duration.ts";
 import { isNetwork } from "../../../common/ip-networks.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { type IngestTokenRow, newIngestToken } from "../../auth/ingest-tokens/table.ts";
@@ -20,6 +19,7 @@ import {
   objectSchema,
   OPTIONAL_TIME_SCHEMA,
   parseUuid,
+  readDurationMs,
   readId,
   TIME_SCHEMA,
   UUID_SCHEMA,
@@ -39,6 +39,7 @@ import {
 const SIGNALS = ["metrics", "logs", "traces"] as const;
 const TTL = { minMs: 60_000, maxMs: 10 * 365 * 86_400_000 };
 const NAME = nameSchema(200);
+const EXAMPLE = "12h or 90d";
 const OVERLAP = { maxMs: 30 * 86_400_000 };
 const MAX_NETWORKS = 32;
 const RATE = { type: "integer", minimum: 0, maximum: 1e15 } as const;
@@ -189,8 +190,8 @@ function registerRotation(app: FastifyInstance, { db, guards, ingestTokens, now 
       const id = readId(request, "ingest token");
       const { orgId } = callerOf(request);
       const { overlap, ttl } = request.body;
-      const overlapMs = readDuration("overlap", overlap, OVERLAP);
-      const ttlMs = ttl === undefined ? undefined : readDuration("ttl", ttl, TTL);
+      const overlapMs = readDurationMs("overlap", overlap, OVERLAP, EXAMPLE);
+      const ttlMs = ttl === undefined ? undefined : readDurationMs("ttl", ttl, TTL, EXAMPLE);
       const { token: secret, hash } = newIngestToken();
       const at = new Date(now());
       const { row, changed } = await tenantDatabase(db, orgId)
@@ -228,7 +229,7 @@ async function newRow(
     records_per_second,
     created_by: email,
     created_at: at,
-    expires_at: ttl === undefined ? null : new Date(at.getTime() + readDuration("ttl", ttl, TTL)),
+    expires_at: ttl === undefined ? null : new Date(at.getTime() + readDurationMs("ttl", ttl, TTL, EXAMPLE)),
     retires_at: null,
     last_used_at: null,
   };
@@ -248,12 +249,6 @@ function readNetworks(networks: readonly string[]): string {
   const index = networks.findIndex((network) => !isNetwork(network));
   if (index >= 0) throw new ApiError("invalid_field", `networks[${index}]: must be an address or CIDR, such as 10.0.0.0/8`);
   return networks.join(",");
-}
-
-function readDuration(field: string, text: string, bounds: { minMs?: number; maxMs: number }): number {
-  const ms = durationWithin(text, bounds);
-  if (ms === undefined) throw new ApiError("invalid_field", `${field}: must be ${durationWanted(bounds, "12h or 90d")}`);
-  return ms;
 }
 
 function describeToken(row: IngestTokenRow, previous: IngestTokenRow | undefined) {

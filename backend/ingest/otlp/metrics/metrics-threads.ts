@@ -3,7 +3,7 @@
 // write, and those that the kernel accepts, are checked directly, others on the same threads. Invariants: at most two bodies with their
 // text are in memory here, plus 1 MiB of text for each small body that is being stored; the text counts as memory of its request. Data
 // points that cannot be stored are counted by reason. A body that fails halfway may be sent again, because a sample is stored once.
-import { FairQueue, QueueFullError } from "../../../admission/fair-queue.ts";
+import { FairQueue } from "../../../admission/fair-queue.ts";
 import { ApiError, type ErrorCode } from "../../../errors.ts";
 import type { IngestSignal } from "../../ingest-handler.ts";
 import { ThreadPool } from "../thread-pool.ts";
@@ -30,13 +30,12 @@ const INLINE_TEXT_BYTES = 1024 * 1024;
 const INLINE_WRITE_BYTES = { 1: 16 * 1024, 2: 2 * 1024 } as const;
 /** The kernel checks a smaller request in less than a millisecond. */
 const MAX_KERNEL_WRITE_BYTES = 512 * 1024;
-const QUEUE = { running: 2, perOrg: 1, waitingPerOrg: 64 };
+const QUEUE = { running: 2, perOrg: 1, waitingPerOrg: 64, fullMessage: "too many bodies of metrics are waiting; send it again later" };
 /**
  * Twice what bodies of 32 MiB need: 192 MiB are enough for 192,000 points with two labels, and for two million attributes. A body whose
  * objects all have different keys needs more, and is rejected as too large.
  */
 const HEAP_MIB = 384;
-const RETRY_AFTER_S = 5;
 
 /** `exposition`: stores one body of text. */
 export function createOtlpMetricsIngest(threads: Pick<MetricsThreads, "convert">, exposition: IngestSignal): IngestSignal {
@@ -62,14 +61,14 @@ export class MetricsThreads implements AsyncDisposable {
     script: new URL("./metrics-worker.ts", import.meta.url),
     heapMib: HEAP_MIB,
     tooLarge: (cause) => new ApiError("batch_too_large", "the metrics need too much memory once decoded: send smaller batches", { cause }),
-    interrupted: (cause) => unavailable("converting the metrics was interrupted; try again", cause),
+    interrupted: (cause) => new ApiError("unavailable", "converting the metrics was interrupted; try again", { cause, retryAfterS: 5 }),
   });
 
   /** Takes ownership of the body, and calls `use` with its text. Throws as convertMetrics, `unstorable` and `unavailable`. */
   async convert<T>(orgId: string, task: MetricsTask, use: (converted: ConvertedMetrics) => Promise<T>): Promise<T> {
     const converted = convertInline(task);
     if (converted) return await use(converted);
-    return await this.#run(orgId, async () => await use(await this.#pool.run(ownCopy(task), readConverted)));
+    return await this.#queue.run(orgId, undefined, async () => await use(await this.#pool.run(ownCopy(task), readConverted)));
   }
 
   /** Takes ownership of the body. Throws as checkWrite, `unstorable` and `unavailable`. */
@@ -78,17 +77,9 @@ export class MetricsThreads implements AsyncDisposable {
     if (bytes <= INLINE_WRITE_BYTES[task.version]) return checkWrite(task);
     const isTried = bytes <= MAX_KERNEL_WRITE_BYTES;
     const fast = isTried ? checkFast(task) : undefined;
+    if (fast) return fast;
     const onThread: WriteTask = { ...task, isTried };
-    return fast ?? (await this.#run(orgId, async () => await this.#pool.run(onThread, readChecked)));
-  }
-
-  async #run<T>(orgId: string, work: () => Promise<T>): Promise<T> {
-    try {
-      return await this.#queue.run(orgId, undefined, work);
-    } catch (error) {
-      if (!(error instanceof QueueFullError)) throw error;
-      throw unavailable("too many bodies of metrics are waiting; send it again later", error);
-    }
+    return await this.#queue.run(orgId, undefined, async () => await this.#pool.run(onThread, readChecked));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -127,8 +118,4 @@ function errorOf(answer: MetricsAnswer): ApiError {
   // Sending the same body again would fail in the same way.
   const cause = new Error("failure" in answer ? answer.failure : "the thread answered another question");
   return new ApiError("unstorable", "the metrics cannot be converted; sending them again will not help", { cause });
-}
-
-function unavailable(message: string, cause: unknown): ApiError {
-  return new ApiError("unavailable", message, { cause, retryAfterS: RETRY_AFTER_S });
 }
