@@ -1,6 +1,6 @@
 // How a program does without a kernel.
 import { expect, test } from "vitest";
-import { LazyKernel, startKernel } from "./web-assembly.ts";
+import { LazyKernel, startKernel } from "./kernel-host.ts";
 
 test("a kernel is made when it is first asked for, and once", () => {
   let made = 0;

@@ -1,7 +1,8 @@
-// Loads kernels (hack/kernel.mjs) and defines the memory that a kernel shares with its program; also declares types of the global
-// WebAssembly, which Node's types lack. Invariant: a kernel that cannot be loaded is not an error, because its user has a slower path.
+// Loads kernels (hack/kernel.mjs) and defines the memory that a kernel shares with its program. Invariants: a kernel that cannot be loaded
+// is not an error, because its user has a slower path; the host never writes beyond the space that the kernel provides, but gives up
+// instead.
 
-export interface WasmMemory {
+interface WasmMemory {
   readonly buffer: ArrayBuffer;
   /** Throws RangeError beyond its maximum, or if the machine is out of memory. */
   grow(pages: number): number;
@@ -16,7 +17,7 @@ interface WebAssemblyApi {
 
 export const webAssembly = (globalThis as typeof globalThis & { WebAssembly: WebAssemblyApi }).WebAssembly;
 
-export const WASM_PAGE_BYTES = 65_536;
+const WASM_PAGE_BYTES = 65_536;
 
 /** Starts the module. Throws if it lacks some of `names`: it was then compiled from other sources than the caller expects. */
 export function startKernel<Exports>(bytes: Uint8Array, names: readonly (keyof Exports & string)[], imports: object): Exports {
@@ -24,12 +25,6 @@ export function startKernel<Exports>(bytes: Uint8Array, names: readonly (keyof E
   const missing = names.find((name) => typeof exports[name] !== "function");
   if (missing !== undefined) throw new Error(`the kernel was compiled of other sources: it has no ${missing}`);
   return exports as Exports;
-}
-
-/** Grows the memory to at least `bytes`. Throws RangeError. */
-export function growTo(memory: WasmMemory, bytes: number): void {
-  const missing = bytes - memory.buffer.byteLength;
-  if (missing > 0) memory.grow(Math.ceil(missing / WASM_PAGE_BYTES));
 }
 
 /** A kernel that is created on first use, at most once per thread. */
@@ -62,14 +57,12 @@ export class LazyKernel<Kernel> {
   }
 }
 
-// A kernel's memory as its host sees it: reads and writes text and numbers at the kernel's addresses. Invariant: the host never writes
-// beyond the space that the kernel provides, but gives up instead.
-
 /** Thrown by the host on behalf of the kernel, which cannot make error objects. */
 export class GaveUp extends Error {
   static readonly instance = new GaveUp("the kernel gave up");
 }
 
+/** A kernel's memory as its host sees it: reads and writes text and numbers at the kernel's addresses. */
 export class KernelMemory {
   readonly memory: WasmMemory;
   /** The whole memory; replaced when it grows. */
@@ -83,9 +76,10 @@ export class KernelMemory {
     return this.memory.buffer.byteLength;
   }
 
-  /** Throws RangeError beyond the maximum. */
+  /** Grows the memory to at least `bytes`. Throws RangeError beyond the maximum. */
   growTo(bytes: number): void {
-    growTo(this.memory, bytes);
+    const missing = bytes - this.byteLength;
+    if (missing > 0) this.memory.grow(Math.ceil(missing / WASM_PAGE_BYTES));
   }
 
   /** Valid until the memory grows. */

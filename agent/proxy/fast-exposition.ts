@@ -5,7 +5,7 @@
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { freeBuffer } from "../../common/http.ts";
-import { GaveUp, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../common/web-assembly.ts";
+import { GaveUp, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../common/kernel-host.ts";
 import { BoundsText } from "../../common/otlp-metrics/histogram-buckets.ts";
 import { MetricLines, usableName, ResourceText } from "../../common/otlp-metrics/metric-lines.ts";
 import type { Double, KeyValue, Metric, ResourceMetrics } from "../../common/otlp-metrics/document.ts";

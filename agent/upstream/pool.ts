@@ -8,6 +8,7 @@ import { createSecureContext, getCACertificates, type SecureContext } from "node
 import { bareHost, isLoopback } from "../../common/ip-networks.ts";
 import { isExempt } from "../../common/no-proxy.ts";
 import { Agent, type Dispatcher, Pool, ProxyAgent } from "../http-pool.ts";
+import { AnswerCollector, type UpstreamAnswer } from "./answer-collector.ts";
 
 export interface UpstreamOptions {
   /** Origin of the backend as settings.ts validated it, e.g. `https://telemetry.example:8443`. */
@@ -35,11 +36,8 @@ export interface UpstreamRequest {
   readonly signal?: AbortSignal;
 }
 
-/** The body is truncated after MAX_ANSWER_BYTES. */
-export type UpstreamAnswer = CollectedAnswer;
-
 export interface Upstream extends AsyncDisposable {
-  /** Returns a response with any HTTP status. Throws UpstreamError if there is none. */
+  /** Returns a response with any HTTP status and a body of at most MAX_ANSWER_BYTES. Throws UpstreamError if there is none. */
   request(request: UpstreamRequest): Promise<UpstreamAnswer>;
 }
 
@@ -168,76 +166,4 @@ function describeFailure(cause: unknown, backendUrl: string, isGivenUp: boolean)
   return new UpstreamError(`no answer from ${backendUrl}: ${isGivenUp ? "given up waiting" : reason}`, BROKEN_CONNECTION.has(code ?? ""), {
     cause,
   });
-}
-
-// Collects the response to one request as it arrives: undici's `request` creates a stream for each, which costs more than everything else
-// for an empty 204. Invariants: it settles once; data that arrives later or exceeds the limit is discarded.
-
-interface CollectedAnswer {
-  readonly status: number;
-  /** Lower-case names; values of a repeated header are joined with `, `. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** Truncated at the limit. */
-  readonly body: string;
-}
-
-type Headers = Record<string, string | string[] | undefined>;
-
-class AnswerCollector implements Dispatcher.DispatchHandler {
-  /** Rejects with undici's error, or with the signal's reason. */
-  readonly answer: Promise<CollectedAnswer>;
-  readonly #settle = Promise.withResolvers<CollectedAnswer>();
-  readonly #signal: AbortSignal | undefined;
-  readonly #maxBytes: number;
-  readonly #aborted = (): void => this.#controller?.abort(this.#signal?.reason as Error);
-  readonly #chunks: Buffer[] = [];
-  #bytes = 0;
-  #status = 0;
-  #headers: Headers = {};
-  #controller: Dispatcher.DispatchController | undefined;
-
-  constructor(signal: AbortSignal | undefined, maxBytes: number) {
-    this.answer = this.#settle.promise;
-    this.#signal = signal;
-    this.#maxBytes = maxBytes;
-    signal?.addEventListener("abort", this.#aborted, { once: true });
-  }
-
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller;
-    if (this.#signal?.aborted) this.#aborted();
-  }
-
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
-    [this.#status, this.#headers] = [status, headers];
-  }
-
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#bytes >= this.#maxBytes) return;
-    this.#chunks.push(chunk.subarray(0, this.#maxBytes - this.#bytes));
-    this.#bytes += chunk.length;
-    if (this.#bytes < this.#maxBytes) return;
-    this.onResponseEnd();
-    controller.abort(new Error("the answer exceeds 1 MiB"));
-  }
-
-  onResponseEnd(): void {
-    this.#signal?.removeEventListener("abort", this.#aborted);
-    const body = this.#chunks.length === 0 ? "" : Buffer.concat(this.#chunks).toString("utf8");
-    this.#settle.resolve({ status: this.#status, headers: flattenHeaders(this.#headers), body });
-  }
-
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#signal?.removeEventListener("abort", this.#aborted);
-    this.#settle.reject(error);
-  }
-}
-
-function flattenHeaders(headers: Headers): Record<string, string> {
-  const plain: Record<string, string> = {};
-  for (const name in headers) {
-    const value = headers[name];
-    if (value !== undefined) plain[name] = Array.isArray(value) ? value.join(", ") : value;
-  }
-  return plain;
 }

@@ -1,0 +1,72 @@
+// The answer to one request, taken from undici as it comes in: its `request` makes a stream of each, which for an empty 204 costs more
+// than all the rest of it. Invariants: settles once; what comes after that, or beyond `maxBytes`, is not kept.
+import type { Dispatcher } from "../http-pool.ts";
+
+export interface UpstreamAnswer {
+  readonly status: number;
+  /** Names in lower case; a repeated header's values are joined with `, `. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Cut off after `maxBytes`. */
+  readonly body: string;
+}
+
+type Headers = Record<string, string | string[] | undefined>;
+
+export class AnswerCollector implements Dispatcher.DispatchHandler {
+  /** Rejects with what undici says, or with the signal's reason. */
+  readonly answer: Promise<UpstreamAnswer>;
+  readonly #settle = Promise.withResolvers<UpstreamAnswer>();
+  readonly #signal: AbortSignal | undefined;
+  readonly #maxBytes: number;
+  readonly #aborted = (): void => this.#controller?.abort(this.#signal?.reason as Error);
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+  #status = 0;
+  #headers: Headers = {};
+  #controller: Dispatcher.DispatchController | undefined;
+
+  constructor(signal: AbortSignal | undefined, maxBytes: number) {
+    this.answer = this.#settle.promise;
+    this.#signal = signal;
+    this.#maxBytes = maxBytes;
+    signal?.addEventListener("abort", this.#aborted, { once: true });
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#signal?.aborted) this.#aborted();
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
+    [this.#status, this.#headers] = [status, headers];
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#bytes >= this.#maxBytes) return;
+    this.#chunks.push(chunk.subarray(0, this.#maxBytes - this.#bytes));
+    this.#bytes += chunk.length;
+    if (this.#bytes < this.#maxBytes) return;
+    this.onResponseEnd();
+    controller.abort(new Error("the answer exceeds 1 MiB"));
+  }
+
+  onResponseEnd(): void {
+    this.#signal?.removeEventListener("abort", this.#aborted);
+    const body = this.#chunks.length === 0 ? "" : Buffer.concat(this.#chunks).toString("utf8");
+    this.#settle.resolve({ status: this.#status, headers: flattenHeaders(this.#headers), body });
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#signal?.removeEventListener("abort", this.#aborted);
+    this.#settle.reject(error);
+  }
+}
+
+function flattenHeaders(headers: Headers): Record<string, string> {
+  const plain: Record<string, string> = {};
+  for (const name in headers) {
+    const value = headers[name];
+    if (value !== undefined) plain[name] = Array.isArray(value) ? value.join(", ") : value;
+  }
+  return plain;
+}
