@@ -2,18 +2,22 @@
 // format, runs every test, and ends with one line `N passed, N failed` (and `, N skipped` when there are). Exit status 0 means that
 // all of it was right.
 //
-//   npm test                       everything but the end-to-end suite, which needs a cluster (npm run test:e2e, hack/e2e.ts)
+//   npm test                       everything but the end-to-end suite, which needs a cluster
+//   npm run test:e2e               the end-to-end suite. Where a container engine runs: on a kind cluster, with the images built and loaded
+//                                  (hack/kind-up). Else on the cluster that KUBECONFIG names, whose nodes have the images
+//                                  atherops-agent:VERSION, atherops-backend:VERSION and atherops-backend:VERSION-lean of package.json
 //   npm test -- FILE …             these tests alone, e.g. `npm test -- agent/proxy/forward.test.ts`, or of a folder: no checks of the
 //                                  whole tree, and third-party programs are fetched only when one of them runs some
 //   npm test -- <vitest arguments> the checks, then these tests, e.g. `npm test -- --project unit`
 //   npm run test:fast | test:watch every test that needs no engine, once | again after each change; no checks, and nothing is fetched
 //   npm run check | lint           types | lint alone
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import packageFile from "../package.json" with { type: "json" };
 import { fetchTools, TEST_TOOLS } from "./fetch-tools.ts";
 import { reaches } from "./imports.ts";
 import { pathsAmong, testFiles } from "./test-files.ts";
@@ -52,8 +56,10 @@ const CHECKS: [string, string, string[]][] = [
 ];
 
 async function main(args: string[]): Promise<void> {
+  if (args.includes("--project=e2e")) prepareCluster();
   const named = testFiles(ROOT, args);
-  if (named.length === 0 && pathsAmong(args).length > 0) throw new NoSuchTest(pathsAmong(args).join(" "));
+  if (named.length === 0 && pathsAmong(args).length > 0)
+    throw new CannotTest(`No test file has ${pathsAmong(args).join(" ")} in its path: ${TESTS_OF_A_FILE}`);
   if (named.length === 0 || named.some((file) => file.startsWith("test/") || reaches(join(ROOT, file), FETCHES))) {
     await fetchTools(TEST_TOOLS, { progress: progressOn(process.stdout) });
   }
@@ -70,6 +76,21 @@ async function main(args: string[]): Promise<void> {
   for (const failure of failures) console.log(`failed: ${failure}`);
   console.log(summary(report, failed));
 }
+
+/** Sets KUBECONFIG to a kind cluster unless it names one. */
+function prepareCluster(): void {
+  if (process.env["KUBECONFIG"]) return;
+  if (spawnSync("docker", ["info"], { stdio: "ignore" }).status !== 0) throw new CannotTest(NO_CLUSTER);
+  const up = spawnSync("hack/kind-up", ["--cluster-only"], { stdio: ["ignore", "pipe", "inherit"], encoding: "utf8" });
+  if (up.status !== 0) throw new CannotTest("hack/kind-up failed");
+  process.env["KUBECONFIG"] = up.stdout.trim().split("\n").at(-1);
+  // The kubelets of kind have certificates that no authority of the cluster signed.
+  process.env["E2E_AGENT_FLAGS"] ??= "--set kubelet.tls=skip";
+}
+
+const { version } = packageFile;
+const NO_CLUSTER = `npm run test:e2e: there is neither a running container engine (docker info) nor KUBECONFIG.
+Start Docker, or set KUBECONFIG to a cluster whose nodes have the images atherops-agent:${version}, atherops-backend:${version} and atherops-backend:${version}-lean.`;
 
 async function runTests(args: string[]): Promise<{ code: number; report: Report | undefined }> {
   const folder = mkdtempSync(join(tmpdir(), "atherops-report-"));
@@ -127,16 +148,14 @@ async function run(program: string, args: string[]): Promise<number> {
   return code ?? 1;
 }
 
-class NoSuchTest extends Error {
-  constructor(words: string) {
-    super(`No test file has ${words} in its path: tests of x.ts are in x.test.ts, x.engine.test.ts or the test of what uses it.`);
-  }
-}
+const TESTS_OF_A_FILE = "tests of x.ts are in x.test.ts, x.engine.test.ts or the test of what uses it.";
+
+class CannotTest extends Error {}
 
 try {
   await main(process.argv.slice(2));
 } catch (error) {
-  if (!(error instanceof ToolError || error instanceof NoSuchTest)) throw error;
+  if (!(error instanceof ToolError || error instanceof CannotTest)) throw error;
   console.error(error.message);
   console.log("0 passed, 1 failed");
   process.exitCode = 1;

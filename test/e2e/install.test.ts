@@ -1,5 +1,5 @@
 // Installed as its users install it: two charts on a real cluster, a workload, and everything that happens to an installation in its life.
-// The steps build on one another, in order. Run by `npm run test:e2e` (hack/e2e.ts). One file, because an installation has one life.
+// The steps build on one another, in order. Run by `npm run test:e2e` (hack/test.ts). One file, because an installation has one life.
 import { randomUUID } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";

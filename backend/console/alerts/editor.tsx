@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { Chart } from "../metrics/chart.tsx";
 import { queryRange } from "../metrics/prometheus.ts";
 import { PromqlField } from "../metrics/promql-field.tsx";
-import { useLoaded } from "../state/loaded.ts";
+import { useLoaded, useSettled } from "../state/loaded.ts";
 import { address, go } from "../state/route.ts";
 import { comparisonOf, linesRead, type LogCondition, pairsRead, pairsWritten, RULES, type Rule } from "./rule.ts";
 import { Problem } from "../parts/common.tsx";
@@ -12,7 +12,6 @@ import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { typedIn, useSending } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
-import { useSettled } from "../state/settled.ts";
 
 const DAY_MS = 86_400_000;
 const MOST_DRAWN = 20;

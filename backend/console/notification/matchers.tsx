@@ -1,8 +1,7 @@
 // Matchers as they are shown, as they are typed, and which of the alerts that fire now they hold for.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
-import { useLoaded } from "../state/loaded.ts";
-import { useSettled } from "../state/settled.ts";
+import { useLoaded, useSettled } from "../state/loaded.ts";
 import { type Matcher, matcherAsked, matchersRead, matcherWritten } from "./matcher.ts";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";

@@ -1,8 +1,8 @@
 // What a screen asks the backend for: asked again when the question changes, the earlier one given up. Invariant: an answer is shown only
 // while its question is the one on the screen. While the next one is under way the last answer stays; if the next one fails, the answer to
 // another question is cleared, and the answer to the same question stays, because a refresh that failed makes it no less true.
-import { computed, signal, type ReadonlySignal } from "@preact/signals";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { computed, signal, type ReadonlySignal, useSignal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { wordsOf } from "./api.ts";
 
 const pending = signal(0);
@@ -71,4 +71,16 @@ export function useLoaded<T>(
     };
   }, [question, turn, everyMs]);
   return { value, error, busy, reload: () => void again.value++ };
+}
+
+const PAUSE_MS = 500;
+
+/** What a user types, as of the last pause in typing, so that a question is asked after a pause and not for each key. */
+export function useSettled(text: string): string {
+  const settled = useSignal(text);
+  useEffect(() => {
+    const timer = setTimeout(() => (settled.value = text), PAUSE_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return settled.value;
 }
