@@ -69,10 +69,8 @@ describeOnEachStore((store) => {
       org: { id: org.orgId, name: expect.any(String) },
       expires_at: new Date(clock.ms + 12 * HOUR_MS).toISOString(),
     });
-    for (const headers of [{}, { "x-requested-with": "XMLHttpRequest" }] as Record<string, string>[])
-      expect(brief(await ask(cookie, { headers }))).toEqual([401, "invalid_token"]);
+    expect(brief(await ask(cookie, { headers: { "x-requested-with": "XMLHttpRequest" } }))).toEqual([401, "invalid_token"]);
     expect((await ask(cookie, { url: "/api/users", on: replica })).statusCode).toBe(200);
-    expect(brief(await ask(cookie, { url: "/api/orgs" }))).toEqual([403, "forbidden"]);
     const value = cookie.slice(cookie.indexOf("=") + 1);
     expect(brief(await backend.call("GET", "/api/users", { bearer: value }))).toEqual([401, "invalid_token"]);
     expect(brief(await ask(`atherops=${org.token}`))).toEqual([401, "invalid_token"]);

@@ -1,6 +1,5 @@
 // What is enrolled and what is done with it, over HTTP, on both engines of the relational store: heartbeats, remote configuration,
 // administration.
-import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   accountsApp,
@@ -239,7 +238,6 @@ describeOnEachStore((store) => {
         expect(await ingest(rawKey)).toBe(204);
         expect((await backend.call("DELETE", url, { bearer: org.token })).statusCode).toBe(204);
         expect(await ingest(rawKey)).toBe("revoked_key");
-        expect(brief(await backend.call("DELETE", url, { bearer: org.token }))).toEqual([404, "not_found"]);
       }
     });
 
@@ -267,34 +265,6 @@ describeOnEachStore((store) => {
         expect(body).not.toContain(key.api_key);
         expect(body).not.toMatch(/hash|cipher/);
       }
-    });
-
-    test("a viewer reads everything and changes nothing", async () => {
-      const viewer = { email: `viewer@${randomUUID()}.example`, password: "only looking" };
-      await backend.call("POST", "/api/users", { bearer: org.token, body: { ...viewer, role: "viewer" } });
-      const bearer = await backend.login(viewer.email, viewer.password);
-      for (const url of ["/api/install-tokens", "/api/keys", "/api/clusters", "/api/v1/agents", "/api/users"])
-        expect((await backend.call("GET", url, { bearer })).statusCode).toBe(200);
-      const id = randomUUID();
-      for (const [method, url] of [
-        ["POST", "/api/install-tokens"],
-        ["DELETE", `/api/install-tokens/${id}`],
-        ["POST", "/api/keys"],
-        ["DELETE", `/api/keys/${id}`],
-        ["DELETE", `/api/clusters/${id}`],
-        ["DELETE", `/api/v1/agents/${id}`],
-        ["PUT", `/api/v1/agents/${id}/config`],
-        ["POST", "/api/users"],
-        ["PUT", `/api/users/${id}/password`],
-        ["PUT", `/api/users/${id}/role`],
-        ["DELETE", `/api/users/${id}`],
-        ["GET", "/api/orgs"],
-        ["POST", "/api/orgs"],
-      ] as const)
-        expect(brief(await backend.call(method, url, { bearer, ...(method !== "DELETE" && method !== "GET" && { body: {} }) }))).toEqual([
-          403,
-          "forbidden",
-        ]);
     });
 
     test.each([["0h"], ["24"], ["-1h"], ["1y"], ["366d"], [3600]])("an install token's ttl %s is refused", async (ttl) => {

@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { accountsApp, makeOrg, type AccountsApp, type Clock, type Org } from "../../../test/fixtures/accounts-app.ts";
+import { accountsApp, brief, makeOrg, type AccountsApp, type Clock, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { IngestTokens, type IngestSignal } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { ingestTokenHash, type IngestTokenTables } from "../../auth/ingest-tokens/table.ts";
@@ -24,7 +24,6 @@ interface Created {
 }
 
 const basic = (token: string): string => `Basic ${Buffer.from(`anybody:${token}`).toString("base64")}`;
-const brief = (answer: { statusCode: number; body: string }): unknown[] => [answer.statusCode, JSON.parse(answer.body).error];
 
 describeOnEachStore((store) => {
   let backend: AccountsApp;
@@ -170,7 +169,6 @@ describeOnEachStore((store) => {
     const token = await created({ host: id });
     expect((await send(bearer(token.token))).json()).toMatchObject([{ kind: "host", hostId: id, node: "db-1" }]);
     expect(await listed(token.id)).toMatchObject({ host: id, cluster: null });
-    expect(brief(await create({ name: "x", host: id }, blue.token))).toEqual([400, "invalid_field"]);
     expect(brief(await create({ name: "x", cluster: id }))).toEqual([400, "invalid_field"]);
     expect(brief(await create({ name: "x", host: id, cluster: id }))).toEqual([400, "invalid_field"]);
     await backend.call("DELETE", `/api/v1/agents/${id}`, { bearer: red.token });
@@ -211,17 +209,13 @@ describeOnEachStore((store) => {
     await removal;
   });
 
-  test("the table contains only hashes; viewers list and do not create; pages go on after their last token", async () => {
+  test("the table contains only hashes; pages go on after their last token", async () => {
     const tokens = await Promise.all(["a", "b", "c", "d"].map(async (name) => await created({ name, signals: ["logs"] })));
     const rows = await store.database.tables<IngestTokenTables>().selectFrom("ingest_tokens").selectAll().execute();
     for (const { token } of tokens) expect(JSON.stringify(rows)).not.toContain(token.slice(3));
-    const user = { email: `viewer-${randomUUID()}@example.com`, password: randomUUID() };
-    await backend.call("POST", "/api/users", { bearer: red.token, body: { ...user, role: "viewer" } });
-    const viewer = await backend.login(user.email, user.password);
-    expect(brief(await create({ name: "x" }, viewer))).toEqual([403, "forbidden"]);
-    const first = await backend.call("GET", "/api/ingest-tokens", { bearer: viewer });
+    const first = await backend.call("GET", "/api/ingest-tokens", { bearer: red.token });
     const next = /<([^>]+)>/.exec(String(first.headers["link"]))?.[1] ?? "";
-    const second = await backend.call("GET", next, { bearer: viewer });
+    const second = await backend.call("GET", next, { bearer: red.token });
     expect([...first.json(), ...second.json()].map(({ name }) => name)).toEqual(["a", "b", "c", "d"]);
     expect((await backend.call("GET", "/api/ingest-tokens", { bearer: blue.token })).json()).toEqual([]);
     for (const token of tokens) await remove(token);
