@@ -1,19 +1,19 @@
-// The answer to one request, taken from undici as it comes in: its `request` makes a stream of each, which for an empty 204 costs more
-// than all the rest of it. Invariants: settles once; what comes after that, or beyond `maxBytes`, is not kept.
+// Collects the response to one request as it arrives: undici's `request` creates a stream for each, which costs more than everything else
+// for an empty 204. Invariants: it settles once; data that arrives later or exceeds the limit is discarded.
 import type { Dispatcher } from "../http-pool.ts";
 
 export interface UpstreamAnswer {
   readonly status: number;
-  /** Names in lower case; a repeated header's values are joined with `, `. */
+  /** Lower-case names; values of a repeated header are joined with `, `. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Cut off after `maxBytes`. */
+  /** Truncated after `maxBytes`. */
   readonly body: string;
 }
 
 type Headers = Record<string, string | string[] | undefined>;
 
 export class AnswerCollector implements Dispatcher.DispatchHandler {
-  /** Rejects with what undici says, or with the signal's reason. */
+  /** Rejects with undici's error, or with the signal's reason. */
   readonly answer: Promise<UpstreamAnswer>;
   readonly #settle = Promise.withResolvers<UpstreamAnswer>();
   readonly #signal: AbortSignal | undefined;
