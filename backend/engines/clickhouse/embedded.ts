@@ -11,7 +11,7 @@ import { StartError } from "../../errors.ts";
 import { untilAborted } from "./cancel.ts";
 import type { Engine, Insert } from "./engine.ts";
 import { coalescePieces } from "../pieces.ts";
-import { columnNames, nativeBlock, nativeStructure } from "./native-block.ts";
+import { columnNames, nativeBlock } from "./native-block.ts";
 import { Sql, sql } from "./sql.ts";
 import { insertSettings, killStatement, QUERY_SETTINGS, readSettings } from "./statement-settings.ts";
 
@@ -147,9 +147,10 @@ async function readRows(client: ClickHouseClient, query: string): Promise<Buffer
 async function insertRows(client: ClickHouseClient, folder: string, insert: Insert): Promise<void> {
   const file = join(folder, randomUUID());
   try {
-    await writePieces(file, [...coalescePieces(nativeBlock(insert.columns, insert.rows))]);
+    const { structure, pieces } = nativeBlock(insert.columns, insert.rows);
+    await writePieces(file, [...coalescePieces(pieces)]);
     const names = columnNames(insert.columns);
-    const source = sql`file(${file}, 'Native', ${nativeStructure(insert.columns)})`;
+    const source = sql`file(${file}, 'Native', ${structure})`;
     const settings = Object.entries(insertSettings(insert)).map(([name, value]) => sql`${new Sql(name)} = ${value}`.text);
     await client.command({
       query: `INSERT INTO ${insert.table} (${names}) SETTINGS ${settings.join(", ")} SELECT ${names} FROM ${source.text}`,

@@ -2,14 +2,14 @@ import { expect, it, onTestFinished } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { convertEntry, keepColumns } from "./journal-columns.ts";
 import { columnsIdOf, type JournalEntry } from "./row-journal.ts";
-import { emptyColumns, type NativeColumns, nativeRows } from "./native-block.ts";
+import { emptyColumns, type NativeColumns, nativeRows, type NativeType } from "./native-block.ts";
 import { type Column, ConstantColumn, encodedString, encodedUint32, encodedUint64, Int64Column } from "./native-columns.ts";
 
 const SENDER = [
-  ["org_id", "String"],
-  ["host_id", "String"],
-  ["received_at", "DateTime"],
-  ["body_hash", "UInt64"],
+  ["org_id", "constant String"],
+  ["host_id", "constant String"],
+  ["received_at", "constant DateTime"],
+  ["body_hash", "constant UInt64"],
   ["time", "DateTime64(9)"],
   ["id", "UInt64"],
 ] as const satisfies NativeColumns;
@@ -20,6 +20,7 @@ const NEW_ONES = [
   ["flag", "UInt8"],
   ["size", "UInt64"],
   ["at", "DateTime"],
+  ["sender", "constant String"],
   ["more", LABELS[1]],
 ] as const;
 
@@ -31,7 +32,6 @@ function entry(cells: NativeColumns): JournalEntry {
   const [time, id] = [new Int64Column(), new Int64Column()];
   const columns = emptyColumns([MESSAGE, LEVEL, LABELS] as const);
   for (const row of [1, 2]) {
-    for (const one of constants) one.endRow();
     time.addNumber(row);
     id.addNumber(row);
     columns.message.add("x".repeat(row * 100));
@@ -62,7 +62,17 @@ it("leaves empty what they do not have", () => {
   const folder = folderWith([...SENDER, LABELS]);
   const { rows } = convertEntry(folder, [...SENDER, ...NEW_ONES, LABELS], entry([LABELS])) ?? {};
   const { streamLengths } = entry([LABELS]).rows;
-  expect(rows?.streamLengths).toEqual([...streamLengths.slice(0, 6), 2, 2, 16, 8, 8, 0, 0, ...streamLengths.slice(6)]);
+  expect(rows?.streamLengths).toEqual([...streamLengths.slice(0, 6), 2, 2, 16, 8, 1, 8, 0, 0, ...streamLengths.slice(6)]);
+});
+
+it("has one cell of a constant column of which an earlier version has one for each row", () => {
+  const theirs = SENDER.map(([name, type]) => [name, type.replace("constant ", "") as NativeType] as const);
+  const { rows, ...sender } = entry([]);
+  const cells = [encodedString("org"), encodedString("host"), encodedUint32(7), encodedUint64(8n)];
+  const streamLengths = [...cells.map(({ length }) => length * 2), 16, 16];
+  const bytes = Buffer.concat([...cells.flatMap((cell) => [cell, cell]), rows.bytes.subarray(-32)]);
+  const earlier = { ...sender, columnsId: columnsIdOf(theirs), rows: { count: 2, bytes, streamLengths } };
+  expect(convertEntry(folderWith(theirs), SENDER, earlier)).toEqual(entry([]));
 });
 
 it("returns nothing if the columns are unknown, one has another type, or a column of the sort key is missing", () => {

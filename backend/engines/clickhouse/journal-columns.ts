@@ -4,10 +4,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { writeDurably } from "../../../common/files.ts";
 import { columnsIdOf, type JournalEntry } from "./row-journal.ts";
-import type { NativeColumns, NativeRows, NativeType } from "./native-block.ts";
+import { type NativeColumns, type NativeRows, type NativeType, streamsByColumn } from "./native-block.ts";
 
-/** Bytes per row in the first stream of a column that is empty in all rows; its other streams are empty. */
-const EMPTY_BYTES: Readonly<Record<NativeType, number>> = {
+/** Bytes per row in the first stream of a column that is empty in all rows, by its earlier type; the other streams of a map are empty. */
+const EMPTY_BYTES: Readonly<Record<string, number>> = {
   String: 1,
   UInt8: 1,
   UInt64: 8,
@@ -28,7 +28,9 @@ export function keepColumns(folder: string, columns: NativeColumns): void {
 export function convertEntry(folder: string, columns: NativeColumns, entry: JournalEntry): JournalEntry | undefined {
   const entryColumns = readColumns(folder, entry.columnsId);
   const types = new Map<string, NativeType>(entryColumns);
-  const fits = REQUIRED.every((name) => types.has(name)) && columns.every(([name, type]) => (types.get(name) ?? type) === type);
+  const fits =
+    REQUIRED.every((name) => types.has(name)) &&
+    columns.every(([name, type]) => [type, earlierType(type)].includes(types.get(name) ?? type));
   return entryColumns && fits
     ? { ...entry, columnsId: columnsIdOf(columns), rows: convertRows(entryColumns, columns, entry.rows) }
     : undefined;
@@ -48,27 +50,34 @@ function columnsFile(folder: string, id: number): string {
   return join(folder, `${id}.columns`);
 }
 
-function convertRows(from: NativeColumns, to: NativeColumns, { count, bytes, streamLengths }: NativeRows): NativeRows {
-  const streamsByColumn = new Map<string, Uint8Array[]>();
-  let [at, taken] = [0, 0];
-  for (const [name, type] of from) {
-    const lengths = streamLengths.slice(taken, (taken += streamCount(type)));
-    streamsByColumn.set(
-      name,
-      lengths.map((length) => bytes.subarray(at, (at += length))),
-    );
-  }
-  const streams = to.flatMap(([name, type]) => streamsByColumn.get(name) ?? emptyStreams(type, count));
-  return { count, bytes: concatenate(streams), streamLengths: streams.map(({ length }) => length) };
+/** The type of the column in earlier versions, which stored each cell of each row. */
+function earlierType(type: NativeType): string {
+  return type.replace(/constant |dictionary /, "");
 }
 
-function emptyStreams(type: NativeType, count: number): Uint8Array[] {
-  return Array.from({ length: streamCount(type) }, (_, index) => new Uint8Array(index === 0 ? EMPTY_BYTES[type] * count : 0));
+function convertRows(from: NativeColumns, to: NativeColumns, rows: NativeRows): NativeRows {
+  const known = streamsByColumn(from, rows);
+  const types = new Map<string, NativeType>(from);
+  const streams = to.flatMap(([name, type]) => {
+    const found = known.get(name);
+    return found && types.get(name) === type
+      ? found
+      : convertStreams(type, found ?? emptyStreams(earlierType(type), rows.count), rows.count);
+  });
+  return { count: rows.count, bytes: concatenate(streams), streamLengths: streams.map(({ length }) => length) };
 }
 
-/** The number of streams of a column. */
-function streamCount(type: NativeType): number {
-  return type === "Map(String, String)" ? 3 : 1;
+function emptyStreams(type: string, count: number): Uint8Array[] {
+  const first = new Uint8Array((EMPTY_BYTES[type] ?? 0) * count);
+  return type.startsWith("Map") ? [first, new Uint8Array(), new Uint8Array()] : [first];
+}
+
+/** Converts the streams of a column of its earlier type. */
+function convertStreams(type: NativeType, streams: readonly Uint8Array[], count: number): readonly Uint8Array[] {
+  if (type.startsWith("constant ")) return streams.map((stream) => stream.subarray(0, stream.length / count));
+  const withoutDictionary = new Uint8Array();
+  if (type === "dictionary String") return [withoutDictionary, ...streams];
+  return type === "Map(dictionary String, String)" ? streams.toSpliced(1, 0, withoutDictionary) : streams;
 }
 
 /** A copy in a buffer of its own, which can be freed independently. */

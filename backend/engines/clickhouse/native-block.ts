@@ -2,6 +2,7 @@
 // pure; sections of one table always have the same columns in the same order.
 import {
   type Column,
+  DictionaryColumn,
   encodedString,
   Int64Column,
   Int8Column,
@@ -10,9 +11,22 @@ import {
   varintLength,
   writeVarint,
 } from "./native-columns.ts";
+import { KEYS_VERSION, lowCardinality, plainStrings } from "./native-dictionaries.ts";
 
-/** The types of the transferred block; the engine casts String to LowCardinality(String). */
-export type NativeType = "String" | "UInt8" | "UInt64" | "DateTime" | "DateTime64(9)" | "Map(String, String)";
+/**
+ * `constant`: one cell for all rows of a section. `dictionary`: the streams of a DictionaryColumn. The engine casts String to
+ * LowCardinality(String).
+ */
+export type NativeType =
+  | "String"
+  | "UInt8"
+  | "UInt64"
+  | "DateTime"
+  | "DateTime64(9)"
+  | "Map(String, String)"
+  | "dictionary String"
+  | "Map(dictionary String, String)"
+  | `constant ${"String" | "UInt64" | "DateTime"}`;
 
 /** Column name → type, in the order of the sections' columns. */
 export type NativeColumns = readonly (readonly [name: string, type: NativeType])[];
@@ -23,6 +37,8 @@ interface ColumnOfType {
   UInt64: Int64Column;
   "DateTime64(9)": Int64Column;
   "Map(String, String)": MapColumn;
+  "dictionary String": DictionaryColumn;
+  "Map(dictionary String, String)": MapColumn;
 }
 
 /** Columns by name, each with the class for its type. */
@@ -37,7 +53,9 @@ export function emptyColumns<Columns extends NativeColumns>(columns: Columns): C
 
 function emptyColumn(type: NativeType): Column {
   if (type === "String") return new StringColumn();
+  if (type === "dictionary String") return new DictionaryColumn();
   if (type === "UInt8") return new Int8Column();
+  if (type === "Map(dictionary String, String)") return new MapColumn(new DictionaryColumn());
   return type === "Map(String, String)" ? new MapColumn() : new Int64Column();
 }
 
@@ -50,22 +68,39 @@ export interface NativeRows {
 
 /** The rows of the columns. Each column is released as soon as it is copied, so that little memory is used twice. */
 export function nativeRows(columns: readonly Column[], count: number): NativeRows {
-  const bytes = new Uint8Array(columns.reduce((sum, column) => sum + column.byteLength, 0));
-  const streamLengths: number[] = [];
+  const streamsOf = columns.map((column) => column.streams());
+  const streamLengths = streamsOf.flat().map(({ length }) => length);
+  const bytes = new Uint8Array(streamLengths.reduce((sum, length) => sum + length, 0));
   let at = 0;
-  for (const column of columns) {
-    for (const stream of column.streams()) {
+  for (const [index, column] of columns.entries()) {
+    for (const stream of streamsOf[index] ?? []) {
       bytes.set(stream, at);
       at += stream.length;
-      streamLengths.push(stream.length);
     }
     column.release();
   }
   return { count, bytes, streamLengths };
 }
 
-/** One block of all `sections`, as pieces to be written one after the other. */
-export function nativeBlock(columns: NativeColumns, sections: readonly NativeRows[]): Uint8Array[] {
+/** How many streams a column has. */
+export function streamCount(type: NativeType): number {
+  return (type.startsWith("Map") ? 3 : 1) + Number(type.includes("dictionary"));
+}
+
+/** The streams of each column by its name. */
+export function streamsByColumn(columns: NativeColumns, rows: NativeRows): Map<string, Uint8Array[]> {
+  const streams = splitStreams(rows);
+  return new Map(columns.map(([name, type]) => [name, streams.splice(0, streamCount(type))]));
+}
+
+/** A block, as pieces to be written one after the other, and its structure for the table function `file`. */
+export interface NativeBlock {
+  readonly structure: string;
+  readonly pieces: readonly Uint8Array[];
+}
+
+/** One block of all `sections`. */
+export function nativeBlock(columns: NativeColumns, sections: readonly NativeRows[]): NativeBlock {
   const count = sections.reduce((sum, section) => sum + section.count, 0);
   const streamsOf = sections.map(splitStreams);
   let taken = 0;
@@ -73,18 +108,53 @@ export function nativeBlock(columns: NativeColumns, sections: readonly NativeRow
     taken += 1;
     return streamsOf.map((streams) => streams[taken - 1] as Uint8Array);
   };
+  const structure: string[] = [];
   const pieces = [varints(columns.length, count)];
   for (const [name, type] of columns) {
-    pieces.push(encodedString(name), encodedString(type));
-    if (type === "Map(String, String)") pieces.push(offsetsOf(nextStream(), count), ...nextStream());
-    pieces.push(...nextStream());
+    const streams = Array.from({ length: streamCount(type) }, nextStream);
+    const written = writeColumn(type, streams, sections);
+    structure.push(`${name} ${written.type}`);
+    pieces.push(encodedString(name), encodedString(written.type), ...written.pieces);
   }
-  return pieces;
+  return { structure: structure.join(", "), pieces };
 }
 
-/** The structure of the block, for the table function `file`. */
-export function nativeStructure(columns: NativeColumns): string {
-  return columns.map(([name, type]) => `${name} ${type}`).join(", ");
+/** The type of the column in the block, and its bytes. Each stream is an array of one part for each section. */
+function writeColumn(
+  type: NativeType,
+  [first = [], ...others]: readonly Uint8Array[][],
+  sections: readonly NativeRows[],
+): { type: string; pieces: readonly Uint8Array[] } {
+  if (type === "constant String") {
+    const numbers = sections.map(({ count }) => new Uint8Array(count));
+    return { type: "LowCardinality(String)", pieces: [KEYS_VERSION, ...(lowCardinality(first, numbers) ?? [])] };
+  }
+  if (type.startsWith("constant ")) return { type: plainType(type), pieces: [repeated(first, sections)] };
+  const [second = [], ...values] = others;
+  if (type === "dictionary String") {
+    const numbered = lowCardinality(first, second);
+    return numbered
+      ? { type: "LowCardinality(String)", pieces: [KEYS_VERSION, ...numbered] }
+      : { type: "String", pieces: plainStrings(first, second) };
+  }
+  if (!type.startsWith("Map")) return { type, pieces: first };
+  const offsets = offsetsOf(first);
+  if (type === "Map(String, String)") return { type, pieces: [offsets, ...second, ...values.flat()] };
+  const [keys = [], ...rest] = values;
+  const numbered = lowCardinality(second, keys);
+  return numbered
+    ? { type: "Map(LowCardinality(String), String)", pieces: [KEYS_VERSION, offsets, ...numbered, ...rest.flat()] }
+    : { type: "Map(String, String)", pieces: [offsets, ...plainStrings(second, keys), ...rest.flat()] };
+}
+
+/** The type of a column in text formats. */
+function plainType(type: NativeType): string {
+  return type.replace(/constant |dictionary /, "");
+}
+
+/** The structure of the rows in text formats, for the table function `file`. */
+export function textStructure(columns: NativeColumns): string {
+  return columns.map(([name, type]) => `${name} ${plainType(type)}`).join(", ");
 }
 
 export function columnNames(columns: NativeColumns): string {
@@ -103,9 +173,18 @@ function varints(...values: number[]): Uint8Array {
   return bytes;
 }
 
+/** Repeats the cell of each section, all of one width, for each of its rows. */
+function repeated(cells: readonly Uint8Array[], sections: readonly NativeRows[]): Uint8Array {
+  const lengthOf = (index: number): number => (cells[index]?.length ?? 0) * (sections[index]?.count ?? 0);
+  const column = Buffer.allocUnsafe(cells.reduce((sum, _cell, index) => sum + lengthOf(index), 0));
+  let at = 0;
+  for (const [index, cell] of cells.entries()) column.fill(cell, at, (at += lengthOf(index)));
+  return column;
+}
+
 /** The end of each row's pairs, counted from the start of the block, from the number of pairs of each row. */
-function offsetsOf(sizes: readonly Uint8Array[], count: number): Uint8Array {
-  const ends = new Uint32Array(count * 2);
+function offsetsOf(sizes: readonly Uint8Array[]): Uint8Array {
+  const ends = new Uint32Array(sizes.reduce((sum, { length }) => sum + length / 2, 0));
   let row = 0;
   let end = 0;
   for (const bytes of sizes) {

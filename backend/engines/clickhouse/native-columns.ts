@@ -5,9 +5,9 @@ import { freeBuffer } from "../../../common/http.ts";
 
 /** A column that is being built; native-block.ts combines the streams of all columns. */
 export interface Column {
-  /** The bytes so far: one stream or, for a Map, three (sizes, keys, values). */
+  /** The bytes so far: one stream, two of a DictionaryColumn or, for a Map, the sizes and the streams of keys and values. */
   streams(): Uint8Array[];
-  /** Total of all streams. */
+  /** At least the total of all streams. */
   readonly byteLength: number;
   /** Frees the memory; the column must not be used any more. */
   release(): void;
@@ -85,6 +85,52 @@ export class StringColumn implements Column {
   }
 }
 
+/** Limits of a dictionary; the kernel has the same. */
+const MAX_DICTIONARY_STRINGS = 128;
+const MAX_DICTIONARY_BYTES = 8192;
+
+/**
+ * Strings of which many are equal. The first stream has each distinct string once, the second has its number, one byte, for each row. If that
+ * is not shorter, the first stream is empty and the second has all strings.
+ */
+export class DictionaryColumn extends StringColumn {
+  /** Call once: the numbers overwrite the strings. */
+  override streams(): Uint8Array[] {
+    const [strings = new Uint8Array()] = super.streams();
+    const known = new Map<string, number>();
+    let [rows, bytes] = [0, 0];
+    for (const string of encodedStrings(strings)) {
+      rows += 1;
+      const text = latin1(string);
+      if (known.has(text)) continue;
+      known.set(text, known.size);
+      bytes += string.length;
+      if (known.size > MAX_DICTIONARY_STRINGS || bytes > MAX_DICTIONARY_BYTES) return [new Uint8Array(), strings];
+    }
+    if (bytes + rows >= strings.length) return [new Uint8Array(), strings];
+    let row = 0;
+    for (const string of encodedStrings(strings)) strings[row++] = known.get(latin1(string)) ?? 0;
+    return [Buffer.from([...known.keys()].join(""), "latin1"), strings.subarray(0, rows)];
+  }
+}
+
+/** Another text for each sequence of bytes. */
+export function latin1(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+}
+
+/** The strings of a stream, each with its length before it. */
+export function* encodedStrings(stream: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < stream.length;) {
+    let [length, end] = [0, at];
+    for (let factor = 1, byte = 0x80; byte > 0x7f; factor *= 128) {
+      byte = stream[end++] ?? 0;
+      length += (byte & 0x7f) * factor;
+    }
+    yield stream.subarray(at, (at = end + length));
+  }
+}
+
 /** Unsigned or signed 64-bit integers, or DateTime64. */
 export class Int64Column implements Column {
   #halves = new Uint32Array(FIRST_WORDS);
@@ -141,10 +187,14 @@ export class Int8Column implements Column {
 
 /** Maps of strings: add the pairs to `keys` and `values`, then call `endRow` with their number. */
 export class MapColumn implements Column {
-  readonly keys = new StringColumn();
+  readonly keys: StringColumn;
   readonly values = new StringColumn();
   #sizes = new Uint32Array(FIRST_WORDS);
   #rows = 0;
+
+  constructor(keys = new StringColumn()) {
+    this.keys = keys;
+  }
 
   endRow(pairs: number): void {
     if (this.#rows === this.#sizes.length) this.#sizes = grown(this.#sizes);
@@ -166,29 +216,20 @@ export class MapColumn implements Column {
   }
 }
 
-/** The same bytes in all rows of the section. */
+/** One value for all rows of the section. */
 export class ConstantColumn implements Column {
   readonly #bytes: Uint8Array;
-  #rows = 0;
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
   }
 
-  endRow(): void {
-    this.#rows += 1;
-  }
-
   streams(): Uint8Array[] {
-    const all = new Uint8Array(this.#bytes.length * this.#rows);
-    all.set(this.#bytes.subarray(0, all.length));
-    for (let filled = this.#bytes.length; filled < all.length; filled *= 2)
-      all.copyWithin(filled, 0, Math.min(filled, all.length - filled));
-    return [all];
+    return [this.#bytes];
   }
 
   get byteLength(): number {
-    return this.#bytes.length * this.#rows;
+    return this.#bytes.length;
   }
 
   release(): void {}

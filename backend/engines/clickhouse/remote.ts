@@ -98,7 +98,7 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
     async insert(insert) {
       const { stream } = await clientsOf(insert.shard).inserts.exec({
         query: `INSERT INTO ${insert.table} (${columnNames(insert.columns)}) FORMAT Native`,
-        values: Readable.from(coalescePieces(nativeBlock(insert.columns, insert.rows)), { objectMode: false }),
+        values: Readable.from(coalescePieces(nativeBlock(insert.columns, insert.rows).pieces), { objectMode: false }),
         clickhouse_settings: { ...insertSettings(insert), ...(cluster !== undefined && quorumSettings(insertQuorum)) },
       });
       // The response to an INSERT is empty; reading it to the end frees the socket.

@@ -43,7 +43,7 @@ export interface DecodeTask {
 
 /** Larger than the bodies of agents. */
 export const LARGE_BYTES = 5 * 1024 * 1024;
-/** Limits of a thread's kernel, whose memory is kept: at most 40 MiB. */
+/** Limits of the kernel of a thread; its memory is kept, at most 50 MiB. */
 export const KERNEL_LIMITS: KernelLimits = { mostBodyBytes: LARGE_BYTES, mostRowsBytes: 24 * 1024 * 1024 };
 /** The estimate may be up to eight times too high, so only a larger one is refused without decoding. */
 const MAX_ESTIMATED_ROWS_BYTES = 8 * MAX_ROWS_BYTES;

@@ -9,14 +9,14 @@ import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from 
 import { eachAttribute, valueText } from "./value.ts";
 
 const LOG_CELLS = [
-  ["level", "String"],
+  ["level", "dictionary String"],
   ["severity_number", "UInt8"],
-  ["source", "String"],
+  ["source", "dictionary String"],
   ["message", "String"],
-  ["labels", "Map(String, String)"],
+  ["labels", "Map(dictionary String, String)"],
   ["trace_id", "String"],
   ["span_id", "String"],
-  ["scope_name", "String"],
+  ["scope_name", "dictionary String"],
 ] as const satisfies NativeColumns;
 
 /** The columns of a decoded body. */

@@ -36,7 +36,8 @@ export function readRows(signal: OtlpSignal, { count, bytes, streamLengths }: Da
   expect(at).toBe(bytes.length);
   const rows: Record<string, string>[] = Array.from({ length: count }, () => ({}));
   for (const [name, type] of columns) {
-    const cells = readCells(type, streams);
+    const read = readCells(type, streams);
+    const cells = type.startsWith("constant ") && read.length === 1 ? Array.from({ length: count }, () => String(read[0])) : read;
     expect([name, cells.length]).toEqual([name, count]);
     for (const [index, cell] of cells.entries()) (rows[index] as Record<string, string>)[name] = cell;
   }
@@ -45,16 +46,22 @@ export function readRows(signal: OtlpSignal, { count, bytes, streamLengths }: Da
 }
 
 function readCells(type: NativeType, streams: Buffer[]): string[] {
+  if (type === "dictionary String") return readDictionary(streams);
   const stream = streams.shift() ?? Buffer.alloc(0);
-  if (type === "String") return readStrings(stream);
+  if (type.endsWith(" String") || type === "String") return readStrings(stream);
   if (type === "UInt8") return [...stream].map(String);
-  if (type === "DateTime") return words(stream, 4).map((word) => String(word.readUInt32LE()));
-  if (type !== "Map(String, String)") return words(stream, 8).map((word) => String(word.readBigUInt64LE()));
-  const [keys, values] = [readStrings(streams.shift() as Buffer), readStrings(streams.shift() as Buffer)];
+  if (type.endsWith("DateTime")) return words(stream, 4).map((word) => String(word.readUInt32LE()));
+  if (!type.startsWith("Map")) return words(stream, 8).map((word) => String(word.readBigUInt64LE()));
+  const [keys, values] = [readDictionary(streams), readStrings(streams.shift() as Buffer)];
   expect(values).toHaveLength(keys.length);
   const cells = words(stream, 4).map((word) => Array.from({ length: word.readUInt32LE() }, () => [keys.shift(), values.shift()]));
   expect(keys).toEqual([]);
   return cells.map((pairs) => JSON.stringify(pairs));
+}
+
+function readDictionary(streams: Buffer[]): string[] {
+  const [dictionary, numbers] = [readStrings(streams.shift() as Buffer), streams.shift() as Buffer];
+  return dictionary.length === 0 ? readStrings(numbers) : Array.from(numbers, (number) => dictionary[number] as string);
 }
 
 function words(stream: Buffer, size: number): Buffer[] {

@@ -38,7 +38,7 @@ export interface KernelBody {
 
 /** Decoded rows that are still in the kernel's memory, valid until the next body is decoded. */
 export interface KernelRows {
-  /** The number of bytes that `take` will return. */
+  /** The most bytes that `take` will return. */
   readonly byteLength: number;
   take(bodyHash: string): DecodedBody;
 }
@@ -91,11 +91,13 @@ const EXPORTS = [
 const SIGNALS: Record<KernelSignal, number> = { logs: 0, traces: 1 };
 const DROP_REASONS = ["too_old", "too_far_ahead", "empty_ids"] as const;
 /** The number of streams of a signal after the sender's columns. */
-const STREAMS: Record<KernelSignal, number> = { logs: 12, traces: 19 };
+const STREAMS: Record<KernelSignal, number> = { logs: 16, traces: 25 };
 /** Indexed by the kernel's numbers, which are OTLP's. */
 const SPAN_KINDS = ["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"] as const;
+/** The rows, and a byte for each label while its keys are numbered; a label has at least two bytes of the rows. */
+const ROWS_AND_NUMBERS = 1.5;
 const FIRST_PAGES = 4;
-const MOST_PAGES = 640;
+const MOST_PAGES = 800;
 /** Zeros after the body. */
 const GUARD_BYTES = 64;
 /** Size of the index relative to the body: the index entry of a row is smaller than a record as collectors write it. */
@@ -164,11 +166,11 @@ export class Kernel {
     const cells = senderCells({ ...context, bodyHash: "0" });
     const senderBytes = bytesOf(cells);
     // Grows the memory now: if that fails, the slow path can still decode the body. `take` needs no more.
-    this.#memory.growTo(exports.rowsAt() + exports.rowsBytes());
+    this.#memory.growTo(exports.rowsAt() + exports.rowsBytes() * ROWS_AND_NUMBERS + GUARD_BYTES);
     let accepted = 0;
     for (let section = 0; section < exports.sections(); section += 1) accepted += exports.sectionRows(section);
     return {
-      byteLength: exports.rowsBytes() + accepted * senderBytes,
+      byteLength: exports.rowsBytes() + exports.sections() * senderBytes,
       take: (bodyHash) => {
         const sender = [...cells.slice(0, -1), encodedUint64(BigInt(bodyHash))];
         const firstId = BigInt.asIntN(64, BigInt(context.firstId));
@@ -210,17 +212,15 @@ export class Kernel {
     const count = exports.sectionRows(section);
     const at = exports.rowsAt();
     const length = exports.write(SIGNALS[signal], section, at, firstId);
-    const bytes = new Uint8Array(bytesOf(sender) * count + length);
-    const streamLengths: number[] = [];
+    const bytes = new Uint8Array(bytesOf(sender) + length);
     let to = 0;
     for (const cell of sender) {
-      repeat(bytes, to, cell, count);
-      to += cell.length * count;
-      streamLengths.push(cell.length * count);
+      bytes.set(cell, to);
+      to += cell.length;
     }
     bytes.set(this.#memory.bytes().subarray(at, at + length), to);
-    streamLengths.push(...new Uint32Array(this.#memory.memory.buffer, exports.streamLengthsAt(), STREAMS[signal]));
-    return { day: exports.sectionDay(section), count, bytes, streamLengths };
+    const lengths = new Uint32Array(this.#memory.memory.buffer, exports.streamLengthsAt(), STREAMS[signal]);
+    return { day: exports.sectionDay(section), count, bytes, streamLengths: [...sender.map((cell) => cell.length), ...lengths] };
   }
 
   /** Rewrites a JSON number as JavaScript would, with the same end address; returns its length. */
@@ -236,14 +236,6 @@ export class Kernel {
 
 function bytesOf(cells: readonly Uint8Array[]): number {
   return cells.reduce((sum, { length }) => sum + length, 0);
-}
-
-/** Writes `cell` the given number of times. */
-function repeat(bytes: Uint8Array, at: number, cell: Uint8Array, times: number): void {
-  if (times === 0) return;
-  bytes.set(cell, at);
-  const end = at + cell.length * times;
-  for (let to = at + cell.length; to < end; to += Math.min(to - at, end - to)) bytes.copyWithin(to, at, Math.min(to, at + end - to));
 }
 
 const ofThread = new LazyKernel(() => new Kernel(readFileSync(KERNEL_FILE)));

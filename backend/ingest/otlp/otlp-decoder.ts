@@ -174,6 +174,7 @@ class QueuedDecoder implements OtlpDecoder {
         if (validated) reservation.add(validated.neededBytes);
         const decoded = validated?.rows();
         if (decoded) freeBuffer(task.body);
+        if (validated && decoded) reservation.add(rowsBytes(decoded) - validated.neededBytes);
         resolve(decoded);
       } catch (error) {
         reject(error);

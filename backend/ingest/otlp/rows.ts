@@ -64,16 +64,16 @@ export interface OtlpBatch extends DecodedBody {
 
 /** The first columns of every table; `RowCollector` fills them. */
 export const COMMON_COLUMNS = [
-  ["org_id", "String"],
-  ["host_id", "String"],
-  ["node", "String"],
-  ["received_at", "DateTime"],
-  ["body_hash", "UInt64"],
+  ["org_id", "constant String"],
+  ["host_id", "constant String"],
+  ["node", "constant String"],
+  ["received_at", "constant DateTime"],
+  ["body_hash", "constant UInt64"],
   ["time", "DateTime64(9)"],
   ["id", "UInt64"],
 ] as const satisfies NativeColumns;
 
-/** The cells that are equal in all rows of a body, in the order of COMMON_COLUMNS. */
+/** The cells of the constant columns, in the order of COMMON_COLUMNS. */
 export function senderCells({ orgId, hostId, node, receivedAtMs, bodyHash }: RowContext): Uint8Array[] {
   return [
     encodedString(orgId),
@@ -180,7 +180,6 @@ export class RowCollector<Cells extends NativeColumns> {
     const section = this.#section(Math.floor(seconds / DAY_S));
     section.count += 1;
     this.#accepted += 1;
-    for (const constant of section.constants) constant.endRow();
     addTime(section.time, seconds, fraction);
     section.id.add(this.#idLow, this.#idHigh);
     this.#idLow += 1;

@@ -11,8 +11,8 @@ import { sql } from "../../engines/clickhouse/sql.ts";
 import type { DayOperations, Operation } from "../../ingest/otlp/rows.ts";
 
 const COLUMNS = [
-  ["org_id", "String"],
-  ["time", "DateTime"],
+  ["org_id", "constant String"],
+  ["time", "constant DateTime"],
   ["service", "String"],
   ["operation", "String"],
   ["kind", "String"],
@@ -149,7 +149,6 @@ function rowsOf(orgId: string, day: number, operations: readonly Operation[]) {
   const constants = [encodedString(orgId), encodedUint32((day + 1) * DAY_S)].map((bytes) => new ConstantColumn(bytes));
   const names = { service: new StringColumn(), operation: new StringColumn(), kind: new StringColumn() };
   for (const { service, operation, kind } of operations) {
-    for (const constant of constants) constant.endRow();
     names.service.add(service);
     names.operation.add(operation);
     names.kind.add(kind);

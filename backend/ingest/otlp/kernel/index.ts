@@ -1,11 +1,12 @@
 // Exports what the host calls (backend/ingest/otlp/fast-decode.ts): where to put the body, decoding it into an index of rows and, once the
 // host has reserved the memory, writing the rows of each day. `decode` ends on any unusual input with an exception that the host throws.
+import { shorten } from "./dictionaries";
 import { LOGS, readDocument, startDocument } from "./document";
 import { startBody } from "./labels";
-import { writeLogs } from "./logs";
+import { LOG_DICTIONARIES, LOG_STREAMS, writeLogs } from "./logs";
 import { freeAt, INPUT, startIndex } from "./memory";
 import { sectionRows, startRows, startWrite, STREAM_LENGTHS } from "./rows";
-import { writeSpans } from "./spans";
+import { SPAN_DICTIONARIES, SPAN_STREAMS, writeSpans } from "./spans";
 import { readWireDocument } from "./wire-document";
 
 export { operation, operations } from "./operations";
@@ -50,6 +51,9 @@ export function decode(
 export function write(signal: i32, section: u32, at: usize, firstId: u64): u32 {
   startWrite(section);
   const rows = sectionRows(section);
-  const end = signal == LOGS ? writeLogs(at, rows, firstId) : writeSpans(at, rows, firstId);
+  const end =
+    signal == LOGS
+      ? shorten(at, writeLogs(at, rows, firstId), LOG_STREAMS, LOG_DICTIONARIES)
+      : shorten(at, writeSpans(at, rows, firstId), SPAN_STREAMS, SPAN_DICTIONARIES);
   return <u32>(end - at);
 }

@@ -40,6 +40,9 @@ const VALUES = 4;
 const TRACES = 5;
 const SPANS = 6;
 const SCOPES = 7;
+/** What `writeLogs` writes; level, source, keys and scope have dictionaries. */
+export const LOG_STREAMS: u32 = 12;
+export const LOG_DICTIONARIES: u32 = (1 << 2) | (1 << 4) | (1 << 7) | (1 << 11);
 /** Time, id, severity number and number of labels. */
 const FIXED_BYTES: u32 = 8 + 8 + 1 + 4;
 

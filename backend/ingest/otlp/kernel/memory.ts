@@ -17,7 +17,14 @@ export const KEY_STACK_END: usize = BASE + 16384;
 export const OPERATION_SLOTS: u32 = 4096;
 export const OPERATION_TABLE: usize = BASE + 16384;
 export const OPERATION_LIST: usize = BASE + 32768;
-export const INPUT: usize = BASE + 40960;
+/** A dictionary: slots of one byte, addresses and lengths of its strings, the strings. */
+export const WORD_SLOTS: usize = BASE + 40960;
+export const WORD_SLOT_COUNT: u32 = 512;
+export const WORD_ENTRIES: usize = BASE + 41472;
+export const MOST_WORDS: u32 = 128;
+export const WORDS: usize = BASE + 42496;
+export const MOST_WORDS_BYTES: u32 = 8192;
+export const INPUT: usize = BASE + 50688;
 
 /** Where the index is written next, and where it must end: where texts begin that differ from the input. */
 export let top: usize = 0;

@@ -53,6 +53,9 @@ const SCOPE_VERSIONS = 11;
 const STATES = 12;
 const ALL_EVENTS = 13;
 const ALL_LINKS = 14;
+/** What `writeSpans` writes; service, kind, status, keys and the scope's name and version have dictionaries. */
+export const SPAN_STREAMS: u32 = 19;
+export const SPAN_DICTIONARIES: u32 = (1 << 5) | (1 << 7) | (1 << 9) | (1 << 12) | (1 << 14) | (1 << 15);
 /** Time, id, duration and number of attributes. */
 const FIXED_BYTES: u32 = 8 + 8 + 8 + 4;
 

@@ -26,7 +26,8 @@ beforeAll(() => void (kernel = new Kernel(readFileSync(KERNEL_FILE))));
 function fast(signal: Signal, bytes: Uint8Array): DecodedBody | undefined {
   const rows = kernel.read(signal, { encoding: "protobuf", bytes }, CONTEXT, KERNEL_LIMITS);
   const decoded = rows?.take(CONTEXT.bodyHash);
-  if (decoded) expect(rows?.byteLength).toBe(decoded.sections.reduce((sum, { bytes: { byteLength } }) => sum + byteLength, 0));
+  if (decoded)
+    expect(rows?.byteLength).toBeGreaterThanOrEqual(decoded.sections.reduce((sum, { bytes: { byteLength } }) => sum + byteLength, 0));
   return decoded;
 }
 
@@ -201,7 +202,7 @@ describe.each(["logs", "traces"] as const)("%s", (signal) => {
       Buffer.alloc(MIB, Buffer.from([0x0a, 0])),
     ];
     for (const [index, body] of bodies.entries()) expect([index, fast(signal, body)]).toEqual([index, undefined]);
-    expect(kernel.memoryBytes).toBeLessThanOrEqual(40 * MIB);
+    expect(kernel.memoryBytes).toBeLessThanOrEqual(50 * MIB);
     expect(kernel.traps).toBe(0);
     expect(fast(signal, WHOLE[signal])).toBeDefined();
   });
