@@ -1,5 +1,6 @@
-// Limits the memory of request bodies and of what they become (decompressed, parsed, rows). Invariant: reservations never exceed the
-// limit, nor the share of one owner (an organisation, or one network for unauthenticated clients). Each reservation is released once.
+// Limits the memory of request bodies and of the data that they are turned into (decompressed, parsed, rows). Invariant: reservations never
+// exceed the limit, nor the share of one owner (an organisation, or one network for unauthenticated clients). Each reservation is released
+// once.
 import { ApiError } from "../errors.ts";
 
 const RETRY_AFTER_S = 1;
@@ -14,8 +15,8 @@ export class ByteBudget {
   #heldBytes = 0;
 
   /**
-   * One owner may use half of the budget, so that it cannot shut out the others, and always enough for a body of `largestBytes` while its
-   * buffer grows. `keepsFree`: no owner uses more than what stays free, so n owners leave 1/(n + 1) of the budget for the next one.
+   * An owner may use half of the budget, so that it cannot shut out others, and always enough for a body of `largestBytes` while its buffer
+   * grows. `keepsFree`: an owner may use at most what remains free, so n owners leave 1/(n + 1) of the budget for the next one.
    */
   constructor(limitBytes: number, largestBytes: number, { keepsFree = false } = {}) {
     this.#limitBytes = limitBytes;
@@ -77,7 +78,7 @@ export class Reservation implements Disposable {
     return this.#peakBytes;
   }
 
-  /** Reserves more, or releases with a negative number. Throws ApiError `unavailable` when the budget is used up. */
+  /** Reserves more bytes, or releases some if negative. Throws ApiError `unavailable` if the budget is used up. */
   add(bytes: number): void {
     this.#change(bytes);
     this.#bytes += bytes;

@@ -1,20 +1,22 @@
 // Runs a tenant's query in a fair queue and maps the queue's errors to API errors. Invariant: when the process stops, waiting queries are
-// refused at once and running queries may finish, so a stop never waits for a queue.
+// refused immediately and running queries may finish, so a stop never waits for a queue.
 import { ApiError } from "../errors.ts";
 import { type FairQueue, QueueFullError } from "./fair-queue.ts";
 
 export interface QueryOptions {
-  /** Aborts when no client waits for the answer any more. */
+  /** Aborts when the client no longer waits for the result. */
   readonly signal?: AbortSignal;
   /** Called when the query is about to start; throws to refuse it. */
   readonly admit?: () => void;
-  /** Called when the answer leaves out the rows of an unavailable shard. Without this callback, such a query fails. */
+  /** Called if the result lacks the rows of an unavailable shard. Without this callback, such a query fails. */
   readonly onPartial?: (() => void) | undefined;
 }
 
 const RETRY_AFTER_S = 5;
 
-/** Throws ApiError too_many_queries, unavailable when stopping, and the signal's reason when it aborts before the query starts. */
+/**
+ * Throws ApiError too_many_queries, `unavailable` while the process stops, and the signal's reason if it aborts before the query starts.
+ */
 export async function runQueued<T>(
   { queue, stopping }: { queue: FairQueue; stopping: AbortSignal | undefined },
   orgId: string,

@@ -1,5 +1,5 @@
-// Shared by all query routes: parameters that a schema cannot describe, forms, queries of the caller's organisation, and pages with a link to
-// the next. Invariant: a client that disconnects is no failure, and its query is cancelled.
+// Helpers of all query routes: parameters that a schema cannot describe, forms, queries of the caller's organisation, and pages with a link
+// to the next. Invariant: a client that disconnects is not a failure, and its query is cancelled.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { goneSignal } from "../http/client.ts";
@@ -10,10 +10,10 @@ import type { Found } from "../storage/page.ts";
 import { nextLink, type Page } from "../storage/page.ts";
 import { MAX_FORM_BYTES } from "./limits.ts";
 
-/** The warning of an answer that leaves out the rows of a shard (`CLICKHOUSE_PARTIAL_ANSWERS`). */
+/** The warning in a response without the rows of a shard (`CLICKHOUSE_PARTIAL_ANSWERS`). */
 export const PARTIAL = "a shard of the log and trace store is unavailable: rows are missing";
 
-/** ResponseBudget with the page that `ask` finds, and a Link to the next one. */
+/** Sends the page that `ask` finds, with a Link to the next one, within the ResponseBudget. */
 export async function answerPage(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -29,7 +29,7 @@ export async function answerPage(
   });
 }
 
-/** ResponseBudget with the JSON that `ask` finds, in pieces. */
+/** Sends the JSON that `ask` returns in chunks, within the ResponseBudget. */
 export async function answerJson(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -48,7 +48,7 @@ export async function answerJson(
   }
 }
 
-/** A filter that is not understood would answer everything. Throws ApiError invalid_parameter naming the first unknown parameter. */
+/** Ignoring an unknown filter would return everything. Throws ApiError invalid_parameter that names the first unknown parameter. */
 export function refuseUnknown(request: FastifyRequest, known: Readonly<Record<string, unknown>>, prefixes: readonly string[]): void {
   for (const name of Object.keys(request.query as object)) {
     if (Object.hasOwn(known, name) || prefixes.some((prefix) => name.startsWith(prefix) && name.length > prefix.length)) continue;
@@ -57,14 +57,14 @@ export function refuseUnknown(request: FastifyRequest, known: Readonly<Record<st
   }
 }
 
-/** Parameters of one name each, such as label.<key>=<value>: key and value of each. */
+/** Parameters such as label.<key>=<value>, each as key and value. */
 export function readPrefixed(parameters: object, prefix: string): [key: string, value: string][] {
   return Object.entries(parameters)
     .filter(([name]) => name.startsWith(prefix))
     .flatMap(([name, values]) => [values as string | string[]].flat().map((value): [string, string] => [name.slice(prefix.length), value]));
 }
 
-/** For the declaration of a route that accepts a form; any other body is refused, and a request without a body has an empty form. */
+/** For the declaration of a route that accepts a form. Any other body is rejected; a request without a body has an empty form. */
 export const FORM = { consumes: ["application/x-www-form-urlencoded"], bodyIsOptional: true };
 
 /** The routes of `scope` get URLSearchParams as their body. Throws ApiError body_too_large. */
@@ -75,7 +75,7 @@ export function addFormParser(scope: FastifyInstance): void {
   );
 }
 
-/** The fields of the form in the body; empty if the body is none. */
+/** The fields of the form in the body; empty if the body is not a form. */
 export function formFields(request: FastifyRequest): URLSearchParams {
   return request.body instanceof URLSearchParams ? request.body : new URLSearchParams();
 }

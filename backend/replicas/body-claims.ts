@@ -1,7 +1,7 @@
-// Decides which replica stores a body of logs or spans, when replicas share PostgreSQL and ClickHouse: a sender that repeats a request may
-// reach another replica. Invariants: a body has one claim at a time; another replica's claim is taken over only when its owner is gone, or
-// is older than every insert; without an answer of the database within `patienceMs` bodies are stored without a claim, because ingest goes
-// on while the database is away. Decision: docs/adr/0039-shared-limits-and-claims.md.
+// Decides which replica stores a body of logs or spans if replicas share PostgreSQL and ClickHouse, because a sender that repeats a request
+// may reach another replica. Invariants: a body has one claim at a time; the claim of another replica is taken over only if that replica is
+// gone or the claim is older than any insert can be; if the database does not respond within `patienceMs`, bodies are stored without a
+// claim, because ingest continues while the database is unavailable. Decision: docs/adr/0039-shared-limits-and-claims.md.
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Kysely, sql } from "kysely";
@@ -21,7 +21,7 @@ const RETRY_AFTER_S = 2;
 const STATEMENTS = 2;
 const REMOVE_EVERY_MS = 60_000;
 
-/** How a replica may store a body: it is the only one that may, or another replica has claimed it before. */
+/** Whether this replica alone may store a body, or another replica has claimed it. */
 export type Claim = "ours" | "another replica's";
 
 export interface BodyClaimsOptions {
@@ -66,7 +66,7 @@ export class BodyClaims implements AsyncDisposable {
     if (this.#batcher.waiting >= MAX_WAITING_CLAIMS) return "ours";
     const claiming = this.#batcher.add(idOf(body));
     if (this.#isAway) {
-      // Safe to ignore: the outage is logged, and the statement finds out when the database answers again.
+      // Safe to ignore: the outage is logged, and the next statement succeeds once the database responds again.
       claiming.catch(() => undefined);
       return "ours";
     }
@@ -126,7 +126,7 @@ export class BodyClaims implements AsyncDisposable {
   }
 
   async #removeOld(): Promise<void> {
-    // Safe to ignore: the next minute tries again, and other users of the database report that it is away.
+    // Safe to ignore: it is retried after a minute, and other users of the database report the outage.
     await sql`DELETE FROM body_claims WHERE claimed_at < now() - make_interval(secs => ${WINDOW_S})`
       .execute(this.#options.db)
       .catch(() => undefined);

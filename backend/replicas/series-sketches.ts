@@ -1,12 +1,12 @@
-// Exchanges counts of active series between replicas: every few seconds each writes the HyperLogLog registers that changed, and merges those of
-// the others, so that each replica knows the series of all. Invariant: counting and admitting never wait for it; while the database is
-// away, each replica goes on with what it knows.
+// Exchanges counts of active series between replicas: every few seconds, each replica writes the HyperLogLog registers that changed and
+// merges those of the others, so that each knows the series of all. Invariant: counting and admitting never wait for the exchange; while
+// the database is unavailable, each replica continues with what it knows.
 import { type Kysely, sql } from "kysely";
 import { Loop } from "../../common/loop.ts";
 import type { ActiveSeries, SeriesSketch } from "../storage/metrics/active-series.ts";
 
 const EVERY_MS = 5000;
-/** Clocks of transactions that overlap. */
+/** Covers transactions that overlap, so that none of their rows is missed. */
 const OVERLAP_S = 5;
 
 export interface SketchExchangeOptions {
@@ -36,7 +36,7 @@ export function exchangeSeriesSketches({ db, replicaId, series, everyMs = EVERY_
         SET period = excluded.period, registers = excluded.registers, changed_at = excluded.changed_at`.execute(db);
     unwritten.clear();
     const startedMs = performance.now();
-    // The first time, everything of this period: this replica may have been restarted.
+    // The first pass reads everything of this period, because this replica may have been restarted.
     const sinceS = readAtMs === undefined ? 3600 : (startedMs - readAtMs) / 1000 + OVERLAP_S;
     const { rows } = await sql<{ org_id: string; registers: string }>`
       SELECT org_id, registers FROM series_sketches
@@ -49,6 +49,6 @@ export function exchangeSeriesSketches({ db, replicaId, series, everyMs = EVERY_
     await sql`DELETE FROM series_sketches WHERE period < ${series.period}`.execute(db);
     return everyMs;
   };
-  // Safe to ignore: other users of the database report that it is away.
+  // Safe to ignore: other users of the database report the outage.
   return new Loop({ step, failed: () => undefined, backoffMs: [everyMs, everyMs] });
 }

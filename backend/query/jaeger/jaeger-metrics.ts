@@ -1,5 +1,5 @@
-// Jaeger's metrics of services under /query/jaeger/api/metrics, which its page "Monitor" shows: rate, errors and latency from the summaries of
-// spans. Invariant: each answer contains only the caller's organisation, and an error names the parameter that is invalid.
+// Serves Jaeger's metrics of services under /query/jaeger/api/metrics, which its page "Monitor" shows: rate, errors and latency from the
+// summaries of spans. Invariant: each response contains only data of the caller's organisation, and an error names the invalid parameter.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoutes, endpoint } from "../../http/route.ts";
 import type { FamilyFilter, FamilyQuestion } from "../../storage/traces/metric-family.ts";
@@ -30,7 +30,7 @@ const PARAMETERS = {
 };
 const QUANTILE = text("above 0, at most 1; required");
 
-/** As Jaeger names and describes its metrics. */
+/** Names and descriptions that Jaeger uses for its metrics. */
 const FAMILIES: Readonly<Record<FamilyName, { name: string; help: (quantile: string) => string; summary: string }>> = {
   calls: { name: "call_rate", help: () => "calls/sec, grouped by service", summary: "calls per second" },
   errors: {
@@ -80,7 +80,7 @@ function describeFamily(name: FamilyName, { isByOperation }: FamilyFilter, quant
   return Buffer.from(`${JSON.stringify(described).slice(0, -1)},"metrics":`);
 }
 
-/** Throws ApiError invalid_parameter naming the parameter. */
+/** Throws ApiError invalid_parameter that names the parameter. */
 function readFilter(name: FamilyName, query: Query, nowMs: number): FamilyFilter {
   const services = [query["service"] ?? []].flat();
   if (services.length === 0) throw wrong("service", "is required");

@@ -1,5 +1,5 @@
-// The parameters of Jaeger's search for traces, read as Jaeger reads them. Unknown parameters are ignored, as Jaeger does. Invariant: a
-// filter that cannot be read is refused by its name, because the search without it would find too much.
+// Parses the parameters of Jaeger's search for traces as Jaeger does: unknown parameters are ignored. Invariant: a filter that cannot be
+// parsed is rejected by name, because without it the search would find too much.
 import { ApiError } from "../../errors.ts";
 import type { SpanColumn, SpanConditions, TraceFilter } from "../../storage/traces/search.ts";
 import { MAX_TRACES } from "../limits.ts";
@@ -22,7 +22,7 @@ const DEFAULT_LIMIT = 20;
 const HOUR_NS = 3_600_000_000_000n;
 const text = (description: string) => ({ type: "string", description });
 
-/** Each is validated here, because some have several forms. */
+/** Each parameter is validated below, because some have several forms. */
 export const JAEGER_PARAMETERS = {
   service: text("service.name of the sender"),
   operation: text("name of the span"),
@@ -36,7 +36,7 @@ export const JAEGER_PARAMETERS = {
   lookback: text("ignored: Jaeger's own page sends it together with start"),
 } as const;
 
-/** Throws ApiError invalid_parameter naming the parameter. */
+/** Throws ApiError invalid_parameter that names the parameter. */
 export function readJaegerSearch(given: JaegerParameters, now: Date): TraceFilter {
   const single = Object.keys(JAEGER_PARAMETERS).filter((name) => name !== "tag");
   const repeated = single.find((name) => Array.isArray((given as Record<string, unknown>)[name]));
@@ -69,22 +69,22 @@ function nanoseconds(name: string, given: string | undefined): bigint | undefine
   return ns > MOST_NS ? MOST_NS : ns;
 }
 
-/** Older clients leave zeros at the front out. */
+/** Older clients omit leading zeros. */
 export const TRACE_ID_PARAMETER = { type: "string", pattern: "^[0-9a-fA-F]{1,32}$", description: "up to 32 hex digits of any case" };
 
-/** As it is stored. */
+/** The id in its stored form. */
 export function readTraceId(given: string): string {
   return given.toLowerCase().padStart(32, "0");
 }
 
-/** Throws ApiError invalid_parameter naming the parameter. */
+/** Throws ApiError invalid_parameter that names the parameter. */
 export function milliseconds(name: string, given: string | undefined): number | undefined {
   if (!given) return undefined;
   if (!/^\d{1,15}$/.test(given)) throw wrong(name, "must be milliseconds in digits");
   return Math.min(Number(given), Number(MOST_NS / 1_000_000n));
 }
 
-/** As Go writes durations. */
+/** The units of Go's durations. */
 const UNITS_NS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, µs: 1e3, μs: 1e3, ms: 1e6, s: 1e9, m: 60e9, h: 3600e9 };
 const PART = /(\d{1,12}(?:\.\d{1,12})?)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)/g;
 
@@ -97,7 +97,7 @@ export function duration(name: string, given: string | undefined): bigint | unde
   return BigInt(Math.round(ns));
 }
 
-/** What Jaeger has as tags, and is no attribute here. */
+/** Tags of Jaeger that are stored as columns, not as attributes. */
 const COLUMN_OF: Readonly<Record<string, SpanColumn>> = {
   "span.kind": "kind",
   "otel.status_code": "status_code",
@@ -140,7 +140,7 @@ export function parseTags(name: string, given: string | undefined): Tag[] {
   });
 }
 
-/** `error=true http.method="GET /"`. */
+/** Parses `error=true http.method="GET /"`. */
 function parseLogfmt(given: string): Tag[] {
   const pairs = given.matchAll(/(?:^|\s)([^\s="]+)=(?:"([^"]*)"|(\S*))/g);
   return [...pairs].map(([, key = "", quoted, plain = ""]): Tag => [key, quoted ?? plain]);

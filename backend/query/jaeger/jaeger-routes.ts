@@ -1,5 +1,5 @@
-// Jaeger's HTTP API under /query/jaeger, as far as Grafana's Jaeger data source asks it (docs/contract.md, "Query"). Invariant: each answer
-// is of the caller's organisation; services and operations are answered without reading spans.
+// Serves the part of Jaeger's HTTP API that Grafana's Jaeger data source uses, under /query/jaeger (docs/contract.md, "Query"). Invariant:
+// each response contains only data of the caller's organisation; services and operations are listed without reading spans.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";
@@ -66,7 +66,7 @@ export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOp
     handler: (request: FastifyRequest<{ Params: { service: string } }>, reply: FastifyReply) =>
       operations(request, reply, request.params.service),
   });
-  // Grafana does not encode the name, so one with a slash has several segments.
+  // Grafana does not encode the name, so a name with a slash takes several segments.
   addRoute(app, guards, {
     ...endpoint("GET", `${BASE}/services/*`, "reader"),
     handler: async (request: FastifyRequest<{ Params: { "*": string } }>, reply: FastifyReply) => {
@@ -125,7 +125,7 @@ function dataOf(items: object): object {
   return { type: "object", required: ["data"], properties: { data: { type: "array", items } }, additionalProperties: true };
 }
 
-/** Jaeger counts nothing here either. */
+/** Jaeger does not count anything in this envelope either. */
 function enveloped(data: readonly Buffer[]): Buffer[] {
   return [Buffer.from('{"data":'), ...data, Buffer.from(',"total":0,"limit":0,"offset":0,"errors":null}')];
 }

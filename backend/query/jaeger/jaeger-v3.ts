@@ -1,5 +1,6 @@
-// Jaeger's third HTTP API under /query/jaeger/api/v3, which returns OTLP JSON. Jaeger's own page since version 2 and other clients use it.
-// Invariant: as in the first API, each answer contains only the caller's organisation, and an error names the parameter that is invalid.
+// Serves Jaeger's third HTTP API under /query/jaeger/api/v3, which returns OTLP JSON and is used by Jaeger's own UI since version 2 and by
+// other clients. Invariant: as in the first API, each response contains only data of the caller's organisation, and an error names the
+// invalid parameter.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
 import { addRoutes, endpoint, type Route } from "../../http/route.ts";
@@ -91,20 +92,20 @@ function wrapped(name: string, json: readonly Buffer[]): Buffer[] {
   return [Buffer.from(`{"${name}":`), ...json, Buffer.from("}")];
 }
 
-/** `[]` is one piece. Jaeger answers 404 also to a search without a result. Throws ApiError not_found. */
+/** An empty result is the single chunk `[]`. Jaeger also returns 404 for a search without a result. Throws ApiError not_found. */
 function resultOf(resourceSpans: readonly Buffer[]): Buffer[] {
   if (resourceSpans.length < 2) throw new ApiError("not_found", "there is no such trace in your organisation");
   return wrapped("result", wrapped("resourceSpans", resourceSpans));
 }
 
-/** The parameter of this name in camel case or in snake case. Throws ApiError invalid_parameter. */
+/** The parameter with this name in camel case or in snake case. Throws ApiError invalid_parameter. */
 function parameter(query: Query, name: string): string | undefined {
   const value = query[name] || query[name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)];
   if (Array.isArray(value)) throw wrong(name, "is given more than once");
   return value || undefined;
 }
 
-/** Throws ApiError invalid_parameter naming the parameter. */
+/** Throws ApiError invalid_parameter that names the parameter. */
 function readSearch(query: Query): TraceFilter {
   const read = (name: string) => parameter(query, `query.${name}`);
   if (read("filter") !== undefined) throw wrong("query.filter", "expressions are not supported; use query.attributes");

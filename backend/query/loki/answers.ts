@@ -1,5 +1,5 @@
-// The JSON of Loki's HTTP API: streams of entries, vectors, matrices, scalars. Invariant: times of entries are texts of nanoseconds, values
-// texts of numbers, times of values numbers of seconds.
+// Writes the JSON of Loki's HTTP API: streams of entries, vectors, matrices, scalars. Invariant: times of entries are strings of
+// nanoseconds, values are strings of numbers, times of values are numbers of seconds.
 import { Buffer } from "node:buffer";
 import { type Entry, LabelSet, type Series } from "./entry.ts";
 import type { Steps } from "./parameters.ts";
@@ -8,12 +8,12 @@ export function jsonOf(answer: unknown): Buffer {
   return Buffer.from(JSON.stringify(answer));
 }
 
-/** As Loki envelopes most of its answers. */
+/** The envelope that Loki uses for most of its responses. */
 export function dataOf(data: unknown): Buffer {
   return jsonOf({ status: "success", data });
 }
 
-/** Without an exponent, as Go prints it so. */
+/** Without an exponent, as Go prints numbers. */
 export function valueText(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "+Inf" : "-Inf";
@@ -39,7 +39,7 @@ export function scalarAnswer(value: number, steps: Steps): Buffer {
   return enveloped("scalar", [seconds(steps.start), valueText(value)]);
 }
 
-/** In the order of the query, where it is one of sort or topk; else by labels. */
+/** In the order of the query if it uses sort or topk, otherwise by labels. */
 export function vectorAnswer(series: readonly Series[], steps: Steps): Buffer {
   return enveloped(
     "vector",
@@ -71,7 +71,7 @@ export interface Streams {
   readonly bytes: number;
 }
 
-/** `categorize`: labels that are none of the stream stand with their entry. */
+/** `categorize`: labels that do not belong to the stream are returned with their entry. */
 export function collectStreams(categorize: boolean): Streams {
   const streams = new Map<string, { labels: LabelSet; values: Value[] }>();
   let bytes = 0;

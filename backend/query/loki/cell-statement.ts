@@ -1,5 +1,6 @@
-// The statement by which ClickHouse evaluates a range aggregation: records that count for the same moments, and belong to the same series, are
-// one cell. Invariant: it is run with `mostCells` as its limit of groups, so that a hostile cardinality costs no more than that.
+// Builds the statement with which ClickHouse evaluates a range aggregation: records that belong to the same series and count for the same
+// evaluation times are one cell. Invariant: it runs with `mostCells` as its limit of groups, so that a high cardinality costs no more than
+// that.
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { Matching } from "../../storage/logs/matching.ts";
 import { areOfGroups, GROUP_NS, halves } from "../../storage/logs/minute-counts.ts";
@@ -16,24 +17,24 @@ const RECORD_NS = sql`toUnixTimestamp64Nano(time)`;
 export interface Cell {
   readonly first: number;
   readonly last: number;
-  /** Records. */
+  /** Number of records. */
   readonly n: number;
-  /** What `aggregates` gives of the operation; null: not finite. */
+  /** The result of `aggregates` for the operation; null if it is not finite. */
   readonly value: number | null;
   readonly squares?: number | null;
-  /** JavaScript has to read one of its records. */
+  /** Set if JavaScript has to read one of the cell's records. */
   readonly odd?: number;
   readonly k?: readonly string[];
-  /** The record's attributes as JSON, if all labels are read. */
+  /** The record's attributes as JSON, if all labels are needed. */
   readonly labels_text?: string;
 }
 
-/** Operations whose value of a window cannot be made of its cells' values. */
+/** Operations for which the value of a window cannot be computed from the values of its cells. */
 export function isOfWindows(operation: string): boolean {
   return operation === "quantile_over_time";
 }
 
-/** Undefined: ClickHouse does not compute it alike. */
+/** Undefined if ClickHouse would compute another value. */
 export function aggregates(
   { operation, unwrap, parameter, rangeNs }: RangeAggregation,
   value: Sql | undefined,
@@ -61,7 +62,7 @@ export function aggregates(
     case "quantile_over_time": {
       const isLevel = parameter !== undefined && parameter >= 0 && parameter <= 1;
       const windows = (rangeNs + steps.step - 1n) / steps.step;
-      // A literal: the parameter of an aggregate function is no expression.
+      // A literal, because the parameter of an aggregate function cannot be an expression.
       return isLevel && (windows <= MAX_WINDOWS_PER_RECORD || steps.count === 1)
         ? sql`quantileExactInclusive(${new Sql(parameter.toFixed(20))})(${value}) AS value`
         : undefined;
@@ -78,19 +79,19 @@ export interface CellSource {
   readonly keysOf: KeysOf;
   readonly matching: Matching;
   readonly where: readonly Sql[];
-  /** Nanoseconds of a record, or of its group. */
+  /** The time of a record, or of its group, in nanoseconds. */
   readonly at?: Sql;
 }
 
 export interface CellStatement {
   readonly statement: Sql;
-  /** With more cells the answer is incomplete, and the query too expensive. */
+  /** With more cells the result is incomplete, and the query too expensive. */
   readonly mostCells: number;
 }
 
 /**
- * The same by minute, where it only counts records by columns of a minute's groups; undefined: it is to be asked of the records.
- * Of the minutes that windows begin or end within, the records are counted.
+ * Reads the projection of counts by minute if the statement only counts records by columns of its groups; records are then read only for
+ * minutes in which a window begins or ends. Undefined if all records have to be read.
  */
 export function minuteSources(source: CellSource, own: readonly Sql[], conditions: readonly Sql[]): CellSource[] | undefined {
   const { range, steps, plan, keysOf, matching } = source;
@@ -113,7 +114,7 @@ function* windowBorders({ rangeNs, offsetNs }: RangeAggregation, { start, step, 
   }
 }
 
-/** Undefined: ClickHouse does not compute it alike. */
+/** Undefined if ClickHouse would compute another value. */
 export function cellStatement({ range, steps, plan, keysOf, matching, where, at = RECORD_NS }: CellSource): CellStatement | undefined {
   const made = aggregates(range, plan.value, steps);
   if (!made) return undefined;
@@ -152,7 +153,7 @@ function momentColumns({ operation, rangeNs, offsetNs }: RangeAggregation, { sta
 const ROW = ["level", "source", "host_id", "node"] as const;
 const METADATA = ["trace_id", "span_id", "severity_number", "scope_name"] as const;
 
-/** What cells of one series have in common. */
+/** The columns that identify a series. */
 function keyColumns({ labels, valueOf }: LeafSql, keysOf: KeysOf): { readonly select: Sql; readonly group: Sql } {
   if (labels.kind === "none") return { select: sql``, group: sql`` };
   if (labels.kind === "by") {
@@ -166,7 +167,10 @@ function keyColumns({ labels, valueOf }: LeafSql, keysOf: KeysOf): { readonly se
   return { select: sql`${list(columns)}, toJSONString(${attributes}) AS labels_text, `, group: sql`${list(columns)}, labels_text` };
 }
 
-/** The keys that matter for this label alone: without a label of a stream, another attribute of its name would have another name. */
+/**
+ * The keys that only matter for this label: if the record lacks a label of its stream, another attribute of that name would get another
+ * name.
+ */
 function droppedKeys(name: string, keysOf: KeysOf): readonly string[] {
   const keys = keysOfLabel(name, keysOf) ?? [];
   if ((OWN_LABELS as readonly string[]).includes(name) && name !== "level") return [];
@@ -174,7 +178,7 @@ function droppedKeys(name: string, keysOf: KeysOf): readonly string[] {
   return streamKey === undefined || keys.every((key) => key === streamKey) ? keys : [];
 }
 
-/** The labels of a cell's series. */
+/** Returns a function that reads the labels of a cell's series. */
 export function labelReader({ labels, isMarked }: LeafSql): (cell: Cell) => LabelSet {
   const known = new Map<string, LabelSet>();
   const read =

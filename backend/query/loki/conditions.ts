@@ -1,5 +1,6 @@
-// What the engine answers of a query by itself: the selector, and the filters that ask nothing but the stored line and labels. Invariant: a
-// filter is given to the engine only where it means there exactly what it means in pipeline.ts. Rows are read as `matching` says.
+// Translates what the engine can decide of a query into SQL: the selector, and the filters that only use the stored line and labels.
+// Invariant: a filter is passed to the engine only if it means there exactly what it means in pipeline.ts. Rows are read as `matching`
+// defines.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { type Matching, matchingOf, NO_MATCHING } from "../../storage/logs/matching.ts";
 import { withHints } from "../../storage/logs/words.ts";
@@ -10,18 +11,18 @@ import type { LabelFilter, LineFilter, LogQuery, Matcher, Stage } from "./syntax
 
 export interface Pushed {
   readonly conditions: readonly Sql[];
-  /** What is left to do for each record. */
+  /** The stages that remain to be run for each record. */
   readonly rest: readonly Stage[];
   readonly matching: Matching;
 }
 
-/** `keysOf`: the attribute keys of labels, where they were looked up. */
+/** `keysOf`: the attribute keys of labels, if they were looked up. */
 export function push(query: LogQuery, keysOf: KeysOf = ANY_KEYS): Pushed {
   const matching = matchingOf(patternsOf(query));
   return { ...pushed(query, { found: matching.found, keysOf }), matching };
 }
 
-/** What any of them selects, in one statement. */
+/** Selects the records of any of the queries in one statement. */
 export function selectAny(queries: readonly LogQuery[]): { readonly where: Sql; readonly matching: Matching } {
   const matching = matchingOf(queries.flatMap(patternsOf));
   return { where: or(queries.map((query) => and(pushed(query, { found: matching.found, keysOf: ANY_KEYS }).conditions))), matching };
@@ -31,7 +32,7 @@ interface Means extends Pick<Matching, "found"> {
   readonly keysOf: KeysOf;
 }
 
-/** What the engine is to match. */
+/** The regular expressions that the engine has to match. */
 function patternsOf(query: LogQuery): string[] {
   const patterns: string[] = [];
   const found: Matching["found"] = (text, pattern, isWanted) => {
@@ -83,7 +84,7 @@ function lineCondition({ operator, texts }: LineFilter, { found }: Means): Sql |
   const isWanted = operator.startsWith("|");
   const isText = operator === "|=" || operator === "!=";
   const conditions = texts.map((text) => {
-    // A dot is no line break here, as in Go.
+    // A dot does not match a line break, as in Go.
     if (!isText) return found(sql`message`, `(?-s:${text})`, isWanted);
     if (text === "") return isWanted ? sql`1` : sql`0`;
     const contains = sql`position(message, ${text}) > 0`;

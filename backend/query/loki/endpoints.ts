@@ -1,5 +1,5 @@
-// The endpoints of Loki's API that return JSON, in the order of their description. The backend adds a route for each; a sandbox process
-// evaluates them, so nothing here imports the HTTP server.
+// Defines the endpoints of Loki's API that return JSON, in the order of their documentation. The backend adds a route for each; a sandbox
+// process evaluates them, so this module must not import the HTTP server.
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { MAX_VOLUMES } from "../limits.ts";
 import { answerLogs, answerMetrics, type Reading } from "./evaluate.ts";
@@ -12,7 +12,7 @@ import { Patterns } from "./regex.ts";
 import { volume, volumeByName, volumeRange } from "./volumes.ts";
 import type { LogQuery, Query } from "./syntax.ts";
 
-/** What a request asks for, besides its parameters. */
+/** What a request contains besides its parameters. */
 export interface Requested {
   readonly engine: Reading;
   readonly nowNs: bigint;
@@ -21,7 +21,7 @@ export interface Requested {
   readonly categorize: boolean;
 }
 
-/** Reads the parameters, and returns what answers them. */
+/** Reads the parameters, and returns a function that computes the result. */
 export type Endpoint = (parameters: RequestParameters, requested: Requested) => (orgId: string, options: QueryOptions) => Promise<Buffer>;
 export type Add = (path: string, summary: string, parameters: Record<string, object>, endpoint: Endpoint) => void;
 
@@ -49,7 +49,7 @@ export function requiredLogs(parameters: RequestParameters): LogQuery {
 
 export function optionalSelector(parameters: RequestParameters): LogQuery[] {
   const query = textOf(parameters, "query");
-  // What an editor sends before anything is chosen.
+  // An editor sends this before anything is selected.
   return query === undefined || query === "{}" ? [] : [readSelectorAlone("query", query)];
 }
 
@@ -198,7 +198,7 @@ export interface DescribedEndpoint {
   readonly endpoint: Endpoint;
 }
 
-/** By their path. */
+/** Endpoints by path. */
 export const ENDPOINTS: ReadonlyMap<string, DescribedEndpoint> = collectEndpoints();
 
 function collectEndpoints(): Map<string, DescribedEndpoint> {

@@ -1,14 +1,15 @@
-// A log record on its way through the stages of a query, and the names of its labels. Invariant: labels of the stream, structured metadata
-// and labels parsed from the line are separate; of two with one name the parsed one takes precedence, and a name is one that LogQL can write.
+// Represents a log record on its way through the stages of a query, with its labels. Invariants: labels of the stream, structured metadata
+// and labels parsed from the line are separate; if two have the same name, the parsed one takes precedence; every name can be written in
+// LogQL.
 import { checkLength } from "./regex.ts";
 
 /** Labels that every record has. */
 export const OWN_LABELS = ["service_name", "level", "host_id", "node"] as const;
 
-/** The record's level gives way to what is read of an attribute or of the line under this name; detected_level does not. */
+/** An attribute or a label parsed from the line with this name replaces the record's level; detected_level stays. */
 export const SOFT_LABEL = "level";
 
-/** Nothing that is read of a line replaces them. */
+/** Labels parsed from the line never replace these. */
 export const STABLE_LABELS: ReadonlySet<string> = new Set(["service_name", "host_id", "node", "detected_level"]);
 
 /** Attributes that are labels of the stream, as in Loki's own settings for OTLP; all others are structured metadata. */
@@ -18,12 +19,12 @@ const STREAM_ATTRIBUTES = (
   "k8s.pod.name k8s.replicaset.name k8s.statefulset.name service.instance.id service.namespace"
 ).split(" ");
 
-/** Name → attribute. */
+/** Label name → attribute. */
 export const STREAM_LABELS: ReadonlyMap<string, string> = new Map(STREAM_ATTRIBUTES.map((key) => [labelName(key), key]));
 
 const EXTRACTED = "_extracted";
 
-/** A key of an attribute as a name. */
+/** The label name for an attribute's key. */
 export function labelName(key: string): string {
   return (/^\d/.test(key) ? `_${key}` : key).replaceAll(/[^a-zA-Z0-9_]/gu, "_");
 }
@@ -58,7 +59,7 @@ export class LabelSet {
     return new LabelSet(this.entries.filter(([name]) => !names.includes(name)));
   }
 
-  /** An empty value takes the label away. */
+  /** An empty value removes the label. */
   with(name: string, value: string): LabelSet {
     const rest = this.entries.filter(([own]) => own !== name);
     return new LabelSet(value === "" ? rest : [...rest, [name, value]]);
@@ -82,7 +83,7 @@ export interface Sample {
 
 export interface Series {
   readonly labels: LabelSet;
-  /** By the number of the moment. */
+  /** By the number of the evaluation time. */
   readonly points: [moment: number, value: number][];
 }
 
@@ -91,14 +92,14 @@ export type Category = "stream" | "metadata" | "parsed";
 export class Entry {
   readonly timeNs: bigint;
   line: string;
-  /** What a stage could not do; empty: nothing. */
+  /** The error of a stage; empty if there is none. */
   error = "";
   errorDetails = "";
   readonly #stream: ReadonlyMap<string, string>;
   readonly #metadata = new Map<string, string>();
   readonly #parsed = new Map<string, string>();
   readonly #deleted = new Set<string>();
-  /** Names that a stage has set once; what is read of a line later does not change them. */
+  /** Names that a stage has already set; values that later stages read from the line do not change them. */
   readonly #settled = new Set<string>();
 
   constructor(timeNs: bigint, line: string, stream: ReadonlyMap<string, string>, metadata: Iterable<readonly [string, string]>) {
@@ -111,7 +112,7 @@ export class Entry {
     }
   }
 
-  /** Undefined: there is none. Throws ApiError query_too_expensive where it is longer than stages read. */
+  /** Undefined if there is no such label. Throws ApiError query_too_expensive if the value is longer than stages may read. */
   get(name: string): string | undefined {
     const made = this.#metadata.get(name) ?? this.#parsed.get(name);
     if (made !== undefined) {
@@ -121,13 +122,13 @@ export class Entry {
     return this.#deleted.has(name) ? undefined : this.#stream.get(name);
   }
 
-  /** The value for grouping: an attribute without a value is no label, as ClickHouse counts it. */
+  /** The value for grouping: an empty attribute counts as no label, as in ClickHouse. */
   groupValueOf(name: string): string | undefined {
     const value = this.get(name);
     return value === "" && !this.#parsed.has(name) ? undefined : value;
   }
 
-  /** What a filter compares: no label is an empty one. */
+  /** The value that a filter compares: a missing label counts as empty. */
   valueOf(name: string): string {
     return name === "__error__" ? this.error : (this.get(name) ?? "");
   }
@@ -146,7 +147,7 @@ export class Entry {
     return true;
   }
 
-  /** The name that something read of the line gets. */
+  /** The name for a label that was read from the line. */
   nameFor(name: string): string {
     return (this.#stream.has(name) && name !== SOFT_LABEL) || this.#metadata.has(name) ? extractedName(name) : name;
   }
@@ -166,7 +167,7 @@ export class Entry {
     this.errorDetails = details;
   }
 
-  /** Without errors. */
+  /** All labels except errors. */
   *labels(): Generator<readonly [name: string, value: string, category: Category]> {
     for (const [name, value] of this.#stream) {
       if (!this.#deleted.has(name) && !this.#metadata.has(name) && !this.#parsed.has(name)) yield [name, value, "stream"];
@@ -180,7 +181,7 @@ export class Entry {
 
 const OWN: ReadonlySet<string> = new Set(OWN_LABELS);
 
-/** As range-points.ts selects it. */
+/** A row in the columns that range-points.ts selects. */
 export interface Row {
   readonly ns: string;
   readonly level: string;
@@ -195,7 +196,7 @@ export interface Row {
   readonly line: string;
 }
 
-/** Records of one sender have the same labels of the stream. */
+/** Creates entries; records of one sender share the labels of their stream. */
 export class EntryMaker {
   readonly #streams = new Map<string, ReadonlyMap<string, string>>();
   readonly #names = new Map<string, string>();
@@ -214,7 +215,7 @@ export class EntryMaker {
       } else if (isOfStream) own.push([name, value]);
       else metadata.push([name, value]);
     }
-    // An attribute of this name counts more.
+    // An attribute with this name takes precedence.
     metadata.push(["detected_level", row.level], ...empty);
     return new Entry(BigInt(row.ns), row.line, this.#streamOf(row, own), metadata);
   }

@@ -1,5 +1,5 @@
-// Answers /query and /query_range. Invariant: one query is one slot of its organisation, however many statements it takes; an answer has at
-// most as many entries as were requested, and MAX_LOKI_ANSWER_BYTES.
+// Evaluates /query and /query_range. Invariant: a query uses one slot of its organisation, however many statements it needs; a response has
+// at most the requested number of entries, and MAX_LOKI_ANSWER_BYTES.
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { ApiError } from "../../errors.ts";
@@ -30,7 +30,7 @@ export interface LogsRequest extends EntryBounds {
   readonly categorize: boolean;
 }
 
-/** From the start of the span up to and without its end, as Loki has it. */
+/** The range includes its start but not its end, as in Loki. */
 export async function answerLogs(
   engine: Reading,
   orgId: string,
@@ -92,7 +92,7 @@ function hasRecords(query: MetricQuery): boolean {
   return "of" in query && hasRecords(query.of);
 }
 
-/** Throws ApiError as ClickHouse.read does; what only the engine finds to be no regular expression is refused by name, too. */
+/** Throws ApiError as ClickHouse.read does. A regular expression that only the engine finds invalid is rejected by name, too. */
 export async function runQueued<T>(
   engine: Reading,
   orgId: string,
@@ -156,12 +156,12 @@ async function prepare(evaluation: Evaluation, query: MetricQuery, outer?: Serie
 
 const SUMMED = new Set(["count_over_time", "rate", "bytes_over_time", "bytes_rate", "sum_over_time"]);
 
-/** A sum of sums, or a maximum of maxima, needs no other labels of the records than its own. */
+/** The labels of a sum of sums, or of a maximum of maxima: no other labels of the records are needed. */
 function injected({ operation, of, grouping }: VectorAggregation): SeriesLabels | undefined {
   if (of.kind !== "range" || of.grouping) return undefined;
   const isExtreme = (operation === "max" || operation === "min") && of.operation === `${operation}_over_time`;
   if (!isExtreme && !(operation === "sum" && SUMMED.has(of.operation))) return undefined;
-  // The series of values have no label of that name.
+  // The unwrapped label is not a label of the series.
   if (isExtreme && of.unwrap && grouping?.labels.includes(of.unwrap.label)) return undefined;
   return grouping ? groupingLabels(grouping.without, grouping.labels) : { kind: "none" };
 }
@@ -179,7 +179,7 @@ async function prepareBinary(evaluation: Evaluation, query: BinaryOperation): Pr
   return { at: (moment) => combine(query, match, lefts.at(moment), rights.at(moment)) };
 }
 
-/** Where there is nothing there is a one, with the labels that the selector names. */
+/** Returns the value one where there are no records, with the labels that the selector names. */
 function absentWhere({ operation, log }: RangeAggregation, points: Points): Points {
   if (operation !== "absent_over_time") return points;
   const labels = new LabelSet(namedLabels(log.selector));

@@ -1,5 +1,5 @@
-// Writes a LogQL query with one space between its parts, as `format_query` and logcli's `fmt` do. Invariant: it means the same as before; a
-// string is copied as it is.
+// Formats a LogQL query with one space between its parts, as `format_query` and logcli's `fmt` do. Invariant: the meaning stays the same;
+// strings are copied unchanged.
 import { Tree } from "./grammar.ts";
 
 const TOKEN = /"(?:[^"\\]|\\[^])*"|`[^`]*`|\d[\w.]*(?:(?<=[eE])[+-]\d+)?|[A-Za-z_][\w.:]*|\|[=~>]|![=~>]|=~|[=<>]=|--[A-Za-z][\w-]*|[^\s]/g;
@@ -7,7 +7,7 @@ const TOKEN = /"(?:[^"\\]|\\[^])*"|`[^`]*`|\d[\w.]*(?:(?<=[eE])[+-]\d+)?|[A-Za-z
 const WORD_BEFORE_GROUP = /^(?:by|without|on|ignoring|group_left|group_right|and|or|unless|bool|[^\w]+)$/;
 const MATCH_OPERATOR = /^(?:=|!=|=~|!~)$/;
 
-/** Throws ApiError invalid_parameter. Comments are left out. */
+/** Throws ApiError invalid_parameter. Comments are removed. */
 export function formatQuery(text: string): string {
   const tokens = new Tree(text).text.match(TOKEN) ?? [];
   let written = "";

@@ -1,5 +1,5 @@
-// The syntax tree of a query by Grafana's own grammar, and its literals as Go reads them. Invariant: a query that the grammar does not take
-// whole is refused with the position of the error, and its length and depth are limited.
+// Parses a query into a syntax tree with Grafana's grammar, and its literals as Go does. Invariant: a query that the grammar does not
+// accept completely is rejected with the position of the error; length and depth are limited.
 import { parser } from "@grafana/lezer-logql";
 import type { SyntaxNode } from "@lezer/common";
 import { ApiError } from "../../errors.ts";
@@ -13,7 +13,7 @@ export function wrongQuery(what: string, cause?: unknown): ApiError {
 const ESCAPES: Readonly<Record<string, string>> = { a: "\x07", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t", v: "\v", "\\": "\\", '"': '"' };
 const ESCAPE = /\\(?:([abfnrtv\\"])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.?))/gsu;
 
-/** The text within quotes or backticks. */
+/** The text in quotes or backticks. */
 export function unquote(literal: string): string {
   if (literal.startsWith("`")) return literal.slice(1, -1).replaceAll("\r", "");
   return literal.slice(1, -1).replaceAll(ESCAPE, (whole, plain?: string, hex?: string, u4?: string, u8?: string, octal?: string) => {
@@ -26,12 +26,12 @@ export function unquote(literal: string): string {
   });
 }
 
-// No two repetitions in a row take the same characters: such an expression would take time that grows with the square of the text.
+// No two adjacent repetitions match the same characters: otherwise the time would grow with the square of the text.
 const NUMBER = /^[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:e[+-]?\d+)?$/i;
 const HEX = /^([+-]?)0x([\da-f]*)(?:\.([\da-f]*))?(?:p([+-]?\d+))?$/i;
 const INFINITY = /^([+-]?)inf(?:inity)?$/i;
 
-/** As Go's ParseFloat; undefined: not a number. */
+/** As Go's ParseFloat; undefined if it is not a number. */
 export function parseNumber(text: string): number | undefined {
   if (NUMBER.test(text)) return text.includes("_") ? undefined : Number(text);
   const infinite = INFINITY.exec(text);
@@ -52,11 +52,12 @@ export function readNumber(text: string): number {
 
 const UNITS_NS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, µs: 1e3, μs: 1e3, ms: 1e6, s: 1e9, m: 60e9, h: 3600e9 };
 const LONG_UNITS_NS: Readonly<Record<string, number>> = { ...UNITS_NS, d: 86_400e9, w: 604_800e9, y: 31_536_000e9 };
-// Escaped: one character of another alphabet makes the bundle take two bytes for each (hack/bundle-backend.engine.test.ts).
+// Escaped, because a single character outside of Latin-1 makes the bundle take two bytes per character
+// (hack/bundle-backend.engine.test.ts).
 const PART = /(\d+(?:\.\d*)?|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h|d|w|y)/gy;
 const MOST_NS = 9_223_372_036_854_775_807n;
 
-/** Nanoseconds; `long`: with days, weeks and years, as in ranges. Undefined: not a duration. */
+/** Nanoseconds; undefined if it is not a duration. `long`: also accepts days, weeks and years, as in ranges. */
 export function parseDuration(text: string, long: boolean): bigint | undefined {
   const [, sign = "", rest = ""] = /^([+-]?)(.+)$/s.exec(text) ?? [];
   if (rest === "0") return 0n;
@@ -85,7 +86,7 @@ export function readDuration(text: string): bigint {
 
 const POWERS = ["k", "m", "g", "t", "p", "e"];
 
-/** A size such as 1.5KB or 2 MiB; undefined: not a size. */
+/** A size such as 1.5KB or 2 MiB; undefined if it is not a size. */
 export function parseBytes(text: string): number | undefined {
   const [, digits, unit = ""] = /^([\d.,]+)\s*([a-z]*)$/i.exec(text.trim()) ?? [];
   if (digits === undefined) return undefined;
@@ -95,7 +96,7 @@ export function parseBytes(text: string): number | undefined {
   return Math.trunc(value * (binary ? 1024 : 1000) ** (POWERS.indexOf(power) + 1));
 }
 
-/** The number in a label's text; undefined: there is none. Durations in seconds. */
+/** The number in the text of a label, durations in seconds; undefined if there is none. */
 export function convert(text: string, conversion: Conversion): number | undefined {
   if (conversion === "number") return parseNumber(text);
   if (conversion === "bytes") return parseBytes(text);
@@ -141,10 +142,10 @@ export class Tree {
   }
 }
 
-/** Each alternative matches to the end of the text where its own end is missing, so that the whole takes one walk. */
+/** An alternative whose end is missing matches to the end of the text, so that one pass is enough. */
 const TEXT_OR_COMMENT = /"(?:[^"\\]|\\[^])*(?:"|\\?$)|`[^`]*(?:`|$)|(#.*|\/\/.*|\/\*[^]*?(?:\*\/|$))/g;
 
-/** Comments are Go's and those after #. They become spaces, so that what is around them keeps its place. */
+/** Removes comments as in Go, and those after #. They become spaces, so that the positions of other tokens do not change. */
 function withoutComments(text: string): string {
   return text.replaceAll(TEXT_OR_COMMENT, (whole, comment?: string) => {
     const isWhole = comment !== undefined && (!comment.startsWith("/*") || (comment.endsWith("*/") && comment.length > 3));
@@ -152,7 +153,7 @@ function withoutComments(text: string): string {
   });
 }
 
-/** What to write instead, of what this grammar does not have and Loki's has, and of common mistakes. */
+/** Suggests a replacement for syntax that Loki has but this grammar does not, and for common mistakes. */
 function hintFor(text: string, at: number): string {
   return hintForLoki(text, at) || mistakeAt(text.slice(0, at).trimEnd(), text.slice(at).trimStart());
 }
@@ -184,7 +185,7 @@ export function children(node: SyntaxNode): SyntaxNode[] {
   return found;
 }
 
-/** The items of a list that the grammar nests to the left, in their order. */
+/** The items of a left-recursive list, in their order. */
 export function itemsOf(node: SyntaxNode | null, list: string, item: string): SyntaxNode[] {
   if (!node) return [];
   const found: SyntaxNode[] = [];

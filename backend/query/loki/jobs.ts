@@ -1,5 +1,5 @@
-// The jobs of Loki's API, evaluated in a sandbox process: everything that parses a query of a request, and everything that computes by one.
-// Invariant: a job is plain data, and its result is bytes.
+// Runs the jobs of Loki's API in a sandbox process: everything that parses a query of a request or evaluates it. Invariant: a job is plain
+// data, and its result is bytes.
 import { Sql } from "../../engines/clickhouse/sql.ts";
 import type { RecordFilter } from "../../storage/logs/filter.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
@@ -26,17 +26,17 @@ export interface EndpointJob {
   readonly bounds?: Bounds | undefined;
 }
 
-/** Which records a tail reads. */
+/** Computes which records a tail reads. */
 export interface TailFilterJob {
   readonly kind: "tail_filter";
   readonly parameters: RequestParameters;
 }
 
-/** What one pull of a tail becomes; empty: nothing is to be sent. */
+/** Computes the message for one read of a tail; empty if nothing is to be sent. */
 export interface TailMessageJob {
   readonly kind: "tail_message";
   readonly parameters: RequestParameters;
-  /** Rows in JSON; undefined: records were left out. */
+  /** Rows in JSON; undefined marks skipped records. */
   readonly rows: readonly (string | undefined)[];
   readonly bounds?: Bounds | undefined;
 }
@@ -66,14 +66,14 @@ function tailFilter({ parameters }: TailFilterJob): SentFilter {
   return { conditions: conditions.map(({ text }) => text), from: matching.from.text, blockRows: matching.blockRows };
 }
 
-/** Reads the answer of a TailFilterJob. */
+/** Reads the result of a TailFilterJob. */
 export function readTailFilter(answer: Buffer): RecordFilter {
   const { conditions, from, blockRows } = JSON.parse(answer.toString("utf8")) as SentFilter;
   const matching = { ...NO_MATCHING, from: new Sql(from), blockRows };
   return { labels: [], also: { conditions: conditions.map((text) => new Sql(text)), matching } };
 }
 
-/** `rows`: in JSON; undefined: records were left out. Throws ApiError query_too_expensive. */
+/** `rows`: in JSON; undefined marks skipped records. Throws ApiError query_too_expensive. */
 export async function messageOf(stages: readonly Stage[], rows: readonly (string | undefined)[], budget: Budget): Promise<string> {
   const passes = pipelineOf(stages);
   const entries = new EntryMaker();
@@ -91,12 +91,12 @@ export async function messageOf(stages: readonly Stage[], rows: readonly (string
   }
   const result = streams.result();
   if (result.length === 0 && dropped === 0) return "";
-  // What was left out has no time and no labels that are known.
+  // The time and labels of skipped records are unknown.
   const none = dropped > 0 ? [{ timestamp: "0", labels: {} }] : null;
   return JSON.stringify({ streams: result, dropped_entries: none });
 }
 
-/** Parses RFC 3339 with nine fractional digits. */
+/** Parses RFC 3339 with nine fractional digits to nanoseconds. */
 function nanosecondsOf(timestamp: string): string {
   const [second = "", fraction = ""] = timestamp.replace("Z", "").split(".");
   return String(BigInt(Date.parse(`${second}Z`)) * 1_000_000n + BigInt(fraction.padEnd(9, "0")));

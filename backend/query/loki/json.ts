@@ -1,5 +1,5 @@
-// A line of JSON, read as far as it goes, because logs contain truncated objects; and paths of the stage json. Invariant: numbers keep their
-// text, a key that occurs twice is visited twice, and what follows the object is ignored, as in Loki's own reader.
+// Reads a line of JSON as far as possible, because logs contain truncated objects, and parses paths of the stage json. Invariant: numbers
+// keep their text, a key that occurs twice is visited twice, and whatever follows the object is ignored, as in Loki's parser.
 import { wrongQuery } from "./grammar.ts";
 import { charge } from "./regex.ts";
 
@@ -26,13 +26,13 @@ export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "ar
 
 export interface JsonValue {
   readonly type: JsonType;
-  /** A string without its quotes, with its escapes. */
+  /** The content of a string between its quotes, with escapes. */
   readonly raw: string;
 }
 
 export class MalformedJson extends Error {}
 
-/** Calls back for each member in turn; `visit` answers true to end. Throws MalformedJson after those that could be read. */
+/** Calls `visit` for each member in order; `visit` returns true to stop. Throws MalformedJson after the members that could be read. */
 export function eachMember(text: string, visit: (key: string, value: JsonValue) => boolean | undefined): void {
   let at = skipBlank(text, 0);
   if (text[at] !== "{") throw new MalformedJson("Value looks like object, but can't find closing '}' symbol");
@@ -52,7 +52,7 @@ export function eachMember(text: string, visit: (key: string, value: JsonValue) 
   }
 }
 
-/** The value at a path; undefined: there is none. */
+/** The value at a path; undefined if there is none. */
 export function valueOf(text: string, path: readonly (string | number)[]): JsonValue | undefined {
   charge(text.length);
   let value: JsonValue | undefined = valueAt(text, skipBlank(text, 0)).value;
@@ -86,11 +86,11 @@ function elementOf(text: string, index: number): JsonValue | undefined {
   return undefined;
 }
 
-/** The text of a string; empty where its escapes are none. */
+/** The text of a string; empty if it has an invalid escape. */
 export function unescaped(raw: string): string {
   if (!raw.includes("\\")) return raw;
   try {
-    // A line break within a string is none in JSON, and Loki takes it.
+    // JSON does not allow line breaks in strings, but Loki accepts them.
     return JSON.parse(`"${raw.replaceAll(/[\u0000-\u001f]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`)}"`) as string;
   } catch {
     return "";
@@ -125,7 +125,7 @@ function skipBlank(text: string, at: number): number {
   return BLANK.lastIndex;
 }
 
-/** Where the closing quote is. */
+/** The position of the closing quote. */
 function stringEnd(text: string, open: number): number {
   QUOTE_OR_ESCAPE.lastIndex = open + 1;
   for (let found = QUOTE_OR_ESCAPE.exec(text); found; found = QUOTE_OR_ESCAPE.exec(text)) {
@@ -135,7 +135,7 @@ function stringEnd(text: string, open: number): number {
   throw new MalformedJson("Value is string, but can't find closing '\"' symbol");
 }
 
-/** Behind the closing bracket. */
+/** The position after the closing bracket. */
 function blockEnd(text: string, at: number, open: string, close: string): number {
   let depth = 0;
   for (let index = at; index < text.length; index += 1) {

@@ -1,5 +1,5 @@
-// Names and values of labels, streams, amounts and detected fields, which Explore and Logs Drilldown ask for before they query. Invariant:
-// answers are bounded; amounts count all records, fields come from the newest ones, as Loki documents it.
+// Reads names and values of labels, streams, volumes and detected fields, which Explore and Logs Drilldown request before they query.
+// Invariant: responses are bounded; volumes count all records, fields come from the newest records, as Loki documents.
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
@@ -57,7 +57,7 @@ export async function seriesOf(engine: Reading, orgId: string, selected: Selecte
   );
 }
 
-/** The streams of what is selected, and how many records and bytes of messages each has. */
+/** The matching streams, with the number of records and the bytes of messages of each. */
 export async function streamsOf(
   ask: Ask,
   orgId: string,
@@ -83,7 +83,7 @@ export async function streamsOf(
   });
 }
 
-/** Where the records are that are selected. `blockRows`: as of Ask. */
+/** FROM and WHERE for the selected records. `blockRows`: as in Ask. */
 export function rowsIn(orgId: string, { span, selectors }: Selected): { from: Sql; where: Sql; blockRows: number | undefined } {
   const own = [sql`org_id = ${orgId}`, ...pageConditions({ range: span, after: undefined })];
   if (selectors.length === 0) return { ...NO_MATCHING, where: and(own) };
@@ -96,7 +96,7 @@ export async function rowsOf<Row>(ask: Ask, statement: Sql, blockRows: number | 
   return lines.filter(Boolean).map((line) => JSON.parse(line) as Row);
 }
 
-/** `{streams, chunks, bytes, entries}`; there are no chunks. */
+/** `{streams, chunks, bytes, entries}`; `chunks` is 0, because there are none. */
 export async function statistics(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
   return await runQueued(engine, orgId, options, async (ask) => {
     const { from, where, blockRows } = rowsIn(orgId, selected);
@@ -153,10 +153,10 @@ export async function detectedLabels(engine: Reading, orgId: string, selected: S
 export interface FieldsRequest {
   readonly query: LogQuery;
   readonly span: Span;
-  /** Records that are looked at. */
+  /** Maximum number of records that are read. */
   readonly lineLimit: number;
   readonly limit: number;
-  /** The values of this field are asked for. */
+  /** Set to read the values of this field. */
   readonly name?: string;
 }
 
@@ -165,7 +165,7 @@ interface Field {
   readonly parsers: Set<string>;
 }
 
-/** `{fields: [{label, type, cardinality, parsers}], limit}`, or of one field `{values, limit}`. */
+/** `{fields: [{label, type, cardinality, parsers}], limit}` or, for a single field, `{values, limit}`. */
 export async function detectedFields(engine: Reading, orgId: string, asked: FieldsRequest, options: QueryOptions): Promise<Buffer> {
   const { limit, name } = asked;
   return await runQueued(engine, orgId, options, async (ask) => {
@@ -204,7 +204,7 @@ async function fieldsOf(ask: Ask, orgId: string, { query, span, lineLimit }: Fie
   return fields;
 }
 
-/** By the first parser that finds something: what is JSON is no logfmt. */
+/** Uses the first parser that finds a field: a line of JSON is not logfmt. */
 function readFields(entry: Entry, before: ReadonlySet<string>, fields: Map<string, Field>): void {
   const kind = entry.line.trimStart().startsWith("{") ? "json" : "logfmt";
   if (kind === "logfmt" && !entry.line.includes("=")) return;

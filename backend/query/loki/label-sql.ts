@@ -1,5 +1,5 @@
-// Labels of a record as SQL, the attribute keys that stand for each label, and numbers in their texts. Invariant: an expression gives the
-// value that Entry.get and `convert` give; no label is an empty text.
+// Translates labels of a record to SQL, with the attribute keys of each label, and numbers in their texts. Invariant: an expression returns
+// the same value as Entry.get and `convert`; a missing label is an empty text.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { attributeOf } from "../../storage/logs/filter.ts";
@@ -8,12 +8,12 @@ import { MAX_LABEL_CONDITION_BYTES, MAX_LABEL_KEYS, MAX_LABEL_NAMES } from "../l
 import { labelName, SOFT_LABEL, STREAM_LABELS, withoutExtracted } from "./entry.ts";
 import type { Conversion } from "./syntax.ts";
 
-/** The attribute keys that become the label of this name; undefined: not looked up, any key may. */
+/** The attribute keys that become the label of this name; undefined if they were not looked up, so that any key may. */
 export type KeysOf = (name: string) => readonly string[] | undefined;
 
 export const ANY_KEYS: KeysOf = () => undefined;
 
-/** Every record has a value. */
+/** Labels of which every record has a value. */
 const COLUMNS: Readonly<Record<string, Sql>> = {
   service_name: sql`source`,
   host_id: sql`host_id`,
@@ -27,7 +27,7 @@ const ABOVE_ATTRIBUTE: Readonly<Record<string, Sql>> = {
   severity_number: sql`if(severity_number > 0, toString(severity_number), '')`,
 };
 
-/** The value of a label; empty where there is none. */
+/** The value of a label; empty if there is none. */
 export function labelValue(name: string, keysOf: KeysOf = ANY_KEYS): Sql {
   const column = COLUMNS[name];
   if (column) return column;
@@ -42,7 +42,7 @@ export function labelValue(name: string, keysOf: KeysOf = ANY_KEYS): Sql {
   return orElse(attributeOf(key), attribute);
 }
 
-/** A label x_extracted: an attribute of that name, or one of the name x where the record has a label x of its stream. */
+/** The value of a label x_extracted: an attribute of that name, or one with the name x if the stream of the record has a label x. */
 function extractedValue(name: string, base: string, keysOf: KeysOf): Sql {
   if (COLUMNS[base]) return attributeValue([name, base], keysOf);
   const key = STREAM_LABELS.get(base);
@@ -51,7 +51,7 @@ function extractedValue(name: string, base: string, keysOf: KeysOf): Sql {
   return sql`if(${attributeOf(key)} != '', ${attributeValue([name, base], keysOf, key)}, ${plain})`;
 }
 
-/** Whether the record has an attribute without a value that is this label, which Entry.get distinguishes from no label. */
+/** Whether this label is an attribute with an empty value, which Entry.get distinguishes from a missing label. */
 export function isEmptyAttribute(name: string, keysOf: KeysOf): Sql {
   if (COLUMNS[name] || BELOW_ATTRIBUTE.has(name)) return sql`0`;
   const keys = (keysOf(name) ?? [name]).filter((key) => STREAM_LABELS.get(name) !== key);
@@ -70,7 +70,7 @@ function hasOnly(keys: readonly string[] | undefined, key: string): boolean {
   return keys?.every((own) => own === key) ?? false;
 }
 
-/** The first attribute with a value that becomes one of the names; `except`: a key that does not count. */
+/** The first attribute with a value that becomes one of the names. `except`: a key to ignore. */
 function attributeValue(names: readonly string[], keysOf: KeysOf, except?: string): Sql {
   const known = names.map((name) => keysOfLabel(name, keysOf));
   if (known.every((keys) => keys !== undefined)) {
@@ -83,17 +83,17 @@ function attributeValue(names: readonly string[], keysOf: KeysOf, except?: strin
   return sql`arrayFirst((value, key) -> ${isKey} AND value != '', mapValues(labels), mapKeys(labels))`;
 }
 
-/** The keys that become this label, or take part in it; undefined: any may. */
+/** The keys that become this label or influence it; undefined: any key may. */
 export function keysOfLabel(name: string, keysOf: KeysOf): readonly string[] | undefined {
   return keysOf(name) ?? (isOwnKey(name) ? [name] : undefined);
 }
 
-/** Whether a label of this name comes from the key of the same name and no other. */
+/** Whether a label of this name can only come from the key of the same name. */
 function isOwnKey(name: string): boolean {
   return !/[_:]/.test(name);
 }
 
-/** What labelName makes these names of, as RE2. */
+/** An RE2 pattern for the keys that labelName turns into these names. */
 function keyPattern(names: readonly string[]): string {
   const patterns = names.map((name) => {
     const digits = /^_(\d.*)$/s.exec(name)?.[1];
@@ -103,18 +103,22 @@ function keyPattern(names: readonly string[]): string {
   return `^(?:${patterns.join("|")})$`;
 }
 
-/** The names whose keys have to be looked up; most queries have none, or one pass over the keys spares one over their values. */
+/** The names whose keys have to be looked up. Most queries need none; otherwise one pass over the keys saves one over their values. */
 function lookedUp(names: Iterable<string>, isAlways: boolean): string[] {
   const wanted = [...new Set([...names].flatMap((name) => [name, withoutExtracted(name) ?? name]))].filter((name) => !COLUMNS[name]);
-  // A key of this very name is read faster than looked up; but records seldom have an attribute of the name of a column.
+  // Reading the key of the same name is faster than a lookup. But records rarely have an attribute with the name of a column, so such names
+  // are looked up.
   return isAlways || wanted.some((name) => !isOwnKey(name) || BELOW_ATTRIBUTE.has(name)) ? wanted : [];
 }
 
-/** Which records may have the keys. */
+/** The records that may have the keys. */
 export interface KeySource {
   readonly from: Sql;
   readonly where: readonly Sql[];
-  /** The same in the columns of minute-counts.ts, where these say it, or more records: their keys are then known without reading them. */
+  /**
+   * The same conditions on the columns of minute-counts.ts, or conditions that select more records: then the keys are found without reading
+   * records. Undefined if they cannot be expressed.
+   */
   readonly groups?: readonly Sql[] | undefined;
   /** Keys are looked up even if every name can only be the key of the same name. */
   readonly isAlways?: boolean;
@@ -127,7 +131,7 @@ export async function findKeys(ask: Ask, names: Iterable<string>, source: KeySou
   if (wanted.length === 0 || wanted.length > MAX_LABEL_NAMES) return ANY_KEYS;
   const all = groups && (await keysOfGroups(ask, groups));
   if (all) return byName(wanted, all);
-  // First out of the map, then tested: the other way around the engine tests each key of each record.
+  // Extracts the keys first, then tests them: in the other order, the engine tests each key of each record.
   const answer = await ask(
     sql`SELECT toString(key) AS key FROM (SELECT arrayJoin(mapKeys(labels)) AS key FROM ${from} WHERE ${and(where)})
       WHERE match(key, ${keyPattern(wanted)}) GROUP BY key LIMIT ${MAX_LABEL_KEYS + 1}`,
@@ -142,7 +146,7 @@ export async function findKeys(ask: Ask, names: Iterable<string>, source: KeySou
   return keys.length > MAX_LABEL_KEYS ? ANY_KEYS : byName(wanted, keys);
 }
 
-/** Undefined: there may be more. */
+/** Undefined if there may be more keys. */
 async function keysOfGroups(ask: Ask, groups: readonly Sql[]): Promise<readonly string[] | undefined> {
   const answer = await ask(sql`SELECT ${KEYS_OF_GROUP} AS keys FROM logs WHERE ${and(groups)}`, MAX_LABEL_CONDITION_BYTES);
   const { keys } = JSON.parse(answer.toString("utf8")) as { keys: string[] };
@@ -157,18 +161,18 @@ function byName(names: readonly string[], keys: readonly string[]): KeysOf {
 
 export interface NumberSql {
   readonly isPlain: Sql;
-  /** Zero where the text is not plain. */
+  /** Zero if the text is not plain. */
   readonly value: Sql;
-  /** The text may be a number in a form that only JavaScript reads, such as 0x1p-2. */
+  /** The text may be a number in a notation that only JavaScript parses, such as 0x1p-2. */
   readonly isOther: Sql;
-  /** Neither: it is no number. */
+  /** The text is not a number. */
   readonly isNone: Sql;
 }
 
 const PLAIN_NUMBER = "^[+-]?(?:[0-9]{1,40}(?:[.][0-9]{1,40})?|[.][0-9]{1,40})(?:[eE][+-]?[0-9]{1,2})?$";
 const ANY_NUMBER = "(?i)^[+-]?(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf|infinity|nan|0x[0-9a-f.]*p[+-]?[0-9]+)$";
 
-// Few digits and parts: the nanoseconds fit into 64 bits.
+// Few digits and parts, so that the nanoseconds fit into 64 bits.
 const PLAIN_DURATION = "^[+-]?(?:[0-9]{1,5}(?:[.][0-9]{0,15})?(?:ns|us|\u00b5s|\u03bcs|ms|s|m|h)){1,4}$";
 const ANY_DURATION = "^[+-]?(?:0|(?:[0-9.]+(?:ns|us|\u00b5s|\u03bcs|ms|s|m|h))+)$";
 const DURATION_PART = "([0-9]{1,5})[.]?([0-9]{0,15})(ns|us|\u00b5s|\u03bcs|ms|s|m|h)";
@@ -178,7 +182,7 @@ const PLAIN_SIZE = "(?i)^[0-9]{1,15}(?:[.][0-9]{1,15})? ?(?:[kmgtpe]i?)?b?$";
 const ANY_SIZE = "^[^0-9a-zA-Z]*[0-9.,]+[^0-9a-zA-Z]*[a-zA-Z]*[^0-9a-zA-Z]*$";
 const SIZE_UNITS = ["", "k", "m", "g", "t", "p", "e", "ki", "mi", "gi", "ti", "pi", "ei"];
 
-/** `text`: not empty. */
+/** `text` must not be empty. */
 export function numberSql(text: Sql, conversion: Conversion): NumberSql {
   const [plain, any] = { number: [PLAIN_NUMBER, ANY_NUMBER], duration: [PLAIN_DURATION, ANY_DURATION], bytes: [PLAIN_SIZE, ANY_SIZE] }[
     conversion
@@ -211,7 +215,7 @@ const VALUES: Readonly<Record<Conversion, (text: Sql) => Sql>> = {
   },
 };
 
-/** Undefined: it has no literal. */
+/** Undefined if the value has no literal. */
 export function floatLiteral(value: number): Sql | undefined {
   return Number.isFinite(value) ? sql`toFloat64(${String(value)})` : undefined;
 }

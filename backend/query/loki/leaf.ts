@@ -1,5 +1,6 @@
-// Which stages and labels a range aggregation needs, and its stages as SQL. Invariant: a stage is left out only if nothing in the result
-// depends on it, errors included; a record that SQL may evaluate differently is `isOdd`, and then JavaScript evaluates the whole leaf.
+// Determines which stages and labels a range aggregation needs, and translates its stages to SQL. Invariant: a stage is omitted only if
+// nothing in the result depends on it, including errors; a record that SQL may evaluate differently is `isOdd`, and then JavaScript
+// evaluates the whole aggregation.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
 import { MAX_SQL_LINE_LABELS } from "../limits.ts";
@@ -10,7 +11,7 @@ import { type LineParser, lineParser } from "./line-sql.ts";
 import { plainValues } from "./regex.ts";
 import type { Conversion, LabelFilter, RangeAggregation, Stage } from "./syntax.ts";
 
-/** How the labels of a series are chosen of those of a record. */
+/** How the labels of a series are chosen from those of a record. */
 export type SeriesLabels =
   | { readonly kind: "none" }
   | { readonly kind: "all" }
@@ -19,11 +20,11 @@ export type SeriesLabels =
 export interface Leaf {
   readonly range: RangeAggregation;
   readonly labels: SeriesLabels;
-  /** Labels that stages and the unwrapped value ask for. */
+  /** Labels that the stages and the unwrapped value read. */
   readonly asked: ReadonlySet<string>;
 }
 
-/** `outer`: the labels of a sum around it, which are all that is needed of each record. */
+/** `outer`: the labels of an enclosing aggregation, if no other labels of the records are needed. */
 export function leafOf(range: RangeAggregation, outer: SeriesLabels | undefined): Leaf {
   const { unwrap, grouping, operation, log } = range;
   const own: SeriesLabels | undefined = grouping && groupingLabels(grouping.without, grouping.labels);
@@ -56,7 +57,7 @@ function fieldsOf(stage: Stage): string[] {
 const PARSERS = new Set(["json", "logfmt", "pattern", "unpack"]);
 const OF_LINE = new Set(["line_format", "decolorize"]);
 
-/** The stages that make a difference to what is asked; from the last to the first. */
+/** The stages that influence the result, determined from the last to the first. */
 export function neededStages({ range, labels, asked }: Leaf, stages: readonly Stage[]): Stage[] {
   let needsLine = range.operation.startsWith("bytes_");
   let ignoresErrors = false;
@@ -79,7 +80,7 @@ export function neededStages({ range, labels, asked }: Leaf, stages: readonly St
     needed.unshift(stage);
     needsLine ||= !["label_filter", "label_format", "drop", "keep"].includes(stage.kind);
   }
-  // Without anything that could fail there are no errors to drop.
+  // If no stage can fail, there are no errors to drop.
   const mayFail = needed.some(({ kind }) => kind !== "drop" && kind !== "keep" && kind !== "line_filter") || range.unwrap !== undefined;
   return needed.filter(
     (stage) =>
@@ -94,11 +95,13 @@ export interface LeafSql {
   /** The unwrapped number. */
   readonly value: Sql | undefined;
   readonly labels: SeriesLabels;
-  /** Whether the expressions read labels of the line, which costs time for each byte of it. */
+  /** Whether the expressions read labels from the line, which costs time for each of its bytes. */
   readonly readsLine: boolean;
-  /** Empty where a stage has dropped the label. */
+  /** Empty if a stage has dropped the label. */
   readonly valueOf: (name: string) => Sql;
-  /** A stage may have read the label of the line: MARK is in front of a value, so that an empty value differs from no label. */
+  /**
+   * Whether a stage may have read the label from the line: then MARK precedes a value, so that an empty value differs from a missing label.
+   */
   readonly isMarked: (name: string) => boolean;
 }
 
@@ -107,7 +110,7 @@ export const MARK = "=";
 const NO = sql`0`;
 const ERROR = "__error__";
 
-/** What a filter does to a record: whether it passes, is an error, or can only be read by JavaScript. */
+/** What a filter does with a record: passes it, sets an error, or requires JavaScript to read it. */
 interface Outcome {
   readonly passes: Sql;
   readonly error: Sql;
@@ -126,11 +129,11 @@ interface State {
   line: LineParser | undefined;
 }
 
-/** A label as the stages so far leave it. */
+/** A label after the stages so far. */
 interface Field {
-  /** Empty where there is no label. */
+  /** Empty if there is no label. */
   readonly value: Sql;
-  /** A stage has read it of the line, perhaps without a value. */
+  /** A stage has read it from the line, possibly with an empty value. */
   readonly isParsed: Sql;
   /** JavaScript has to read the value as a text. */
   readonly odd: Sql;
@@ -138,7 +141,7 @@ interface Field {
   readonly oddNumber: Sql;
 }
 
-/** Undefined: SQL has no form for a stage. */
+/** Undefined if a stage cannot be translated to SQL. */
 export function leafSql({ range, labels }: Leaf, stages: readonly Stage[], keysOf: KeysOf): LeafSql | undefined {
   const state: State = { keysOf, conditions: [], odd: [], error: NO, isGone: () => false, dropped: [], keepsSome: false, line: undefined };
   if (!stages.every((stage) => addStage(state, stage))) return undefined;
@@ -177,7 +180,7 @@ function isOfErrors(name: string): boolean {
   return name.startsWith("__error");
 }
 
-/** Undefined: SQL has no form for it. */
+/** Undefined if the label cannot be translated to SQL. */
 function fieldOf({ keysOf, isGone, line }: State, name: string): Field | undefined {
   const none = { isParsed: NO, odd: NO, oddNumber: NO };
   if (isGone(name)) return { value: sql`''`, ...none };
@@ -190,7 +193,7 @@ function fieldOf({ keysOf, isGone, line }: State, name: string): Field | undefin
   if (stored.text === "''") return { value: label.value, isParsed: label.has, odd, oddNumber };
   if (name === SOFT_LABEL)
     return { value: sql`if(${label.has}, ${label.value}, toString(${stored}))`, isParsed: label.has, odd, oddNumber };
-  // A label of the line gets another name if the record has one of this name.
+  // A label from the line is renamed if the record already has one with this name.
   const isStored = sql`(${stored} != '' OR ${isEmptyAttribute(name, keysOf)})`;
   const value = sql`if(${isStored}, toString(${stored}), ${label.value})`;
   return { value, isParsed: sql`(NOT ${isStored} AND ${label.has})`, odd, oddNumber };
@@ -200,7 +203,7 @@ function oddAs({ odd, oddNumber }: Field, conversion: Conversion): Sql {
   return conversion === "number" ? oddNumber : odd;
 }
 
-/** Answers whether SQL has a form for the stage. */
+/** Returns whether the stage can be translated to SQL. */
 function addStage(state: State, stage: Stage): boolean {
   if (stage.kind === "label_filter") return addFilter(state, stage.filter);
   if (stage.kind === "json" || stage.kind === "logfmt") return addParser(state, stage);
@@ -213,7 +216,7 @@ function addStage(state: State, stage: Stage): boolean {
     state.isGone = (name) => was(name) || !names.includes(name);
     return true;
   }
-  // Details without their error would be a label.
+  // Error details without their error would count as a label.
   const dropsErrors = names.some(isOfErrors);
   if (dropsErrors && !(names.includes(ERROR) && names.includes("__error_details__")) && state.error !== NO) return false;
   if (dropsErrors) state.error = NO;
@@ -257,7 +260,7 @@ function filterOutcome(state: State, filter: LabelFilter): Outcome | undefined {
   const [left, right] = [filterOutcome(state, filter.left), filterOutcome(state, filter.right)];
   if (!left || !right) return undefined;
   const odd = either(left.odd, right.odd);
-  // Both sides of an and are evaluated, and both may find an error; of an or the right one only where the left one does not pass.
+  // Both sides of an "and" are evaluated and may set an error; the right side of an "or" only if the left one does not pass.
   if (filter.kind === "and") return { passes: and([left.passes, right.passes]), error: either(left.error, right.error), odd };
   const rightError = right.error === NO ? NO : sql`(NOT (${left.passes}) AND ${right.error})`;
   return { passes: sql`(${or([left.passes, right.passes])})`, error: either(left.error, rightError), odd };
@@ -272,7 +275,7 @@ function compareOutcome(state: State, filter: Extract<LabelFilter, { kind: "comp
   if (state.isGone(name)) return { passes: NO, error: NO, odd: NO };
   const { value: text, isParsed } = field;
   const number = numberSql(text, conversion);
-  // A text that is no number passes, and is an error. What JavaScript has to read passes, so that it is seen.
+  // A text that is not a number sets an error and passes. Records that JavaScript has to read pass, too, so that they are noticed.
   const isEmpty = either(isEmptyAttribute(name, state.keysOf), isParsed === NO ? NO : sql`(${isParsed} AND ${text} = '')`);
   const fieldOdd = oddAs(field, conversion);
   const error = unless(fieldOdd, sql`((${text} != '' AND ${number.isNone}) OR ${isEmpty})`);
@@ -283,7 +286,7 @@ function compareOutcome(state: State, filter: Extract<LabelFilter, { kind: "comp
 
 const COMPARE = { "==": sql`=`, "!=": sql`!=`, ">": sql`>`, ">=": sql`>=`, "<": sql`<`, "<=": sql`<=` } as const;
 
-/** A record without the label is left out; one whose label is no number is an error that only the filters behind it may drop. */
+/** A record without the label is skipped. If its label is not a number, that is an error which only the filters after it may drop. */
 function addUnwrap(state: State, { label, conversion, filters }: NonNullable<Leaf["range"]["unwrap"]>): Sql | undefined {
   if (isOfErrors(label)) return undefined;
   const field = fieldOf(state, label);
@@ -300,7 +303,7 @@ function not(condition: Sql): Sql {
   return condition === NO ? sql`1` : sql`NOT (${condition})`;
 }
 
-/** A record that JavaScript has to read must pass the filters behind, so that it is seen. */
+/** Ignores the error if JavaScript has to read the record, so that it passes the later filters and is noticed. */
 function unless(odd: Sql, error: Sql): Sql {
   return odd === NO ? error : sql`(NOT ${odd} AND ${error})`;
 }

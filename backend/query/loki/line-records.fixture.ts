@@ -1,5 +1,5 @@
-// Lines of JSON and logfmt for tests that compare SQL with JavaScript: tidy ones as programs write them, and messy ones with what parsers
-// read differently: cut lines, repeated keys, other spellings of a key, escapes, numbers with many texts.
+// Lines of JSON and logfmt for tests that compare SQL with JavaScript: tidy ones as programs write them, and messy ones that parsers may
+// read differently: truncated lines, repeated keys, other spellings of a key, escapes, numbers with several notations.
 
 export type Choose = <T>(values: readonly T[]) => T;
 

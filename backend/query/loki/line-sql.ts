@@ -1,53 +1,56 @@
-// Labels that the stages json and logfmt read of a line, as SQL. Invariant: for every line, either the expressions give what parsers.ts gives,
-// or `odd` is true and JavaScript evaluates the query.
+// Translates labels that the stages json and logfmt read from a line to SQL. Invariant: for every line, either the expressions return what
+// parsers.ts returns, or `odd` is true and JavaScript evaluates the query.
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_JSON_DEPTH, MAX_SQL_LINE_BYTES } from "../limits.ts";
 import { withoutExtracted } from "./entry.ts";
 import { parsePath } from "./json.ts";
 import type { Stage } from "./syntax.ts";
 
-/** One label of the line. */
+/** A label from the line. */
 export interface LineLabel {
-  /** The line has the label, perhaps without a value. */
+  /** The line has the label, possibly with an empty value. */
   readonly has: Sql;
   /** Empty if there is none. */
   readonly value: Sql;
   readonly odd: Sql;
-  /** The value is a number with the same value as the text in the line, but perhaps other digits, such as 1.5 for 1.50. */
+  /** The value is a number that equals the text in the line but may have other digits, such as 1.5 for 1.50. */
   readonly isRewritten: Sql | undefined;
 }
 
 export interface LineParser {
   /** Lines that get an error. */
   readonly error: Sql | undefined;
-  /** Whatever is asked of the line. */
+  /** Lines that JavaScript has to read, whichever label is needed. */
   readonly odd: Sql | undefined;
-  /** Undefined: SQL has no form for a label of this name. */
+  /** Undefined if a label with this name cannot be translated to SQL. */
   readonly label: (name: string) => LineLabel | undefined;
 }
 
-/** Longer lines are odd and not read: an expression that is costly per byte may not see a whole granule of them. An empty line is not valid JSON. */
+/**
+ * Longer lines are odd and not read, because an expression that is costly per byte must not process a whole granule of them. An empty line
+ * is not valid JSON.
+ */
 const LINE = sql`if(length(message) <= ${MAX_SQL_LINE_BYTES}, message, '')`;
 const IS_LONG = sql`length(message) > ${MAX_SQL_LINE_BYTES}`;
 const MAX_UNDERSCORES = 8;
 
-/** Undefined: SQL has no form for the stage. */
+/** Undefined if the stage cannot be translated to SQL. */
 export function lineParser(stage: Stage): LineParser | undefined {
   if (stage.kind === "json") return stage.paths ? pathsParser(stage.paths) : jsonParser();
   const isPlain = stage.kind === "logfmt" && !stage.isStrict && !stage.keepsEmpty && stage.keys === undefined;
   return isPlain ? { error: undefined, odd: undefined, label: logfmtLabel } : undefined;
 }
 
-/** A label of another name could be renamed to x_extracted, and a name such as _1 comes from a key that begins with a digit. */
+/** Other names are excluded: they could be renamed to x_extracted, and a name such as _1 comes from a key that begins with a digit. */
 function isPlainName(name: string): boolean {
   return withoutExtracted(name) === undefined && !/^_\d/.test(name) && name.split("_").length <= MAX_UNDERSCORES + 1;
 }
 
-/** What String.trim removes and JSON or logfmt may have in a key. */
+/** Characters that String.trim removes and that keys in JSON or logfmt may contain. */
 const SPACE = String.raw`[\s\p{Z}\x{FEFF}]`;
 
 const IS_OBJECT = sql`match(message, ${String.raw`^[ \n\r\t]*[{]`})`;
-/** A key with an escape, or without a name: JSONExtract and Loki's reader may find other members. */
+/** A key with an escape or without a name: JSONExtract and Loki's parser may find different members. */
 const ODD_KEY = String.raw`"[^"\\]*\\.(?:[^"\\]|\\.)*"\s*:|"${SPACE}*"\s*:`;
 
 function jsonParser(): LineParser {
@@ -62,12 +65,12 @@ function jsonParser(): LineParser {
 function jsonLabel(name: string): LineLabel | undefined {
   if (!isPlainName(name)) return undefined;
   const raw = sql`JSONExtractRaw(${LINE}, ${name})`;
-  // If two members have one name, the first text, number or boolean counts.
+  // If two members have the same name, the first text, number or boolean is used.
   const mayRepeat = sql`(${raw} != '' AND NOT ${isScalar(raw)} AND countSubstrings(${LINE}, ${`"${name}"`}) > 1)`;
   return { ...scalarOf(raw), has: isScalar(raw), odd: sql`(match(${LINE}, ${otherKeys(name)}) OR ${mayRepeat})` };
 }
 
-/** A key that becomes this label as well: with other characters for underscores, with spaces, or an object whose members would. */
+/** Other keys that become this label: with other characters instead of underscores, with spaces, or an object whose members would. */
 function otherKeys(name: string): string {
   const other = String.raw`[^a-zA-Z0-9"\\]`;
   const keyOf = (text: string): string => text.replaceAll("_", other);
@@ -94,7 +97,7 @@ function pathsParser(paths: NonNullable<Extract<Stage, { kind: "json" }>["paths"
       if (!path) return isPlainName(name) ? NO_LABEL : undefined;
       const steps = path.map((step) => sql`${step}`).reduce((left, right) => sql`${left}, ${right}`);
       const raw = sql`JSONExtractRaw(${LINE}, ${steps})`;
-      // An object or an array is copied as it was written.
+      // An object or an array is copied as it is written.
       return { ...scalarOf(raw), has: isJson, odd: sql`match(${raw}, '^[[{]')` };
     },
   };
@@ -106,7 +109,7 @@ function isScalar(raw: Sql): Sql {
   return sql`match(${raw}, '^["0-9tf-]')`;
 }
 
-/** `raw`: as JSONExtractRaw gives it. */
+/** `raw`: the result of JSONExtractRaw. */
 function scalarOf(raw: Sql): Pick<LineLabel, "value" | "isRewritten"> {
   const text = sql`replaceAll(JSONExtractString(${raw}), ${"\ufffd"}, ' ')`;
   return {
@@ -115,7 +118,7 @@ function scalarOf(raw: Sql): Pick<LineLabel, "value" | "isRewritten"> {
   };
 }
 
-// The tokens of logfmt, as eachPair of parsers.ts cuts a line: each character belongs to exactly one.
+// The tokens of logfmt, as eachPair of parsers.ts splits a line: each character belongs to exactly one token.
 const BLANK = String.raw`[\x00-\x20]`;
 const BARE = String.raw`[^="\x00-\x20]`;
 const END = String.raw`(?:[\x00-\x20]|\z)`;
@@ -126,13 +129,13 @@ const TOKENS = [
   `${BARE}+${END}`,
   `${BARE}+=${QUOTED}`,
   `${BARE}+=${BARE}*${END}`,
-  // What is no pair, up to the next blank.
+  // Text that is not a pair, up to the next blank.
   `${BARE}*"${REST}`,
   `=${REST}`,
   `${BARE}+=(?:${BARE}+["=]|=)${REST}`,
 ];
 
-/** The first pair of this name that has a value. */
+/** The first pair of this name with a value. */
 function logfmtLabel(name: string): LineLabel | undefined {
   if (!isPlainName(name)) return undefined;
   const key = `${SPACE}*${name.replaceAll("_", String.raw`[^a-zA-Z0-9="\x00-\x20]`)}${SPACE}*`;

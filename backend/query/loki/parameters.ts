@@ -1,5 +1,5 @@
-// The parameters of Loki's HTTP API, read as Loki reads them: unknown ones are ignored, so that a newer client works. Invariant: a record
-// counts for the moments t with t - range < record <= t.
+// Parses the parameters of Loki's HTTP API as Loki does: unknown ones are ignored, so that a newer client works. Invariant: a record counts
+// for the evaluation times t with t - range < record <= t.
 import { ApiError } from "../../errors.ts";
 import { MAX_ENTRIES, MAX_RANGE_STEPS } from "../limits.ts";
 import { parseDuration, parseNumber } from "./grammar.ts";
@@ -15,7 +15,7 @@ export function wrongParameter(name: string, what: string): ApiError {
   return new ApiError("invalid_parameter", `${name}: ${what}`);
 }
 
-/** Throws ApiError invalid_parameter for one of `known` that is parameters twice. */
+/** Throws ApiError invalid_parameter if one of the `known` parameters occurs twice. */
 export function checkRepeated(parameters: RequestParameters, known: readonly string[]): void {
   const repeated = known.find((name) => Array.isArray(parameters[name]));
   if (repeated !== undefined) throw wrongParameter(repeated, "is given more than once");
@@ -26,7 +26,7 @@ export function textOf(parameters: RequestParameters, name: string): string | un
   return typeof value === "string" && value !== "" ? value : undefined;
 }
 
-/** Nanoseconds, seconds with or without a fraction, or RFC 3339. */
+/** Accepts nanoseconds, seconds with or without a fraction, or RFC 3339. */
 export function readTime(name: string, text: string): bigint {
   let ns: bigint | undefined;
   if (/^\d{1,10}$/.test(text)) ns = BigInt(text) * SECOND_NS;
@@ -48,7 +48,7 @@ export interface TimeSpan {
   readonly end: bigint;
 }
 
-/** `start` and `end`, or `since` before the end; the last hour by default. */
+/** `start` and `end`, or `since` before the end; default: the last hour. */
 export function readSpan(parameters: RequestParameters, nowNs: bigint): TimeSpan {
   const [start, end, since] = [textOf(parameters, "start"), textOf(parameters, "end"), textOf(parameters, "since")];
   const endNs = end === undefined ? nowNs : readTime("end", end);
@@ -66,7 +66,7 @@ export function readDuration(name: string, text: string): bigint {
   return ns;
 }
 
-/** The moments of a range query. */
+/** The evaluation times of a range query. */
 export function readSteps(parameters: RequestParameters, { start, end }: TimeSpan): Steps {
   const step = textOf(parameters, "step");
   const byItself = BigInt(Math.max(1, Math.floor(Number(end - start) / 1e9 / 250))) * SECOND_NS;
@@ -98,7 +98,7 @@ export function readLimit(parameters: RequestParameters, name: string, byDefault
   return Number(text);
 }
 
-/** Nanoseconds since 1970; the moments are start, start + step, … up to the end. */
+/** Evaluation times in nanoseconds since 1970: start, start + step, … up to the end. */
 export interface Steps {
   readonly start: bigint;
   readonly step: bigint;
@@ -114,7 +114,7 @@ export interface Window {
   readonly offsetNs: bigint;
 }
 
-/** The first and the last moment that a record counts for; the first is later where it is none. */
+/** The first and the last evaluation time for which a record counts; the first is later than the last if there is none. */
 export function momentsOf(timeNs: bigint, { start, step, count }: Steps, { rangeNs, offsetNs }: Window): [first: number, last: number] {
   const since = timeNs + offsetNs - start;
   const first = since <= 0n ? 0 : Number((since + step - 1n) / step);
@@ -122,7 +122,7 @@ export function momentsOf(timeNs: bigint, { start, step, count }: Steps, { range
   return [first, until < 0n ? -1 : Math.min(count - 1, Number(until / step))];
 }
 
-/** The records that count for any moment: both ends inclusive. */
+/** The range of records that count for any evaluation time; both ends are inclusive. */
 export function spanOf({ start, step, count }: Steps, { rangeNs, offsetNs }: Window): { start: bigint; end: bigint } {
   const last = start + step * BigInt(count - 1);
   return { start: start - offsetNs - rangeNs + 1n, end: last - offsetNs };

@@ -1,5 +1,5 @@
-// The stages that parse labels from a line: json, logfmt, regexp, pattern, unpack. Invariant: a line that cannot be parsed passes, with the
-// labels that could be read and an error, as in Loki.
+// Implements the stages that parse labels from a line: json, logfmt, regexp, pattern, unpack. Invariant: a line that cannot be parsed
+// passes, with the labels that could be read and an error, as in Loki.
 import { MAX_JSON_DEPTH } from "../limits.ts";
 import { type Entry, labelName } from "./entry.ts";
 import { wrongQuery } from "./grammar.ts";
@@ -28,10 +28,10 @@ function orError(entry: Entry, work: () => void): true {
   return true;
 }
 
-/** Answers true once nothing more is asked for. */
+/** Returns true once all required labels are read. */
 function addMembers(entry: Entry, { text, prefix, depth }: { text: string; prefix: string; depth: number }, isSettled: Settled): boolean {
   if (depth > MAX_JSON_DEPTH) throw new MalformedJson("maximum depth of JSON reached");
-  // Each level is walked again, to find its end.
+  // Each level is read again to find its end.
   charge(text.length);
   let ends = false;
   eachMember(text, (key, value) => {
@@ -97,7 +97,7 @@ function readLogfmt({ isStrict, keepsEmpty, keys }: StageOf<"logfmt">, isSettled
         if (value !== "" || keepsEmpty) entry.extract(name, text);
         return isSettled(entry);
       }
-      // As Loki has it: what an earlier stage has read under this name is not read again under another.
+      // As in Loki, a name that an earlier stage has read is not read again under another name.
       if (entry.isSettled(name) && !keys.some(([own]) => own === name)) return undefined;
       const wanted = keys.find(([, from]) => from === name)?.[0] ?? (keys.some(([own]) => own === name) ? name : undefined);
       if (wanted !== undefined) entry.set(entry.nameFor(wanted), text);
@@ -127,7 +127,7 @@ function readPattern(text: string): Step {
   };
 }
 
-/** What was packed: texts become labels, _entry the line. */
+/** Texts become labels, and _entry becomes the line. */
 function unpack(entry: Entry): boolean {
   if (entry.line === "") return true;
   if (!entry.line.startsWith("{")) {
@@ -149,7 +149,7 @@ function unpack(entry: Entry): boolean {
   });
 }
 
-/** Loki reads no further than to the last label that is asked for, so what is broken behind it is no error. */
+/** Loki stops at the last required label, so malformed text after it is not an error. */
 function settledBy(required: readonly string[]): Settled {
   return (entry) => {
     charge(required.length);
@@ -157,7 +157,7 @@ function settledBy(required: readonly string[]): Settled {
   };
 }
 
-/** Undefined: the stage reads no labels of the line. */
+/** Undefined if the stage reads no labels from the line. */
 export function parserStep(stage: Stage, required: ReadonlySet<string> | undefined): Step | undefined {
   const isSettled = required?.size ? settledBy([...required]) : () => false;
   switch (stage.kind) {
@@ -180,8 +180,8 @@ const BLANK_OR_MORE = /[\u0000- ]/g;
 const KEY_END = /[="\u0000- ]/g;
 
 /**
- * Calls back for each pair in turn; `visit` answers true to end. `stops`: at the first that is none. Answers what was wrong last; undefined:
- * nothing.
+ * Calls `visit` for each pair in order; `visit` returns true to stop. `stops`: stop at the first text that is not a pair. Returns the last
+ * error; undefined if there was none.
  */
 export function eachPair(line: string, stops: boolean, visit: (key: string, value: string) => boolean | undefined): string | undefined {
   let [at, problem]: [number, string | undefined] = [0, undefined];
@@ -276,7 +276,7 @@ export function linePattern(pattern: string): PatternPart[] {
   return parts;
 }
 
-/** What the captures of a line are. */
+/** The captured values of a line by name. */
 export function capturesOf(parts: readonly PatternPart[], line: string): [name: string, value: string][] {
   const found: [string, string][] = [];
   const [first] = parts;
@@ -295,7 +295,7 @@ export function capturesOf(parts: readonly PatternPart[], line: string): [name: 
   return found;
 }
 
-/** Whether a line matches the pattern of a line filter: no capture is empty. */
+/** Whether a line matches the pattern of a line filter, in which no capture may be empty. */
 export function isLike(parts: readonly PatternPart[], line: string): boolean {
   if (line === "" || parts.length === 0) return line === "" && parts.length === 0;
   let at = 0;
@@ -309,7 +309,7 @@ export function isLike(parts: readonly PatternPart[], line: string): boolean {
   return endsOpen === (at !== line.length);
 }
 
-/** The names of the groups of the stage regexp, by their number. Throws ApiError invalid_parameter. */
+/** The names of the capture groups of the stage regexp, by their number. Throws ApiError invalid_parameter. */
 export function captureNames(pattern: Pattern, text: string): [index: number, name: string][] {
   const names = Object.entries(pattern.names).map(([name, index]): [number, string] => [index, name]);
   if (names.length === 0)

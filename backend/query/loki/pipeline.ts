@@ -1,5 +1,5 @@
-// The stages of a query, one after another, for one record at a time. Invariant: a record that a stage drops is not seen by the next; a value
-// that a filter cannot compare passes with an error, as in Loki.
+// Runs the stages of a query one after the other on one record at a time. Invariant: later stages do not see a record that a stage drops; a
+// value that a filter cannot compare passes with an error, as in Loki.
 import { MAX_REMEMBERED_LABELS } from "../limits.ts";
 import type { Entry } from "./entry.ts";
 import { convert } from "./grammar.ts";
@@ -9,7 +9,7 @@ import type { CompareOperator, LabelChoice, LabelFilter, LabelFormat, LineFilter
 import { TemplateError } from "./template-values.ts";
 import { Template } from "./template.ts";
 
-/** Answers whether the record is left. `required`: no other labels need to be read of its line. */
+/** Returns a function that returns whether the record passes. `required`: the only labels that have to be read from its line. */
 export function pipelineOf(stages: readonly Stage[], required?: ReadonlySet<string>): Step {
   const steps = stages.map((stage) => stepOf(stage, required));
   const readsLine = stages.some(({ kind }) => !["label_filter", "label_format", "drop", "keep"].includes(kind));
@@ -93,7 +93,7 @@ function labelsOf(entry: Entry): ReadonlyMap<string, string> {
   return labels;
 }
 
-/** Undefined: it cannot be, and the record has an error. */
+/** Undefined if the template fails; then the record has an error. */
 function filled(entry: Entry, template: Template, labels: ReadonlyMap<string, string>): string | undefined {
   try {
     return template.run({ labels, line: entry.line, timeNs: entry.timeNs });
@@ -133,7 +133,7 @@ function keep(choices: readonly LabelChoice[]): Step {
     tests.set(name, [...(tests.get(name) ?? []), test]);
   }
   return (entry) => {
-    // Collected first: the entry must not change while its labels are read.
+    // Collected first, because the entry must not change while its labels are read.
     const labels = Array.from(entry.labels());
     for (const [name, value] of labels) {
       if (name in ERRORS) continue;
@@ -201,7 +201,7 @@ export function filterTest(filter: LabelFilter): EntryTest {
   }
   const [left, right] = [filterTest(filter.left), filterTest(filter.right)];
   if (filter.kind === "or") return (entry) => left(entry) || right(entry);
-  // Both are asked, because each may find an error.
+  // Evaluates both sides, because each may set an error.
   return (entry) => {
     const passes = left(entry);
     return right(entry) && passes;
@@ -227,7 +227,7 @@ export function withoutColours(line: string): string {
   return at === 0 ? line : parts.join("") + line.slice(at);
 }
 
-/** Behind the code whose first character is before `from`; undefined: there is none. */
+/** The position after the escape code whose first character precedes `from`; undefined if there is none. */
 function codeEnd(line: string, from: number): number | undefined {
   let start = from;
   while (start < line.length && INTRODUCTION.includes(line[start] as string)) start += 1;
@@ -236,7 +236,7 @@ function codeEnd(line: string, from: number): number | undefined {
   return line[end] === "\u0007" ? end + 1 : numbersEnd(line, start);
 }
 
-/** Behind numbers such as 1;31 and a final character, which may be the last digit of the numbers. */
+/** The position after numbers such as 1;31 and a final character, which may be the last digit of the numbers. */
 function numbersEnd(line: string, start: number): number | undefined {
   let at = start;
   let digits = 0;

@@ -1,10 +1,10 @@
-// The series of a range aggregation, moment by moment, and the functions over a window. Invariant: computed in the order of time as Loki
-// does, so that the same values give the same digits; a moment without a record is no point.
+// Computes the series of a range aggregation for each evaluation time, and the functions over a window. Invariant: values are computed in
+// the order of time, as in Loki, so that the same input gives the same digits; an evaluation time without a record has no point.
 import { ApiError } from "../../errors.ts";
 import { MAX_QUERY_POINTS, MAX_QUERY_SERIES } from "../limits.ts";
 import type { LabelSet, Sample } from "./entry.ts";
 
-/** Called for one moment after the other. */
+/** Call with ascending evaluation times. */
 export interface Points {
   at(moment: number): Sample[];
 }
@@ -15,12 +15,12 @@ interface CountedSeries {
   readonly sums: Float64Array;
 }
 
-/** The engine answers cells in any order; of equal values topk takes the same ones each time. */
+/** The engine returns cells in any order; sorting makes topk choose the same series among equal values each time. */
 function inOrder<T extends { readonly labels: LabelSet }>(series: Iterable<T>): T[] {
   return [...series].sort(({ labels: one }, { labels: other }) => (one.key < other.key ? -1 : 1));
 }
 
-/** Counts by moments: each cell counts for the moments from its first to its last. */
+/** Counts per evaluation time: each cell counts from its first to its last one. */
 export class CountedPoints implements Points {
   readonly #moments: number;
   readonly #divisor: number;
@@ -40,7 +40,7 @@ export class CountedPoints implements Points {
       series = { labels, counts: new Float64Array(cells), sums: new Float64Array(cells) };
       this.#series.set(labels.key, series);
     }
-    // Whole numbers: what is added at one end and taken away at the other leaves nothing behind.
+    // The numbers are integers, so subtracting at one end what was added at the other leaves no rounding error.
     series.counts[first] = (series.counts[first] as number) + n;
     series.counts[last + 1] = (series.counts[last + 1] as number) - n;
     series.sums[first] = (series.sums[first] as number) + value;
@@ -68,7 +68,9 @@ interface CellSeries {
   to: number;
 }
 
-/** Cells of values, and what is made of those of a window. All windows have one length, so that a window's cells are side by side. */
+/**
+ * Cells of values, and the functions over the cells of a window. All windows have the same length, so the cells of a window are adjacent.
+ */
 export class CellPoints implements Points {
   readonly #make: (cells: readonly PointCell[]) => number;
   readonly #series = new Map<string, CellSeries>();
@@ -88,7 +90,7 @@ export class CellPoints implements Points {
     series.cells.push(cell);
   }
 
-  /** Whether some series has two cells for the same moments. */
+  /** Whether a series has two cells for the same evaluation times. */
   hasTwins(): boolean {
     return this.#sorted().some(({ cells }) => cells.some((cell, index) => isTwin(cell, cells[index - 1])));
   }
@@ -112,7 +114,7 @@ export class CellPoints implements Points {
   }
 }
 
-/** Values in the order of time, and what is made of those in a window. */
+/** Values in the order of time, and the functions over the values of a window. */
 export class WindowedPoints implements Points {
   readonly #make: (window: WindowOf) => number;
   readonly #window: { readonly stepNs: number; readonly rangeNs: number; readonly parameter: number };
@@ -123,7 +125,7 @@ export class WindowedPoints implements Points {
     this.#window = window;
   }
 
-  /** `timeNs`: since the first moment, with the offset. */
+  /** `timeNs`: since the first evaluation time, including the offset. */
   add(labels: LabelSet, timeNs: number, value: number): void {
     let series = this.#series.get(labels.key);
     if (!series) {
@@ -160,13 +162,13 @@ export function checkSize(series: number, moments: number): void {
   throw new ApiError("query_too_expensive", `this query has ${what}: write sum by (…) around it, or a more specific selector`);
 }
 
-/** The values of one series: times in nanoseconds since the first moment asked for. */
+/** The values of one series; times in nanoseconds since the first evaluation time. */
 export interface Values {
   readonly times: readonly number[];
   readonly values: readonly number[];
 }
 
-/** A window: of `values` from `from` up to and without `to`, which is at least one. */
+/** The `values` of a window: from `from` up to but excluding `to`; at least one. */
 export interface WindowOf extends Values {
   readonly from: number;
   readonly to: number;
@@ -195,7 +197,7 @@ const average: RangeFunction = ({ values, from, to }) => {
     const value = values[at] as number;
     count += 1;
     const isInfinite = mean === Number.POSITIVE_INFINITY || mean === Number.NEGATIVE_INFINITY;
-    // An infinite mean stays, but for an infinity of the other sign or what is no number.
+    // An infinite mean stays infinite, unless a value is NaN or the opposite infinity.
     if (isInfinite && (value === mean || Number.isFinite(value))) continue;
     mean += value / count - mean / count;
   }
@@ -228,7 +230,7 @@ const variance: RangeFunction = ({ values, from, to }) => {
 const quantile: RangeFunction = ({ values, from, to, parameter }) => {
   if (parameter < 0) return Number.NEGATIVE_INFINITY;
   if (parameter > 1) return Number.POSITIVE_INFINITY;
-  // What is no number comes first.
+  // NaN sorts first.
   const sorted = values.slice(from, to).sort((one, other) => (Number.isNaN(one) ? -1 : Number.isNaN(other) ? 1 : one - other));
   const rank = parameter * (sorted.length - 1);
   const lower = Math.max(0, Math.floor(rank));
@@ -237,7 +239,7 @@ const quantile: RangeFunction = ({ values, from, to, parameter }) => {
   return (sorted[lower] as number) * (1 - weight) + (sorted[upper] as number) * weight;
 };
 
-/** The rate of a counter: a fall is a reset, and the slope is extrapolated to near ends of the window, as Prometheus does. */
+/** The rate of a counter: a decrease is a reset, and the slope is extrapolated to near ends of the window, as in Prometheus. */
 const counterRate: RangeFunction = ({ times, values, from, to, endNs, rangeNs }) => {
   if (to - from < 2) return 0;
   const [firstValue, firstNs, lastNs] = [values[from] as number, times[from] as number, times[to - 1] as number];
@@ -253,7 +255,7 @@ const counterRate: RangeFunction = ({ times, values, from, to, endNs, rangeNs })
 };
 
 export const RANGE_FUNCTIONS: Readonly<Record<string, RangeFunction>> = {
-  // Each record has the value one.
+  // Each record counts as one.
   count_over_time: ({ from, to }) => to - from,
   rate: perSecond(sum),
   bytes_over_time: sum,
@@ -271,14 +273,14 @@ export const RANGE_FUNCTIONS: Readonly<Record<string, RangeFunction>> = {
   absent_over_time: () => 1,
 };
 
-/** What the engine has made of the records that count for the same moments. */
+/** The engine's result for the records that count for the same evaluation times. */
 export interface PointCell {
   readonly first: number;
   readonly last: number;
-  /** Records. */
+  /** Number of records. */
   readonly n: number;
   readonly value: number;
-  /** Variance of the values within. */
+  /** Variance of the values in the cell. */
   readonly squares: number;
 }
 
@@ -287,14 +289,14 @@ type CellFunction = (cells: readonly PointCell[], rangeNs: number) => number;
 const sumOfCells: CellFunction = (cells) => cells.reduce((sum, { value }) => sum + value, 0);
 const recordsOf = (cells: readonly PointCell[]): number => cells.reduce((sum, { n }) => sum + n, 0);
 
-/** Each cell has the mean and the variance of its values. */
+/** Combines cells by their means and variances. */
 const varianceOfCells: CellFunction = (cells) => {
   const records = recordsOf(cells);
   const mean = cells.reduce((sum, { n, value }) => sum + (value * n) / records, 0);
   return cells.reduce((sum, { n, value, squares }) => sum + (n * (squares + (value - mean) ** 2)) / records, 0);
 };
 
-/** The same of cells whose values were unwrapped and aggregated by the engine. */
+/** The functions for cells whose values the engine has unwrapped and aggregated. */
 export const CELL_FUNCTIONS: Readonly<Record<string, CellFunction>> = {
   sum_over_time: sumOfCells,
   rate: (cells, rangeNs) => sumOfCells(cells, rangeNs) / (rangeNs / 1e9),
@@ -308,5 +310,5 @@ export const CELL_FUNCTIONS: Readonly<Record<string, CellFunction>> = {
   stddev_over_time: (cells, rangeNs) => Math.sqrt(varianceOfCells(cells, rangeNs)),
 };
 
-/** Operations for which a window needs all its records in one cell. */
+/** Operations for which all records of a window must be in one cell. */
 export const NEEDS_SINGLE_CELLS: ReadonlySet<string> = new Set(["first_over_time", "last_over_time", "quantile_over_time"]);

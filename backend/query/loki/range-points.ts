@@ -1,5 +1,5 @@
-// A range aggregation over stored records: counted by ClickHouse where SQL has a form for it, else record by record, within the limits of the
-// budget. Invariant: both ways give the same points.
+// Evaluates a range aggregation over stored records: in ClickHouse if it can be translated to SQL, otherwise record by record, within the
+// limits of the budget. Invariant: both ways return the same points.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { askPage } from "../../storage/found-page.ts";
@@ -27,7 +27,7 @@ export interface Evaluation {
 
 export async function rangePoints(evaluation: Evaluation, leaf: Leaf): Promise<Points> {
   const counted = neededStages(leaf, push(leaf.range.log).rest);
-  // Most stages have a form in SQL if no label is stored; countedByEngine decides with the keys of the records.
+  // If no label is stored, most stages can be translated to SQL; countedByEngine decides with the real keys of the records.
   const plan = leafSql(leaf, counted, () => []);
   if (plan && aggregates(leaf.range, plan.value, evaluation.steps)) {
     const points = await countedByEngine(evaluation, leaf);
@@ -37,7 +37,7 @@ export async function rangePoints(evaluation: Evaluation, leaf: Leaf): Promise<P
   return readOneByOne(evaluation, leaf, { ...pushed, rest: counted });
 }
 
-/** In JavaScript. */
+/** Evaluates in JavaScript. */
 export async function readOneByOne(evaluation: Evaluation, leaf: Leaf, pushed: Pushed): Promise<Points> {
   const { steps, budget } = evaluation;
   const { range } = leaf;
@@ -59,7 +59,7 @@ export async function readOneByOne(evaluation: Evaluation, leaf: Leaf, pushed: P
   return points;
 }
 
-/** Undefined: JavaScript has to read the records. */
+/** Undefined if JavaScript has to read the records. */
 export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation, leaf: Leaf): Promise<Points | undefined> {
   const { range } = leaf;
   const span = spanOf(steps, range);
@@ -102,7 +102,7 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
   return NEEDS_SINGLE_CELLS.has(range.operation) && points instanceof CellPoints && points.hasTwins() ? undefined : points;
 }
 
-/** All labels that the statement may ask for. */
+/** All labels that the statement may use. */
 function labelsOf({ range, labels, asked }: Leaf): string[] {
   const dropped = range.log.stages
     .flatMap((stage) => (stage.kind === "drop" ? stage.labels : []))
@@ -130,39 +130,39 @@ function* linesOf(lines: Buffer): Generator<string> {
 }
 
 const PAGE_RECORDS = 5000;
-/** More rows than these are not likely to be of one minute. */
+/** More rows than this are unlikely to be within one minute. */
 const DENSE_ROWS = 1000;
 const PAGE_BYTES = 2 * 1024 * 1024;
 
 export interface Span {
-  /** Nanoseconds, both inclusive. */
+  /** Nanoseconds, both ends inclusive. */
   readonly start: bigint;
   readonly end: bigint;
 }
 
-/** What labels and series are asked of. */
+/** The records from which labels and series are read. */
 export interface Selected {
   readonly span: Span;
-  /** Records of any of them; none: all. */
+  /** Records that any of them selects; none: all records. */
   readonly selectors: readonly LogQuery[];
 }
 
 export interface Wanted extends Pick<Pushed, "conditions" | "matching"> {
   readonly span: Span;
   readonly oldestFirst: boolean;
-  /** False: what is asked is not about lines. */
+  /** False if the lines are not needed. */
   readonly hasLines: boolean;
-  /** At most so many are of use. */
+  /** Maximum number of records that are needed. */
   readonly limit?: number | undefined;
 }
 
 const FIELDS = sql`toString(toUnixTimestamp64Nano(time)) AS ns, level, source, host_id, node, trace_id, span_id, severity_number, scope_name, labels`;
 const SIZES = sql`level, source, message, labels, host_id, node, scope_name`;
 
-/** In the order of time. Throws ApiError as Ask does, and query_too_expensive. */
+/** Records in the order of time. Throws ApiError as Ask does, and query_too_expensive. */
 export async function* records(ask: Ask, orgId: string, wanted: Wanted, budget: Budget): AsyncGenerator<Entry> {
   const { span, oldestFirst, conditions, matching, limit = Number.POSITIVE_INFINITY } = wanted;
-  // Not as message: a condition on that would see it instead of what is stored.
+  // The alias is not `message`, because a condition on that would see the alias instead of the stored column.
   const columns = wanted.hasLines ? sql`${FIELDS}, message AS line` : sql`${FIELDS}, '' AS line`;
   const entries = new EntryMaker();
   const { bounds } = budget;
@@ -197,7 +197,7 @@ export async function* records(ask: Ask, orgId: string, wanted: Wanted, budget: 
 
 export interface SampleReader {
   readonly readsLines: boolean;
-  /** Undefined: the record is left out. */
+  /** Undefined if the record is skipped. */
   readonly sample: (entry: Entry) => { readonly labels: LabelSet; readonly value: number } | undefined;
 }
 
@@ -207,7 +207,7 @@ export function sampleReader(leaf: Leaf, stages: readonly Stage[]): SampleReader
   const passes = pipelineOf(stages, labels.kind === "by" || labels.kind === "none" ? requiredLabels(leaf) : undefined);
   const value = unwrapped(leaf);
   const sets = new Map<string, LabelSet>();
-  // Who asks for errors gets them.
+  // A query that names __error__ gets records with errors.
   const keepsErrors =
     (labels.kind === "by" || labels.kind === "none") &&
     (asked.has("__error__") || (labels.kind === "by" && labels.names.includes("__error__")));
@@ -236,7 +236,7 @@ function requiredLabels({ labels, asked }: Leaf): ReadonlySet<string> {
   return new Set([...asked, ...(labels.kind === "by" ? labels.names : [])]);
 }
 
-/** Undefined: it is no query of values. The value is undefined where the record has none. */
+/** Undefined if the query does not unwrap values. The function returns undefined for a record without a value. */
 function unwrapped({ range: { unwrap } }: Leaf): ((entry: Entry) => number | undefined) | undefined {
   if (!unwrap) return undefined;
   const filters = unwrap.filters.map(filterTest);

@@ -1,5 +1,5 @@
-// LogQL → Query. Invariant: operators bind as Loki's do, whatever the grammar nests first; what is well-formed and not supported here is
-// refused by its name.
+// Parses LogQL into a Query. Invariant: operators have Loki's precedence, whatever the grammar nests first; valid syntax that is not
+// supported is rejected by name.
 import type { SyntaxNode } from "@lezer/common";
 import { children, itemsOf, readDuration, readNumber, Tree, unquote, wrongQuery } from "./grammar.ts";
 import { type Reading, readLabelFilter, readSelector, readStages } from "./read-stages.ts";
@@ -18,13 +18,16 @@ import type {
 } from "./syntax.ts";
 import { calculate, isCalculable, isComparison } from "./vector-operations.ts";
 
-/** Throws ApiError invalid_parameter naming what is wrong, or not supported. `patterns`: those that it has are counted with. */
+/**
+ * Throws ApiError invalid_parameter that names what is wrong or unsupported. `patterns`: expressions that are counted together with the
+ * query's own.
+ */
 export function readQuery(text: string, patterns = new Patterns()): Query {
   const tree = new Tree(text);
   return readExpression({ tree, patterns }, tree.top);
 }
 
-/** The matchers of a selector alone, as label values and series are asked by. */
+/** The matchers of a selector without stages, as in requests for label values and series. */
 export function readSelectorAlone(name: string, text: string, patterns = new Patterns()): LogQuery {
   const query = readQuery(text, patterns);
   if (query.kind !== "log" || query.stages.length > 0)
@@ -155,7 +158,9 @@ const BINDING: Readonly<Record<string, number>> = {
   "^": 6,
 };
 
-/** Operands and operators in the order of the text, then bound as Loki does; an expression in parentheses is one operand. */
+/**
+ * Collects operands and operators in the order of the text, then applies Loki's precedence; an expression in parentheses is one operand.
+ */
 function readChain(reading: Reading, node: SyntaxNode): MetricQuery {
   const operands: MetricQuery[] = [];
   const operators: Operator[] = [];
@@ -184,13 +189,13 @@ function bind(operands: MetricQuery[], operators: Operator[], least: number): Me
   for (let next = operators[0]; next && (BINDING[next.operator] as number) >= least; next = operators[0]) {
     operators.shift();
     const binding = BINDING[next.operator] as number;
-    // A power binds to the right.
+    // A power is right-associative.
     left = combined({ kind: "binary", ...next, left, right: bind(operands, operators, next.operator === "^" ? binding : binding + 1) });
   }
   return left;
 }
 
-/** Two numbers are combined at once. */
+/** Two numbers are combined immediately. */
 function combined(operation: BinaryOperation): MetricQuery {
   const { operator, left, right } = operation;
   const isSet = !isCalculable(operator);

@@ -1,5 +1,5 @@
-// The matchers, label filters and stages of a query. Invariant: "and" binds closer than "or", a comma is an "and"; a stage that is not
-// supported is refused by its name, with what to write instead.
+// Parses the matchers, label filters and stages of a query. Invariant: "and" binds tighter than "or", a comma is an "and"; an unsupported
+// stage is rejected by name, with a suggestion what to write instead.
 import type { SyntaxNode } from "@lezer/common";
 import { children, itemsOf, parseBytes, readDuration, readNumber, type Tree, unquote, wrongQuery } from "./grammar.ts";
 import { parsePath } from "./json.ts";
@@ -19,7 +19,7 @@ import type {
 } from "./syntax.ts";
 import { parseLineFormat } from "./template.ts";
 
-/** What readers of a query share. */
+/** State that the parsers of a query share. */
 export interface Reading {
   readonly tree: Tree;
   readonly patterns: Patterns;
@@ -38,7 +38,7 @@ function refusesEmpty({ patterns }: Reading, { operator, value }: Matcher): bool
   return !(plainValues(value)?.includes("") ?? patterns.compile(anchored(value)).test(""));
 }
 
-/** Its expression is read, so that one that is none is refused where nothing is found, too. */
+/** Compiles the expression, so that an invalid one is rejected even if no record is found. */
 export function readMatcher({ tree, patterns }: Reading, node: SyntaxNode): Matcher {
   const [name, operator, value] = children(node).map((child) => tree.of(child)) as [string, MatchOperator, string];
   const matcher = { name, operator, value: unquote(value) };
@@ -46,7 +46,7 @@ export function readMatcher({ tree, patterns }: Reading, node: SyntaxNode): Matc
   return matcher;
 }
 
-/** Reads the labels of drop and keep. */
+/** Parses the labels of drop and keep. */
 export function readChoices(reading: Reading, list: SyntaxNode | null, name: "DropLabel" | "KeepLabel"): LabelChoice[] {
   return itemsOf(list, `${name}s`, name).map((item) => {
     const matcher = item.getChild("Matcher");
@@ -78,7 +78,7 @@ function tokensOf(reading: Reading, node: SyntaxNode): Token[] {
     if (only.name === "LabelFilter") return [{ filter: readLabelFilter(reading, only) }];
     return [{ filter: readOneFilter(reading, only) }];
   }
-  // A comma is no node.
+  // A comma is not a node of the syntax tree.
   return parts.flatMap((part, index): Token[] => {
     if (part.name === "Or") return [{ operator: "or" }];
     if (part.name === "And") return [];

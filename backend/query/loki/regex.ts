@@ -1,5 +1,6 @@
-// What a query may compute here: time, characters of one record, and regular expressions, which are RE2 and take time that grows with the
-// text alone. Invariant: JavaScript's own engine never runs an expression of a query; the sandbox kills what exceeds these limits anyway.
+// Limits what a query may compute in this process: time, characters per record, and regular expressions, which are RE2, so that their time
+// grows linearly with the text. Invariant: JavaScript's own engine never runs an expression of a query. In any case, the sandbox kills a
+// process that exceeds its limits.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Matcher as Found, RE2JS } from "re2js";
 import { ApiError } from "../../errors.ts";
@@ -18,7 +19,7 @@ import { wrongQuery } from "./grammar.ts";
 const SLICE_MS = 5;
 
 export interface Bounds {
-  /** Read one by one, and bytes of them. */
+  /** Records that are read one by one, and their bytes. */
   readonly records: number;
   readonly bytes: number;
   readonly computeMs: number;
@@ -38,13 +39,13 @@ export class Budget {
     this.#signal = signal;
   }
 
-  /** After waiting for others, which costs nothing. */
+  /** Call after waiting for other work, which is not charged. */
   begin(): void {
     this.#sinceMs = performance.now();
     this.#sinceCpuMs = threadCpuMs();
   }
 
-  /** True: `yieldToOthers` has to be awaited. Cheap enough to be asked for each record. */
+  /** True if `yieldToOthers` has to be awaited. Cheap enough to be read for each record. */
   get isDue(): boolean {
     return performance.now() - this.#sinceMs > SLICE_MS;
   }
@@ -60,7 +61,7 @@ export class Budget {
   }
 }
 
-/** Not the time on the clock: the process yields to the backend, and the machine may have other work. */
+/** CPU time, not wall-clock time: the process waits for the backend, and the machine may have other work. */
 function threadCpuMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;
@@ -70,17 +71,17 @@ export function tooExpensive(what: string): ApiError {
   return new ApiError("query_too_expensive", `this query ${what}: add line filters or labels to the selector, or ask for a shorter range`);
 }
 
-/** V8 searches for a longer text in a time that grows with the product of both lengths. */
+/** V8's search for a longer text takes time that grows with the product of both lengths. */
 const LONG_PART = 64;
 
 let spent = 0;
 
-/** To be called before the stages of another record. */
+/** Call before the stages of another record. */
 export function beginRecordWork(): void {
   spent = 0;
 }
 
-/** Counts characters before they are walked or made. Throws ApiError query_too_expensive. */
+/** Charges characters before they are read or created. Throws ApiError query_too_expensive. */
 export function charge(characters: number): void {
   spent += characters;
   if (spent > MAX_STAGE_CHARACTERS)
@@ -95,7 +96,7 @@ export function findText(text: string, part: string, from = 0): number {
   return found;
 }
 
-/** How often a text is found in another, without overlaps. Throws ApiError query_too_expensive. */
+/** The number of occurrences of a text, without overlaps. Throws ApiError query_too_expensive. */
 export function countText(text: string, part: string): number {
   if (part === "") return text.length + 1;
   let count = 0;
@@ -109,7 +110,7 @@ export function checkLength(text: string, what: string): void {
     throw tooExpensive(`has stages that read ${what} of more than ${MAX_STAGE_TEXT_CHARACTERS / 1024} KiB`);
 }
 
-/** Counts what the expressions of one query may cost. */
+/** Limits the cost of the expressions of one query. */
 export class Patterns {
   #characters = 0;
   #steps = 0;
@@ -118,7 +119,7 @@ export class Patterns {
     beginRecord();
   }
 
-  /** Throws ApiError invalid_parameter: it is none, or all are too much. */
+  /** Throws ApiError invalid_parameter if the expression is invalid, or if all expressions together exceed the limit. */
   compile(text: string): Pattern {
     this.#characters += text.length;
     this.#steps += stepsOf(text);
@@ -135,13 +136,13 @@ export class Patterns {
 const [NS, NS_A_PART] = [280, 70];
 let spentMs = 0;
 
-/** To be called before the stages of another record. */
+/** Call before the stages of another record. */
 export function beginRecord(): void {
   spentMs = 0;
   beginRecordWork();
 }
 
-/** An expression that is matched here. All throw ApiError query_too_expensive. */
+/** An expression that is matched in this process. All methods throw ApiError query_too_expensive. */
 export class Pattern {
   readonly #expression: RE2JS;
   readonly #mostCharacters: number;
@@ -159,13 +160,13 @@ export class Pattern {
     return this.#timed(text, () => this.#expression.test(text));
   }
 
-  /** Where it is found first. */
+  /** The first match. */
   find(text: string): Found | undefined {
     const matcher = this.#expression.matcher(text);
     return this.#timed(text, () => matcher.find()) ? matcher : undefined;
   }
 
-  /** Each place; one at a time is in force. Some expressions read the whole rest of the text for each. */
+  /** All matches; each is valid until the next one. Some expressions read the whole rest of the text for each. */
   *all(text: string): Generator<Found> {
     const matcher = this.#expression.matcher(text);
     while (this.#timed(text, () => matcher.find())) yield matcher;
@@ -200,14 +201,14 @@ export function compiled(text: string): Pattern {
   }
 }
 
-/** As matchers are read: the whole value, and a dot is a line break too. */
+/** As in matchers: the expression matches the whole value, and a dot also matches a line break. */
 export function anchored(text: string): string {
   return `^(?s:${text})$`;
 }
 
 const PLAIN = /^(?:[^\\.+*?()|[\]{}^$]|\\[\\.+*?()|[\]{}^$\-/"'`=:,;@#%&~<>! ])*$/s;
 
-/** The values of an expression that is nothing but a list of them, such as a|b\.c; undefined: it is more than that. */
+/** The values of an expression that only lists values, such as a|b\.c; undefined for any other expression. */
 export function plainValues(text: string): string[] | undefined {
   const inner = /^\((?:\?:)?([^()]*)\)$/s.exec(text)?.[1] ?? text;
   const values = splitAlternatives(inner);

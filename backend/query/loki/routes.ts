@@ -1,5 +1,6 @@
-// Loki's HTTP API under /query/loki, as far as Grafana's Loki data source uses it (docs/contract.md, "Query"). Invariant: an answer has rows of
-// the caller's organisation only; queries are parsed and evaluated in the sandbox, never here; a tail has the limits of the tail of logs.
+// Serves the part of Loki's HTTP API that Grafana's Loki data source uses, under /query/loki (docs/contract.md, "Query"). Invariants: a
+// response has only rows of the caller's organisation; queries are parsed and evaluated in the sandbox, never in this process; a tail has
+// the limits of the tail of logs.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { setTimeout } from "node:timers/promises";
 import type { WebSocket } from "ws";
@@ -23,15 +24,15 @@ import type { Bounds } from "./regex.ts";
 const BASE = "/query/loki/loki/api/v1";
 
 export interface LokiRouteOptions {
-  /** Parses and evaluates LogQL, by runLokiJob. */
+  /** Parses and evaluates LogQL with runLokiJob. */
   readonly sandbox: JobRunner;
   readonly store: Pick<LogStore, "tail">;
   readonly answers: ResponseBudget;
   readonly guards: Pick<Guards, "reader">;
   readonly now?: () => Date;
-  /** Bounds of tails that are not those of production. */
+  /** Replaces limits of tails, in tests. */
   readonly tails?: Partial<TailTimes> & { perOrg?: number; inAll?: number };
-  /** Bounds of queries that are not those of production. */
+  /** Replaces limits of queries, in tests. */
   readonly bounds?: Bounds;
 }
 
@@ -95,7 +96,7 @@ export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptio
 
 /** Clients such as Logs Drilldown choose their requests by this version of Loki. */
 const COMPATIBLE_VERSION = "3.7.8";
-/** They contain no settings of this server and no data of an organisation. */
+/** Responses that contain no settings of this server and no data of an organisation. */
 const CONSTANTS = {
   "status/buildinfo": { version: COMPATIBLE_VERSION, revision: "", branch: "", buildUser: "", buildDate: "", goVersion: "" },
   "drilldown-limits": { limits: {}, pattern_ingester_enabled: true, version: COMPATIBLE_VERSION },
@@ -108,7 +109,7 @@ function constantRoutes(): Route[] {
   }));
 }
 
-/** The parameters of the query string and of a form. A name that is in both, or twice in one, has a list of values. */
+/** The parameters of the query string and of a form. A name that occurs in both, or twice in one, gets a list of values. */
 function parametersOf(request: FastifyRequest, names: readonly string[]): RequestParameters {
   const given = request.query as RequestParameters;
   const form = formFields(request);
@@ -127,7 +128,7 @@ function wantsCategories(request: FastifyRequest): boolean {
 
 const IGNORED = text("ignored: a tail begins with what arrives from now on");
 const PARAMETERS = { query: QUERY, start: IGNORED, limit: IGNORED, delay_for: IGNORED };
-/** A successful upgrade answers 101. */
+/** The response to a successful upgrade is 101. */
 const MESSAGE = {
   description: "each message of the WebSocket, after 101",
   type: "object",
@@ -174,7 +175,7 @@ export function registerTail(app: FastifyInstance, options: LokiRouteOptions): v
   addRoute(app, guards, { ...declareRoute("GET", "tail", "records as they arrive, by WebSocket", PARAMETERS, { 200: MESSAGE }), handler });
 }
 
-/** Other queries of the organisation, or a process that has just ended, may hold up a tail for a while. */
+/** Retries, because other queries of the organisation, or a process that has just ended, may delay a tail for a while. */
 async function retried<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (;;) {
     try {
@@ -189,7 +190,7 @@ async function retried<T>(work: () => Promise<T>, signal: AbortSignal): Promise<
 function formOf(evaluate: (rows: TailMessageJob["rows"]) => Promise<Buffer>, signal: AbortSignal): TailForm {
   const events: TailForm["events"] = async (arrived) => {
     const rows = arrived.map(({ row }) => row);
-    // A pull without records needs no evaluation.
+    // Without records, nothing needs to be evaluated.
     return rows.length === 0 ? "" : (await retried(() => evaluate(rows), signal)).toString("utf8");
   };
   return { begin: events, events, comment: "", failed: ({ code, message }) => JSON.stringify({ streams: [], error: code, message }) };
@@ -204,7 +205,7 @@ interface Following {
 }
 
 async function follow(socket: WebSocket, first: Arrived, { tail, ...options }: Following): Promise<void> {
-  // Messages of a client are ignored; the signal aborts when it has gone.
+  // Messages from the client are ignored; the signal aborts when the client disconnects.
   socket.on("error", () => socket.terminate());
   const stream = tailStream(first, { ...options, ...tail, cutOff: () => socket.terminate() });
   for await (const message of stream) {
@@ -215,7 +216,7 @@ async function follow(socket: WebSocket, first: Arrived, { tail, ...options }: F
   socket.close(isStopping ? GOING_AWAY : POLICY);
 }
 
-/** Resolves when the connection has taken it, or is gone. */
+/** Resolves when the socket has accepted the message, or is closed. */
 async function sent(socket: WebSocket, message: string): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   socket.send(message, () => resolve());

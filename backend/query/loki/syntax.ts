@@ -1,5 +1,5 @@
-// A query of LogQL as it was understood: what Loki's documentation calls selectors, stages, range and vector aggregations. Invariant: it
-// holds nothing that cannot be answered; what this backend does not answer was refused by name where it was read.
+// Defines the parsed form of a LogQL query with the terms of Loki's documentation: selectors, stages, range and vector aggregations.
+// Invariant: it represents only queries that can be evaluated; the parsers reject all others by name.
 
 export type MatchOperator = "=" | "!=" | "=~" | "!~";
 
@@ -11,7 +11,7 @@ export interface Matcher {
 
 export type CompareOperator = "==" | "!=" | ">" | ">=" | "<" | "<=";
 
-/** How the text of a label becomes a number; durations in seconds. */
+/** How the text of a label is converted to a number; durations in seconds. */
 export type Conversion = "number" | "duration" | "bytes";
 
 export type LabelFilter =
@@ -27,17 +27,17 @@ export type LabelFilter =
 
 export type LineOperator = "|=" | "!=" | "|~" | "!~" | "|>" | "!>";
 
-/** A line passes where one of the texts is found; with an operator that begins with "!", where none is. */
+/** A line passes if one of the texts occurs in it or, with an operator that begins with "!", if none does. */
 export interface LineFilter {
   readonly kind: "line_filter";
   readonly operator: LineOperator;
   readonly texts: readonly string[];
 }
 
-/** A label, or a label whose value matches. */
+/** A label name, or a label whose value matches. */
 export type LabelChoice = string | Matcher;
 
-/** `from`: the label whose value is taken over, and which goes; `template`: what makes the value. */
+/** `from`: the label whose value is moved to the new name; `template`: creates the value. */
 export interface LabelFormat {
   readonly name: string;
   readonly from?: string;

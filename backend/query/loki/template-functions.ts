@@ -1,5 +1,5 @@
-// The functions of templates. Invariant: one that is listed answers as Go's does, or the line gets an error; what one makes is counted
-// before it is made (regex.ts).
+// Implements the functions of templates. Invariant: a listed function returns what Go's does, or the line gets an error; characters are
+// charged before they are created (regex.ts).
 import { Buffer } from "node:buffer";
 import { MAX_TEMPLATE_CHARACTERS } from "../limits.ts";
 import { convert } from "./grammar.ts";
@@ -29,7 +29,7 @@ const ofTexts =
     return work(...values.map((value) => textOf(value, name)));
   };
 
-/** Asked before a text of so many characters is made. */
+/** Call before creating a text of this many characters. */
 function checkMade(characters: number): void {
   if (characters > MAX_TEMPLATE_CHARACTERS) throw new TemplateError(`more than ${MAX_TEMPLATE_CHARACTERS} characters`);
   charge(characters);
@@ -37,7 +37,7 @@ function checkMade(characters: number): void {
 
 const runes = (text: string): string[] => Array.from(text);
 
-/** Without the characters of a set at its beginning. */
+/** Removes leading characters that belong to the set. */
 function trimLeft(text: string, characters: string): string {
   const set = new Set(characters);
   let start = 0;
@@ -48,7 +48,7 @@ function trimLeft(text: string, characters: string): string {
   return text.slice(start);
 }
 
-/** Without the characters of a set at its end. */
+/** Removes trailing characters that belong to the set. */
 function trimRight(text: string, characters: string): string {
   const set = new Set(characters);
   const all = runes(text);
@@ -69,7 +69,7 @@ const spaces = (count: number): string => {
   return " ".repeat(count);
 };
 
-/** As sprig has them: of bytes. */
+/** Counts bytes, as sprig does. */
 function truncated(count: number, text: string): string {
   const bytes = Buffer.from(text);
   if (count < 0 && bytes.length + count > 0) return bytes.subarray(bytes.length + count).toString();
@@ -91,7 +91,7 @@ function aligned(count: number, text: string, isRight: boolean): string {
   return isRight ? all.slice(all.length - count).join("") : all.slice(0, count).join("");
 }
 
-/** Throws TemplateError where there are none. */
+/** Throws TemplateError if there are none. */
 function someOf(values: readonly Value[]): readonly Value[] {
   if (values.length === 0) throw new TemplateError("wrong number of args: want at least 1 got 0");
   return values;
@@ -118,7 +118,7 @@ function rounded(value: Value, digits: Value, over: Value = 0.5): number {
   return (rest >= limit ? Math.ceil(digit) : Math.floor(digit)) / pow;
 }
 
-/** A replacement of Go: $1, ${name}. */
+/** Expands a replacement in Go's syntax: $1, ${name}. */
 function expanded(regex: string, text: string, replacement: string): string {
   const pattern = compiled(regex);
   const parts: string[] = [];
@@ -133,7 +133,7 @@ function expanded(regex: string, text: string, replacement: string): string {
   return parts.join("") + text.slice(at);
 }
 
-/** Throws ApiError query_too_expensive before the texts of the groups are put together. */
+/** Throws ApiError query_too_expensive before the texts of the groups are concatenated. */
 export function expandedGroups(replacement: string, group: (name: string) => string): string {
   charge(replacement.length);
   return replacement.replaceAll(/\$(?:(\$)|\{(\w+)\}|(\w+))/g, (_, dollar?: string, braced?: string, bare?: string) => {
@@ -149,7 +149,7 @@ export function groupOf(matcher: { group(name: string | number): string | null; 
     if (/^\d+$/.test(name)) return Number(name) <= matcher.groupCount() ? (matcher.group(Number(name)) ?? "") : "";
     return matcher.group(name) ?? "";
   } catch {
-    // There is no group of this name.
+    // There is no group with this name.
     return "";
   }
 }
@@ -188,7 +188,7 @@ function timeOf(value: Value | undefined, name: string): GoTime {
   throw new TemplateError(`wrong type for value of ${name}; expected time.Time`);
 }
 
-/** Go's length of a Unix time says its unit. */
+/** The number of digits of a Unix time implies its unit, as in Loki. */
 function unixToTime(text: string): GoTime {
   const unit = ({ 5: 86_400_000_000_000n, 10: 1_000_000_000n, 13: 1_000_000n, 16: 1000n, 19: 1n } as Record<number, bigint>)[text.length];
   if (unit === undefined || !/^-?\d+$/.test(text)) throw new TemplateError(`unable to parse time '${text}'`);
@@ -203,7 +203,7 @@ function compared(one: Value, other: Value): number {
 
 const equals = (one: Value, ...others: Value[]): boolean => someOf(others).some((other) => compared(one, other) === 0);
 
-/** The first `most` places of a text; a negative number: all of them. */
+/** Replaces the first `most` occurrences; a negative number: all of them. */
 function replacedText(text: string, old: string, replacement: string, most = -1): string {
   const found = countText(text, old);
   const count = most < 0 ? found : Math.min(most, found);

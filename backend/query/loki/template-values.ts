@@ -1,11 +1,11 @@
-// Values within a template, as Go tells them apart (an integer is a bigint here, a float a number), and how Go prints them and times.
+// Represents the values in a template with Go's types (an integer is a bigint here, a float a number), and prints them and times.
 // Invariant: the printed text is what Go prints; times are in UTC.
 import { MAX_DECIMALS, MAX_INTEGER_DIGITS, MAX_VERB_WIDTH } from "../limits.ts";
 import { charge } from "./regex.ts";
 
 export type Value = string | bigint | number | boolean | GoTime;
 
-/** A moment, in nanoseconds since 1970. */
+/** A time in nanoseconds since 1970. */
 export class GoTime {
   readonly ns: bigint;
   constructor(ns: bigint) {
@@ -13,7 +13,7 @@ export class GoTime {
   }
 }
 
-/** What a template cannot do with a line: the line stays as it is, and has an error. */
+/** A template fails for a line: the line stays unchanged and gets an error. */
 export class TemplateError extends Error {}
 
 export function printed(value: Value): string {
@@ -22,7 +22,7 @@ export function printed(value: Value): string {
   return String(value);
 }
 
-/** As %v: the shortest digits, with an exponent where it is below -4 or from 21 on. */
+/** As %v: the shortest digits, with an exponent if it is below -4 or at least 21. */
 export function printedFloat(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "+Inf" : "-Inf";
@@ -37,12 +37,12 @@ export function isTrue(value: Value): boolean {
   return value instanceof GoTime ? true : Boolean(value);
 }
 
-/** The size of whole numbers of 64 bits. */
+/** Wraps around like a signed 64-bit integer. */
 export function wrapped(value: bigint): bigint {
   return BigInt.asIntN(64, value);
 }
 
-/** As sprig's int: what is no whole number is cut, or nothing. */
+/** As sprig's int: fractions are truncated, other texts are 0. */
 export function toInteger(value: Value): bigint {
   if (typeof value === "bigint") return value;
   if (typeof value === "boolean") return value ? 1n : 0n;

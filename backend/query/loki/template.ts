@@ -1,5 +1,6 @@
-// The templates of line_format and label_format, which are those of Go's text/template: parsed, then run for one record. Invariant: an action
-// or function that is not supported is refused by its name when the query is read; a template that fails leaves the line and sets its error.
+// Parses the templates of line_format and label_format, which use the syntax of Go's text/template, and runs them for a record. Invariant:
+// an unsupported action or function is rejected by name when the query is parsed; a template that fails leaves the line unchanged and sets
+// its error.
 import { MAX_TEMPLATE_CHARACTERS, MAX_TEMPLATE_DEPTH } from "../limits.ts";
 import { unquote, wrongQuery } from "./grammar.ts";
 import { charge, type Patterns } from "./regex.ts";
@@ -7,7 +8,7 @@ import { FUNCTIONS } from "./template-functions.ts";
 import { GoTime, isTrue, printed, TemplateError, type Value } from "./template-values.ts";
 
 // The reference page docs/reference/logql.md is generated from these tables, and read-query.test.ts compares them with Loki 3.7.
-/** Functions that read a clock or a time zone database, make structures, or write for a browser → what to write instead. */
+/** Unsupported functions, which read a clock or a time zone database, create structures, or write for a browser → what to write instead. */
 export const REFUSED_FUNCTIONS: Readonly<Record<string, string>> = {
   now: "use __timestamp__: the answer must not depend on when the query runs",
   toDate: "use __timestamp__ or unixToTime",
@@ -21,7 +22,7 @@ export const REFUSED_FUNCTIONS: Readonly<Record<string, string>> = {
   urlquery: "use urlencode",
 };
 
-/** Actions of Go's templates. A loop or a template that calls itself has no bound in the length of the query. */
+/** Unsupported actions of Go's templates: the length of the query does not limit a loop, or a template that calls itself. */
 export const REFUSED_ACTIONS = ["range", "with", "define", "template", "block", "break", "continue"] as const;
 export const INSTEAD_OF_ACTIONS = "write {{if}}, or one field after the other";
 
@@ -40,7 +41,7 @@ export type Operand =
   | { readonly kind: "pipeline"; readonly of: Pipeline };
 
 export interface Command {
-  /** Undefined: the only operand is the value. */
+  /** Undefined if the only operand is the value. */
   readonly call: string | undefined;
   readonly operands: readonly Operand[];
 }
@@ -121,7 +122,7 @@ class TemplateReader {
     if (!next) throw wrongTemplate("{{if}} without {{end}}");
     if (next.text === "end") return { kind: "if", condition: pipeline, nodes, otherwise: [] };
     const [, rest = ""] = /^else\s+if\b(.*)$/s.exec(next.text) ?? [];
-    // The end of the inner if is that of both.
+    // One `end` closes both the inner and the outer if.
     if (rest) return { kind: "if", condition: pipeline, nodes, otherwise: [this.#readIf(rest)] };
     const otherwise = this.#readNodes();
     if (this.#pieces[this.#at++]?.text !== "end") throw wrongTemplate("{{else}} without {{end}}");
@@ -187,7 +188,7 @@ function numberOf(token: string): Operand {
   return { kind: "float", value: Number(token) };
 }
 
-/** What a template may call, besides FUNCTIONS. */
+/** What a template may call in addition to FUNCTIONS. */
 export const LANGUAGE_FUNCTIONS = ["__line__", "__timestamp__", "and", "or"] as const;
 
 function checkFunction(name: string): void {
@@ -238,7 +239,7 @@ export function cutTemplate(template: string): Piece[] {
   return pieces;
 }
 
-/** Where the `}}` of an action begins that is not within a text or a comment. */
+/** The position of the `}}` of an action that is not within a text or a comment. */
 function actionEnd(template: string, from: number): number {
   let at = from;
   while (at < template.length) {
@@ -274,7 +275,7 @@ export function wrongTemplate(what: string): Error {
   return wrongQuery(`invalid line template: ${what}`);
 }
 
-/** What a template sees. */
+/** The data that a template can read. */
 export interface Scope {
   readonly labels: ReadonlyMap<string, string>;
   readonly line: string;
@@ -340,12 +341,12 @@ class Run {
     if (call === "and" || call === "or") return this.#firstOf(call === "or", operands, piped);
     const values = operands.map((operand) => this.#operand(operand));
     if (piped !== undefined) values.push(piped);
-    // Each function walks its texts, and makes one that is not much longer; those that can make a longer one count that themselves.
+    // Every function reads its texts and creates one of similar length; functions that may create a longer one charge that themselves.
     for (const value of values) if (typeof value === "string") charge(GROWTH * value.length);
     return (FUNCTIONS[call] as (...values: Value[]) => Value)(...values);
   }
 
-  /** The first that is as wanted, else the last. */
+  /** The first operand whose truth value is `wanted`, otherwise the last. */
   #firstOf(wanted: boolean, operands: readonly Operand[], piped: Value | undefined): Value {
     let value: Value | undefined;
     for (const operand of operands) {

@@ -1,5 +1,5 @@
-// Arithmetic, aggregations and binary operations over the series of one moment, as Loki computes them and in the order of the series.
-// Invariant: a division by zero is not a number, never an infinity.
+// Computes arithmetic, aggregations and binary operations over the series of one evaluation time, as Loki does and in the order of the
+// series. Invariant: a division by zero is NaN, never an infinity.
 import { LabelSet, NO_LABELS, type Sample } from "./entry.ts";
 import { wrongQuery } from "./grammar.ts";
 import type { BinaryOperation, Grouping, Matching } from "./syntax.ts";
@@ -21,7 +21,7 @@ const OPERATIONS: Readonly<Record<string, (left: number, right: number) => numbe
 
 const COMPARISONS = new Set(["==", "!=", ">", ">=", "<", "<="]);
 
-/** False of and, or, unless, which are of sets. */
+/** False for the set operators and, or, unless. */
 export function isCalculable(operator: string): boolean {
   return Object.hasOwn(OPERATIONS, operator);
 }
@@ -34,7 +34,7 @@ export function calculate(operator: string, left: number, right: number): number
   return (OPERATIONS[operator] as (left: number, right: number) => number)(left, right);
 }
 
-/** Go and JavaScript differ in these two. */
+/** Go and JavaScript differ for these two cases. */
 function power(base: number, exponent: number): number {
   if (base === 1) return 1;
   if (base === -1 && !Number.isFinite(exponent) && !Number.isNaN(exponent)) return 1;
@@ -47,7 +47,7 @@ export interface Aggregation {
   readonly parameter: number | undefined;
 }
 
-/** The same labels come again for each moment. */
+/** Caches results, because the same labels occur for each evaluation time. */
 export function remembered<T>(work: (labels: LabelSet) => T): (labels: LabelSet) => T {
   const known = new Map<string, T>();
   return (labels) => {
@@ -57,7 +57,7 @@ export function remembered<T>(work: (labels: LabelSet) => T): (labels: LabelSet)
   };
 }
 
-/** `group`: the labels of the group that labels belong to. */
+/** `group`: returns the labels of the group to which labels belong. */
 export function aggregate(
   { operation, parameter = 0 }: Aggregation,
   group: (labels: LabelSet) => LabelSet,
@@ -83,7 +83,7 @@ export function grouped(labels: LabelSet, grouping: Grouping | undefined): Label
   return grouping.without ? labels.drop(grouping.labels) : labels.keep(grouping.labels);
 }
 
-/** What is no number is behind all others. */
+/** NaN is ranked last. */
 function ranked(samples: readonly Sample[], descends: boolean, count: number): Sample[] {
   const sign = descends ? -1 : 1;
   const order = (one: Sample, other: Sample): number => {
@@ -127,7 +127,7 @@ const AGGREGATIONS: Readonly<Record<string, (values: number[]) => number>> = {
 
 type Operation = Pick<BinaryOperation, "operator" | "returnsBool" | "matching">;
 
-/** A number and the series of the other side. */
+/** Combines a number with each series of the other side. */
 export function withNumber({ operator, returnsBool }: Operation, number: number, vector: readonly Sample[], isLeft: boolean): Sample[] {
   return vector.flatMap(({ labels, value }) => {
     const result = isLeft ? calculate(operator, number, value) : calculate(operator, value, number);
@@ -151,7 +151,7 @@ export function combine(
   return [...left, ...right.filter((sample) => !lefts.has(keyOf(sample)))];
 }
 
-/** What labels of both sides must have in common. */
+/** The labels that both sides must have in common. */
 export function signature(labels: LabelSet, matching: Matching | undefined): string {
   if (!matching) return labels.key;
   return (matching.on ? labels.keep(matching.labels) : labels.drop(matching.labels)).key;

@@ -1,5 +1,5 @@
-// How many bytes of messages there are, by values or names of labels, at once or in steps. Invariant: all records count, and the number of
-// points is bounded before anything is read.
+// Computes how many bytes of messages there are by values or names of labels, in total or per step. Invariant: all records count, and the
+// number of points is checked before anything is read.
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_VOLUME_POINTS } from "../limits.ts";
@@ -13,7 +13,7 @@ import type { Selected } from "./range-points.ts";
 
 export interface VolumeRequest extends Selected {
   readonly limit: number;
-  /** By which labels; none: by those of the selector. */
+  /** The labels to group by; none: those of the selector. */
   readonly labels: readonly string[];
 }
 
@@ -42,7 +42,7 @@ export async function volumeByName(engine: Reading, orgId: string, request: Volu
   });
 }
 
-/** Bytes of each step by values of labels; the time of a point is the end of its step, as in Loki. Throws invalid_parameter. */
+/** Bytes per step by values of labels; the time of a point is the end of its step, as in Loki. Throws invalid_parameter. */
 export async function volumeRange(
   engine: Reading,
   orgId: string,
@@ -70,11 +70,11 @@ export async function volumeRange(
 interface Volume {
   readonly labels: Record<string, string>;
   readonly bytes: number;
-  /** Numbers of steps, ascending, and the bytes of each. */
+  /** Numbers of the steps, ascending, and the bytes of each. */
   readonly perStep: readonly [steps: readonly number[], bytes: readonly number[]];
 }
 
-/** `stepNs`: undefined for one step. */
+/** `stepNs`: undefined if there is a single step. */
 async function readVolumes(
   engine: Reading,
   orgId: string,

@@ -1,5 +1,5 @@
-// The parameters of a query string that say which log records are meant, for all routes of logs. Invariant: what is not understood is
-// refused by name, because a filter that is left out would answer everything.
+// Parses the parameters of a query string that filter log records, for all routes of logs. Invariant: an unknown parameter is rejected by
+// name, because ignoring a filter would return everything.
 import type { FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
 import { MAX_PATTERN_CHARACTERS, MAX_PATTERN_STEPS } from "../../storage/limits.ts";
@@ -67,12 +67,12 @@ export function filterSchema(others: Record<string, object>) {
   return {
     type: "object",
     properties: { ...FILTER_PARAMETERS, ...others },
-    // Others are refused by name.
+    // Other names are rejected by name.
     patternProperties: { "^(not_)?label\\.": REPEATABLE },
   };
 }
 
-/** The schema of an object that has these filters and nothing else. */
+/** The schema of an object with only these filters. */
 export const FILTER_SCHEMA = {
   type: "object",
   properties: FILTER_PARAMETERS,
@@ -80,13 +80,13 @@ export const FILTER_SCHEMA = {
   additionalProperties: false,
 };
 
-/** Throws ApiError invalid_parameter naming the parameter. `schema`: that of the route. */
+/** Throws ApiError invalid_parameter that names the parameter. `schema`: the schema of the route. */
 export function readFilter(request: FastifyRequest, schema: ReturnType<typeof filterSchema>): RecordFilter {
   refuseUnknown(request, schema.properties, ["label.", "not_label."]);
   return filterOf(request.query as FilterParameters);
 }
 
-/** Builds the filter from parameters that match the schema. Throws ApiError invalid_parameter naming the parameter. */
+/** Builds the filter from parameters that match the schema. Throws ApiError invalid_parameter that names the parameter. */
 export function filterOf(parameters: FilterParameters): RecordFilter {
   const { source, level, host_id: hostId, node, trace_id: traceId } = parameters;
   const [q, notQ, regex, notRegex] = [parameters.q, parameters.not_q, parameters.regex, parameters.not_regex].map(all);

@@ -1,4 +1,5 @@
-// GET /query/logs: the caller's organisation's log records, newest or oldest first (docs/contract.md, "Query"); and the other routes of logs.
+// Serves GET /query/logs: log records of the caller's organisation, newest or oldest first (docs/contract.md, "Query"). Also registers the
+// other routes of logs.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { answerPage } from "../page-route.ts";

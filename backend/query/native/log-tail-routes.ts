@@ -1,5 +1,5 @@
-// GET /query/logs/tail: the log records of the caller's organisation as they arrive (docs/contract.md, "Query"). Invariant: tails have
-// bounds for each organisation and in all, and none outlives its client, its credential or the process.
+// Serves GET /query/logs/tail: log records of the caller's organisation as they arrive (docs/contract.md, "Query"). Invariant: the number
+// of tails is limited per organisation and in total, and no tail outlives its client, its credential or the process.
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "../../http/route.ts";
@@ -77,7 +77,7 @@ function sendEvents(reply: FastifyReply, stream: Readable): FastifyReply {
   return reply.send(stream);
 }
 
-/** Throws ApiError invalid_parameter naming the header. */
+/** Throws ApiError invalid_parameter that names the header. */
 function lastEventId({ headers }: FastifyRequest): bigint | undefined {
   const text = headers["last-event-id"];
   if (text === undefined || text === "") return undefined;

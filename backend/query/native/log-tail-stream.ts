@@ -1,5 +1,5 @@
-// Streams a tail, as server-sent events by default. It queries after records were stored, at most once a second. Invariant: the stream ends with its
-// client, its credential, the process, and a reader that stops reading. While no records arrive, it only checks the credential.
+// Streams a tail, as server-sent events by default. It queries after records were stored, at most once per second; while no records arrive,
+// it only checks the credential. Invariant: the stream ends with its client, its credential or the process, or if the reader stops reading.
 import { Wakeup } from "../../../common/loop.ts";
 import { ApiError } from "../../errors.ts";
 import type { Arrived, TailEvent } from "../../storage/logs/tail.ts";
@@ -9,9 +9,9 @@ export const TAIL_TIMES: TailTimes = { pollMs: 1000, idleMs: 5000, commentMs: 15
 const RETRIED = new Set([429, 502, 503]);
 const RETRY_MS = 5000;
 
-/** How a tail is written. */
+/** The format of a tail. */
 export interface TailForm {
-  /** The first piece. */
+  /** The first chunk. */
   readonly begin: (events: readonly TailEvent[]) => string | Promise<string>;
   readonly events: (events: readonly TailEvent[]) => string | Promise<string>;
   readonly comment: string;
@@ -19,7 +19,7 @@ export interface TailForm {
 }
 
 const SERVER_SENT: TailForm = {
-  // It sends the head of the answer.
+  // The first chunk makes the server send the head of the response.
   begin: (events) => `: atherops\n${textOf(events)}\n`,
   events: textOf,
   comment: ":\n\n",
@@ -28,21 +28,21 @@ const SERVER_SENT: TailForm = {
 
 export interface TailStreamOptions {
   readonly form?: TailForm;
-  /** Records that have arrived since the last call. */
+  /** Returns the records that have arrived since the last call. */
   readonly next: () => Promise<Arrived>;
-  /** Calls back once this process has stored records. */
+  /** Calls `notify` after this process has stored records. */
   readonly listen: (notify: () => void) => Disposable;
   /** Other processes may store records without a notification here. */
   readonly isShared: boolean;
-  /** Throws ApiError when the credential is no longer in force. */
+  /** Throws ApiError if the credential is no longer valid. */
   readonly check: () => Promise<void>;
-  /** Called when the reader takes nothing. */
+  /** Called if the reader has stopped reading. */
   readonly cutOff: () => void;
   readonly signal: AbortSignal;
   readonly times: TailTimes;
 }
 
-/** Pieces of text/event-stream, `first` in the first. Never throws. */
+/** Chunks of text/event-stream; the first one contains `first`. Never throws. */
 export async function* tailStream(first: Arrived, options: TailStreamOptions): AsyncGenerator<string> {
   const { signal, times, form = SERVER_SENT } = options;
   let stalled: NodeJS.Timeout | undefined;
@@ -97,7 +97,7 @@ async function* pieces(first: Arrived, options: TailStreamOptions): AsyncGenerat
   }
 }
 
-/** What passes by itself is asked again later. */
+/** Retries temporary failures later. */
 async function again(next: () => Promise<Arrived>, retry: (ms: number) => void): Promise<Arrived> {
   try {
     return await next();

@@ -1,4 +1,5 @@
-// GET /query/traces: the caller's organisation's spans, newest first (docs/contract.md, "Query"); and the other routes of traces.
+// Serves GET /query/traces: spans of the caller's organisation, newest first (docs/contract.md, "Query"). Also registers the other routes
+// of traces.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { answerPage } from "../page-route.ts";
@@ -47,8 +48,8 @@ export function registerTraceRoutes(app: FastifyInstance, options: TraceRouteOpt
   });
 }
 
-// GET /query/traces/{trace_id}: all spans of one trace of the caller's organisation, oldest first, each with all that is kept of it
-// (docs/contract.md, "Query"). Invariant: another organisation's trace is not there.
+// GET /query/traces/{trace_id}: all spans of one trace of the caller's organisation, oldest first, with all stored fields
+// (docs/contract.md, "Query"). Invariant: a trace of another organisation is not found.
 
 const text = { type: "string" } as const;
 const attributes = { type: "object", additionalProperties: text } as const;

@@ -1,4 +1,5 @@
-// GET /query/traces/search: the traces of the caller's organisation that have such a span, newest first (docs/contract.md, "Query").
+// Serves GET /query/traces/search: the traces of the caller's organisation that have a matching span, newest first (docs/contract.md,
+// "Query").
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";
@@ -12,7 +13,7 @@ const text = { type: "string" } as const;
 const number = { type: "number" } as const;
 const LABELS = "label.";
 
-/** Which spans are asked for. */
+/** The spans to search for. */
 export interface SpanParameters {
   service?: string;
   operation?: string;
@@ -27,7 +28,7 @@ interface SearchParameters extends PageParameters, SpanParameters {
   order?: TraceOrder;
 }
 
-/** Not more than what the engine counts in 64 bits of nanoseconds. */
+/** At most what the engine can represent in 64 bits of nanoseconds. */
 export const MILLISECONDS = "^\\d{1,12}(\\.\\d{1,6})?$";
 
 export const SPAN_PARAMETERS = {
@@ -50,7 +51,7 @@ const QUERY_SCHEMA = {
     order: { type: "string", enum: TRACE_ORDERS, default: "time", description: "over all traces of the range, largest or newest first" },
     ...PAGE_PARAMETERS,
   },
-  // Others are refused by name (page-route.ts).
+  // Other names are rejected by name (page-route.ts).
   patternProperties: { "^label\\.": { anyOf: [text, { type: "array", items: text }] } },
 };
 
@@ -87,14 +88,14 @@ export function registerSearchRoute(app: FastifyInstance, { store, answers, guar
 
 const MOST_NS = 10n ** 18n;
 
-/** Throws ApiError invalid_parameter naming where. */
+/** Throws ApiError invalid_parameter that names the parameter. */
 export function spanOf(parameters: SpanParameters): SpanConditions {
   const { service, operation, error, where = [] } = parameters;
   const comparisons = readComparisons("where", [where].flat());
   return { service, operation, error: error || undefined, comparisons, attributes: readPrefixed(parameters, LABELS) };
 }
 
-/** Exact: a double has no nanoseconds of long durations. */
+/** Converted without doubles, which cannot represent nanoseconds of long durations. */
 export function nanosecondsOf(milliseconds: string | undefined): bigint | undefined {
   if (milliseconds === undefined) return undefined;
   const [whole = "", fraction = ""] = milliseconds.split(".");

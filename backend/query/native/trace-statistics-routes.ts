@@ -1,4 +1,4 @@
-// GET /query/traces/facets, /query/traces/heatmap and /query/traces/differences: what many spans of the caller's organisation have in common
+// Serves GET /query/traces/facets, /query/traces/heatmap and /query/traces/differences: statistics over spans of the caller's organisation
 // (docs/contract.md, "Query").
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";

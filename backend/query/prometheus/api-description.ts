@@ -1,5 +1,5 @@
-// What /openapi.json says of the Prometheus HTTP API: parameters, form, and the two forms of its errors. Invariant: it only describes;
-// the engine validates the parameters, so that the caller gets the engine's messages.
+// Describes the Prometheus HTTP API for /openapi.json: parameters, form, and the two forms of its errors. Invariant: it only describes; the
+// engine validates the parameters, so that the caller gets the engine's messages.
 import { endpoint, type RouteDeclaration } from "../../http/route.ts";
 import type { QueryEndpoint } from "../../storage/metrics/store.ts";
 import { FORM } from "../page-route.ts";
@@ -12,7 +12,7 @@ const range = { start: text(TIME), end: text(TIME) };
 const limit = { type: "integer", minimum: 0, description: "at most so many; 0: all" };
 const timeout = text("a duration such as 10s; at most 30s");
 
-/** Endpoint → required parameters, and all. */
+/** Endpoint → required parameters, and all parameters. */
 const PARAMETERS: Record<QueryEndpoint, { required: string[]; properties: Record<string, object> }> = {
   query: { required: ["query"], properties: { query: text("PromQL or MetricsQL"), time: text(`${TIME}; default: now`), timeout } },
   query_range: {
@@ -24,7 +24,7 @@ const PARAMETERS: Record<QueryEndpoint, { required: string[]; properties: Record
   label_values: { required: [], properties: { "match[]": matchers, ...range, limit, timeout } },
 };
 
-/** As Prometheus answers. */
+/** The form of Prometheus' errors. */
 const ENGINE_ERROR = objectSchema({
   status: { type: "string", enum: ["error"] },
   errorType: { type: "string" },

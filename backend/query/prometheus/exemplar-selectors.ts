@@ -1,17 +1,17 @@
-// Finds the selectors of a PromQL expression, as Prometheus' query_exemplars does. Invariant: the text is read once, and a selector that cannot be
-// read is left out, because it would select other series than the caller meant.
+// Finds the selectors of a PromQL expression, as Prometheus' query_exemplars does. Invariant: the text is read once, and a selector that
+// cannot be parsed is skipped, because it might select other series than the caller meant.
 import type { ExemplarSelector, LabelMatcher } from "../../storage/traces/exemplars.ts";
 
-/** Unterminated strings reach to the end, so that no character is looked at twice. */
+/** Unterminated strings extend to the end, so that no character is read twice. */
 const TOKENS = /"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|`[^`]*`?|#[^\n]*|\[[^\]]*\]?|[=!]~|!=|[\p{L}_:.\d]+|[^\s]/gu;
 const OPERATORS: ReadonlySet<string> = new Set(["=", "!=", "=~", "!~"]);
-/** A list of labels in parentheses follows. */
+/** Keywords that are followed by a list of labels in parentheses. */
 const BEFORE_LABELS: ReadonlySet<string> = new Set(["by", "without", "on", "ignoring", "group_left", "group_right"]);
 const KEYWORDS: ReadonlySet<string> = new Set([...BEFORE_LABELS, "and", "or", "unless", "offset", "bool", "atan2", "inf", "nan"]);
-/** Neither a number nor a duration. */
+/** Matches names, but neither numbers nor durations. */
 const NAME = /^[\p{L}_:]/u;
 
-/** Each with the name of its series as a matcher of `__name__`, if it has one. */
+/** All selectors; the name of a series becomes a matcher of `__name__`. */
 export function selectorsOf(expression: string): ExemplarSelector[] {
   const tokens = [...expression.matchAll(TOKENS)].map(([token]) => token).filter((token) => !token.startsWith("#"));
   const selectors: ExemplarSelector[] = [];
@@ -38,12 +38,12 @@ export function selectorsOf(expression: string): ExemplarSelector[] {
   return selectors;
 }
 
-/** Functions and aggregations are followed by a parenthesis, or by the labels of the aggregation. */
+/** False for functions and aggregations: a parenthesis or the labels of the aggregation follow them. */
 function isMetricName(token: string, next: string): boolean {
   return NAME.test(token) && next !== "(" && !KEYWORDS.has(token.toLowerCase()) && !BEFORE_LABELS.has(next.toLowerCase());
 }
 
-/** Undefined where the tokens are no list of matchers. */
+/** Undefined if the tokens are not a list of matchers. */
 function matchersOf(tokens: readonly string[]): LabelMatcher[] | undefined {
   const matchers: LabelMatcher[] = [];
   for (let at = 0; at < tokens.length; at += 4) {
@@ -54,7 +54,7 @@ function matchersOf(tokens: readonly string[]): LabelMatcher[] | undefined {
   return matchers;
 }
 
-/** The text of a literal of PromQL. */
+/** The text of a PromQL literal. */
 export function unquoted(quoted: string): string {
   const text = quoted.slice(1, -1);
   if (quoted.startsWith("`")) return text;

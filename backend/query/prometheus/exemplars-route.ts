@@ -1,5 +1,5 @@
-// `query_exemplars` of the Prometheus HTTP API: links from series to traces, of the series that senders write by remote write and of the
-// buckets of traces_spanmetrics_latency.
+// Serves `query_exemplars` of the Prometheus HTTP API: links from series to traces, for series that senders write with remote write and for
+// the buckets of traces_spanmetrics_latency.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
@@ -67,7 +67,7 @@ function readRange(parameters: URLSearchParams): { start: bigint; end: bigint } 
   return { start: nanoseconds(startMs), end: nanoseconds(endMs) };
 }
 
-/** Within the engine's times. */
+/** Clamped to the engine's range of times. */
 function nanoseconds(ms: number): bigint {
   return BigInt(Math.round(Math.min(Math.max(ms, 0), MOST_MS) * 1000)) * 1000n;
 }

@@ -1,5 +1,5 @@
-// `metadata` of the Prometheus HTTP API, which Grafana's editor reads for types and units. Invariant: it is derived from the organisation's own
-// metric names, of which there are at most MAX_METADATA_NAMES, because it is made on the event loop.
+// Serves `metadata` of the Prometheus HTTP API, which Grafana's editor reads for types and units. It is derived from the organisation's own
+// metric names, at most MAX_METADATA_NAMES, because it is computed on the event loop.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
@@ -30,7 +30,7 @@ export function createMetadataRoute({ store, answers }: MetadataRouteOptions): R
       const body = status < 400 ? [describe(pieces, wanted)] : readEngineError(status, pieces);
       return answers.send(orgId, reply.code(status).type("application/json"), body);
     } catch (error) {
-      // The client has left: there is no one to answer, and no failure to log.
+      // The client has disconnected, so there is no failure to log.
       if (signal.aborted) return reply.code(499).send();
       throw error;
     }
@@ -43,7 +43,7 @@ interface Wanted {
   readonly limit: number;
 }
 
-/** As Prometheus reads them: a negative limit is none. Throws ApiError invalid_parameter. */
+/** As in Prometheus, a negative limit means none. Throws ApiError invalid_parameter. */
 function readWanted(request: FastifyRequest): Wanted {
   const parameters = new URLSearchParams(request.url.split("?")[1] ?? "");
   const limit = parameters.get("limit") || "-1";
@@ -54,7 +54,7 @@ function readWanted(request: FastifyRequest): Wanted {
   return { metric, limit: Number(limit) < 0 ? Infinity : Number(limit) };
 }
 
-/** Parameters of the engine for names of the last day: a shorter time costs the engine as much, because its index is by day. */
+/** Parameters for the engine: names of the last day. A shorter time would cost the engine as much, because its index is by day. */
 function namesOf(metric: string | undefined): URLSearchParams {
   const parameters = new URLSearchParams({
     start: String(Math.floor(Date.now() / 1000) - DAY_S),

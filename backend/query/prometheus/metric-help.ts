@@ -1,6 +1,6 @@
-// Help texts of the metrics that the agent collects and the backend derives, by the names that they have here. Metrics of applications have none:
-// neither the wire protocol nor the metrics engine carries help texts of one organisation. All that do not end in _total are gauges, unless they
-// are histograms.
+// Lists help texts of the metrics that the agent collects and the backend derives, by their names here. Metrics of applications have none,
+// because neither the wire protocol nor the metrics engine carries help texts of one organisation. All metrics that do not end in _total
+// are gauges, unless they are histograms.
 import { AGENT_METRICS } from "../../../common/agent-metrics.ts";
 
 const SYSTEM = {

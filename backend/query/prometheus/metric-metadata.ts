@@ -1,5 +1,5 @@
-// Derives the metadata of metrics from their names, by the naming conventions of Prometheus and OpenMetrics: the metrics engine keeps no types,
-// and its metadata is that of all tenants.
+// Derives the metadata of metrics from their names, by the naming conventions of Prometheus and OpenMetrics, because the metrics engine
+// stores no types, and its metadata covers all tenants.
 import { helpOf } from "./metric-help.ts";
 
 export interface MetricMetadata {
@@ -18,7 +18,7 @@ export function seriesNamesOf(name: string): string[] {
   return ["", "_bucket", "_sum", "_count"].map((suffix) => name + suffix);
 }
 
-/** `names` are those of series; a histogram or summary is one metric. Sorted by name. */
+/** `names` are names of series; a histogram or summary becomes one metric. Sorted by name. */
 export function metadataOf(names: readonly string[]): Map<string, MetricMetadata> {
   const series = new Set(names);
   const found = new Map<string, MetricMetadata>();

@@ -1,5 +1,5 @@
-// Errors of the Prometheus HTTP API. Prometheus' clients read 400, 422 and 503 only as {"status":"error","errorType","error"}; with any other
-// body they show a parse error instead of the message.
+// Formats errors of the Prometheus HTTP API. Prometheus' clients parse 400, 422 and 503 only as {"status":"error","errorType","error"}; for
+// any other body they show a parse error instead of the message.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { ApiError } from "../../errors.ts";
 import { sendError, type ErrorBody, renderJson } from "../../http/error-response.ts";
@@ -15,13 +15,13 @@ function prometheusForm(error: ApiError): ErrorBody {
   return error.status in ERROR_TYPES ? { type: "application/json", text: errorText(error.status, error.message) } : renderJson(error);
 }
 
-/** The engine's answer in Prometheus' form, without the engine's preamble. An answer of another form is returned as it is. */
+/** The engine's error in Prometheus' form, without the engine's preamble. A response of another form is returned unchanged. */
 export function readEngineError(status: number, pieces: readonly Buffer[]): readonly Buffer[] {
   try {
     const { error } = JSON.parse(Buffer.concat(pieces).toString("utf8")) as { error: unknown };
     return typeof error === "string" ? [Buffer.from(errorText(status, withoutPreamble(error)))] : pieces;
   } catch {
-    // Safe: an answer that is not JSON reaches the client unchanged.
+    // Safe: a response that is not JSON reaches the client unchanged.
     return pieces;
   }
 }
@@ -30,7 +30,7 @@ function errorText(status: number, message: string): string {
   return JSON.stringify({ status: "error", errorType: ERROR_TYPES[status] ?? "internal", error: message });
 }
 
-/** VictoriaMetrics repeats the query and the time before it says what is wrong. */
+/** VictoriaMetrics repeats the query and the time before the actual message. */
 function withoutPreamble(message: string): string {
   const match = /^error when executing query="[^]*?" (?:for|on the time range) \([^()]*\): (?<cause>[^]+)$/.exec(message);
   return match?.groups?.["cause"] ?? message;

@@ -1,5 +1,5 @@
-// The Prometheus HTTP API over the tenant's own metrics, for Grafana and scripts with a bearer token. Invariant: only the parameters
-// listed here reach the engine, none of the caller's headers do, and the tenant comes from the session or the read token.
+// Serves the Prometheus HTTP API over the tenant's own metrics, for Grafana and scripts with a bearer token. Invariant: only the parameters
+// listed here reach the engine, and none of the caller's headers; the tenant comes from the session or the read token.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { expressionDurationMs } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
@@ -27,7 +27,10 @@ export interface MetricsRoutesOptions {
 
 const FORWARDED = new Set(["query", "start", "end", "step", "time", "match[]", "limit"]);
 
-/** Adds GET and POST of query, query_range, series, labels, GET of label/<name>/values, metadata, query_exemplars and the constant answers; each needs a session or a read token. */
+/**
+ * Adds GET and POST of query, query_range, series, labels; GET of label/<name>/values and metadata; query_exemplars and the constant
+ * responses. Each needs a session or a read token.
+ */
 export function registerMetricsRoutes(app: FastifyInstance, { store, spans, answers, guards }: MetricsRoutesOptions): void {
   void app.register(async (scope) => {
     addFormParser(scope);
@@ -63,22 +66,22 @@ async function answer(
   try {
     const result = await store.query(orgId, endpoint, inEngine, { label, signal, admit: () => answers.admit(orgId) });
     const pieces = result.status < 400 ? typed(endpoint, params, result.pieces) : readEngineError(result.status, result.pieces);
-    // The engine sets application/stream+json for raw samples; Prometheus does not.
+    // The engine sets application/stream+json for raw samples, which Prometheus does not.
     return answers.send(orgId, reply.code(result.status).type("application/json"), pieces);
   } catch (error) {
-    // The client has left: there is no one to answer, and no failure to log.
+    // The client has disconnected, so there is no failure to log.
     if (signal.aborted) return reply.code(499).send();
     throw error;
   }
 }
 
-/** The pieces of a vector of one sample, or of none, as a scalar if the expression is one. */
+/** Converts a vector with one sample, or none, to a scalar if the expression is one. */
 function typed(endpoint: QueryEndpoint, params: URLSearchParams, pieces: readonly Buffer[]): readonly Buffer[] {
   if (endpoint !== "query" || !isScalar(params.get("query") ?? "")) return pieces;
   return [toScalar(Buffer.concat(pieces), params)];
 }
 
-/** What is forwarded of the query string and of a form body: the listed names, and a timeout of at most 30 s. */
+/** The parameters of the query string and of a form that are forwarded: the listed names, and a timeout of at most 30 s. */
 function forwardedParams(request: FastifyRequest): URLSearchParams {
   const given = new URLSearchParams(request.url.split("?")[1] ?? "");
   const form = formFields(request);
@@ -89,7 +92,7 @@ function forwardedParams(request: FastifyRequest): URLSearchParams {
   return kept;
 }
 
-/** A duration as queries take it. Throws ApiError invalid_parameter. */
+/** A duration in the notation of queries. Throws ApiError invalid_parameter. */
 function timeoutMs(text: string): number {
   const ms = expressionDurationMs(text, Number.NaN) ?? Number.NaN;
   if (!(ms > 0)) throw new ApiError("invalid_parameter", "timeout: must be a duration such as 10s");
@@ -103,10 +106,10 @@ function labelOf(name: string): string {
   return name;
 }
 
-// Endpoints that Grafana and other clients of Prometheus request besides queries, answered without the engine. Invariant: each answer is a constant,
-// so that it contains no flags, configuration or targets of this server and no data of an organisation.
+// Endpoints that Grafana and other clients of Prometheus request in addition to queries; they do not use the engine. Invariant: each
+// response is a constant, so it contains no flags, configuration or targets of this server and no data of an organisation.
 
-/** Grafana chooses by the version how it asks for label values; from this one on, by `match[]`. The engine names it for the same reason. */
+/** From this version on, Grafana requests label values by `match[]`. The engine reports it for the same reason. */
 const COMPATIBLE_VERSION = "2.24.0";
 
 /** With the base `/query/prometheus`; the other paths are below `/query/prometheus/api/v1`. */

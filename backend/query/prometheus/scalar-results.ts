@@ -1,24 +1,25 @@
-// Results of the types `scalar` and `string`, which Prometheus has and the engine does not: it returns a vector for a number, and refuses a
-// text. Invariant: only an expression that can be nothing else is returned as one of them, so every other result stays as the engine wrote it.
+// Converts results to the types `scalar` and `string`, which the engine does not have: it returns a vector for a number, and rejects a
+// text. Invariant: only an expression that cannot be anything else gets one of these types; every other result stays as the engine wrote
+// it.
 import { timeOf } from "../../storage/metrics/query-cost.ts";
 import { unquoted } from "./exemplar-selectors.ts";
 
 const STRING = /^\s*("(?:[^"\\]|\\[^])*"|'(?:[^'\\]|\\[^])*'|`[^`]*`)\s*$/;
-/** Unterminated strings reach to the end, so that no character is looked at twice. */
+/** Unterminated strings extend to the end, so that no character is read twice. */
 export const TOKENS = /"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|`[^`]*`?|#[^\n]*|[=!<>]=|[\p{L}_:.\d]+|[^\s]/gu;
 const COMPARISONS: ReadonlySet<string> = new Set(["==", "!=", ">=", "<=", ">", "<"]);
 const ARITHMETIC: ReadonlySet<string> = new Set(["+", "-", "*", "/", "%", "^", "(", ")"]);
 const NUMBER = /^(?:\.?\d.*|inf|nan|bool)$/i;
 const FUNCTIONS: ReadonlySet<string> = new Set(["time", "pi"]);
 
-/** The answer to an instant query that is a text in quotes; undefined for every other expression. */
+/** The response to an instant query that consists of a quoted text; undefined for every other expression. */
 export function answerString(params: URLSearchParams): Buffer | undefined {
   const [, quoted] = STRING.exec(params.get("query") ?? "") ?? [];
   if (quoted === undefined) return undefined;
   return answerOf("string", [timeOf("time", params, Date.now()) / 1000, unquoted(quoted)]);
 }
 
-/** Whether a valid expression is of numbers, time(), pi() and scalar(…) alone. */
+/** Whether a valid expression consists only of numbers, time(), pi() and scalar(…). */
 export function isScalar(expression: string): boolean {
   const tokens = [...expression.matchAll(TOKENS)].map(([token]) => token.toLowerCase()).filter((token) => !token.startsWith("#"));
   for (let at = 0; at < tokens.length; at += 1) {
@@ -44,7 +45,7 @@ export function endOfCall(tokens: readonly string[], open: number): number {
   return tokens.length;
 }
 
-/** The engine's vector of one sample as a scalar; without a sample it is not a number, as scalar() of Prometheus. */
+/** The engine's vector with one sample as a scalar; without a sample, NaN, as scalar() of Prometheus. */
 export function toScalar(vector: Buffer, params: URLSearchParams): Buffer {
   const { data } = JSON.parse(vector.toString("utf8")) as { data: { result: readonly { value: [time: number, value: string] }[] } };
   return answerOf("scalar", data.result[0]?.value ?? [timeOf("time", params, Date.now()) / 1000, "NaN"]);

@@ -1,4 +1,4 @@
-// A sandbox program whose jobs are as hostile as a query may become.
+// A sandbox program whose jobs are as hostile as a query may be.
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { type JobContext, serveJobs } from "./serve-jobs.ts";
 import { ORGANISATION } from "./protocol.ts";
@@ -10,19 +10,19 @@ export interface TestJob {
 
 const JOBS = {
   answer: async ({ text = "" }: TestJob) => Buffer.from(text),
-  /** JavaScript that never ends, and never lets a message in. */
+  /** JavaScript that never ends and never reads a message. */
   loop: async () => {
     for (;;) Math.sqrt(2);
   },
-  /** An expression of JavaScript's own engine. */
+  /** An expression for JavaScript's own engine. */
   backtrack: async () => Buffer.from(String(/(?:a|a)*b/.test(`${"a".repeat(60)}c`))),
   grow: async () => {
     const kept: object[] = [];
     for (;;) kept.push({ kept });
   },
-  /** One call of native code, beyond V8's limit at once: in a worker thread it ends the whole process. */
+  /** One call of native code that exceeds V8's limit immediately: in a worker thread, it would end the whole process. */
   burst: async () => Buffer.from(String(Array.from("x".repeat(470e6)).length)),
-  /** Memory that V8's limit does not count. */
+  /** Memory that V8's limit does not include. */
   buffers: async () => {
     const kept: Buffer[] = [];
     for (;;) kept.push(Buffer.alloc(8e6, 1));

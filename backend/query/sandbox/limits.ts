@@ -3,19 +3,22 @@
 const MIB = 1024 * 1024;
 
 export interface SandboxLimits {
-  /** At once. */
+  /** Maximum number of concurrent processes. */
   readonly processes: number;
   /** CPU time of one job. A query ends itself after 5 s of computing (loki/regex.ts), with a better message. */
   readonly cpuMs: number;
-  /** Wall-clock time of one job while it does not wait for rows, for machines without /proc and for a process that sleeps. */
+  /**
+   * Wall-clock time of one job, excluding the time that it waits for rows. It applies on machines without /proc, and to a process that
+   * sleeps.
+   */
   readonly wallMs: number;
-  /** V8's own limit. A process that meets it aborts, and nothing else does. */
+  /** V8's own limit. A process that exceeds it aborts, without affecting any other. */
   readonly heapMib: number;
-  /** Anonymous memory of a process, V8's and that of buffers: some 25 MiB at rest. */
+  /** Anonymous memory of a process, V8's and that of buffers: about 25 MiB when idle. */
   readonly anonymousBytes: number;
-  /** A process that keeps more after a job is replaced. */
+  /** A process that has more after a job is replaced. */
   readonly keptBytes: number;
-  /** An idle process ends after this. */
+  /** An idle process ends after this time. */
   readonly idleMs: number;
 }
 
@@ -31,9 +34,9 @@ export const SANDBOX_LIMITS: SandboxLimits = {
 
 /** Waiting jobs per organisation; a dashboard requests all its panels at once. */
 export const WAITING_JOBS_PER_ORG = 64;
-/** The kernel ends a process that outlived a killed backend and still computes. */
+/** The kernel ends a process that survived a killed backend and still computes. */
 export const LIFETIME_CPU_S = 600;
 export const POLL_MS = 50;
 export const START_MS = 30_000;
-/** How long a job may take to notice that its client has left. */
+/** A job has this long to notice that its client has disconnected. */
 export const ABORT_MS = 500;

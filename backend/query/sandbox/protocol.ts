@@ -1,5 +1,5 @@
-// The messages between the backend and a sandbox process. Invariant: a process has one job at a time, and a job one statement at a time, so
-// that at most one block of rows is under way to it.
+// Defines the messages between the backend and a sandbox process. Invariant: a process has one job at a time, and a job one statement at a
+// time, so that at most one block of rows is being transferred.
 import { sql } from "../../engines/clickhouse/sql.ts";
 import type { ErrorCode } from "../../errors.ts";
 
@@ -28,19 +28,19 @@ export interface SentError {
   readonly message: string;
   /** The rows of a statement exceed its limit. */
   readonly isTooLarge?: boolean;
-  /** What the engine reported. */
+  /** The engine's error. */
   readonly cause?: { readonly code?: string | undefined; readonly message: string };
-  /** The backend sent this error for a statement, and keeps the original under this number. */
+  /** Set if the backend sent this error for a statement; the number under which it keeps the original error. */
   readonly original?: number | undefined;
 }
 
-/** What a sandbox process knows of the organisation. The backend puts the real id in its place. */
+/** Stands for the organisation in a sandbox process; the backend replaces it by the real id. */
 export const ORGANISATION = "@organisation";
 const MARKED_CONDITION = sql`org_id = ${ORGANISATION}`.text;
 
-/** The statement for this organisation. Throws when the statement does not ask for it. */
+/** The statement for this organisation. Throws if the statement has no condition on it. */
 export function bindOrganisation(statement: string, orgId: string): string {
-  // A text of the query cannot look like this: its quotes are escaped.
+  // A text of the query cannot contain this, because its quotes are escaped.
   if (!statement.includes(MARKED_CONDITION)) throw new Error("a sandbox process sent a statement without its organisation");
   return statement.replaceAll(MARKED_CONDITION, () => sql`org_id = ${orgId}`.text);
 }

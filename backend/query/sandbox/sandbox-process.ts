@@ -1,5 +1,5 @@
-// One sandbox process and its one job. Invariant: whatever the job computes, the process is within its limits or is killed, and the backend
-// only waits for its messages.
+// Controls one sandbox process and its job. Invariant: whatever the job computes, the process stays within its limits or is killed; the
+// backend only waits for its messages.
 import { type ChildProcess, fork } from "node:child_process";
 import { addAbortListener } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -11,20 +11,23 @@ import { readFileSync } from "node:fs";
 
 export interface ProcessUsage {
   readonly cpuMs: number;
-  /** Resident memory without the pages of files, such as the program itself. */
+  /** Resident memory without file-backed pages, such as the program itself. */
   readonly anonymousBytes: number;
 }
 
 /** Linux on all architectures that Node supports has 100 ticks a second. */
 const TICK_MS = 10;
-/** Bytes of an engine response per message. */
+/** Bytes of the engine's result per message. */
 const PIECE_BYTES = 1024 * 1024;
 
-/** CPU time and memory of a child process from /proc, because a busy process cannot be asked. Undefined if it does not exist, or without Linux. */
+/**
+ * CPU time and memory of a child process from /proc, because a busy process cannot respond. Undefined if it does not exist, or on systems
+ * other than Linux.
+ */
 export function readProcessUsage(pid: number): ProcessUsage | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    // proc(5): the program's name is in parentheses and may hold anything; utime and stime are the fields 14 and 15 of all.
+    // proc(5): the program's name is in parentheses and may contain any character; utime and stime are fields 14 and 15 of the whole line.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     const status = readFileSync(`/proc/${pid}/status`, "latin1");
     const [, kibibytes] = /^RssAnon:\s+(\d+) kB$/m.exec(status) ?? /^VmRSS:\s+(\d+) kB$/m.exec(status) ?? [];
@@ -34,10 +37,10 @@ export function readProcessUsage(pid: number): ProcessUsage | undefined {
   }
 }
 
-/** Why a process was killed, or ended by itself while it had a job. */
+/** Why a process was killed, or exited while it had a job. */
 export type KillReason = "cpu_time" | "no_progress" | "memory" | "crash" | "client_gone";
 
-/** Answers the rows of a statement. */
+/** Returns the rows of a statement. */
 export type Answer = (question: Question) => Promise<Buffer>;
 
 interface Running {
@@ -49,15 +52,15 @@ interface Running {
   isWaitingForRows: boolean;
 }
 
-/** No core dump, and an end by the kernel should the backend die first. */
+/** Disables core dumps, and lets the kernel end the process if the backend is killed first. */
 const BOUNDED = `ulimit -c 0; ulimit -t ${LIFETIME_CPU_S}; exec "$0" "$@"`;
-/** V8 and the kernel end a process that is out of memory by these. */
+/** Signals with which V8 and the kernel end a process that is out of memory. */
 const MEMORY_SIGNALS = new Set<string>(["SIGABRT", "SIGTRAP", "SIGILL", "SIGKILL"]);
 
 export class SandboxProcess {
   /** Resolves when the process has ended. */
   readonly exited: Promise<void>;
-  /** Called when the job under way costs the process. */
+  /** Called if the running job causes the end of the process. */
   onKilled: (reason: KillReason) => void = () => undefined;
   readonly #child: ChildProcess;
   readonly #limits: SandboxLimits;
@@ -68,7 +71,7 @@ export class SandboxProcess {
 
   constructor(script: URL, limits: SandboxLimits) {
     this.#limits = limits;
-    // Without the environment, which may hold secrets.
+    // Without environment variables, which may contain secrets.
     this.#child = fork(fileURLToPath(script), [], {
       execPath: "/bin/sh",
       execArgv: ["-c", BOUNDED, process.execPath, `--max-old-space-size=${limits.heapMib}`, "--max-semi-space-size=4"],
@@ -92,7 +95,7 @@ export class SandboxProcess {
     this.#ready.promise.then(inTime, inTime);
   }
 
-  /** False: a new process takes the next job. */
+  /** False if the next job needs a new process. */
   get isReusable(): boolean {
     if (this.#refusal !== undefined || !this.#child.connected) return false;
     const usage = this.#usage();
@@ -100,7 +103,7 @@ export class SandboxProcess {
   }
 
   /**
-   * Throws what the job throws, and query_too_expensive when the process is killed. After an abort it settles when the process has noticed,
+   * Throws the error of the job, or query_too_expensive if the process is killed. After an abort, it settles once the process has noticed
    * or was killed.
    */
   async run(job: unknown, ask: Answer, signal: AbortSignal): Promise<Buffer> {
@@ -122,7 +125,7 @@ export class SandboxProcess {
     }
   }
 
-  /** Without a trace in logs and metrics; a job under way fails with this. */
+  /** Ends the process without logs and metrics; a running job fails with `refusal`. */
   kill(refusal: unknown): void {
     this.#refusal ??= refusal;
     this.#child.kill("SIGKILL");
@@ -191,7 +194,7 @@ export class SandboxProcess {
     }
   }
 
-  /** In pieces, one after the other: the channel holds several copies of a message. */
+  /** Sends the rows in chunks, one after the other, because the channel holds several copies of a message. */
   async #sendRows(rows: Buffer): Promise<void> {
     for (let at = 0, isLast = false; !isLast && this.#child.connected; at += PIECE_BYTES) {
       isLast = at + PIECE_BYTES >= rows.length;
@@ -201,7 +204,7 @@ export class SandboxProcess {
   }
 
   #send(message: ToSandbox): void {
-    // Safe: a process that takes no message any more has ended, or is ended by its limits.
+    // Safe to ignore: a process that no longer accepts messages has ended, or its limits end it.
     if (this.#child.connected) this.#child.send(message, () => undefined);
   }
 

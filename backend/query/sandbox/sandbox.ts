@@ -1,5 +1,5 @@
-// Evaluates queries in processes that can be killed (README.md). Invariants: a job that exceeds its limits costs its own query and nothing
-// else; the backend reads rows in the organisation's own slot and puts the organisation into each statement; an idle pool has no process.
+// Evaluates queries in processes that can be killed (README.md). Invariants: a job that exceeds its limits fails only its own query; the
+// backend reads rows in the organisation's own slot and inserts the organisation into each statement; an idle pool has no process.
 import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
 import { Sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError } from "../../errors.ts";
@@ -11,7 +11,7 @@ import { bindOrganisation, type Question } from "./protocol.ts";
 import { type KillReason, SandboxProcess } from "./sandbox-process.ts";
 
 export interface SandboxOptions {
-  /** What a process runs: it calls serveJobs. */
+  /** The program of a process; it calls serveJobs. */
   readonly script: URL;
   readonly clickhouse: Pick<ClickHouse, "read">;
   readonly log: Log;
@@ -22,7 +22,7 @@ export interface SandboxOptions {
 }
 
 interface Idle {
-  /** The organisation of its last job. */
+  /** The organisation of the last job. */
   readonly orgId: string;
   readonly end: NodeJS.Timeout;
 }
@@ -75,7 +75,7 @@ export class Sandbox implements JobRunner, AsyncDisposable {
     await Promise.all([...this.#all].map(({ exited }) => exited));
   }
 
-  /** The client is answered at once; the slot is free when the process is. */
+  /** On abort, the caller gets the result immediately; the slot is freed once the process is free. */
   async #evaluate(
     orgId: string,
     job: object,
@@ -116,8 +116,8 @@ export class Sandbox implements JobRunner, AsyncDisposable {
   }
 
   /**
-   * Takes the idle process that this organisation used last, so that an organisation whose jobs wear processes out waits for new ones
-   * itself. Takes another organisation's process only if the limit of processes is reached.
+   * Takes the idle process that this organisation used last, so that an organisation whose jobs cause restarts waits for the new processes
+   * itself. Takes the process of another organisation only if the limit of processes is reached.
    */
   #wake(orgId: string): SandboxProcess | undefined {
     const idle = [...this.#idle];
@@ -148,7 +148,7 @@ export class Sandbox implements JobRunner, AsyncDisposable {
 
 type ReadSignals = Required<Pick<QueryOptions, "signal">> & Pick<QueryOptions, "onPartial">;
 
-/** The organisation's slot among reads: taken for the first statement of a job, given back when the job has ended. */
+/** The organisation's slot among reads: acquired for the first statement of a job, released when the job ends. */
 class ReadSession {
   readonly #clickhouse: Pick<ClickHouse, "read">;
   readonly #orgId: string;
@@ -169,7 +169,7 @@ class ReadSession {
     return await ask(new Sql(bindOrganisation(statement, this.#orgId)), maxResultBytes, blockRows, groupLimit);
   }
 
-  /** Ends a statement under way. */
+  /** Cancels a running statement. */
   async end(): Promise<void> {
     this.#ended.abort(new Error("the evaluation of this query has ended"));
     this.#over.resolve();

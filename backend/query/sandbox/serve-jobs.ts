@@ -1,5 +1,5 @@
-// The side of the sandbox process: runs one job at a time. Invariant: it has no engine, no file and no secret; rows come from the backend,
-// which adds the organisation to each statement.
+// Runs in the sandbox process, one job at a time. Invariant: it has no engine, no file and no secret; rows come from the backend, which
+// adds the organisation to each statement.
 import { writeFileSync } from "node:fs";
 import { setPriority } from "node:os";
 import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
@@ -8,11 +8,11 @@ import type { FromSandbox, SentError, ToSandbox } from "./protocol.ts";
 
 export interface JobContext {
   readonly read: ClickHouse["read"];
-  /** Aborts when the client has left. */
+  /** Aborts when the client has disconnected. */
   readonly signal: AbortSignal;
 }
 
-/** Requests of the backend's own thread have priority. */
+/** The backend's own thread has priority. */
 const NICENESS = 5;
 
 export function serveJobs(run: (job: never, context: JobContext) => Promise<Uint8Array>): void {
@@ -47,19 +47,19 @@ export function serveJobs(run: (job: never, context: JobContext) => Promise<Uint
 }
 
 function yieldToBackend(): void {
-  // The backend ends this process; a terminal's Ctrl-C reaches the whole group, and queries under way may finish.
+  // Only the backend ends this process: Ctrl-C in a terminal reaches the whole process group, and running queries may finish.
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => undefined);
   process.on("disconnect", () => process.exit());
   setPriority(NICENESS);
   try {
-    // When memory runs out, Linux ends this process before the backend.
+    // If memory runs out, Linux ends this process before the backend.
     writeFileSync("/proc/self/oom_score_adj", "1000");
   } catch {
-    // Safe: no Linux, or not allowed; the backend's own limits hold.
+    // Safe to ignore without Linux or permission: the limits that the backend enforces still apply.
   }
 }
 
-/** Statements are asked one at a time, so that at most one block of rows is under way. */
+/** Sends one statement at a time, so that at most one block of rows is being transferred. */
 function oneAfterAnother(ask: Ask): Ask {
   let last: Promise<unknown> = Promise.resolve();
   return (...question) => {

@@ -1,5 +1,6 @@
-// The log query language as conditions on the table logs. Invariant: every value is bound as a literal, and every regular expression counts
-// towards the limits of pattern.ts. Simple conditions become fields of the filter, because the engine has indexes and counts for these.
+// Translates the log query language into conditions on the table logs. Invariant: every value becomes a literal, and every regular
+// expression counts towards the limits of pattern.ts. Simple conditions become fields of the filter, because the engine has indexes and
+// counts for these.
 import { ApiError } from "../../../errors.ts";
 import { and, type Sql, sql } from "../../../engines/clickhouse/sql.ts";
 import { attributeOf, containsText, hasAttribute, type RecordFilter } from "../../../storage/logs/filter.ts";
@@ -22,10 +23,10 @@ const COLUMNS: Readonly<Record<string, { readonly column: Sql; readonly field?: 
   message: { column: sql`message` },
   severity_number: { column: sql`severity_number` },
 };
-/** Values that are compared in lower case, because they are stored so. */
+/** Fields whose values are compared in lower case, because they are stored so. */
 const LOWER_CASE: ReadonlySet<string> = new Set(["level", "trace_id", "span_id"]);
 const LABEL = /^label\.(?=.)/;
-/** From least to most severe, each with its other spellings. */
+/** From least to most severe, each with alternative spellings. */
 const LEVELS = [
   ["trace"],
   ["debug"],
@@ -60,7 +61,7 @@ export function withLogQuery(filter: RecordFilter, query: string | undefined): R
   return others.length === 0 ? simple : { ...simple, also: { conditions, matching } };
 }
 
-/** Which conditions, joined by AND, a filter can hold itself. */
+/** Separates conditions, joined by AND, that fields of the filter can represent from the others. */
 function split(query: LogQuery, filter: RecordFilter): { simple: RecordFilter; others: LogQuery[] } {
   let simple = filter;
   const others: LogQuery[] = [];
@@ -72,7 +73,7 @@ function split(query: LogQuery, filter: RecordFilter): { simple: RecordFilter; o
   return { simple, others };
 }
 
-/** Undefined if the filter has no place for it. */
+/** Undefined if no field of the filter can represent it. */
 function addedTo(filter: RecordFilter, query: LogQuery): RecordFilter | undefined {
   const isNot = query.kind === "not";
   const part = isNot ? query.part : query;
@@ -167,7 +168,7 @@ function patternsOf(query: LogQuery): string[] {
   return values.flatMap((value) => (isEverything(value) ? [] : (patternOf(value, name) ?? [])));
 }
 
-/** The regular expression of a value that has one. */
+/** The regular expression of a value, if it has one. */
 function patternOf({ kind, text }: FieldValue, name: string): string | undefined {
   if (kind === "regex") return text;
   if (kind !== "glob") return undefined;

@@ -1,6 +1,6 @@
-// The query language of log records (docs/log-query.md): words, fields, AND, OR, NOT and groups. Invariants: parsing takes time in
-// proportion to the length of the query; length, terms and depth are limited; what is not understood is refused with its column and an example,
-// because a condition that is left out would return everything.
+// Parses the query language of log records (docs/log-query.md): words, fields, AND, OR, NOT and groups. Invariants: parsing takes time
+// proportional to the length of the query; length, terms and depth are limited; invalid syntax is rejected with its column and an example,
+// because ignoring a condition would return everything.
 import { ApiError } from "../../../errors.ts";
 import { quotedAt, wordAt } from "./scan.ts";
 
@@ -22,12 +22,12 @@ export type LogQuery =
   | { readonly kind: "and" | "or"; readonly parts: readonly LogQuery[] }
   | { readonly kind: "not"; readonly part: LogQuery }
   | { readonly kind: "message"; readonly value: FieldValue }
-  /** One of the values; a comparison has exactly one. */
+  /** Matches if one of the values does; a comparison has exactly one value. */
   | { readonly kind: "field"; readonly name: string; readonly comparison: Comparison; readonly values: readonly FieldValue[] };
 
 const NAME = /^[A-Za-z_@][\w.@/-]*/;
 const SIGN = /^(?:!=|>=|<=|:>=|:<=|:>|:<|[:=<>])/;
-/** A selector, which people copy from Grafana. */
+/** A LogQL selector, which users copy from Grafana. */
 const LOGQL = /^\{\s*[A-Za-z_]\w*\s*[=!]/;
 const FIELDS_WITH_EXAMPLE: Readonly<Record<string, string>> = {
   level: "level:error",
@@ -80,7 +80,7 @@ class Parser {
   }
 
   #not(): LogQuery {
-    // A loop, because `- - - …` would be as deep as it is long.
+    // A loop, because `- - - …` would nest as deep as it is long.
     let isNegated = false;
     for (;;) {
       if (this.#takeWord("NOT")) isNegated = !isNegated;
@@ -122,7 +122,7 @@ class Parser {
     return { kind: "message", value: value.kind === "any" ? { kind: "glob", text: "*" } : value };
   }
 
-  /** Undefined if this is no field, for example `http://…` or `error:` before a space. */
+  /** Undefined if this is not a field, for example `http://…` or `error:` before a space. */
   #field(start: number): LogQuery | undefined {
     const quotedName = this.#text[start] === '"' ? quotedAt(this.#text, start) : undefined;
     const name = quotedName ? quotedName.text : (NAME.exec(this.#text.slice(start, start + MOST_NAME_CHARACTERS))?.[0] ?? "");
@@ -204,7 +204,9 @@ class Parser {
     return { kind: "text", text: word.text };
   }
 
-  /** A value such as `/var/log/app.log` is a path: a regular expression ends with its `/`. */
+  /**
+   * Whether a value that begins with `/` is a regular expression, which ends with `/`; otherwise it is a path such as `/var/log/app.log`.
+   */
   #isRegex(): boolean {
     const quoted = quotedAt(this.#text, this.#at);
     return quoted !== undefined && /^([\s),]|$)/.test(this.#text.slice(quoted.end, quoted.end + 1));

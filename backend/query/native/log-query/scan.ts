@@ -1,11 +1,14 @@
-// Words and quoted texts of the log query language, each read once from left to right.
+// Reads words and quoted texts of the log query language, each once from left to right.
 
 export interface Quoted {
   readonly text: string;
   readonly end: number;
 }
 
-/** The text between the sign at `start` and the next one. Undefined if there is none. A backslash keeps the sign; others stay. */
+/**
+ * The text between the quote at `start` and the next one. Undefined if there is none. A backslash escapes the quote; other backslashes are
+ * kept.
+ */
 export function quotedAt(query: string, start: number): Quoted | undefined {
   const sign = query[start];
   let text = "";
@@ -30,7 +33,7 @@ export interface Word {
 
 const ESCAPED = /[*()":=<>,\\-]/;
 
-/** Up to a space; in a group up to its `)`; of a field also up to a comma. Brackets within a word belong to it. */
+/** Reads up to a space; in a group, up to its `)`; in a field, also up to a comma. Brackets within a word belong to it. */
 export function wordAt(query: string, start: number, { isGrouped, isOfField }: { isGrouped: boolean; isOfField: boolean }): Word {
   let [text, pattern, isGlob, open] = ["", "", false, 0];
   let at = start;
@@ -57,7 +60,7 @@ export function wordAt(query: string, start: number, { isGrouped, isOfField }: {
   return { text, pattern, isGlob, end: at };
 }
 
-/** The regular expression of RE2 for a pattern with `*`. */
+/** The RE2 expression for a pattern with `*`. */
 export function globExpression(pattern: string, { isWhole, anyCase }: { isWhole: boolean; anyCase: boolean }): string {
   let expression = "";
   for (let at = 0; at < pattern.length; at++) {
