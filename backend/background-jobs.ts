@@ -1,5 +1,5 @@
-// What a backend with logs and spans does without a request: counts records for alert rules, derives figures from spans, removes what is
-// expired or deleted, stops rollouts that make nodes unhealthy. Each job ends with the backend's stack.
+// Starts the background jobs of a backend with logs and spans: counts records for alert rules, derives figures from spans, removes expired
+// or deleted data, stops rollouts that make nodes unhealthy. Each job ends with the backend's stack.
 import { sql } from "kysely";
 import { type CountedLogs, countLogs, matchingGroups } from "./alerting/log-count.ts";
 import { LogCounter } from "./alerting/log-counter.ts";
@@ -21,7 +21,7 @@ export function openBackgroundJobs(backend: Backend & { readonly trail: AuditTra
   stack.use(new RolloutWatch({ db: database.tables(), replicas, log, trail }));
 }
 
-/** Counts log records for alert rules where the log store is; the evaluator may be elsewhere. */
+/** Counts log records for alert rules in the process that has the log store; the evaluator may run elsewhere. */
 function openLogCounter({ settings, log, stack, database, metrics, ownMetrics }: Backend, telemetry: Telemetry): void {
   stack.use(
     new LogCounter({
@@ -37,18 +37,18 @@ function openLogCounter({ settings, log, stack, database, metrics, ownMetrics }:
   );
 }
 
-/** What is derived from spans in the background, by every replica with a trace store. */
+/** Derives figures from spans, in every replica with a trace store. */
 function openSpanSummaries({ settings, log, stack, metrics, stopping }: Backend, telemetry: Telemetry): void {
   const { clickhouse } = telemetry;
   const isUnused = () => telemetry.isUnused ?? false;
-  // Rules look at a few samples; each costs a pass over the summaries of the day.
+  // Rules read a few samples, and each sample costs a pass over the summaries of the day.
   const everyMs = Math.min(60_000, 4 * settings.evaluationIntervalMs);
   stack.use(new SpanSummaries({ clickhouse, isUnused, metrics, retentionDays: settings.tracesRetentionDays, log, everyMs, stopping }));
 }
 
 function openDataRemoval({ database, metrics, retention, log, stack }: Backend, telemetry: Telemetry): void {
   const db = database.tables<RemovalTables>();
-  // The write-ahead log of SQLite has what was deleted for as long as nothing overwrites it.
+  // SQLite's write-ahead log contains deleted rows until it is overwritten.
   const scrub = async (): Promise<void> => {
     if (database.engine === "sqlite") await sql`PRAGMA wal_checkpoint(TRUNCATE)`.execute(db);
   };

@@ -1,5 +1,5 @@
-// The first start: creates the first organisation and its operator. Invariant: each is created once, also if several replicas start together
-// or a start is interrupted.
+// Creates the first organisation and its operator at the first start. Invariant: each is created once, also if several replicas start
+// together or a start is interrupted.
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { writeDurably } from "../common/files.ts";

@@ -1,8 +1,8 @@
-// The errors of the backend. `ERROR_CODES` is the closed table of codes and HTTP statuses. Except on the Prometheus routes, the body is
-// {"error": code, "message": what is wrong and what to do}. The descriptions here are for pages and /openapi.json; messages are written
-// where errors are thrown. `StartError` is an error that prevents the process from starting and that the operator can fix. Invariants:
-// every response of 400 or above has a code of this table (http/error-response.ts); no message contains a secret, because clients see those
-// of ApiError, and main.ts prints those of StartError without a stack.
+// Defines the errors of the backend. `ERROR_CODES` is the closed table of codes and HTTP statuses. Except on the Prometheus routes, the
+// body of an error is {"error": code, "message": what is wrong and what to do}. The descriptions here are for pages and /openapi.json;
+// messages are written where errors are thrown. A `StartError` prevents the process from starting and can be fixed by the operator.
+// Invariants: every response of 400 or above has a code of this table (http/error-response.ts); no message contains a secret, because
+// clients see those of ApiError, and main.ts prints those of StartError without a stack.
 /** code → [HTTP status, description]. */
 export const ERROR_CODES = {
   malformed_request: [400, "the request is not valid HTTP/1.1; the message says what is wrong"],
@@ -58,7 +58,7 @@ export const ERROR_CODES = {
 
 export type ErrorCode = keyof typeof ERROR_CODES;
 
-/** An answer that is an error. `message` is shown to the caller: it names what is wrong and what to do, and holds no secret. */
+/** An error that becomes a response. The client sees `message`: it names what is wrong and what to do, and contains no secret. */
 export class ApiError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
@@ -75,7 +75,7 @@ export class ApiError extends Error {
 
 export const TOO_EXPENSIVE = "this query takes too much time or memory: ask for a shorter range, add filters, or lower the limit";
 
-/** The rows exceed the bytes or the memory that a query may take: fewer of them may do. */
+/** The rows exceed the size or the memory that a query may use; fewer rows may be possible. */
 export class TooLargeError extends ApiError {
   constructor(cause: unknown) {
     super("query_too_expensive", TOO_EXPENSIVE, { cause });
@@ -86,7 +86,7 @@ export class StartError extends Error {
   override readonly name: string = "StartError";
 }
 
-/** Another process uses DATA_DIR; the message says which, and what to do. */
+/** Another process uses DATA_DIR; the message names it, and what to do. */
 export class DataDirInUseError extends StartError {
   override readonly name = "DataDirInUseError";
 }

@@ -1,5 +1,6 @@
-// The composition root of `serve`: stores → routes → listeners. Invariant: it stops in reverse: not ready, no new requests, accepted requests
-// are finished and flushed, engines close. Only this file, stores.ts, background-jobs.ts and sender-protocols.ts wire modules together.
+// The composition root of `serve`: opens stores, adds routes, starts listeners. Invariant: it stops in reverse: it becomes not ready,
+// accepts no new requests, finishes and flushes accepted requests, then closes the engines. Only this file, stores.ts, background-jobs.ts
+// and sender-protocols.ts wire modules together.
 import { once } from "node:events";
 import type { FastifyInstance } from "fastify";
 import { isLoopback } from "../common/ip-networks.ts";
@@ -70,7 +71,7 @@ import { registerTraceRoutes } from "./query/native/trace-routes.ts";
 
 const DAY_MS = 86_400_000;
 
-/** What every part of one running backend shares. */
+/** What the parts of one running backend share. */
 interface Running extends Opening, Stores {
   readonly keyCache: KeyCache;
   readonly sessions: Sessions;
@@ -82,11 +83,11 @@ interface Running extends Opening, Stores {
   readonly guards: Guards;
   /** Memory for responses that clients have not read yet. */
   readonly responses: ResponseBudget;
-  /** Only for a backend that `npm start` started. */
+  /** Only set if `npm start` started the backend. */
   readonly localStart: LocalStart | undefined;
 }
 
-/** Runs until SIGTERM or SIGINT, and ends in order. Throws SettingsError or StartError if the operator has to fix something. */
+/** Runs until SIGTERM or SIGINT, then stops cleanly. Throws SettingsError or StartError if the operator has to fix something. */
 export async function serve({ settings, secrets, roles }: Pick<Opening, "settings" | "secrets" | "roles">): Promise<void> {
   const log = createLog(settings.logLevel);
   const stopping = new AbortController();
@@ -112,7 +113,7 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
   freeHeapAfterStart();
   if (!stopping.signal.aborted) await once(stopping.signal, "abort");
   log.info({ event: "backend.stopping", signal: String(stopping.signal.reason) }, "shutting down: draining");
-  // Before the health listener goes: /readyz says "draining" for as long as there is something to finish.
+  // Before the health listener closes: /readyz reports "draining" until everything is finished.
   await stack.disposeAsync();
 }
 
@@ -140,7 +141,7 @@ async function open(given: Omit<Opening, "masterKeys" | "ownMetrics">): Promise<
   return { ...opening, ...stores, ...auth, responses: new ResponseBudget(), localStart };
 }
 
-/** Serves snapshots of the engines in DATA_DIR, and makes scheduled backups. Without such an engine there is nothing to back up. */
+/** Serves snapshots of the engines in DATA_DIR, and makes scheduled backups. If no engine is embedded, there is nothing to back up. */
 async function openBackups({ settings, secrets, stack, database, snapshotSources, ownMetrics, log }: Running): Promise<void> {
   const hasAccounts = database.engine === "sqlite";
   if (!hasAccounts && Object.keys(snapshotSources).length === 0) return;
@@ -151,7 +152,7 @@ async function openBackups({ settings, secrets, stack, database, snapshotSources
   stack.use(scheduleBackups(backups, { command: [process.execPath, process.argv[1] ?? ""], log }));
 }
 
-/** Without a kernel the same work is done in TypeScript. */
+/** Without a kernel, TypeScript does the same work more slowly. */
 function reportMissingKernels(log: Running["log"]): void {
   const made = "node hack/kernel.mjs makes it";
   if (!threadKernel())
@@ -166,7 +167,7 @@ function reportMissingKernels(log: Running["log"]): void {
     );
 }
 
-/** `alertingRoutes`: those of the alerting role, if this process has it. */
+/** `alertingRoutes`: the routes of the alerting role, if this process has it. */
 async function openApi(running: Running, { clickhouse, logStore, spanStore }: Telemetry, alertingRoutes: readonly Route[]): Promise<void> {
   const { settings, log, stack, ownMetrics, guards, metrics, retention, stopping, replicas, responses: answers } = running;
   reportMissingKernels(log);
@@ -344,7 +345,7 @@ function appOptions({ settings, log, ownMetrics }: Running) {
   };
 }
 
-/** Listens, and closes in its turn: no new connections, requests under way are answered. */
+/** Listens. On disposal it accepts no new connections, and running requests get their responses. */
 async function listen({ stack }: Running, app: FastifyInstance, at: ListenAddress, what: string): Promise<string> {
   await closeRoutes(app);
   // A burst of connections must not be dropped, because clients retry only seconds later. The limit of Linux (somaxconn) is often the same.

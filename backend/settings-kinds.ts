@@ -1,5 +1,5 @@
-// The kinds of settings that only the backend has: addresses of engines, networks, mail, single sign-on, retention, keys.
-// Each reports what to write instead of a wrong value.
+// Defines the kinds of settings that only the backend has: addresses of engines, networks, mail, single sign-on, retention, keys. Each kind
+// reports what to write instead of an invalid value.
 import { durationMs } from "../common/duration.ts";
 import { hostUrls, isLoopback, isNetwork } from "../common/ip-networks.ts";
 import { checkedList, reportUnencoded, splitList } from "../common/settings-kinds.ts";
@@ -7,7 +7,7 @@ import type { Kind, Report } from "../common/settings-table.ts";
 
 /** How long the metrics engine keeps samples. */
 export interface Retention {
-  /** As VictoriaMetrics accepts it, e.g. `30d`. */
+  /** In the format of VictoriaMetrics, e.g. `30d`. */
   readonly text: string;
   readonly ms: number;
 }
@@ -19,7 +19,7 @@ export interface GroupGrant {
   readonly role: "viewer" | "admin" | "operator";
 }
 
-/** `localhost:8428` is a URL too, with the scheme "localhost", so the schemes are checked. */
+/** Checks the scheme, because `localhost:8428` also parses as a URL, with the scheme "localhost". */
 export function url(schemes: readonly string[] = ["http", "https"], check?: (parsed: URL, report: Report) => void): Kind<string> {
   return {
     type: "URL",
@@ -32,7 +32,7 @@ export function url(schemes: readonly string[] = ["http", "https"], check?: (par
   };
 }
 
-/** One or several, separated by commas. */
+/** One or more URLs, separated by commas. */
 export const urls: Kind<string> = {
   ...url(),
   parse: (value, report) =>
@@ -66,7 +66,7 @@ export const issuer: Kind<string> = url(undefined, (parsed, report) => {
 });
 
 const addressUrl = url(undefined, reportParts);
-/** Without the slash at its end. */
+/** Without a trailing slash. */
 export const publicUrl: Kind<string> = { ...addressUrl, parse: (value, report) => addressUrl.parse(value, report).replace(/\/+$/, "") };
 
 function reportParts({ username, password, search, hash }: URL, report: Report): void {
@@ -102,7 +102,7 @@ export const networks: Kind<string[]> = checkedList("addresses or CIDRs, comma-s
   isNetwork(item) ? undefined : `"${item}" is not an address or CIDR, such as 10.0.0.0/8`,
 );
 
-/** Also the names of ranges that fastify knows. */
+/** Also accepts the names of ranges that Fastify knows. */
 export const proxies: Kind<string[]> = checkedList("addresses or CIDRs, comma-separated", (item) =>
   ["loopback", "linklocal", "uniquelocal"].includes(item) || isNetwork(item)
     ? undefined
@@ -128,7 +128,7 @@ export const domains: Kind<string[]> = {
   },
 };
 
-/** As `-retentionPeriod` of VictoriaMetrics: a number with h, d, w, M or y; without a unit, months of 31 days. */
+/** As VictoriaMetrics' `-retentionPeriod`: a number with h, d, w, M or y; without a unit, months of 31 days. */
 export const retention: Kind<Retention> = {
   type: "retention (h, d, w, y)",
   parse: (text, report) => {

@@ -1,5 +1,5 @@
-// Every setting of the backend: one table of environment variables, from which the reader, the types, `--help` and the reference page are
-// made. X_FILE reads X from a file. To add one, add a row and run `npm run reference`.
+// Lists every setting of the backend in one table of environment variables; the parser, the types, `--help` and the reference page are
+// generated from it. X_FILE reads X from a file. To add a setting, add a row and run `npm run reference`.
 import { duration, file, flag, integer, list, listen, oneOf, path, proxyUrl, text } from "../common/settings-kinds.ts";
 import { group, setting } from "../common/settings-table.ts";
 import {

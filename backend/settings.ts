@@ -1,5 +1,5 @@
-// Reads the settings of the backend by settings-table.ts and composes them. All problems are reported in one message and the process
-// exits with 2. Nothing else in backend/ reads the environment.
+// Reads the settings of the backend with settings-table.ts and composes them. All problems are reported in one message, and the process
+// exits with 2. No other file of backend/ reads the environment.
 import { maskSecrets } from "../common/mask.ts";
 import { cachedProgram } from "../common/settings-kinds.ts";
 import { type SecretsOf, settingsHelp, SettingsReader } from "../common/settings-table.ts";
@@ -9,7 +9,7 @@ export type { ListenAddress } from "../common/settings-kinds.ts";
 export { SettingsError } from "../common/settings-table.ts";
 export type { GroupGrant, Retention } from "./settings-kinds.ts";
 
-/** What one process does of the whole: `--roles`. */
+/** The parts of the backend that a process can run: `--roles`. */
 export const ROLES = ["api", "alerting"] as const;
 export type Role = (typeof ROLES)[number];
 
@@ -35,7 +35,7 @@ export function readSettings(env: NodeJS.ProcessEnv = process.env): { settings: 
 
 export const helpOfSettings = (): string => settingsHelp(SETTINGS_TABLE);
 
-/** What a move of the accounts reads: source and target, and none of the rest, which belongs to a running backend. */
+/** The settings that a move of the accounts needs: source and target, without those of a running backend. */
 export function readAccountPlaces(env: NodeJS.ProcessEnv = process.env): { dataDir: string; databaseUrl: string } {
   const reader = new SettingsReader(env);
   const databaseUrl = reader.read(SETTINGS_TABLE.databaseUrl);
@@ -45,7 +45,7 @@ export function readAccountPlaces(env: NodeJS.ProcessEnv = process.env): { dataD
   return { dataDir, databaseUrl: databaseUrl ?? "" };
 }
 
-/** The settings for a log line: the addresses of engines may contain passwords, which are masked. */
+/** The settings for a log line, with the passwords in addresses of engines masked. */
 export function loggable(settings: Settings): unknown {
   return JSON.parse(JSON.stringify(settings, (_name, value: unknown) => (typeof value === "string" ? maskSecrets(value) : value)));
 }
@@ -148,7 +148,7 @@ function checkTogether(reader: SettingsReader, settings: Settings, secrets: Secr
   require(secrets.jwtSecret !== undefined, "JWT_SECRET is required with an external engine: make one with `openssl rand -base64 48`");
 }
 
-/** True if any engine is outside this process: secrets then come from settings instead of DATA_DIR/secrets. */
+/** True if any engine is external: secrets then come from settings instead of DATA_DIR/secrets. */
 export function hasExternalEngine(settings: Settings, secrets: Secrets): boolean {
   return [settings.metricsWriteUrl, secrets.databaseUrl, secrets.clickhouseUrl].some((engineUrl) => engineUrl !== undefined);
 }

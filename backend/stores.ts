@@ -1,5 +1,5 @@
-// Opens the stores of one backend, and the engines of those that are embedded. Invariant: a store that is answered can be used, its schema
-// that of this version; whatever was opened closes with `stack`.
+// Opens the stores of one backend, including engines that are embedded. Invariant: a returned store is ready for use, with the schema of
+// this version; everything that was opened closes with `stack`.
 import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
@@ -48,21 +48,21 @@ export interface Stores {
   readonly replicas: ReplicaSet;
   readonly metrics: VictoriaMetricsStore;
   readonly retention: OrgRetention;
-  /** vmalert, when it is a child of this process. */
+  /** Set if vmalert is a child of this process. */
   readonly evaluator: EmbeddedEvaluator | undefined;
-  /** Where that one posts alerts. */
+  /** Where the embedded vmalert posts alerts. */
   readonly intakeListener: IntakeListener | undefined;
-  /** Only with the role `api`. */
+  /** Set if the process has the role `api`. */
   readonly telemetry: Telemetry | undefined;
-  /** How the embedded engines make their parts of a backup snapshot. */
+  /** The functions with which the embedded engines create their parts of a backup snapshot. */
   readonly snapshotSources: Pick<SnapshotSources, "freezeTables" | "snapshotMetrics">;
   /** One per engine, for /readyz. */
   readonly checks: Readonly<Record<string, () => Promise<void>>>;
 }
 
-/** Rejects with the first failure, in the order of this list, and everything open closed by `stack`. */
+/** Rejects with the first failure, in the order of this list; `stack` then closes everything that is open. */
 export async function openStores(opening: Opening): Promise<Stores> {
-  // Before the others: with replicas, the stores of logs and spans use it.
+  // Opened before the others, because with replicas the stores of logs and spans use it.
   const shared = opening.secrets.databaseUrl === undefined ? undefined : await openAccounts(opening);
   const { logsRetentionDays: logsDays, tracesRetentionDays: tracesDays, metricsRetention } = opening.settings;
   const retention = new OrgRetention({ logsDays, tracesDays, metricsDays: metricsRetention.ms / 86_400_000 });
@@ -73,7 +73,7 @@ export async function openStores(opening: Opening): Promise<Stores> {
   ]);
   const { database, replicas } = accounts;
   retention.useDatabase(database.tables());
-  // Before the first request: ingest drops records that are older than the retention of their organisation.
+  // Before the first request, because ingest drops records that are older than the retention of their organisation.
   await retention.refresh();
   const checks = {
     metrics: () => metrics.check(),
@@ -90,8 +90,8 @@ function freezing(telemetry: Telemetry | undefined): Pick<SnapshotSources, "free
 }
 
 /**
- * Opens all at once: each waits for another core or another process. Stopped in reverse order, whichever was ready first. One that fails
- * is reported when all have settled, so that all can be closed; of several errors, the first in order.
+ * Opens all parts at once, because each waits for another core or another process. They are closed in reverse order, whichever was ready
+ * first. A failure is reported once all have settled, so that all can be closed; if there are several, the first in order is thrown.
  */
 async function sideBySide<T extends unknown[]>(
   opening: Opening,
@@ -106,7 +106,7 @@ async function sideBySide<T extends unknown[]>(
 interface Accounts {
   readonly database: Database;
   readonly replicas: ReplicaSet;
-  /** With replicas that share the tables of logs and spans. */
+  /** Set if replicas share the tables of logs and spans. */
   readonly claims?: BodyClaims | undefined;
   readonly shareSlots?: ShareSlots;
 }
@@ -163,7 +163,7 @@ async function openMetrics(opening: RetainingOpening): Promise<OpenedMetrics> {
     onRestart: () => ownMetrics.restarted("victoria-metrics"),
   });
   stack.use(engine);
-  // One organisation's queries leave a core to all others, where there are several.
+  // If there are several cores, the queries of one organisation leave a core for all others.
   const queriesPerOrg = Math.max(1, Math.min(2, availableParallelism() - 1));
   const metrics = stack.use(
     new VictoriaMetricsStore({ ...engine, queriesPerOrg, stopping, oldestMsOf, querySlots: settings.metricsQuerySlots }),
@@ -191,7 +191,10 @@ function openEvaluator(opening: Opening, engine: EmbeddedVictoriaMetrics, ownNot
   });
 }
 
-/** An embedded store that was never used is opened by who uses it first: its library alone is 170 MB resident, and a third of a start. */
+/**
+ * An embedded store that was never used is opened at first use: its library alone takes 170 MB of resident memory, and a third of the start
+ * time.
+ */
 async function openTelemetry(opening: RetainingOpening): Promise<Telemetry> {
   const { settings, secrets, log, stack } = opening;
   if (secrets.clickhouseUrl || existsSync(clickhouseFolder(settings))) return await openTelemetryNow(opening);
@@ -210,7 +213,7 @@ function clickhouseFolder({ dataDir }: Settings): string {
   return join(dataDir, "clickhouse");
 }
 
-/** Creates the tables of all shards. The backend does so at each start; a shard that is added needs them before that. */
+/** Creates the tables of all shards. The backend does so at each start; a new shard needs them before that. */
 export async function prepareClickHouse(settings: Settings, url: string): Promise<void> {
   const log = createLog(settings.logLevel);
   await using clickhouse = await openClickHouse({ url, cluster: settings.clickhouseCluster, dataDir: clickhouseFolder(settings), log });

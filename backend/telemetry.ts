@@ -1,6 +1,6 @@
-// The stores of logs and spans and their engine. If nothing was ever stored, the first request that needs the engine opens it. Invariants: it is
-// opened once; if that fails, requests fail as with any unavailable engine, and opening is retried after a pause; after disposal nothing is
-// opened.
+// Provides the stores of logs and spans and their engine. If nothing was ever stored, the first request that needs the engine opens it.
+// Invariants: it is opened once; if that fails, requests fail as with any unavailable engine, and opening is retried after a pause; after
+// disposal, it is not opened any more.
 import type { ClickHouse, Shard } from "./engines/clickhouse/client.ts";
 import { Sql } from "./engines/clickhouse/sql.ts";
 import { ApiError } from "./errors.ts";
@@ -11,7 +11,7 @@ export interface Telemetry {
   readonly clickhouse: ClickHouse;
   readonly logStore: LogStore;
   readonly spanStore: SpanStore;
-  /** Nothing was ever stored, so the engine is not loaded. */
+  /** True while nothing was ever stored, so the engine is not loaded. */
   readonly isUnused?: boolean;
 }
 
@@ -28,7 +28,7 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
   #failed: { readonly error: ApiError; readonly untilMs: number } | undefined;
   #closed = false;
 
-  /** `open` cleans up before it rejects. */
+  /** `open` must clean up before it rejects. */
   constructor(open: () => Promise<OpenTelemetry>, nowMs: () => number = () => performance.now()) {
     this.#open = open;
     this.#nowMs = nowMs;
@@ -97,11 +97,11 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
         return pending();
       },
       isFull: (orgId) => this.#opened?.clickhouse.isFull(orgId) ?? false,
-      // An engine that is not loaded has nothing pending.
+      // An engine that is not loaded has no pending rows.
       settle: async () => await this.#opened?.clickhouse.settle(),
       read: async (...asked) => (await this.#get()).clickhouse.read(...asked),
       insert: async (insert) => (await this.#get()).clickhouse.insert(insert),
-      // An engine that was never needed counts as available; one that failed to open does not, until it opens.
+      // An engine that was never needed counts as available. One that failed to open does not, until it opens.
       ping: async () => {
         if (this.#opened || this.#failed) await (await this.#get()).clickhouse.ping();
       },

@@ -1,5 +1,5 @@
-// `npm run bench -- NAME [ARGUMENTS]`: runs test/bench/NAME.ts with this Node; without a name, or with one that is not there, lists what
-// there is.
+// `npm run bench -- NAME [ARGUMENTS]`: runs test/bench/NAME.ts with this Node; without a name, or with an unknown one, lists all
+// benchmarks.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, globSync } from "node:fs";

@@ -1,10 +1,10 @@
-// Runs a script in a fresh clone: installs what package-lock.json pins, then runs the script with Node 24.
-// Plain JavaScript with nothing but node:, for any Node >= 20, because it runs before anything is installed. Behind `npm start`,
-// `npm test`, the other scripts of package.json, and bin/.
+// Runs a script in a fresh clone: installs the packages of package-lock.json, then runs the script with Node 24. `npm start`, `npm test`,
+// the other scripts of package.json, and bin/ use it. It is plain JavaScript that imports only node: modules, for any Node >= 20, because
+// it runs before anything is installed.
 //
 //   node hack/bootstrap.mjs SCRIPT.ts [ARGUMENTS]
 //
-// Invariant: the script starts only when node_modules is what the lock file says; a second run finds that out from one stamp file.
+// Invariant: the script starts only if node_modules matches the lock file; a second run sees that in a single stamp file.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -16,7 +16,7 @@ const NEEDED_TO_START = 20;
 const NEEDED_TO_RUN = 24;
 const PROGRESS_EVERY_MS = 15_000;
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
-/** Inside node_modules, so that it goes when they go. */
+/** Inside node_modules, so that it is deleted together with the packages. */
 const STAMP = join(ROOT, "node_modules", ".installed-from-lock");
 const NODE_PACKAGE = join(ROOT, "node_modules", "node");
 
@@ -27,7 +27,7 @@ async function main() {
   const [script, ...args] = process.argv.slice(2);
   if (script === undefined) fail("usage: node hack/bootstrap.mjs SCRIPT.ts [ARGUMENTS]");
   await install();
-  // Not imported above: it needs what was installed.
+  // Not imported above, because it needs installed packages.
   const { buildKernels } = await import("./kernel.mjs");
   const { buildApiTypes } = await import("./api-types.mjs");
   const { buildConsole } = await import("./console.mjs");
@@ -39,14 +39,14 @@ async function main() {
 
 async function install() {
   if (isInstalled()) return;
-  // Not imported above: an old Node has to get as far as its own message.
+  // Not imported above, so that an old Node gets as far as the message about its version.
   const { acquireLock } = await import("./lock.mjs");
   const release = await acquireLock(join(ROOT, ".install.lock"), (pid) => say(`waiting for process ${pid}, which is installing`));
   try {
     if (isInstalled()) return;
     const startedAt = Date.now();
     say("installing what package-lock.json pins (once, a minute or two) …");
-    // Development dependencies also where NODE_ENV=production is set: this is a checkout, not an image.
+    // Includes development dependencies even if NODE_ENV=production is set, because this is a checkout, not an image.
     const code = await npm(["ci", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"]);
     if (code !== 0) fail(`npm ci ended with ${code}: see above. Nothing was started; the next run tries again.`);
     writeFileSync(STAMP, lockHash());
@@ -67,10 +67,10 @@ function lockHash() {
 }
 
 async function npm(args) {
-  // The npm that runs us, when one does; its path may be anything, its entry is a script.
+  // The npm that runs this script, if any; its path may be anything, but its entry is a script.
   const own = process.env.npm_execpath;
   const [command, first] = own?.endsWith("npm-cli.js") ? [process.execPath, [own]] : ["npm", []];
-  // Standard output is the script's alone: `bin/atherops tokens create > file` may be the first run.
+  // Standard output belongs to the script: `bin/atherops tokens create > file` may be the first run.
   const child = spawn(command, [...first, ...args], { cwd: ROOT, stdio: ["inherit", 2, 2] });
   return endOf(child, "installing");
 }
@@ -84,7 +84,7 @@ function endOf(child, doing) {
   }).finally(() => clearInterval(timer));
 }
 
-/** The running Node when it is new enough, else the one that the npm package `node` brings. */
+/** The running Node if it is new enough, otherwise the one of the npm package `node`. */
 async function node24() {
   if (majorOf(process.versions.node) >= NEEDED_TO_RUN) return process.execPath;
   const bundled = join(NODE_PACKAGE, "bin", "node");
@@ -108,13 +108,13 @@ function majorOf(version) {
   return Number(version.split(".")[0]);
 }
 
-/** Becomes the script, as far as a parent can: its standard streams, signals, and end. */
+/** Runs the script with this process's standard streams and signals, and exits as it does. */
 function runScript(node, args) {
   const path = [dirname(node), join(ROOT, "node_modules", ".bin"), process.env.PATH].join(delimiter);
   const child = spawn(node, args, { stdio: "inherit", env: { ...process.env, PATH: path } });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
     process.on(signal, () => {
-      // A terminal sends Ctrl-C to the whole group: the script has it already.
+      // A terminal sends Ctrl-C to the whole process group, so the script has received it already.
       if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);
     });
   }

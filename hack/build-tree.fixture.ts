@@ -1,5 +1,5 @@
-// A copy of some files of this repository in a temporary folder, with this repository's packages. For tests of the build scripts in this
-// folder, which run there as processes of their own.
+// Copies some files of this repository to a temporary folder, with its packages, for tests that run the build scripts of this folder there
+// as separate processes.
 import { cpSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";

@@ -1,8 +1,8 @@
-// Bundles the backend for its image: the program, a file for each of its threads, the chunks that they share, all with source maps, its
-// migrations, the kernels, the console, and the licences of what is inside. Invariants: the same sources give the same bytes; what is left
-// to be found at run time is node: and OUTSIDE; each file and folder that a source names by `new URL("./x", import.meta.url)` is there.
-// Without types to strip and a thousand files to find, a start takes two thirds of the processor's time, and 30 MB less stay resident
-// (test/bench).
+// Bundles the backend for its image: the program, a file for each of its threads and the chunks that they share, all with source maps; its
+// migrations, the kernels, the console, and the licences of all bundled packages. Because no types have to be stripped and no thousand
+// files found, a start takes two thirds of the CPU time, and 30 MB less memory stays resident (test/bench). Invariants: the same sources
+// give the same bytes; only node: modules and OUTSIDE are found at run time; each file and folder that a source names by
+// `new URL("./x", import.meta.url)` exists.
 //
 //   node hack/bundle-backend.ts FOLDER     writes FOLDER/atherops-backend.js and what it needs
 import { cpSync, globSync, readFileSync, writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import { COMMON, ROOT, writeBundle } from "./bundle.ts";
 import { buildConsole } from "./console.mjs";
 import { buildKernels } from "./kernel.mjs";
 
-/** Packages that stay outside of the bundle: libraries of machine code, and what only some installations have. */
+/** Packages that are not bundled: native libraries, and packages that only some installations have. */
 export const OUTSIDE = ["@node-rs/argon2", "chdb"];
 /** Optional dependencies of packages; none is installed here. */
 const NOWHERE = ["bufferutil", "pg-native", "supports-color", "utf-8-validate"];
@@ -20,7 +20,7 @@ const NOWHERE = ["bufferutil", "pg-native", "supports-color", "utf-8-validate"];
 const NAMED = /new URL\("\.\/([\w.-]+)(\/?)", import\.meta\.url\)/g;
 const SOURCES = "backend/**/*.ts";
 
-/** Answers the packages that are inside, `name@version`, sorted. */
+/** Returns the bundled packages, `name@version`, sorted. */
 export async function bundleBackend(folder: string): Promise<string[]> {
   await buildKernels();
   await buildConsole();
@@ -32,9 +32,9 @@ export async function bundleBackend(folder: string): Promise<string[]> {
       ["atherops-backend", "backend/main.ts"],
       ...threads.map((path) => [basename(nameInBundle(path), ".js"), path]),
     ]),
-    // Not where it is written: maps name their sources relative to this.
+    // Not the folder of the output, because maps name their sources relative to this path.
     outdir: join(ROOT, "bundle"),
-    // What a command alone needs is read by it alone, and what threads share is there once.
+    // Code that only one command needs is loaded only by it, and code that threads share exists once.
     splitting: true,
     plugins: [filesOfTheBundle],
     external: [...OUTSIDE, ...NOWHERE],
@@ -45,7 +45,7 @@ export async function bundleBackend(folder: string): Promise<string[]> {
   return packages;
 }
 
-/** Paths from the root of all files that sources name relative to themselves. */
+/** Paths, relative to the root, of all files that sources name relative to themselves. */
 function namedInSources(): string[] {
   const sources = globSync(SOURCES, { cwd: ROOT }).filter((file) => !/\.(?:test|fixture)\.ts$|^backend\/cli\//.test(file));
   const named = sources.flatMap((file) =>

@@ -1,6 +1,6 @@
-// Bundles a program into one file of plain JavaScript, with a source map that names its TypeScript and with the licences of every
-// package inside: for the images and for releases. Invariant: the same sources give the same bytes wherever they are written to, nothing
-// but node: is left to be found at run time, and no test's file comes in.
+// Bundles a program into one file of plain JavaScript for images and releases, with a source map that names its TypeScript files and with
+// the licences of all bundled packages. Invariants: the same sources give the same bytes in any output folder; only node: modules are found
+// at run time; no file of a test is bundled.
 //
 //   node hack/bundle.ts PROGRAM FOLDER    PROGRAM: k8s-agent | host-agent | atherops; writes FOLDER/<program>.js, .js.map, LICENSES.txt
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -13,7 +13,7 @@ import { buildKernels } from "./kernel.mjs";
 
 export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** name → [entry, file without its ending]. */
+/** name → [entry, file name without extension]. */
 export const PROGRAMS = {
   "k8s-agent": ["agent/bin/atherops-k8s-otel-agent.ts", "atherops-k8s-otel-agent"],
   "host-agent": ["agent/bin/atherops-otel-agent.ts", "atherops-otel-agent"],
@@ -22,7 +22,7 @@ export const PROGRAMS = {
 
 export type ProgramName = keyof typeof PROGRAMS;
 
-/** What every bundle is made with. */
+/** Options of every bundle. */
 export const COMMON = {
   absWorkingDir: ROOT,
   write: false,
@@ -30,32 +30,32 @@ export const COMMON = {
   inject: ["hack/stack-traces.ts"],
   platform: "node",
   target: "node24",
-  // In an image there is no tsconfig.json, and nothing of it matters here.
+  // An image has no tsconfig.json, and the bundle needs none of it.
   tsconfigRaw: {},
   format: "esm",
-  // CommonJS packages ask for `require`, which a module does not have.
+  // CommonJS packages use `require`, which a module does not have.
   banner: { js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);' },
   sourcemap: "linked",
-  // A source map names the sources; their text is in the repository, at the release's tag.
+  // A source map names the sources; their text is in the repository at the release's tag.
   sourcesContent: false,
   metafile: true,
   legalComments: "none",
-  // V8 keeps the text of what it runs. Names stay, and lines, for stack traces.
+  // V8 keeps the text of running code in memory. Names and lines remain, for stack traces.
   minifyWhitespace: true,
   lineLimit: 200,
   logLevel: "warning",
 } as const satisfies BuildOptions;
 
-/** Writes the bundle into `folder` and answers the packages that are inside, `name@version`, sorted. */
+/** Writes the bundle into `folder`; returns the bundled packages, `name@version`, sorted. */
 export async function bundle(program: ProgramName, folder: string): Promise<string[]> {
   const [entry, name] = PROGRAMS[program];
   return await bundleFile(entry, name, folder);
 }
 
-/** The same of any file of the tree: `entry` is relative to its root. */
+/** The same for any file of the repository: `entry` is relative to its root. */
 export async function bundleFile(entry: string, name: string, folder: string): Promise<string[]> {
   if (entry.startsWith("agent/")) await buildKernels();
-  // Not where it is written: the map names its sources relative to this.
+  // Not the folder of the output, because the map names its sources relative to this path.
   const built = await build({
     ...COMMON,
     entryPoints: [entry],
@@ -67,7 +67,7 @@ export async function bundleFile(entry: string, name: string, folder: string): P
   return packages;
 }
 
-/** A program of one file has its kernel in it. */
+/** Embeds the kernel in a program that is a single file. */
 const kernelInside: Plugin = {
   name: "kernel-inside",
   setup(builder) {
@@ -81,7 +81,9 @@ const kernelInside: Plugin = {
   },
 };
 
-/** Writes what was built, and the licences; nothing but node: and `outside` may be left to be found at run time. Answers as `bundle`. */
+/**
+ * Writes the output and the licences. Throws if anything but node: and `outside` has to be found at run time. Returns the same as `bundle`.
+ */
 export function writeBundle({ metafile, outputFiles }: BuildResult<typeof COMMON>, outside: readonly string[], folder: string): string[] {
   const inputs = Object.keys(metafile.inputs);
   const strays = inputs.filter((file) => /\.(test|fixture)\.ts$|(^|\/)test\//.test(file) && !file.includes("node_modules/"));
@@ -114,7 +116,7 @@ function packagesOf(inputs: readonly string[]): Package[] {
     .sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-/** One section of LICENSES.txt: the package, its licence's name, and the licence's text as the package carries it. */
+/** One section of LICENSES.txt: the package, the name of its licence, and the licence's text as in the package. */
 function licence({ id, folder, license }: Package): string {
   const names = readdirSync(join(ROOT, folder)).filter((name) => /^(licen[cs]e|copying|notice)/i.test(name));
   const texts = names.sort().map((name) => readFileSync(join(ROOT, folder, name), "utf8").trim());

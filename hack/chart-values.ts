@@ -12,9 +12,12 @@ const CHARTS_FOLDER = join(dirname(dirname(fileURLToPath(import.meta.url))), "ch
 export const CHARTS = ["backend", "cluster-agent"] as const;
 
 export interface RecordedValues {
-  /** Version of the chart. Versions from 0.1.0-1 on were never raised at their time; they are numbered in the order of their commits. */
+  /**
+   * Version of the chart. Versions from 0.1.0-1 on were not raised when the values changed; they are numbered in the order of their
+   * commits.
+   */
   readonly version: string;
-  /** SHA-256 of values.schema.json; absent in records of the time before versions rose. */
+  /** SHA-256 of values.schema.json; absent in records from before versions were raised. */
   readonly schema?: string;
   readonly values: Readonly<Record<string, unknown>>;
 }
@@ -23,7 +26,7 @@ export function recordedValues(chart: string): RecordedValues[] {
   return JSON.parse(readFileSync(recordFile(chart), "utf8")) as RecordedValues[];
 }
 
-/** As they are in the checkout. */
+/** The values in the checkout. */
 export function currentValues(chart: string): RecordedValues {
   const read = (name: string): string => readFileSync(join(CHARTS_FOLDER, chart, name), "utf8");
   const { version } = parse(read("Chart.yaml")) as { version: string };
@@ -48,7 +51,7 @@ export function nextVersion(version: string): string {
   return core + (suffix === undefined ? Number(patch) + 1 : patch);
 }
 
-/** Answers the new version; undefined if nothing changed since the last record. */
+/** Returns the new version; undefined if nothing has changed since the last record. */
 function record(chart: string): string | undefined {
   const records = recordedValues(chart);
   const last = records.at(-1);

@@ -1,12 +1,12 @@
-// What comments and pages of this repository name: files, sections of pages, links. Invariant: a name that is found here and leads
-// nowhere is wrong; what looks like other words is not taken for a name.
+// Finds what comments and pages of this repository refer to: files, sections of pages, links. Invariant: a reference that is found and
+// leads nowhere is wrong; text that looks like ordinary words is not taken for a reference.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { basename, dirname, join, normalize } from "node:path";
 
 const ROOT = join(import.meta.dirname, "..");
 
-/** Every file of the repository, relative to its root, as it is committed or will be. */
+/** Every file of the repository that is or will be committed, relative to its root. */
 export function filesOfRepository(): string[] {
   const list = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate"], {
     cwd: ROOT,
@@ -15,7 +15,7 @@ export function filesOfRepository(): string[] {
   return list.split("\n").filter((file) => file !== "");
 }
 
-/** The prose of a file, line by line: of a page all, of a program its comments; 1-based line → text. */
+/** The prose of a file by line (1-based line → text): the whole text of a page, the comments of a program. */
 export function proseOf(file: string): Map<number, string> {
   const lines = readFileSync(join(ROOT, file), "utf8").split("\n");
   const prose = new Map<number, string>();
@@ -47,7 +47,9 @@ export interface Problem {
   readonly what: string;
 }
 
-/** Programs and pages by their names; data only where a folder of this repository is named too, because programs make such files. */
+/**
+ * Names of programs and pages; data files only if a folder of this repository is named, too, because programs create files with such names.
+ */
 const NAME =
   /(?<![\w./@{}<>*$-])(?:\.{0,2}\/)?(?:[\w.@-]+\/|\{[\w,.-]+\}\/)*(?:[\w.-]*\{[\w,.-]+\}[\w.-]*|[\w.-]+)\.(?:ts|mjs|md|sh|sql|service|tpl|json|yaml)\b(?![\w/*(]|\.\w)/g;
 const DATA = /\.(?:json|yaml)$/;
@@ -55,7 +57,7 @@ const FOLDER = /^(?:agent|backend|bin|charts|docs|hack|test)\//;
 /** A placeholder for any name: FILE.json, x.test.ts. */
 const PLACEHOLDER = /(?:^|\/)(?:[A-Z]{4,}|[a-z])\.|^\.test\.ts$/;
 
-/** Names of files that are no file of this repository and of nothing else that has files. */
+/** Names of files that do not exist in this repository and are not known from elsewhere. */
 export function wrongNames(file: string, files: ReadonlySet<string>): Problem[] {
   const byBase = Map.groupBy(files, (each) => basename(each));
   const problems: Problem[] = [];
@@ -69,7 +71,7 @@ export function wrongNames(file: string, files: ReadonlySet<string>): Problem[] 
   return problems;
 }
 
-/** Each name that the braces stand for. */
+/** All names that the braces stand for. */
 function expand(name: string): string[] {
   const braces = /^(?<before>[^{]*)\{(?<of>[^}]*)\}(?<after>.*)$/.exec(name)?.groups;
   if (!braces) return [name];
@@ -79,18 +81,19 @@ function expand(name: string): string[] {
 function leadsToFile(name: string, from: string, files: ReadonlySet<string>, byBase: ReadonlyMap<string, readonly string[]>): boolean {
   const relative = normalize(join(dirname(from), name));
   if (files.has(relative) || files.has(normalize(name))) return true;
-  // A bare name, or the end of a path: of a file above it, of the only one of its program, or of the only one there is.
+  // A bare name, or the end of a path, may refer to a file in a folder above, to the only one in its program, or to the only one in the
+  // repository.
   const end = name.replace(/^(?:\.\.?\/)+/, "");
   const named = (byBase.get(basename(name)) ?? []).filter((each) => `/${each}`.endsWith(`/${end}`));
   const [program] = from.split("/");
   const ofProgram = named.filter((each) => each.startsWith(`${program}/`));
   const isAbove = named.some((each) => from.startsWith(`${dirname(each)}/`));
   if (isAbove || ofProgram.length === 1 || (from.endsWith(".md") && named.length > 0)) return true;
-  // The two programs know little of each other: there a bare name is one of their own.
+  // Agent and backend know little of each other, so a bare name refers to a file of the same program.
   return named.length === 1 && (name.includes("/") || (program !== "agent" && program !== "backend"));
 }
 
-/** Links of a page that lead to no file, or to no heading of it. */
+/** Links of a page to a missing file or heading. */
 export function wrongLinks(file: string, files: ReadonlySet<string>): Problem[] {
   const text = readFileSync(join(ROOT, file), "utf8");
   const folders = new Set([...files].flatMap((each) => foldersOf(each)));
@@ -110,7 +113,7 @@ function foldersOf(file: string): string[] {
   return folder === "." ? [] : [folder, ...foldersOf(folder)];
 }
 
-/** `docs/decisions.md, "Enrolment"`: pages whose section is not there. */
+/** References such as `docs/decisions.md, "Enrolment"` whose section does not exist. */
 export function wrongSections(file: string, files: ReadonlySet<string>): Problem[] {
   const problems: Problem[] = [];
   const text = [...proseOf(file).values()].join(" ").replaceAll(/\s+\*?\s*/g, " ");
@@ -129,7 +132,7 @@ function headingsOf(file: string): string[] {
   return [...readFileSync(join(ROOT, file), "utf8").matchAll(/^#+ (?<heading>.*)$/gm)].map(({ groups }) => groups?.["heading"] ?? "");
 }
 
-/** As GitHub makes an anchor of a heading. */
+/** The anchor that GitHub creates for a heading. */
 function slug(heading: string): string {
   return heading
     .toLowerCase()

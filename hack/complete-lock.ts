@@ -1,6 +1,6 @@
-// Completes package-lock.json with the optional packages of platforms that the registry at hand does not serve, as `npm install` writes
-// them where it serves all (version, os, cpu; no checksum, since none could be verified here). Without them `npm ci` calls the lock
-// file out of step. Run after every change of dependencies: node hack/complete-lock.ts
+// Completes package-lock.json with the optional packages of platforms that the current registry does not serve, as `npm install` would
+// write them if it did (version, os, cpu; no checksum, because none can be verified here). Without them, `npm ci` reports that the lock
+// file is out of sync. Run after every change of dependencies: node hack/complete-lock.ts
 import { readFileSync, writeFileSync } from "node:fs";
 
 interface Entry {
@@ -26,7 +26,7 @@ for (const [path, entry] of Object.entries({ ...lock.packages })) {
 lock.packages = Object.fromEntries(Object.entries(lock.packages).sort(([a], [b]) => (a < b ? -1 : 1)));
 writeFileSync("package-lock.json", `${JSON.stringify(lock, null, 2)}\n`);
 
-/** Node's look-up: next to the dependent, then in every folder above it. */
+/** Node's look-up: next to the dependent package, then in every folder above it. */
 function isLocked(from: string, name: string): boolean {
   for (let at = from; ; at = at.slice(0, Math.max(0, at.lastIndexOf("/node_modules/")))) {
     if (lock.packages[`${at ? `${at}/` : ""}node_modules/${name}`]) return true;

@@ -1,7 +1,8 @@
-// Builds the console, backend/console, into backend/http/console: hashed files, each also compressed, and files.json that names them.
-// Invariants: it is built when its sources, its packages or this file are others than last time, and then within seconds; a half-written
-// folder never takes its place, and two that build at once do it one after the other; no test's file comes in. Plain JavaScript, for any
-// Node >= 20: hack/bootstrap.mjs calls it before anything runs, vitest.config.ts before the tests, hack/bundle-backend.ts for the image.
+// Builds the console, backend/console, into backend/http/console: files with hashed names, each also compressed, and files.json that lists
+// them. Invariants: it is built only if its sources, its packages or this file have changed, which takes seconds; a half-written folder
+// never replaces a complete one; concurrent builds run one after the other; no file of a test is included. It is plain JavaScript for any
+// Node >= 20, because hack/bootstrap.mjs calls it before anything runs; vitest.config.ts calls it before the tests, and
+// hack/bundle-backend.ts for the image.
 //
 //   node hack/console.mjs [--sizes]    --sizes: prints what each file takes compressed
 import { createHash } from "node:crypto";
@@ -13,12 +14,12 @@ import { acquireLock } from "./lock.mjs";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SOURCES = join(ROOT, "backend", "console");
-/** What the console shares with the CLI. */
+/** Shared by the console and the CLI. */
 const CLIENT = join(ROOT, "backend", "client");
 /** Dashboards that the console shows. */
 const DASHBOARDS = join(ROOT, "docs", "dashboards");
 const TARGET = join(ROOT, "backend", "http", "console");
-/** In the same folder, so that it takes its place by a rename. */
+/** In the same parent folder, so that it can be renamed to the target. */
 const DRAFT = `${TARGET}.draft`;
 const BEFORE = `${TARGET}.before`;
 const MANIFEST = "files.json";
@@ -29,7 +30,7 @@ const TYPES = {
   ".svg": "image/svg+xml",
 };
 
-/** Resolves to whether there was something to do. Rejects with the bundler's words. */
+/** Resolves to whether it had to build. Rejects with the bundler's message. */
 export async function buildConsole() {
   if (!existsSync(SOURCES) || isBuiltOf(originOf())) return false;
   const release = await acquireLock(`${TARGET}.lock`);
@@ -38,7 +39,7 @@ export async function buildConsole() {
     // Another process may have built it while this one waited.
     if (isBuiltOf(origin)) return false;
     const files = await bundle();
-    // Left by builds that were killed: we hold the lock, so no build uses them.
+    // Remains of killed builds: this process holds the lock, so no build uses them.
     for (const folder of [DRAFT, BEFORE]) rmSync(folder, { recursive: true, force: true });
     mkdirSync(DRAFT, { recursive: true });
     const named = Object.entries(files).map(([name, contents]) => write(DRAFT, name, contents));
@@ -69,7 +70,7 @@ function originOf() {
   return hash.digest("hex");
 }
 
-/** package.json among them, where the packages are pinned. */
+/** Includes package.json, in which the packages are pinned. */
 function sourcesIn(folder) {
   return readdirSync(folder, { withFileTypes: true })
     .sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -80,7 +81,7 @@ function sourcesIn(folder) {
     });
 }
 
-/** Name → contents. */
+/** File name → contents. */
 async function bundle() {
   const { build } = await import("esbuild");
   const { outputFiles, metafile } = await build({

@@ -92,7 +92,7 @@ export const CATALOGUE: readonly Tool[] = [
     module: { folder: "kind", package: "sigs.k8s.io/kind", takes: "half a minute" },
   },
   {
-    // The newest version whose modules can all be had.
+    // The newest version whose modules are all available.
     name: "nfpm",
     version: "2.45.1",
     versionArgs: ["--version"],
@@ -109,7 +109,7 @@ export const CATALOGUE: readonly Tool[] = [
     },
   },
   {
-    // For `hack/publish` alone.
+    // Only for `hack/publish`.
     name: "crane",
     version: "0.22.1",
     versionArgs: ["version"],
@@ -126,7 +126,7 @@ export const CATALOGUE: readonly Tool[] = [
     },
   },
   {
-    // For `npm run bench -- peers` and `-- logql` alone. Its releases are .zip files, which are not read here.
+    // Only for `npm run bench -- peers` and `-- logql`. Its releases are .zip files, which release.ts does not read.
     name: "loki",
     version: "3.7.8",
     versionArgs: ["-version"],
@@ -139,7 +139,7 @@ export const CATALOGUE: readonly Tool[] = [
     },
   },
   {
-    // For `npm run bench -- questions` alone: the main branch of 2026-06-24, as modules.
+    // Only for `npm run bench -- questions`: the main branch of 2026-06-24, as modules.
     name: "victoria-logs",
     version: "1.51.1",
     versionArgs: ["-version"],
@@ -153,17 +153,17 @@ export const CATALOGUE: readonly Tool[] = [
   },
 ];
 
-/** Where programs are kept between runs. */
+/** The folder in which programs are kept between runs. */
 export function cacheFolder(): string {
   return join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "atherops", "tools");
 }
 
-/** The absolute path of one program, brought when it is missing (then with progress on stderr). Throws ToolError. */
+/** The absolute path of one program, which is fetched if it is missing (with progress on stderr). Throws ToolError. */
 export async function toolPath(name: string, progress: Progress = progressOn(process.stderr)): Promise<string> {
   return obtain(toolNamed(name), { ...places(), progress });
 }
 
-/** The same; undefined where it must be brought first. */
+/** The same; undefined if the program has to be fetched first. */
 export async function findTool(name: string): Promise<string | undefined> {
   return find(toolNamed(name), places());
 }
@@ -178,7 +178,10 @@ function places() {
   return { cache: cacheFolder(), path: process.env["PATH"] ?? "" };
 }
 
-/** Paths by name, one program after the other (a build uses all cores), with a line for each. Throws ToolError at the first failure. */
+/**
+ * Paths by name. Fetches one program after the other, because a build uses all cores; prints a line for each. Throws ToolError at the first
+ * failure.
+ */
 export async function fetchTools(names: readonly string[], { progress }: { progress: Progress }): Promise<Record<string, string>> {
   const paths: Record<string, string> = {};
   for (const [at, name] of names.entries()) {
@@ -189,7 +192,7 @@ export async function fetchTools(names: readonly string[], { progress }: { progr
   return paths;
 }
 
-/** Names what a collector of our own is made of: one that was kept before its components changed would not know them. */
+/** Identifies the components of our own collector: a kept build with older components must not be used. */
 function componentsOf(folder: string): string {
   const manifest = readFileSync(new URL(`./tools/${folder}/manifest.yaml`, import.meta.url));
   return createHash("sha256").update(manifest).digest("hex").slice(0, 8);

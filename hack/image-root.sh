@@ -1,22 +1,22 @@
 #!/bin/sh
-# Lays out the root file system of an image: the Node of the image that this runs in, and those of its Debian packages that are named
-# below. Called by Dockerfile.agent and Dockerfile.backend. Invariant: what is not named is not in an image. So no package manager, no
-# perl and no program with the set-user-ID bit is; a shell, coreutils and tar are, for `kubectl exec` and `kubectl cp`. Each package keeps
+# Creates the root file system of an image from the image that this runs in: its Node, and the Debian packages that are named below.
+# Dockerfile.agent and Dockerfile.backend call it. Invariant: an image contains only what is named here. So it has no package manager, no
+# perl and no program with the set-user-ID bit, but a shell, coreutils and tar, for `kubectl exec` and `kubectl cp`. Each package keeps
 # its copyright file, and its entry in dpkg's list, which scanners read.
 #   sh hack/image-root.sh FOLDER
 set -eu
 root=$1
 
-# Libraries: what `node`, the engines and these programs are linked with. Those that this base does not have are skipped.
+# The libraries are those that `node`, the engines and these programs are linked with; packages that the base image lacks are skipped.
 packages=$(dpkg-query -W -f '${Package}\n' | grep -xE \
   'base-files|ca-certificates|coreutils|dash|findutils|gcc-[0-9]+-base|grep|gzip|libacl1|libatomic1|libattr1|libc-bin|libc6|libgcc-s1|libgmp10|libpcre2-8-0|libselinux1|libstdc\+\+6|sed|tar|tzdata')
-# What packages do not list, because it was made when they were installed, or belongs to none of them.
+# Files that packages do not list, because they were created during the installation or belong to no package.
 other_paths='/bin /sbin /lib /lib64 /etc/passwd /etc/group /etc/nsswitch.conf /etc/localtime /etc/timezone /etc/ssl/certs/ca-certificates.crt
   /home/node /usr/local/bin/node /usr/local/LICENSE'
-# Manuals, translations, and tables of character sets that programs of another locale than C.UTF-8 would read.
+# Manuals, translations, and character set tables that only programs with a locale other than C.UTF-8 read.
 left_out='^/usr/share/(bug|doc|info|lintian|locale|man|menu)/|/gconv/'
 
-# /lib/x is where /usr/lib/x is: each file once, by the latter name.
+# /lib/x and /usr/lib/x are the same file; each file is listed once, by the latter name.
 paths() {
   for package in $packages; do dpkg -L "$package"; done | grep -vE "$left_out"
   for package in $packages; do printf '%s\n' "/usr/share/doc/$package" "/usr/share/doc/$package/copyright"; done
@@ -27,14 +27,14 @@ paths | sed -E 's,^/(bin|sbin|lib[0-9x]*)/,/usr&,' | sort -u | while read -r pat
   if [ "$path" != /. ] && { [ -e "$path" ] || [ -L "$path" ]; }; then echo ".$path"; fi
 done | tar -C / --create --no-recursion --files-from=- | tar -C "$root" --extract --preserve-permissions
 mkdir -p "$root/var/lib/dpkg" "$root/etc/ssl/certs"
-# For vmalert, which notifies an Alertmanager over TLS: the official base has no authorities but those inside Node.
+# For vmalert, which notifies an Alertmanager over TLS: the official base image has no CA certificates except those inside Node.
 authorities=$root/etc/ssl/certs/ca-certificates.crt
 [ -e "$authorities" ] || node -p 'require("node:tls").rootCertificates.join("\n")' >"$authorities"
 dpkg-query --status $packages >"$root/var/lib/dpkg/status"
 ldconfig -r "$root"
 rm -rf "$root/var/cache/ldconfig"
 
-# Another base may link its programs with libraries that are not named above.
+# Another base image may link its programs with libraries that are not named above.
 ldd "$root"/usr/bin/* "$root"/usr/sbin/* "$root/usr/local/bin/node" 2>/dev/null | grep -o '/lib[^ ]*' | sort -u | while read -r library; do
   [ -e "$root$library" ] || { echo "hack/image-root.sh: $library is needed, name its package" >&2; exit 1; }
 done

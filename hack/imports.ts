@@ -1,5 +1,5 @@
-// What a file of TypeScript imports, read from its text: for what looks at the tree instead of running it. Invariant: every
-// form that this repository uses is found (import, export … from, import(), require, resolve); words of a comment in that form count too.
+// Finds the imports of a TypeScript file in its text, for checks that do not run the code. Invariant: every form that this repository uses
+// is found (import, export … from, import(), require, resolve); comments that contain such a form count, too.
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 
@@ -7,9 +7,9 @@ const IMPORT =
   /(?<types>\b(?:import|export) type [^;"]*)?(?:\b(?:from|import)\s*|\bimport\(\s*|\brequire\(|\.resolve\()"(?<path>[^"\s]+)"/g;
 
 export interface Import {
-  /** As it is written: a relative file, `node:…`, or a package and what of it. */
+  /** The specifier as written: a relative file, `node:…`, or a package with an optional subpath. */
   readonly path: string;
-  /** Imports only types, so nothing is loaded. */
+  /** True if only types are imported, so nothing is loaded. */
   readonly isType: boolean;
 }
 
@@ -17,13 +17,13 @@ export function importsIn(source: string): Import[] {
   return [...source.matchAll(IMPORT)].map(({ groups }) => ({ path: groups?.["path"] ?? "", isType: groups?.["types"] !== undefined }));
 }
 
-/** The package that a path leads into; none for a relative one and for Node's own. */
+/** The package of a specifier; undefined for a relative path and for Node's own modules. */
 export function packageOf(path: string): string | undefined {
   if (path.startsWith(".") || path.startsWith("/") || path.startsWith("node:")) return undefined;
   return /^(?:@[^/]+\/)?[^/]+/.exec(path)?.[0];
 }
 
-/** Whether `file` loads `target`, by relative imports, itself or through others; imports of types load nothing. Both are absolute. */
+/** Whether `file` loads `target` through relative imports, directly or indirectly; type imports load nothing. Both paths are absolute. */
 export function reaches(file: string, target: string): boolean {
   const seen = new Set([file]);
   for (const each of seen) {

@@ -1,7 +1,7 @@
-// Compiles the kernels (AssemblyScript), each folder to a .wasm of its name next to it. Invariants: one is compiled when its sources, its
-// compiler or the flags are others than last time, and then within seconds; a half-written file never takes its place.
-// Plain JavaScript, for any Node >= 20: hack/bootstrap.mjs calls it before anything runs, vitest.config.ts before the tests, and the
-// bundles before they are made.
+// Compiles the kernels (AssemblyScript): each folder becomes a .wasm file of its name next to it. Invariants: a kernel is compiled only
+// if its sources, the compiler or the flags have changed, which takes seconds; a half-written file never replaces a complete one.
+// It is plain JavaScript for any Node >= 20, because hack/bootstrap.mjs calls it before anything runs; vitest.config.ts calls it before the
+// tests, and the bundle scripts before bundling.
 //
 //   node hack/kernel.mjs
 import { createHash } from "node:crypto";
@@ -11,7 +11,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
-/** Folders of sources. */
+/** The folders with sources. */
 export const KERNELS = [
   "backend/ingest/otlp/kernel",
   "backend/ingest/exposition/kernel",
@@ -23,10 +23,10 @@ const SHARED = "common/kernel";
 const COMPILER = join(ROOT, "node_modules", "assemblyscript", "package.json");
 const FLAGS = ["-O3", "--runtime", "stub", "--enable", "simd", "--importMemory", "--initialMemory", "2"];
 
-/** Resolves to whether there was something to do. Rejects with the compiler's words. */
+/** Resolves to whether it had to compile. Rejects with the compiler's message. */
 export async function buildKernels() {
   let isMade = false;
-  // One after the other: the compiler is one and busy.
+  // One after the other, because compiling is CPU-bound.
   for (const folder of KERNELS) isMade = (await buildKernel(folder)) || isMade;
   return isMade;
 }
@@ -43,7 +43,7 @@ async function buildKernel(folder) {
   return true;
 }
 
-/** A custom section that ends the file: what it was made of. */
+/** A custom section at the end of the file that identifies its sources. */
 function originSection(folder) {
   const hash = createHash("sha256")
     .update(JSON.parse(readFileSync(COMPILER, "utf8")).version)

@@ -6,12 +6,12 @@ import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const POLL_MS = 100;
-/** Breaking a stale lock takes microseconds; a process that left a mark this old has died. */
+/** Breaking a stale lock takes microseconds; a process that left a mark this old has exited. */
 const BREAKING_MS = 10_000;
 
 /**
- * Waits until the lock at `path` is free or its holder is gone, takes it, and resolves to the function that gives it back.
- * `onWait` is called once, with the holder's process id, when it has to wait.
+ * Waits until the lock at `path` is free or its holder has exited, acquires it, and resolves to the function that releases it. If it has to
+ * wait, `onWait` is called once with the holder's process id.
  */
 export async function acquireLock(path, onWait = () => {}) {
   mkdirSync(dirname(path), { recursive: true });
@@ -30,7 +30,7 @@ export async function acquireLock(path, onWait = () => {}) {
   };
 }
 
-/** A hard link is atomic and brings its content along: no process ever reads a half-written lock. */
+/** A hard link appears atomically with its content, so no process ever reads a half-written lock. */
 function take(path, mine) {
   const draft = `${path}.${process.pid}.${Math.random().toString(36).slice(2)}`;
   writeFileSync(draft, mine);
@@ -45,13 +45,16 @@ function take(path, mine) {
   }
 }
 
-/** Only one process at a time may break, and it looks again: otherwise a second one would remove the lock of a new holder. */
+/**
+ * Only one process at a time may break a stale lock, and it reads the lock again first: otherwise a second one would remove the lock of a
+ * new holder.
+ */
 function breakStale(path, holder) {
   const mark = `${path}.breaking`;
   try {
     if (Date.now() - statSync(mark).mtimeMs > BREAKING_MS) rmSync(mark, { force: true });
   } catch {
-    // No mark: no process is breaking the lock.
+    // There is no mark, so no process is breaking the lock.
   }
   try {
     writeFileSync(mark, "", { flag: "wx" });
@@ -75,13 +78,13 @@ function isAlive(holder) {
   try {
     process.kill(Number(pid), 0);
   } catch (error) {
-    // EPERM: it runs and belongs to another user.
+    // EPERM: the process runs and belongs to another user.
     if (error.code !== "EPERM") return false;
   }
   return startTime(Number(pid)) === started;
 }
 
-/** Field 22 of /proc/<pid>/stat, in clock ticks since boot; "0" where there is no /proc. */
+/** Field 22 of /proc/<pid>/stat, in clock ticks since boot; "0" if there is no /proc. */
 function startTime(pid) {
   const stat = read(`/proc/${pid}/stat`);
   if (stat === undefined) return "0";

@@ -1,5 +1,5 @@
-// Writes the documents that both HTTP services serve at /openapi.json, without an engine: their routes are added to applications that never
-// listen. Invariant: the same routes as `serve` adds; test/contract/matrix.test.ts compares a running backend.
+// Generates the documents that both HTTP services serve at /openapi.json, without an engine: their routes are added to applications that
+// never listen. Invariant: the routes are those that `serve` adds; test/contract/matrix.test.ts compares a running backend.
 import type { FastifyInstance } from "fastify";
 import { registerAccountRoutes, registerEnrolmentRoutes } from "../backend/tenants/routes.ts";
 import { registerAuditRoutes } from "../backend/auth/audit/routes.ts";
@@ -25,7 +25,7 @@ import { registerRemovalRoutes } from "../backend/tenants/removal/routes.ts";
 import { registerUsageRoutes } from "../backend/tenants/usage/routes.ts";
 import { registerTraceRoutes } from "../backend/query/native/trace-routes.ts";
 
-/** The page of each service: path → text, pretty-printed, paths in order. */
+/** The document of each service: path → text, pretty-printed, with sorted paths. */
 export async function openApiPages(): Promise<Record<string, string>> {
   return { "docs/openapi.json": await pageOf(apiRoutes), "docs/openapi-alerting.json": await pageOf(alertingRoutes) };
 }
@@ -35,7 +35,7 @@ const guards = { user: () => noCaller, reader: () => noCaller, signed: () => noC
 
 async function apiRoutes(): Promise<FastifyInstance> {
   const app = await createApp({ log: createLog("silent"), openApiTitle: "AtherOps telemetry API" });
-  // No handler ever runs, so that none misses its store.
+  // Handlers never run, so they need no stores.
   const parts = { guards, ownMetrics: createOwnMetrics({ defaults: false }), memoryBytes: 0 } as never;
   registerIngestRoutes(app, parts);
   const ingestTokens = new IngestTokens({} as never);

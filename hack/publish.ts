@@ -37,7 +37,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** npm packages are .tgz files too. */
+/** npm packages are .tgz files, too. */
 function isChart(file: string): boolean {
   const names = globSync("charts/*/Chart.yaml", { cwd: ROOT }).map(
     (chart) => /^name: (\S+)$/m.exec(readFileSync(join(ROOT, chart), "utf8"))?.[1],
@@ -45,7 +45,7 @@ function isChart(file: string): boolean {
   return names.some((name) => file.startsWith(`${name}-`) && /^\d.*\.tgz$/.test(file.slice(`${name}-`.length)));
 }
 
-/** Throws unless every file of the release is as it was written. */
+/** Throws unless every file of the release is unchanged. */
 function compareChecksums(dist: string): void {
   const file = join(dist, "SHA256SUMS");
   if (!existsSync(file)) throw new PublishError(`${dist} has no SHA256SUMS: run hack/release first`);

@@ -1,5 +1,5 @@
-// What the reference pages show, made from the code: settings from the table of each program, metrics from their declarations, limits from
-// their files, LogQL from the tables of its parser.
+// Generates the reference pages from the code: settings from the table of each program, metrics from their declarations, limits from their
+// files, LogQL from the tables of its parser.
 import { globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { MetricObject } from "prom-client";
@@ -17,7 +17,7 @@ import { FUNCTIONS } from "../backend/query/loki/template-functions.ts";
 export const AGENT_TABLE: Table = { ...BOTH, ...HOST, ...CLUSTER };
 export const BACKEND_TABLE: Table = SETTINGS_TABLE;
 
-/** One section per group. The column of chart values is left out where no setting of the group has one. */
+/** One section per group. The column of chart values is omitted if no setting of the group has one. */
 export function settingsSections(table: Table): string {
   const rows = Object.values(table);
   return [...new Set(rows.map((row) => row.group))]
@@ -69,8 +69,8 @@ function valueText({ value = "", valueDefault }: Setting): string {
 const code = (text: string): string => (text === "" ? "" : `\`${text}\``);
 const cell = (text: string): string => text.replaceAll("|", String.raw`\|`);
 
-// The own metrics of agent and backend, as the programs themselves declare them. Invariant: what is listed comes from the code that
-// counts (backend/operations/own-metrics.ts, agent/status/metrics.ts), never from a list of its own.
+// The own metrics of agent and backend, as the programs declare them. Invariant: the list comes from the code that counts
+// (backend/operations/own-metrics.ts, agent/status/metrics.ts), never from a separate list.
 
 export interface OwnMetric {
   readonly name: string;
@@ -106,7 +106,7 @@ function typeOf(name: string): string {
   return name.endsWith("_total") ? "counter" : "gauge";
 }
 
-/** As Prometheus has it: the unit is part of the name; of a counter, what it counts. */
+/** As in Prometheus, the unit is part of the name; for a counter, what it counts. */
 function unitOf(name: string, help: string): string {
   if (name.endsWith("_timestamp_seconds")) return "seconds since 1970";
   const unit = /_(?<unit>bytes|seconds|days)(?:_total)?$/.exec(name)?.groups?.["unit"];
@@ -118,7 +118,7 @@ function unitOf(name: string, help: string): string {
 const signal = { lastSuccess: null, lastError: null, failingSince: null, accepted: 0, retried: 0, refused: 0, acceptedBytes: 0 };
 const of = { ...signal, droppedPoints: { any: 0 } };
 
-/** An agent that has a value for each of its metrics. */
+/** An agent status with a value for each of its metrics. */
 const EVERYTHING: AgentStatus = {
   program: "",
   version: "",
@@ -131,10 +131,10 @@ const EVERYTHING: AgentStatus = {
   telemetry: { metrics: of, logs: of, traces: of },
 };
 
-// The reference page of the limits, made from the file of limits of each folder: name, value and the sentence above it.
+// The reference page of limits, generated from each folder's file of limits: name, value and the sentence above it.
 
 const ROOT = dirname(import.meta.dirname);
-/** Other files of this name hold types and functions. */
+/** Other files with this name contain types and functions. */
 export const LIMIT_FILES = globSync(["agent/limits.ts", "{backend,common}/*/limits.ts"], { cwd: ROOT }).toSorted();
 
 export interface Limit {
@@ -212,7 +212,7 @@ export async function causesOf413(): Promise<string> {
   return `## Causes of a 413\nEvery message, with the file that makes it. The agent answers its collector for files of \`agent/\`, and the backend for the others.\n\n| message | made in |\n|---|---|\n${rows.join("\n")}\n`;
 }
 
-/** The page of LogQL: where a query is evaluated, and which template functions are supported and refused. */
+/** The page about LogQL: where a query is evaluated, and which template functions are supported or rejected. */
 export function logqlPage(): string {
   const supported = [...LANGUAGE_FUNCTIONS, ...Object.keys(FUNCTIONS)].toSorted().map(code).join(", ");
   const functions = Object.entries(REFUSED_FUNCTIONS).map(([name, instead]) => `| ${code(name)} | ${instead} |`);

@@ -1,6 +1,6 @@
-// Writes the pages that the sources decide: settings from {agent,backend}/settings-table.ts, error codes from errors.ts, the own metrics
-// and the HTTP APIs from the code that makes them; and in docs/sizing.md what follows from its own figures.
-// Invariant: what is written depends on the sources alone; reference.test.ts fails when a page differs.
+// Writes the pages that are generated from sources: settings from {agent,backend}/settings-table.ts, error codes from errors.ts, the own
+// metrics and the HTTP APIs from the code that declares them; and the calculated tables of docs/sizing.md.
+// Invariant: the output depends only on the sources; reference.test.ts fails if a page differs.
 //
 //   npm run reference     writes the pages
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";

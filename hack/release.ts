@@ -47,7 +47,7 @@ import { setVersion, taggedRelease, untaggedRelease, type Release, VersionError 
 const DIST = join(ROOT, "dist");
 const WORK = join(DIST, ".work");
 const PACKAGING = join(ROOT, "hack", "packaging");
-/** The npm package that brings the Node that everything runs on. */
+/** The npm package of the Node version that runs everything. */
 const NODE = join(ROOT, "node_modules", "node");
 const ARCH = { x64: "amd64", arm64: "arm64" }[process.arch as string] ?? process.arch;
 
@@ -85,7 +85,7 @@ function printWritten(version: string): void {
   console.error(`version ${version}, written to:\n  ${written.join("\n  ")}\nThen: git commit -a && git tag v${version} && hack/release`);
 }
 
-/** Bundles as npm packages: what `npm install -g FILE` takes. */
+/** The bundles as npm packages, for `npm install -g FILE`. */
 async function npmTarballs({ version }: Release): Promise<void> {
   for (const [program, name, systems, description] of [
     ["atherops", "atherops", ["linux", "darwin"], "Administers an AtherOps backend over its HTTP API, and reads telemetry"],
@@ -110,7 +110,7 @@ async function npmTarballs({ version }: Release): Promise<void> {
   }
 }
 
-/** The tree as it is installed, then an archive and two packages of it. */
+/** Builds the installed file tree, then an archive and two packages of it. */
 async function hostAgent(release: Release): Promise<void> {
   const tree = join(WORK, "host", "tree");
   const lib = join(tree, "usr/lib/atherops-otel-agent");
@@ -142,7 +142,10 @@ async function hostAgent(release: Release): Promise<void> {
   }
 }
 
-/** Licences of the programs next to the bundle. Node's names all that is inside it; the collector's program comes without, so this says where it is. */
+/**
+ * Licences of the programs next to the bundle. Node's file covers everything inside it; the collector is distributed without one, so this
+ * names where it is.
+ */
 function programLicences(): string {
   const [ofNode = ""] = globSync("node_modules/node-*/LICENSE", { cwd: NODE });
   const collector = CATALOGUE.find(({ name }) => name === "otelcol-contrib")?.version;
@@ -155,7 +158,7 @@ function programLicences(): string {
     .join("");
 }
 
-/** The pinned Node, whichever runs this. Its package did not run its install script. */
+/** The pinned Node, whichever version runs this script. Its package did not run its install script. */
 async function pinnedNode(): Promise<string> {
   const program = join(NODE, "bin/node");
   if (!existsSync(program)) await execa(process.execPath, ["installArchSpecificPackage"], { cwd: NODE });
@@ -175,7 +178,9 @@ async function archive({ version, epoch }: Release, tree: string): Promise<void>
 }
 
 /** Helm writes the time of packing into the archive, so it is packed once more with the commit's. */
-/** A chart has a version of its own, which rises with its values (hack/chart-values.ts); an untagged one gets the commit's name as its build. */
+/**
+ * A chart has its own version, which rises with its values (hack/chart-values.ts); an untagged chart gets the commit's name as its build.
+ */
 async function charts({ version, epoch }: Release): Promise<void> {
   const build = version.includes("+") ? version.slice(version.indexOf("+")) : "";
   const helm = await toolPath("helm");
@@ -215,7 +220,7 @@ async function sboms({ epoch }: Release): Promise<void> {
   }
 }
 
-/** The section of CHANGELOG.md with this version; of an untagged one, what is unreleased. */
+/** The section of CHANGELOG.md for this version; for an untagged release, the unreleased changes. */
 async function notes({ version }: Release): Promise<void> {
   const sections = readFileSync(join(ROOT, "CHANGELOG.md"), "utf8").split(/^## /m).slice(1);
   const section = sections.find((text) => text.startsWith(`[${version}]`)) ?? (version.includes("+") ? sections[0] : undefined);
@@ -223,7 +228,7 @@ async function notes({ version }: Release): Promise<void> {
   writeFileSync(join(DIST, "RELEASE_NOTES.md"), `# ${section.trim()}\n`);
 }
 
-/** Written last: both list every other file. */
+/** Written last, because both files list all others. */
 async function listFiles({ version }: Release): Promise<void> {
   const { stdout: commit } = await execa("git", ["rev-parse", "HEAD"], { cwd: ROOT });
   const statement = provenance({ version, commit, folder: DIST, files: readdirSync(DIST).sort(), root: ROOT });

@@ -1,12 +1,12 @@
-// The calculated tables of docs/sizing.md, from the measured and the assumed figures on the same page. Invariant: what is calculated depends on
-// the page's own figures alone, so that a new measurement changes a single row. `npm run reference` writes the tables,
-// reference.test.ts fails where the page differs. The page explains the formulae.
+// Calculates the tables of docs/sizing.md from the measured and assumed figures on the same page, which also explains the formulae.
+// Invariant: the results depend only on these figures, so that a new measurement changes a single row. `npm run reference` writes the
+// tables; reference.test.ts fails if the page differs.
 
 /** A row of the page: `| \`name\` | value | …`. */
 const FIGURE = /^\| `([a-z_]+)` \| ([\d.,]+) \|/gm;
 const CALCULATED = /(?<=<!-- calculated: ([a-z]+) -->\n\n)[^]*?(?=\n<!-- end -->)/g;
 const NAMES = [
-  // A node, assumed.
+  // Assumptions about a node.
   "lines",
   "line_bytes",
   "spans",
@@ -16,7 +16,7 @@ const NAMES = [
   "heartbeat_s",
   "days",
   "pod_changes",
-  // What one costs, measured.
+  // Measured costs of one unit.
   "request_us",
   "log_us",
   "log_engine_us",
@@ -32,7 +32,7 @@ const NAMES = [
   "series_memory",
   "ingest_memory_mib",
   "peak_above_mib",
-  // What an agent asks of the API server of its cluster, measured.
+  // Measured requests of an agent to the API server of its cluster.
   "api_requests",
   "api_cluster_requests",
   "api_answer_bytes",
@@ -49,7 +49,10 @@ const MINUTE_S = 60;
 const DAY_S = 86_400;
 const GIB = 1024 ** 3;
 const US_OF_A_CORE = 1_000_000;
-/** New lines of all files go in one request when they reach this, and a second after the first of them (agent/collector/config/collector-config.ts). */
+/**
+ * New lines of all files are sent in one request when they reach this size, or one second after the first of them
+ * (agent/collector/config/collector-config.ts).
+ */
 const GATHERED_BYTES = 32_768;
 /** Planned utilisation of a core, which leaves room for bursts and queries. */
 const MAX_CPU_SHARE = 0.6;
@@ -57,7 +60,7 @@ const MAX_CPU_SHARE = 0.6;
 const METRICS_SHARE = 0.3;
 const REPLICA_CORES = 2;
 
-/** `page` with its calculated tables made anew. Throws where a figure is missing. */
+/** `page` with its calculated tables updated. Throws if a figure is missing. */
 export function withCalculatedTables(page: string): string {
   const found = new Map([...page.matchAll(FIGURE)].map(([, name = "", value = ""]) => [name, Number(value.replaceAll(",", ""))]));
   const figures = Object.fromEntries(
@@ -77,7 +80,7 @@ export function withCalculatedTables(page: string): string {
 
 type Load = ReturnType<typeof loadOf>;
 
-/** What so many nodes send, a second. */
+/** What this number of nodes sends per second. */
 function loadOf(nodes: number, f: Figures) {
   const fileRequests = Math.max(f.lines / (1 + f.lines), (f.lines * f.line_bytes) / GATHERED_BYTES);
   return {
@@ -139,7 +142,7 @@ function askedPerSecond({ nodes }: Load, f: Figures): number {
   return (nodes * f.api_requests + f.api_cluster_requests) / MINUTE_S;
 }
 
-/** One of an agent's watches is of its Secret; each of pods gets each change of one. */
+/** One of an agent's watches is for its Secret; each watch of pods gets every change of a pod. */
 function changesOf({ nodes }: Load, watches: number, f: Figures): number {
   return (nodes * (watches - 1) * f.pod_changes * f.api_change_bytes) / MINUTE_S / 1000;
 }

@@ -1,8 +1,8 @@
-// Part of every bundle (hack/bundle.ts injects it first): stack traces name the sources, by the bundle's source map. Node's own
-// --enable-source-maps decodes all of the map at the start and keeps it, 20 MB resident on every node. This reads the map when a trace
-// is formatted (by Node too, whenever a stream ends with an error), 64 KiB at a time and as far as it must, and keeps what it found and
-// some places to go on from: the backend's map has 2 MB, which to read for each frame took 150 ms of its start.
-// Invariant: whatever is wrong with the map, there is a trace.
+// Makes stack traces name the sources, by the bundle's source map; hack/bundle.ts injects it first into every bundle. Node's own
+// --enable-source-maps decodes the whole map at the start and keeps it, 20 MB of resident memory on every node. This module reads the map
+// only when a trace is formatted (Node also does so whenever a stream ends with an error), in chunks of 64 KiB and only as far as
+// necessary. It caches positions and some marks from which to continue: the backend's map has 2 MB, and reading it for each frame took 150
+// ms of its start. Invariant: a trace is printed whatever is wrong with the map.
 import { closeSync, openSync, readSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,7 +14,7 @@ const VALUE_OF = Int8Array.from({ length: 256 }, (_, code) => DIGITS.indexOf(Str
 const [COMMA, SEMICOLON] = [",", ";"].map((character) => character.charCodeAt(0));
 const LINES_APART = 32;
 const begun = new Map<string, Begun>();
-/** `file:line:column` in the bundle → `path:line:column` in the sources. */
+/** Cache: `file:line:column` in the bundle → `path:line:column` in the sources. */
 const known = new Map<string, string>();
 
 Error.prepareStackTrace = (error, frames) => {
@@ -30,7 +30,7 @@ function headOf(error: Error): string {
   }
 }
 
-/** A frame such as `run (file:///app/agent.js:7:12)` with its place in the sources. */
+/** Replaces the position in a frame such as `run (file:///app/agent.js:7:12)` by that in the sources. */
 function named(frame: string): string {
   const place = /(?:file:\/\/)?(\/[^()]*):(\d+):(\d+)/.exec(frame);
   const [text = "", file = "", line = "", column = ""] = place ?? [];
@@ -44,7 +44,10 @@ function named(frame: string): string {
   }
 }
 
-/** The source position of `line:column` (from 1) of a file. A map is a text of differences, so all before it is read, and nothing kept. */
+/**
+ * The source position of `line:column` (1-based) in a file. A map consists of differences, so everything before the position is read, but
+ * not kept.
+ */
 function sourceOf(file: string, line: number, column: number): string | undefined {
   const map = openSync(`${file}.map`, "r");
   try {
@@ -66,7 +69,7 @@ function sourceOf(file: string, line: number, column: number): string | undefine
   }
 }
 
-/** A line of the bundle, where it begins in the map, and what the differences there are to. */
+/** A line of the bundle: where it begins in the map, and the values to which the following differences apply. */
 interface Mark {
   readonly line: number;
   readonly offset: number;
@@ -75,7 +78,7 @@ interface Mark {
 
 interface Begun {
   readonly sources: readonly string[];
-  /** In the order of their lines. */
+  /** Sorted by line. */
   readonly marks: Mark[];
 }
 
@@ -95,14 +98,14 @@ function begin(file: string, map: number): Begun {
   return beginning;
 }
 
-/** Reads mappings from a mark up to one place of the bundle; `found` is then its source's number, line and column. */
+/** Reads mappings from a mark up to one position in the bundle; `found` is then its source number, line and column. */
 class Walk {
   found: number[] | undefined;
   /** Marks at regular distances, from which a later search continues. */
   readonly marks: Mark[] = [];
   readonly #line: number;
   readonly #column: number;
-  /** Column in the bundle; source, line and column there. The first begins anew with each line of the bundle. */
+  /** Column in the bundle; source, line and column in the sources. The first restarts with each line of the bundle. */
   readonly #at: number[];
   #atLine: number;
   #field = 0;
@@ -116,7 +119,7 @@ class Walk {
     this.#column = column;
   }
 
-  /** `offset`: where the bytes are in the map. False when there is nothing more to read. */
+  /** `offset`: the position of the bytes in the map. Returns false when nothing more has to be read. */
   take(bytes: Uint8Array, offset: number): boolean {
     for (let index = 0; index < bytes.length; index += 1) {
       const byte = bytes[index] ?? 0;

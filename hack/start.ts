@@ -85,8 +85,8 @@ function startBackend(place: Places, engines: Record<string, string>): Program {
 }
 
 /**
- * The collector's; undefined when everything is to stop. If it must be downloaded or built first, which may take minutes, the console shows
- * the progress. Throws ToolError.
+ * The path of the collector; undefined if the user stops `npm start` meanwhile. If the collector must be downloaded or built first, which
+ * may take minutes, the console shows the progress. Throws ToolError.
  */
 async function collectorPath(backend: Program, place: Places): Promise<string | undefined> {
   const found = await findTool(COLLECTOR);
@@ -101,7 +101,7 @@ async function collectorPath(backend: Program, place: Places): Promise<string | 
   return brought ?? undefined;
 }
 
-/** With a login link, unless other users can read this output too. */
+/** Includes a login link unless other users can read this output. */
 async function startInfo(backend: Program, place: Places): Promise<StartInfo> {
   return { ...place, loginCode: isPrivate(process.stdout.fd) ? await backend.loginCode() : undefined };
 }
@@ -124,7 +124,7 @@ function startAgent(place: Places, collector: string, token: string | undefined)
   return new Program({ name: "agent", args: ["agent/bin/atherops-otel-agent.ts", "run"], env, log: place.agentLog, stopping: stop.signal });
 }
 
-/** By the first login of a fresh installation, as an administrator would make it; none where the agent is enrolled. */
+/** Created with the first login of a fresh installation, as an administrator would; none if the agent is enrolled. */
 async function installToken({ credentialsFile, passwordFile }: Places): Promise<string | undefined> {
   if (existsSync(credentialsFile)) return undefined;
   const login = await post("/api/auth/login", { email: adminEmail(), password: readFileSync(passwordFile, "utf8").trim() });
@@ -166,5 +166,5 @@ try {
   console.error(`npm start: ${(error as Error).message}`);
   process.exitCode = error instanceof StartError ? error.exitCode : 1;
 }
-// A collector that is still being built must not keep this running: no one waits for it any more.
+// A collector that is still being built must not keep this process running.
 process.exit();

@@ -1,9 +1,8 @@
-// Which test files the words of a command line name. Invariant: what is found here is what vitest would run for
-// the same words.
+// Finds the test files that the arguments of a command line name. Invariant: the result is what vitest would run for the same arguments.
 import { globSync } from "node:fs";
 import { relative, resolve } from "node:path";
 
-/** A test that loads one of these runs third-party programs or a database: *.engine.test.ts and test/ may, no other test. */
+/** A test that loads one of these runs third-party programs or a database. Only *.engine.test.ts and test/ may do so. */
 export const ENGINES = [
   "hack/fetch-tools.ts",
   "test/fixtures/postgres.ts",
@@ -13,7 +12,7 @@ export const ENGINES = [
   "backend/engines/clickhouse/http-front.fixture.ts",
 ];
 
-/** Tests that load no engine, but take more than two seconds of CPU time: compilers, bundles, and comparisons of many documents. */
+/** Tests that load no engine but take more than two seconds of CPU time: compilers, bundles, and comparisons of many documents. */
 export const SLOW = [
   "agent/commands/diagnose/outgoing-proxy",
   "agent/collector/supervision/queue-space",
@@ -39,15 +38,15 @@ export const SLOW = [
   "hack/kernel",
 ].map((name) => `${name}.engine.test.ts`);
 
-/** Options of vitest whose value is the next word. */
+/** Options of vitest whose value is the next argument. */
 const WITH_VALUE = new Set(["-t", "--testNamePattern", "--project", "--reporter", "--testTimeout", "--maxWorkers"]);
 
-/** The words that are meant to name files: neither options nor their values. */
+/** The arguments that name files: neither options nor their values. */
 export function pathsAmong(words: readonly string[]): string[] {
   return words.filter((word, at) => !word.startsWith("-") && !WITH_VALUE.has(words[at - 1] ?? ""));
 }
 
-/** The test files that `words` name, relative to `root`: files, folders, or a part of a path (as vitest reads them). */
+/** The test files that `words` name, relative to `root`: files, folders, or parts of a path (as in vitest). */
 export function testFiles(root: string, words: readonly string[]): string[] {
   const named = pathsAmong(words);
   if (named.length === 0) return [];

@@ -25,7 +25,7 @@ import { progressOn, ToolError } from "./tools/progress.ts";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** The part of vitest's JSON report that is counted here. */
+/** The part of vitest's JSON report that is used here. */
 interface Report {
   success: boolean;
   numPassedTests: number;
@@ -42,10 +42,10 @@ interface ReportedFile {
   assertionResults: { status: string; fullName: string; failureMessages: string[] }[];
 }
 
-/** A test that imports it runs third-party programs, and so do the tests of several processes. */
+/** A test that imports it runs third-party programs, as do the tests with several processes. */
 const FETCHES = join(ROOT, "hack", "fetch-tools.ts");
 
-/** In the order in which they run; not the end-to-end suite. */
+/** In the order in which they run, without the end-to-end suite. */
 const PROJECTS = ["unit", "engine", "system", "alone"];
 
 const CHECKS: [string, string, string[]][] = [
@@ -113,7 +113,7 @@ function readReport(file: string): Report | undefined {
   }
 }
 
-/** One line for each failed test, and for each file that did not load: `FILE: TEST: its error, on one line`. */
+/** One line for each failed test, and for each file that could not be loaded: `FILE: TEST: error, on one line`. */
 function failedTests(report: Report | undefined): string[] {
   return (report?.testResults ?? []).flatMap((file) => {
     const name = relative(ROOT, file.name);
@@ -123,13 +123,13 @@ function failedTests(report: Report | undefined): string[] {
   });
 }
 
-/** Without the stack, and of a long message its beginning and its end: the end of a process's log says why it ended. */
+/** Removes the stack. A long message keeps its beginning and its end, because the end of a process's log contains the reason. */
 function onOneLine(message: string): string {
   const text = (message.split(/\n\s+at /, 1)[0] ?? "").replaceAll(/\s*\n\s*/g, " ⏎ ");
   return text.length <= 2000 ? text : `${text.slice(0, 500)} … ${text.slice(-1500)}`;
 }
 
-/** A test file that could not even be loaded, and a failed check, have no test to count: they count as one failure. */
+/** A test file that could not be loaded, or a failed check, contains no test that could be counted, so it counts as one failure. */
 function summary(report: Report | undefined, failed: boolean): string {
   const unloaded = report?.testResults.filter((file) => file.status === "failed" && file.assertionResults.length === 0).length ?? 0;
   const counted = (report?.numFailedTests ?? 0) + unloaded;
@@ -138,7 +138,7 @@ function summary(report: Report | undefined, failed: boolean): string {
   return `${report?.numPassedTests ?? 0} passed, ${failures} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
 }
 
-/** Runs a program of node_modules with this very Node. */
+/** Runs a program of node_modules with the current Node. */
 async function run(program: string, args: string[]): Promise<number> {
   const child = spawn(process.execPath, [join(ROOT, "node_modules", program), ...args], { cwd: ROOT, stdio: "inherit" });
   const forward = (signal: NodeJS.Signals): boolean => child.kill(signal);

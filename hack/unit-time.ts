@@ -10,7 +10,7 @@ const TOLERANCE = 2;
 const TICKS_PER_S = 100;
 
 function childrenCpuS(): number {
-  // proc(5): cutime and cstime are the fields 16 and 17; the program's name, which may hold anything, is the second.
+  // proc(5): cutime and cstime are fields 16 and 17; the program's name, which may contain any character, is the second.
   const stat = readFileSync("/proc/self/stat", "latin1");
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return (Number(fields[13]) + Number(fields[14])) / TICKS_PER_S;

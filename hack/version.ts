@@ -1,5 +1,5 @@
-// The one version: that of the root's package.json. What else has to say it (workspaces, charts, their pages and golden files) is listed
-// here as copies. Invariant: version.test.ts fails when a copy differs; setVersion writes all of them.
+// Manages the version of the product, which is that of the root's package.json. Everything else that contains it (workspaces, charts, their
+// pages and golden files) is listed here as copies. Invariant: version.test.ts fails if a copy differs; setVersion writes all of them.
 import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -20,7 +20,7 @@ const COPIES: readonly (readonly [glob: string, before: string, after: string])[
   ["charts/*/ci/golden/*.yaml", String.raw`(?:atherops-(?:agent|backend):|app\.kubernetes\.io/version: ")`, ""],
   ["docs/openapi*.json", String.raw`^ {4}"version": "`, '"'],
   ["docs/install-host.md", "atherops-otel-agent[-_]", ""],
-  // The newest that is released.
+  // The newest released version.
   ["CHANGELOG.md", String.raw`(?<!## \[\d[^]*)## \[`, String.raw`\]`],
 ];
 
@@ -43,7 +43,9 @@ export function copies(root: string): { file: string; version: string }[] {
   );
 }
 
-/** Writes `version` everywhere, and gives it what the changelog has as unreleased. `date` as 2026-11-22. Answers the written files. */
+/**
+ * Writes `version` everywhere, and moves the unreleased changes in the changelog to it. `date` as 2026-11-22. Returns the written files.
+ */
 export function setVersion(root: string, version: string, date: string): string[] {
   if (!new RegExp(`^${VERSION}$`).test(version)) throw new VersionError(`"${version}" is no version such as 0.2.0 or 0.2.0-rc.1`);
   const changelog = readFileSync(join(root, "CHANGELOG.md"), "utf8");
@@ -67,13 +69,13 @@ export function setVersion(root: string, version: string, date: string): string[
   return written;
 }
 
-/** What a checkout would be released as: `epoch` is its commit's time in Unix seconds. */
+/** What would be released from a checkout: `epoch` is the time of its commit in Unix seconds. */
 export interface Release {
   readonly version: string;
   readonly epoch: string;
 }
 
-/** The release that the commit in `root` is. Throws unless it is clean, says one version everywhere, and has the tag of that version. */
+/** The release of the commit in `root`. Throws unless it is clean, has one version everywhere, and has the tag of that version. */
 export async function taggedRelease(root: string): Promise<Release> {
   const version = versionOf(root);
   const changed = await git(root, "status", "--porcelain");
@@ -91,7 +93,7 @@ export async function taggedRelease(root: string): Promise<Release> {
   return { version, epoch: await commitTime(root) };
 }
 
-/** The working tree of `root`, to try a release: its version has the commit's name as its build. */
+/** The working tree of `root` as a trial release: its version has the commit's name as its build. */
 export async function untaggedRelease(root: string): Promise<Release> {
   return { version: `${versionOf(root)}+${await git(root, "rev-parse", "--short=12", "HEAD")}`, epoch: await commitTime(root) };
 }

@@ -1,6 +1,6 @@
-// Creates the HTTP applications of the backend (API and alerting). Invariant: every response of 400 or above has a code of errors.ts, even
-// if no route matched. If the head of a request is refused, its body is not read. Connections, requests of one connection and bodies are
-// limited. Route modules add routes; serve.ts wires them.
+// Creates the HTTP applications of the backend (API and alerting); route modules add routes, and serve.ts wires them. Invariants: every
+// response of 400 or above has a code of errors.ts, even if no route matched; if the head of a request is refused, its body is not read;
+// connections, requests per connection and bodies are limited.
 import { randomUUID } from "node:crypto";
 import { Server as TlsServer } from "node:tls";
 import { Ajv, type ValidateFunction } from "ajv";
@@ -23,11 +23,11 @@ import { routeUpgrades, wantsWebSocket } from "./websocket.ts";
 declare module "fastify" {
   interface FastifyInstance {
     outages: OutageLog;
-    /** Reads bodies within a memory budget, for routes that accept another content type than JSON. */
+    /** Reads bodies within a memory budget, for routes that accept content types other than JSON. */
     smallBodies: SmallBodies;
   }
   interface FastifyRequest {
-    /** The connection counts as busy for an organisation. */
+    /** The connection counts as busy for its organisation. */
     isConnectionBusy: boolean;
   }
 }
@@ -56,7 +56,7 @@ export interface AppOptions {
   onFinished?: (route: string, method: string, status: number, seconds: number) => void;
 }
 
-/** Creates an application without routes. Add routes, then call `closeRoutes`, then listen. */
+/** Creates an application without routes. Add the routes, call `closeRoutes`, then listen. */
 export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   const { headMs = HEAD_MS } = options;
   const certificate = options.tls && new ServedCertificate(options.tls, { log: options.log });
@@ -72,11 +72,12 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     childLoggerFactory: (log, bindings, options) => new RequestLog(log, bindings, options),
     exposeHeadRoutes: false,
     bodyLimit: SMALL_BODY_BYTES,
-    // Bodies have a minimum speed instead (small-bodies.ts, ingest/body.ts), and a head has `headMs`.
+    // Bodies have a minimum speed instead (small-bodies.ts, ingest/body.ts); the head of a request has `headMs`.
     requestTimeout: 0,
     keepAliveTimeout: 75_000,
     forceCloseConnections: "idle",
-    // Fastify's own 503 has no error code and no Retry-After. Requests on kept-alive connections are answered normally, then closed.
+    // Fastify's own 503 has no error code and no Retry-After. Requests on keep-alive connections get a normal response, then the connection
+    // is closed.
     return503OnClosing: false,
     trustProxy: options.trustedProxies?.length ? [...options.trustedProxies] : false,
     genReqId: readRequestId,
@@ -113,7 +114,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   return app;
 }
 
-/** Call it once, after the last route. From then on, an unknown method of a known path is 405 with `Allow`. */
+/** Call once, after the last route. From then on, an unknown method on a known path returns 405 with `Allow`. */
 export async function closeRoutes(app: FastifyInstance): Promise<void> {
   await app.after();
   const table = routeTables.get(app) as RouteTable;
@@ -133,8 +134,8 @@ export function listRoutes(app: FastifyInstance): ReadonlyMap<string, ReadonlySe
 }
 
 /**
- * Applies the limits to every request, and releases what it used when it ends. The hooks use callbacks instead of promises, because they
- * are most of what a small request costs.
+ * Applies the limits to every request, and releases what it used when it ends. The hooks use callbacks instead of promises, because hooks
+ * are most of the cost of a small request.
  */
 function limitRequests(app: FastifyInstance, options: AppOptions): void {
   const server = app.server;
@@ -239,7 +240,7 @@ function validateStrictly(app: FastifyInstance): void {
   app.setValidatorCompiler(({ schema, httpPart }) => compileOnFirstUse(httpPart === "body" ? strict : coercing, schema as object));
 }
 
-/** Compiling all schemas at once would take a tenth of the start-up time. */
+/** Compiling all schemas at the start would take a tenth of the start-up time. */
 function compileOnFirstUse(ajv: Ajv, schema: object): ValidateFunction {
   const validate = ((data: unknown): boolean => {
     const compiled = ajv.compile(schema);

@@ -1,8 +1,8 @@
-// The client of a request: the network it belongs to, and whether it is still connected.
+// Describes the client of a request: the network it belongs to, and whether it is still connected.
 import { isIPv6 } from "node:net";
 import type { FastifyReply } from "fastify";
 
-/** The client disconnected before it got an answer. */
+/** The client disconnected before it got a response. */
 export class ClientGoneError extends Error {
   constructor() {
     super("the client disconnected");
@@ -10,14 +10,14 @@ export class ClientGoneError extends Error {
   }
 }
 
-/** Aborts with ClientGoneError when the client disconnects, and also after it was answered. */
+/** Aborts with ClientGoneError when the client disconnects, including after the response. */
 export function goneSignal(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   reply.raw.once("close", () => gone.abort(new ClientGoneError()));
   return gone.signal;
 }
 
-/** The network that shares limits for unauthenticated clients. One IPv6 customer owns a whole /64, so its addresses count as one. */
+/** The network that shares the limits for unauthenticated clients. One IPv6 customer owns a whole /64, so its addresses count as one. */
 export function networkOf(address: string): string {
   if (!isIPv6(address) || address.includes(".")) return address;
   const [head = "", tail = ""] = address.split("%", 1)[0]?.split("::") ?? [];

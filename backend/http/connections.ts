@@ -1,8 +1,8 @@
-// Limits the connections of the listeners that it watches together, and the concurrent requests of one connection. Invariant: at most `limit` connections are open.
-// If the limit is reached, a new connection evicts another one: an unauthenticated connection (the least recently used) while these have
-// at least a quarter of all, otherwise an idle connection of the organisation that has the most. An organisation may use at most as many
-// busy connections as are currently not busy, so n organisations leave 1/(n + 1) of them. Unauthenticated clients therefore cannot evict
-// authenticated ones, one organisation cannot shut out another, and there is always a connection that can be evicted.
+// Limits the connections of all watched listeners together, and the concurrent requests per connection. Invariant: at most `limit`
+// connections are open. If the limit is reached, a new connection evicts another one: the least recently used unauthenticated connection
+// while these are at least a quarter of all, otherwise an idle connection of the organisation with the most connections. An organisation
+// may use at most as many busy connections as are currently not busy, so n organisations leave 1/(n + 1) of them. Therefore unauthenticated
+// clients cannot evict authenticated ones, one organisation cannot shut out another, and there is always a connection that can be evicted.
 import type { Server } from "node:net";
 import type { Socket } from "node:net";
 import { ApiError } from "../errors.ts";
@@ -45,7 +45,7 @@ export class Connections {
     this.#log = log;
   }
 
-  /** Watches a server, plain or TLS. Call it before the server listens. */
+  /** Watches a server, plain or TLS. Call before the server listens. */
   watch(server: Server): void {
     server.maxConnections = this.#limit + MAX_CLOSING_CONNECTIONS;
     const handshakes = new Map<string, Connection>();
@@ -62,7 +62,7 @@ export class Connections {
         this.#remove(connection);
       });
     });
-    // Node.js creates a second socket object for the same TLS connection, and requests arrive on that one.
+    // Node.js creates a second socket object for the same TLS connection, on which requests arrive.
     server.on("secureConnection", (socket: Socket) => {
       const connection = handshakes.get(describePeer(socket));
       if (!connection) return;
@@ -75,7 +75,9 @@ export class Connections {
     return this.#open;
   }
 
-  /** A request begins. Throws `unavailable` if its connection has too many running requests. Unwatched sockets are not limited. */
+  /**
+   * Call when a request begins. Throws `unavailable` if its connection has too many running requests. Unwatched sockets are not limited.
+   */
   begin(socket: Socket): void {
     const connection = this.#bySocket.get(socket);
     if (!connection) return;
@@ -91,7 +93,7 @@ export class Connections {
       });
   }
 
-  /** A running request was authenticated. Throws `unavailable` if too many connections of its organisation are busy. */
+  /** Call when a running request was authenticated. Throws `unavailable` if too many connections of its organisation are busy. */
   authenticated(socket: Socket, orgId: string): void {
     const connection = this.#bySocket.get(socket);
     if (!connection || socket.destroyed || !connection.owner.all.has(connection)) return;
@@ -103,7 +105,7 @@ export class Connections {
     throw new ApiError("unavailable", "too many connections of this organisation are busy: try again", { retryAfterS: RETRY_AFTER_S });
   }
 
-  /** A request has ended. `wasAuthenticated`: `authenticated` was called for it and did not throw. */
+  /** Call when a request has ended. `wasAuthenticated`: `authenticated` was called for it and did not throw. */
   end(socket: Socket, wasAuthenticated: boolean): void {
     const connection = this.#bySocket.get(socket);
     if (!connection) return;
@@ -193,11 +195,11 @@ export class Connections {
 }
 
 /**
- * Stops Node's HTTP parser in the middle of a packet. Call it when the socket is ended or destroyed, because closing is not enough: the
- * parser would still announce every request of the bytes that it already has, over a thousand small requests per packet of 64 KiB.
+ * Stops Node's HTTP parser in the middle of a packet. Call when the socket is ended or destroyed, because closing is not enough: the parser
+ * would still emit every request in the bytes that it already has, over a thousand small requests per packet of 64 KiB.
  */
 export function stopParser(socket: Socket): void {
-  // `remove` is not public. It takes the parser off its connection, and the parser then gives up before its next callback.
+  // `remove` is not public. It detaches the parser from its connection; the parser then stops before its next callback.
   (socket as Socket & { readonly parser?: { remove?(): void } | null }).parser?.remove?.();
 }
 

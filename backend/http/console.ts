@@ -1,6 +1,6 @@
 // Serves the console, built by hack/console.mjs: the page at `/`, its files under /console/. Invariants: all files are read once, at start,
-// and served from memory. The content security policy forbids other origins, and turning text into markup or script. The page is never
-// cached; its files have hashed names and are cached without expiry.
+// and served from memory; the content security policy forbids other origins, and turning text into markup or script; the page is never
+// cached, while its files have hashed names and are cached without expiry.
 import { readFileSync } from "node:fs";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "./route.ts";
@@ -43,13 +43,13 @@ export function readConsole(folder = FOLDER): ReadonlyMap<string, ServedFile> | 
 /** Public settings that the page needs before a login. */
 export interface ConsoleSettings {
   readonly hasSingleSignOn: boolean;
-  /** `npm start` started this backend: /console/start.json is there. */
+  /** `npm start` started this backend, so /console/start.json exists. */
   readonly isLocalStart: boolean;
 }
 
 /** The state of `npm start`, for users who may read. */
 export interface StartState {
-  /** What the agent of this machine still waits for; null: nothing. */
+  /** What the agent of this machine is waiting for; null if it is not waiting. */
   readonly waitsFor: () => string | null;
 }
 
@@ -109,7 +109,7 @@ async function send(file: ServedFile | undefined, request: FastifyRequest, reply
   return await reply.type(file.type).send(file.bodies[coding]);
 }
 
-/** The best coding that the browser accepts; `q=0` means that it does not. */
+/** The best content coding that the browser accepts; `q=0` means that it does not accept one. */
 function chooseCoding(accepted = ""): "br" | "gzip" | "identity" {
   const codings = new Set(
     accepted

@@ -1,5 +1,5 @@
-// Cookies of browsers that log in. Invariant: each cookie is HttpOnly and restricted to this host and to TLS. Only on loopback, where there
-// is no TLS, cookies are set over plain http, under another name.
+// Sets and reads the cookies of browsers that log in. Invariant: each cookie is HttpOnly and restricted to this host and to TLS. The
+// exception is loopback without TLS, where cookies have another name and are sent over plain HTTP.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { isLoopback } from "../../common/ip-networks.ts";
 
@@ -26,7 +26,7 @@ export function readCookie(request: CookieRequest, name: string): string | undef
   return pairs.find((pair) => pair.startsWith(wanted))?.slice(wanted.length);
 }
 
-/** The origin of this backend in the browser. Except on loopback it is https, because a proxy may terminate TLS without saying so. */
+/** The origin of this backend in the browser. Except on loopback it is https, because a proxy may terminate TLS without reporting it. */
 export function publicOrigin(request: CookieRequest & Pick<FastifyRequest, "host">): string | undefined {
   return URL.parse(`${isPlain(request) ? "http" : "https"}://${request.host}`)?.origin;
 }

@@ -18,11 +18,11 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   const answer = asApiError(error);
   const context = { code: answer.code, url: request.url.split("?")[0] };
   if (answer.status > 500) request.server.outages.failed(answer.message, answer.cause ?? answer, { ...context, reqId: request.id });
-  // Data that an engine refuses is lost, and the sender cannot know the reason.
+  // If an engine refuses data, it is lost, and the sender cannot know the reason.
   else if (answer.status === 500 || answer.code === "unstorable")
     request.log.error({ event: "http.request_failed", err: answer.cause ?? error, ...context }, answer.message);
   if (answer.retryAfterS !== undefined) void reply.header("retry-after", String(Math.ceil(answer.retryAfterS)));
-  // Fastify closes the connection after a failed body. Draining the body instead lets the client see the response and not a reset.
+  // Fastify closes the connection after a failed body. If the body is drained instead, the client sees the response and not a reset.
   if (request.server.server.listening) void reply.removeHeader("connection");
   // During a stop, a client that retries on the same connection would delay the stop.
   else void reply.header("connection", "close");
@@ -78,7 +78,7 @@ interface Violation {
   readonly instancePath?: string;
   readonly message?: string;
   readonly params?: { additionalProperty?: string; missingProperty?: string; allowedValues?: unknown[] };
-  /** The violated schema. Its `description`, up to a semicolon, explains a pattern to people. */
+  /** The violated schema. Its `description`, up to a semicolon, explains a pattern to users. */
   readonly parentSchema?: { description?: string };
 }
 

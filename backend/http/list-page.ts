@@ -1,5 +1,6 @@
-// Pages of lists: organisations, clusters, hosts, read tokens, audit entries. Invariant: a page has a limited number of rows, and the next
-// one begins exactly after its last row, whatever was added or removed meanwhile. A Link header (RFC 8288) points to the next page.
+// Reads and links pages of lists: organisations, clusters, hosts, read tokens, audit entries. Invariant: a page has a limited number of
+// rows, and the next one begins exactly after its last row, whatever was added or removed meanwhile. A Link header (RFC 8288) points to the
+// next page.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { optionalSchema } from "./schemas.ts";
@@ -14,7 +15,7 @@ export interface CursorQuery {
   Querystring: { cursor?: string };
 }
 
-/** The texts that were given to `linkNext`; undefined for the first page. Throws `invalid_parameter`. */
+/** The texts that were passed to `linkNext`; undefined for the first page. Throws `invalid_parameter`. */
 export function readCursor(request: FastifyRequest<CursorQuery>, length: number): string[] | undefined {
   const { cursor } = request.query;
   if (cursor === undefined) return undefined;
@@ -40,7 +41,10 @@ function invalidCursor(): ApiError {
 /** Query parameters that the link to the next page repeats. */
 export type RepeatedParameters = Readonly<Record<string, string | undefined>>;
 
-/** Sets the Link header to the page after the row with this key: its name, its id and what else orders the list. */
+/**
+ * Sets the Link header to the page after the row with this key: the value that orders the list, the row's id, and any further values that
+ * order it.
+ */
 export function linkNext(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -55,7 +59,7 @@ export function linkNext(
   void reply.header("link", `<${path}?cursor=${cursor}${others.join("")}>; rel="next"`);
 }
 
-/** The first `limit` of `rows`. The query asks for one row more: if it exists, the Link header points to the next page. */
+/** The first `limit` of `rows`. The query reads one row more; if that exists, the Link header points to the next page. */
 export function cutPage<T>(
   [request, reply]: [FastifyRequest, FastifyReply],
   rows: readonly T[],

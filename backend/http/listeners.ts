@@ -1,9 +1,9 @@
-// The listening sockets of a server, and its TLS certificate. libuv accepts one connection per listening socket in each iteration of the
-// event loop, so when unauthenticated clients open hundreds of connections, all new connections would wait behind them for up to half a
-// minute: several sockets share one address. Invariants: a port of another process is refused as usual, although these sockets share theirs
-// (SO_REUSEPORT); without support of the operating system there is one socket. The served certificate and key always match: if a new pair
-// does not, an error is logged and the old pair stays. Their files are read by path every few seconds, because a mounted Secret changes by
-// a symbolic link of its folder.
+// Opens the listening sockets of a server, and serves its TLS certificate. libuv accepts one connection per listening socket in each
+// iteration of the event loop, so if unauthenticated clients open hundreds of connections, new ones would wait behind them for up to half a
+// minute. Therefore several sockets share one address. Invariants: a port of another process is refused as usual, although these sockets
+// share theirs (SO_REUSEPORT); if the operating system does not support that, there is one socket. The served certificate and key always
+// match: if a new pair does not, an error is logged and the old pair stays. Their files are read by path every few seconds, because a
+// mounted Secret changes by a symbolic link of its folder.
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -52,7 +52,7 @@ export class ServedCertificate implements Disposable {
   #timer: NodeJS.Timeout | undefined;
   #checking: Promise<void> | undefined;
 
-  /** Throws if the files cannot be read. Whether certificate and key match is checked by the listener. */
+  /** Throws if the files cannot be read. The listener checks whether certificate and key match. */
   constructor(files: CertificateFiles, options: ServedCertificateOptions) {
     this.#files = files;
     this.#options = options;
@@ -69,7 +69,7 @@ export class ServedCertificate implements Disposable {
     return this.#served;
   }
 
-  /** Keeps `server` on the newest matching pair, until disposed. */
+  /** Keeps `server` on the newest matching pair until disposed. */
   watch(server: TlsListener): void {
     this.#warnOfExpiry();
     // One check at a time: an older check that ends late would report a recovery, and the same failure would be logged again.
@@ -90,7 +90,7 @@ export class ServedCertificate implements Disposable {
       this.#outage.recovered();
     } catch (error) {
       this.#failures += 1;
-      // While the two files are being replaced, one of them may be missing or old for one check.
+      // While the two files are being replaced, one of them may be missing or old during one check.
       if (this.#failures > 1) this.#outage.failed(error);
     }
     this.#warnOfExpiry();
@@ -120,7 +120,7 @@ export class ServedCertificate implements Disposable {
   }
 }
 
-/** Undefined for a certificate that Node.js cannot parse; the listener has already refused that. */
+/** Undefined if Node.js cannot parse the certificate; the listener has already refused that. */
 function readExpiry({ cert }: CertificatePair): Date | undefined {
   try {
     return new X509Certificate(cert).validToDate;
@@ -136,11 +136,11 @@ export interface ListenAt {
 }
 
 export interface MoreListeners {
-  /** Accepts no more connections. Resolves when the open ones have ended. */
+  /** Accepts no more connections. Resolves when open connections have ended. */
   close(): Promise<void>;
 }
 
-/** In total: the number of connections that one iteration of the event loop accepts. */
+/** The total number of sockets, which is the number of connections that one iteration of the event loop accepts. */
 const LISTENERS = 64;
 const CLOSE_IDLE_EVERY_MS = 100;
 
@@ -148,7 +148,7 @@ const CLOSE_IDLE_EVERY_MS = 100;
 export async function portSharing({ host, port, backlog }: ListenAt): Promise<{ reusePort: boolean }> {
   const probe = createServer();
   try {
-    // The first probe does not share, because a sharing listener could join the listeners of another process.
+    // The first probe does not share its port, because a sharing listener could join the listeners of another process.
     if (port !== 0) await untilListening(probe.listen({ host, port, backlog }));
     if (port !== 0) await close(probe);
     await untilListening(probe.listen({ host, port: 0, reusePort: true }));
@@ -163,7 +163,7 @@ export async function portSharing({ host, port, backlog }: ListenAt): Promise<{ 
 /** Adds listeners to a server that already listens with the options of `portSharing`. */
 export async function listenMore(server: HttpServer, { host, backlog }: ListenAt): Promise<MoreListeners> {
   const { port } = server.address() as AddressInfo;
-  // A plain HTTP client may close its sending side and still expect an answer.
+  // A plain HTTP client may close its sending side and still expect a response.
   const { allowHalfOpen } = server as HttpServer & { readonly allowHalfOpen: boolean };
   const more: Server[] = [];
   for (let index = 1; index < LISTENERS; index += 1) {
@@ -176,7 +176,7 @@ export async function listenMore(server: HttpServer, { host, backlog }: ListenAt
   return {
     async close() {
       const ended = Promise.all(more.map((listener) => close(listener)));
-      // A connection that was busy during the server's own search for idle ones would otherwise stay until its client closes it.
+      // The server's own search for idle connections misses those that were busy then; they would stay open until their clients close them.
       const closeIdle = setInterval(() => server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
       await ended.finally(() => clearInterval(closeIdle));
     },

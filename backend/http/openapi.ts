@@ -1,5 +1,5 @@
-// /openapi.json, generated from the declarations of routes (route.ts), plus the error responses that each kind of route can give.
-// Invariant: a status that is not documented is a defect (test/contract/schemathesis.test.ts searches for one).
+// Generates /openapi.json from the declarations of routes (route.ts) and the error responses that each kind of route can return. Invariant:
+// every possible status is documented (test/contract/schemathesis.test.ts searches for one that is not).
 import swagger from "@fastify/swagger";
 import type { FastifyInstance, FastifySchema } from "fastify";
 import { ERROR_CODES } from "../errors.ts";
@@ -17,7 +17,7 @@ declare module "fastify" {
       response?: Readonly<Record<number, object>>;
       /** Statuses of errors beyond those of every route with this method and access. */
       errorStatuses?: readonly number[];
-      /** Responses of these statuses that do not have our error format. */
+      /** Responses with these statuses that do not have our error format. */
       otherErrors?: Readonly<Record<number, object>>;
     };
   }
@@ -28,7 +28,7 @@ type Described = FastifySchema & { security?: Record<string, unknown>[]; respons
 /** Marks an operation between the two transformations. */
 const BODY_IS_OPTIONAL = "x-body-is-optional";
 
-/** Registers the description and its route. Call it before any other route is added. */
+/** Registers the description and its route. Call before any other route is added. */
 export async function describeApi(app: FastifyInstance, title: string): Promise<void> {
   await app.register(swagger, {
     openapi: {
@@ -98,14 +98,14 @@ function setBodyRequired(operation: Operation): void {
   delete operation[BODY_IS_OPTIONAL];
 }
 
-/** Many routes have the same error responses: each is documented once, as a component that the operations refer to. */
+/** Many routes have the same error responses, so each is documented once, as a component that the operations refer to. */
 function sharedErrors(operations: readonly Operation[]): Record<string, unknown> {
   const shared = new Map<string, unknown>();
   for (const { responses = {} } of operations) {
     for (const [status, answer] of Object.entries(responses)) {
       if (Number(status) < 400 || "$ref" in answer) continue;
       const schemas = Object.values(answer.content ?? {}).map(({ schema }) => schema);
-      // The response has the same description.
+      // The response already has the same description.
       for (const schema of schemas) delete schema.description;
       const name = `Error${status}${schemas.map(({ anyOf }) => formatSuffix(anyOf)).find(Boolean) ?? ""}`;
       shared.set(name, answer);

@@ -1,5 +1,5 @@
-// Logging of requests. `OutageLog` logs an outage that requests run into as a few lines instead of one per failed request: at its beginning
-// (with the cause), every 30 s while it lasts, and when no request has failed for that long; every failed request is counted. `RequestLog`
+// Logs for requests. `OutageLog` logs an outage that requests run into as a few lines instead of one per failed request: at its beginning
+// (with the cause), every 30 s while it lasts, and once no request has failed for that long; every failed request is counted. `RequestLog`
 // adds the id of the request to its lines; it creates the child logger on first use, because pino serialises its bindings and most requests
 // log nothing.
 import { Outage } from "../../common/outage.ts";
@@ -30,7 +30,7 @@ export class OutageLog implements Disposable {
     this.#timer = setInterval(() => this.#review(), intervalMs).unref();
   }
 
-  /** `message`: what the client was answered; failures with the same message are one outage. */
+  /** `message`: the message in the response; failures with the same message count as one outage. */
   failed(message: string, cause: unknown, context: Record<string, unknown>): void {
     const logged = this.#outages.get(message) ?? { outage: this.#createOutage(message), failedSinceReview: true };
     this.#outages.set(message, logged);

@@ -6,7 +6,7 @@ import { ApiError } from "../errors.ts";
 import { MAX_HELD_RESPONSE_BYTES, MAX_HELD_RESPONSE_BYTES_PER_ORG, MAX_RESPONSE_STALL_MS } from "./limits.ts";
 
 export interface ResponseBudgetOptions {
-  /** Unread bytes of one organisation; beyond it, its new queries are refused. */
+  /** Unread bytes of one organisation; above this, its new queries are refused. */
   readonly perOrgBytes?: number;
   /** Unread bytes in total. */
   readonly bytes?: number;
@@ -38,7 +38,7 @@ export class ResponseBudget {
     return this.#heldBytes;
   }
 
-  /** Throws ApiError too_many_queries or unavailable while too many bytes are unread. Call it right before the query runs. */
+  /** Throws ApiError too_many_queries or unavailable while too many bytes are unread. Call right before the query runs. */
   admit(orgId: string): void {
     if ((this.#heldByOrg.get(orgId) ?? 0) >= this.#perOrgBytes) {
       const message = "clients of this organisation have not read the responses of earlier queries; read those first";
@@ -47,7 +47,7 @@ export class ResponseBudget {
     if (this.#heldBytes >= this.#bytes) throw new ApiError("unavailable", "too many responses are unread", { retryAfterS: RETRY_AFTER_S });
   }
 
-  /** Sends `buffers` one after another. They count until the client has read all of them or has disconnected. */
+  /** Sends `buffers` one after the other. They count as unread until the client has read all of them or has disconnected. */
   send(orgId: string, reply: FastifyReply, buffers: readonly Buffer[]): FastifyReply {
     // The client has disconnected, so no event would release the bytes.
     if (reply.raw.closed) return reply.code(499).send();
@@ -79,7 +79,7 @@ export class ResponseBudget {
   }
 }
 
-/** The stream asks for the next chunk when the connection can take it. */
+/** The stream requests the next chunk when the connection can accept it. */
 function* chunksOf(buffers: readonly Buffer[], onRead: () => void): Generator<Buffer> {
   for (const buffer of buffers) {
     for (let from = 0; from < buffer.length; from += CHUNK_BYTES) {

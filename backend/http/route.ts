@@ -1,6 +1,6 @@
-// The declaration of a route: its method and path, who may call it, the schemas of its request and its responses, and its handler. Every
-// route of the backend is added by `addRoutes`, and /openapi.json is generated from the same declarations. Invariant: a route is
-// authorised before anything of its body is read.
+// Defines how a route is declared: its method and path, who may call it, the schemas of its request and its responses, and its handler.
+// `addRoutes` adds every route of the backend, and /openapi.json is generated from the same declarations. Invariant: a route is authorised
+// before any of its body is read.
 import type {
   FastifyInstance,
   FastifyReply,
@@ -14,8 +14,8 @@ import type { Guards, KeyKind, Role } from "../auth/request-identity.ts";
 import { ERROR_CODES, type ErrorCode } from "../errors.ts";
 
 /**
- * Who may call a route: anyone, a session or a read token (`reader`), a session with at least this role, a key of one of these kinds, or
- * what the guard of the route accepts.
+ * Who may call a route: anyone, a session or a read token (`reader`), a session with at least this role, a key of one of these kinds, or a
+ * caller that the guard of the route accepts.
  */
 export type Access = "anyone" | "reader" | Role | { readonly keys: readonly KeyKind[] } | RouteGuard;
 
@@ -39,7 +39,7 @@ export interface RouteDeclaration {
   readonly access: Access;
   /** The group in the API description. */
   readonly tag?: "accounts" | "alerting" | "enrolment" | "ingest" | "ingest tokens" | "jaeger" | "loki" | "metrics" | "saved";
-  /** Missing: the route is not part of the API description. */
+  /** If missing, the route is not part of the API description. */
   readonly summary?: string;
   readonly description?: string;
   readonly params?: object;
@@ -52,7 +52,7 @@ export interface RouteDeclaration {
   readonly consumes?: readonly string[];
   /** Status → schema. Responses contain only the fields of their schema. */
   readonly response?: Readonly<Record<number, object>>;
-  /** For the API description only: the handler or an engine validates these, and responses are sent as they are. */
+  /** For the API description only: the handler or an engine validates requests, and responses are sent unchanged. */
   readonly documented?: {
     readonly query?: object;
     readonly body?: object;
@@ -64,7 +64,7 @@ export interface RouteDeclaration {
   readonly otherErrors?: {
     /** Status → schema. */
     readonly schemas: Readonly<Record<number, object>>;
-    /** Converts the payload; missing if an engine or the error handler does. */
+    /** Converts the payload; missing if an engine or the error handler already does. */
     readonly onSend?: onSendAsyncHookHandler;
   };
   readonly maxBodyBytes?: number;
@@ -79,7 +79,7 @@ export interface Route extends RouteDeclaration {
 
 type Method = "GET" | "POST" | "PUT" | "DELETE";
 
-/** The fields that every declaration of a route begins with. */
+/** The fields with which every declaration of a route begins. */
 export function endpoint(
   method: RouteDeclaration["method"],
   path: string,
@@ -92,15 +92,15 @@ export function endpoint(
 /** Security of routes that read telemetry and rules: one of these. */
 const READERS: Record<string, string[]>[] = [{ session: [] }, { readToken: [] }, { readTokenAsPassword: [] }];
 
-/** For routes that anyone may call, or that bring their own guard. */
+/** For routes that anyone may call, or that have their own guard. */
 export const NO_GUARDS: Partial<Guards> = {};
 
-/** Adds the routes. `guards` may lack those that no route needs. */
+/** Adds the routes. `guards` may omit guards that no route needs. */
 export function addRoutes(app: FastifyInstance, guards: Partial<Guards>, routes: readonly Route[]): void {
   for (const route of routes) addRoute(app, guards, route);
 }
 
-/** Declarations and their handlers of the same names. */
+/** Combines declarations with the handlers of the same names. */
 export function bindHandlers<Name extends string>(
   declarations: Readonly<Record<Name, RouteDeclaration>>,
   handlers: Readonly<Record<NoInfer<Name>, Route["handler"]>>,

@@ -1,5 +1,5 @@
-// JSON schema fragments and parsers that the routes of several folders share. Invariant: a text that becomes a label or a log field has a
-// maximum length and no control characters.
+// Defines JSON schema fragments and parsers that the routes of several folders share. Invariant: a text that becomes a label or a log field
+// has a maximum length and no control characters.
 import type { FastifyRequest } from "fastify";
 import { type DurationBounds, durationWanted, durationWithin } from "../../common/duration.ts";
 import { ApiError } from "../errors.ts";
@@ -22,7 +22,7 @@ export function nameSchema(maxLength: number) {
 }
 
 type Properties = Readonly<Record<string, object>>;
-/** Required names if they are not all, then the properties. */
+/** The names of required properties, unless all are required, then the properties. */
 type ObjectParts<T extends Properties> = [properties: T] | [required: readonly string[], properties: T];
 
 /** An object with all of these properties, or at least with the required ones. */

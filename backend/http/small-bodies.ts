@@ -1,8 +1,8 @@
 // Reads the bodies of all routes except ingest within a shared memory budget, and discards the rest of a body after an early response.
-// Invariants: buffered bodies, and what JSON may become when it is parsed, never exceed the budget. Unauthenticated clients share a quarter
-// of it. In each part, one organisation or network never uses more than it leaves to others. A body below the minimum speed is refused, and
-// reading stops when its client disconnects. A client that is still sending sees the early response instead of a connection reset, and is
-// disconnected if its body does not end in time; discarded bodies are limited in the same way.
+// Invariants: buffered bodies, and the estimated size of their parsed JSON, never exceed the budget; unauthenticated clients share a
+// quarter of it; in each part, one organisation or network never uses more than it leaves to others. A body below the minimum speed is
+// refused, and reading stops when its client disconnects. A client that is still sending sees the early response instead of a connection
+// reset, and is disconnected if its body does not end in time; discarded bodies are limited in the same way.
 import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { networkOf } from "./client.ts";
@@ -47,8 +47,8 @@ export class SmallBodies {
   }
 
   /**
-   * Reads the body of this request, at most `maxBytes`. Its memory is reserved until `release`. Throws ApiError: `body_too_large`,
-   * `malformed_body` (incomplete), `request_timeout` (too slow), `unavailable` (budget), and leaves the rest of the body unread.
+   * Reads the body of this request, at most `maxBytes`. Its memory is reserved until `release`. Throws ApiError `body_too_large`,
+   * `malformed_body` (incomplete), `request_timeout` (too slow) or `unavailable` (budget), and leaves the rest of the body unread.
    */
   async read(request: FastifyRequest, maxBytes = SMALL_BODY_BYTES): Promise<Buffer> {
     const { raw } = request;
@@ -61,14 +61,14 @@ export class SmallBodies {
     return body;
   }
 
-  /** Call it when the body and what it was parsed to are no longer referenced, or the request has ended. */
+  /** Call when the body and its parsed form are no longer referenced, or the request has ended. */
   release(request: FastifyRequest): void {
     this.#reservations.get(request)?.[Symbol.dispose]();
     this.#reservations.delete(request);
   }
 }
 
-/** Appends to one growing buffer: keeping a chunk per byte that arrives alone would cost a hundred times as much. */
+/** Appends to one growing buffer: a separate chunk for each byte that arrives alone would cost a hundred times as much. */
 async function readAll(raw: IncomingMessage, maxBytes: number, reservation: Reservation, pace: SmallBodyPace): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let bytes = Buffer.alloc(0);
@@ -124,7 +124,7 @@ const UNAUTHENTICATED = "";
 const drainingByOrg = new Map<string, number>();
 let draining = 0;
 
-/** Call it after the answer. `orgId`: the authenticated organisation, if there is one. */
+/** Call after the response. `orgId`: the authenticated organisation, if there is one. */
 export function drainBody(request: IncomingMessage, orgId = UNAUTHENTICATED, ms = DRAIN_MS): void {
   const { socket } = request;
   // A request that was injected within this process has no real socket.

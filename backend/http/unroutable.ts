@@ -1,5 +1,5 @@
-// Responds to requests that reach no handler: not HTTP, too slow, head too large, unknown path, wrong method. Invariant: the decision is
-// made from the head of the request, before the body is read, and the response has our error format.
+// Responds to requests that reach no handler: not HTTP, too slow, head too large, unknown path, wrong method. Invariant: the decision uses
+// only the head of the request, before the body is read, and the response has our error format.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -31,7 +31,7 @@ export function notAllowed(allowed: Iterable<string>, request: FastifyRequest, r
   return new ApiError("method_not_allowed", `${request.method} is not allowed here; allowed: ${allow}`);
 }
 
-/** Responds where Node's HTTP server would respond by itself, or not at all. */
+/** Responds in cases in which Node's HTTP server would send its own response, or none. */
 export function handleServerEvents(server: Server): void {
   server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
     respondAndClose(response.socket, new ApiError("expectation_failed", "the only supported value of Expect is 100-continue"));
@@ -81,7 +81,7 @@ function asApiError({ code, reason, rawPacket }: ClientError): ApiError {
 /** Sends the error unless a response has already started, and closes the connection. */
 function respondAndClose(socket: Socket | null, error: ApiError, headers?: Record<string, string>): void {
   if (!socket) return;
-  // Node's default handler uses this field too; the current response of a socket has no public accessor.
+  // Node's default handler uses this field, too; a socket has no public accessor for its current response.
   const current = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
   if (!socket.writable || current?.headersSent) return void socket.destroy();
   socket.end(rawErrorResponse(error, headers), () => socket.destroy());

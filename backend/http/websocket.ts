@@ -1,5 +1,5 @@
-// Requests that a client wants to upgrade to a WebSocket. Invariant: such a request passes the same hooks and guards as any other and is
-// refused in the same way; only the handler of its route may take the connection over.
+// Upgrades requests to WebSockets. Invariant: such a request passes the same hooks and guards as any other and is refused in the same way;
+// only the handler of its route may take over the connection.
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -14,7 +14,7 @@ interface Upgrade {
 
 const upgrades = new WeakMap<IncomingMessage, Upgrade>();
 
-/** Only these requests are upgraded; requests that name another upgrade are answered as plain HTTP. */
+/** Only these requests are upgraded; requests that name another protocol get a plain HTTP response. */
 export function wantsWebSocket({ headers, method }: IncomingMessage): boolean {
   const hasKey = /^[+/0-9A-Za-z]{22}==$/.test(headers["sec-websocket-key"] ?? "");
   return method === "GET" && headers.upgrade?.toLowerCase() === "websocket" && hasKey && headers["sec-websocket-version"] === "13";

@@ -1,6 +1,6 @@
-// The listener for operators and orchestrators: /healthz (the process answers), /readyz (it can serve something; each engine by name; 503
-// when none answers or the process is draining), /metrics. Invariant: no authentication, so nothing of a tenant or a secret is in it; and
-// one engine that is slow or away does not take the replica out of service, because the others still serve.
+// Serves operators and orchestrators: /healthz (the process responds), /readyz (at least one engine works; lists each engine; 503 if none
+// responds or the process is draining), /metrics. Invariants: there is no authentication, so responses contain no data of tenants and no
+// secrets; a single slow or unavailable engine does not take the replica out of service, because the others still work.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
@@ -13,12 +13,12 @@ import { cannotListen } from "../errors.ts";
 
 export interface HealthOptions {
   readonly listen: ListenAddress;
-  /** One check per engine, by name; it throws when the engine cannot work. */
+  /** One check per engine, by name; it throws if the engine does not work. */
   readonly checks: Readonly<Record<string, () => Promise<void>>>;
   readonly registry: Registry;
-  /** What of alerting does not work, by name; it takes no replica out of service. */
+  /** The parts of alerting that do not work, by name; they do not make a replica unready. */
   readonly alertingFailures?: () => readonly string[];
-  /** What each check found. */
+  /** Called with the result of each check. */
   readonly onChecked?: (engine: string, isUp: boolean) => void;
   readonly draining: () => boolean;
   readonly log: Log;
@@ -26,17 +26,17 @@ export interface HealthOptions {
 }
 
 export interface HealthListener extends AsyncDisposable {
-  /** The real one, when `listen.port` was 0. */
+  /** The real port if `listen.port` was 0. */
   readonly port: number;
 }
 
 const CHECK_TIMEOUT_MS = 3000;
 const REMIND_MS = 300_000;
 
-/** By engine. */
+/** Outages by engine. */
 type Outages = ReadonlyMap<string, Outage>;
 
-/** Listens, or rejects with one sentence if it cannot. */
+/** Listens; rejects with a single sentence if it cannot. */
 export async function startHealth(options: HealthOptions): Promise<HealthListener> {
   const outages = new Map(Object.keys(options.checks).map((engine) => [engine, outageOf(engine, options.log)]));
   const server = createServer((request, response) => {
@@ -77,7 +77,7 @@ async function respond(options: HealthOptions, outages: Outages, request: Incomi
 }
 
 async function sendReadiness(options: HealthOptions, outages: Outages, response: ServerResponse): Promise<void> {
-  // While draining the engines close, and are not to be asked any more.
+  // While draining, the engines close and must not be queried any more.
   const engines = options.draining() ? {} : await askEngines(options, outages);
   if (options.draining()) return send(response, 503, { status: "draining" });
   const states = Object.values(engines);

@@ -1,6 +1,6 @@
-// Structured logs of the backend: JSON lines on stdout, one per event, `audit: true` on account and rule changes.
-// Invariant: secrets never reach a log. Of an error only the fields listed here are written, because drivers hang the values of a
-// statement on theirs; the redaction list is the second line of defence, not the first.
+// Writes the structured logs of the backend: JSON lines on stdout, one per event, with `audit: true` for changes of accounts and rules.
+// Invariant: secrets never reach a log. Only the error fields listed here are logged, because drivers attach the values of a statement to
+// their errors; the redaction list is only the second line of defence.
 import { pino, type DestinationStream, type Logger, type LoggerOptions } from "pino";
 import { MAX_CAUSES, MAX_ERRORS, MAX_LOG_TEXT_LENGTH } from "./limits.ts";
 
@@ -8,12 +8,12 @@ export type Log = Logger;
 
 const REDACTED_KEYS = ["authorization", "password", "api_key", "apiKey", "token", "secret", "x-signature", "cookie"];
 
-/** What is written of an error besides its type, message and stack, where it is a number or a text. */
+/** Fields of an error that are logged in addition to its type, message and stack, if they are numbers or texts. */
 const ERROR_FIELDS = ["code", "status", "statusCode", "errno", "syscall", "address", "port", "path", "signal", "exitCode"];
 /** Fields of PostgreSQL errors that name parts of the schema; never `detail`, `where` or `query`, which contain values. */
 const DATABASE_FIELDS = ["severity", "schema", "table", "column", "dataType", "constraint", "routine"];
 
-/** Serialises an error by the list above, with its causes. */
+/** Serialises an error with the fields above and its causes. */
 export function loggedError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return typeof error === "object" && error !== null ? { type: error.constructor?.name } : error;
   const written: Record<string, unknown> = {
@@ -31,7 +31,7 @@ export function loggedError(error: unknown, depth = 0): unknown {
   return written;
 }
 
-/** `level` as pino names them. The destination is stdout, where container runtimes and systemd read it. */
+/** `level` as in pino. The destination is stdout, which container runtimes and systemd collect. */
 export function createLog(level: string, name = "atherops-backend", destination?: DestinationStream): Log {
   const options: LoggerOptions = {
     name,

@@ -1,5 +1,5 @@
-// What the backend counts about itself, in one registry that health.ts serves as /metrics. Invariant: labels have few values (signal,
-// reason, route, engine), never an org, a key or anything from a payload.
+// Defines the backend's metrics about itself, in one registry that health.ts serves as /metrics. Invariant: labels have few values (signal,
+// reason, route, engine), never an organisation, a key or anything from a payload.
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 
 export type Signal = "metrics" | "logs" | "traces";
@@ -26,33 +26,33 @@ export const READ_AT_SCRAPE = {
 
 export interface OwnMetrics {
   readonly registry: Registry;
-  /** Records of a body that was answered 204 and stored. */
+  /** Records of a body that was stored and acknowledged with 204. */
   accepted(signal: Signal, records: number): void;
-  /** Well-formed records that could not be kept, by reason; the rest of their body was stored. */
+  /** Well-formed records that could not be stored, by reason; the rest of their body was stored. */
   dropped(signal: Signal, reason: string, records: number): void;
-  /** A body that was refused whole, by error code. */
+  /** A body that was rejected as a whole, by error code. */
   rejected(signal: Signal, code: string): void;
-  /** A finished HTTP request; `route` is the pattern, not the path. Fits `onFinished` of http/app.ts. */
+  /** A finished HTTP request; `route` is the pattern, not the path. Can be used as `onFinished` of http/app.ts. */
   finished(route: string, method: string, status: number, seconds: number): void;
-  /** How an attempt to send a message about alerts ended. */
+  /** The result of an attempt to send a notification. */
   notified(result: "delivered" | "retried" | "failed"): void;
-  /** Alerts of the evaluator, or groups of them, that were not kept, by reason. */
+  /** Alerts of the evaluator, or groups of them, that were dropped, by reason. */
   notificationDropped(reason: string, count: number): void;
-  /** How a count of log records for a rule ended. */
+  /** The result of a count of log records for a rule. */
   logsCounted(result: "counted" | "failed"): void;
-  /** A sandbox process was killed, or died, with its job. */
+  /** A sandbox process was killed, or exited, while it had a job. */
   sandboxJobKilled(reason: string): void;
-  /** An engine child came up again after it had died. */
+  /** An engine child runs again after it had exited. */
   restarted(engine: string): void;
-  /** What the last check of an engine found (/readyz). */
+  /** The result of the last check of an engine (/readyz). */
   engineUp(engine: string, isUp: boolean): void;
-  /** Tenants' queries of a store, read at scrape time. */
+  /** Queries of tenants in a store, read at scrape time. */
   queries(store: string, read: () => { running: number; waiting: number }): void;
   /** A value read at scrape time. */
   gauge(name: keyof typeof READ_AT_SCRAPE, read: () => number): void;
 }
 
-/** `defaults` false leaves out process and event-loop metrics, whose timers live as long as the process. */
+/** Without `defaults`, there are no metrics of the process and the event loop, whose timers run as long as the process. */
 export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {}): OwnMetrics {
   const registry = new Registry();
   if (defaults) collectDefaultMetrics({ register: registry });

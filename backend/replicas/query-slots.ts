@@ -1,7 +1,7 @@
 // Divides the query slots of each organisation between replicas, so that its limit is the same however many there are. A replica takes a
 // slot of an organisation in PostgreSQL when a query waits for one, passes it on to the next query that waits here, and gives it back when
 // none does. Invariants: replicas together use at most the limit, except for the queries that run when a replica is added or ends; slots
-// of a replica that is gone are free; while the database does not answer, each replica uses its equal part, at least one slot. Decision:
+// of a replica that is gone are free; while the database does not respond, each replica uses its equal part, at least one slot. Decision:
 // docs/adr/0039-shared-limits-and-claims.md.
 import { type Kysely, sql } from "kysely";
 import { Loop } from "../../common/loop.ts";
@@ -39,7 +39,7 @@ export class QuerySlots implements AsyncDisposable {
   readonly #outage: Outage;
   readonly #owners = new Map<string, Owner>();
   readonly #listeners: (() => void)[] = [];
-  /** The table may have slots that this replica does not use. */
+  /** The table may contain slots that this replica holds but does not use. */
   #mustGiveBack = false;
   #isAway = false;
 
@@ -62,7 +62,7 @@ export class QuerySlots implements AsyncDisposable {
     });
   }
 
-  /** `kind`: what the slots are for. `limit`: slots of one organisation at all replicas. */
+  /** `kind`: the kind of queries. `limit`: slots of one organisation at all replicas. */
   share(kind: string, limit: number): SlotSource {
     const nameOf = (orgId: string): string => `${kind}:${orgId}`;
     return {
@@ -109,7 +109,7 @@ export class QuerySlots implements AsyncDisposable {
       if (this.#mustGiveBack) await this.#giveBack();
       if (isShared) await this.#take();
     } catch (error) {
-      // A statement whose answer was lost may have taken slots.
+      // A statement whose response was lost may have taken slots.
       this.#mustGiveBack = true;
       throw error;
     } finally {
@@ -152,7 +152,7 @@ export class QuerySlots implements AsyncDisposable {
     for (const { owner: name, slot } of rows) {
       const owner = this.#owners.get(name);
       if (owner?.slots.size === 0) owner.turnBeganMs = performance.now();
-      // Otherwise its client has left meanwhile.
+      // Otherwise its client has disconnected meanwhile.
       if (owner && owner.slots.size < owner.wanted) owner.slots.add(slot);
       else this.#mustGiveBack = true;
     }

@@ -1,40 +1,40 @@
-// The replicas of an installation that share a PostgreSQL, and this replica's part of each limit that is for the whole installation. Every
-// two seconds each replica reports how much each owner of a limit asked of it, and reads the reports of the others. Its part is in
-// proportion to its demand, so a sender that one replica serves alone has nearly the whole limit there. Invariants: the parts of all
-// replicas add up to at most the limit; reading a part needs no statement and no wait; while the database is away, the last parts
-// apply. Decision: docs/adr/0039-shared-limits-and-claims.md.
+// Computes this replica's share of each limit that applies to the whole installation, among the replicas that share a PostgreSQL. Every two
+// seconds, each replica reports the demand of each owner of a limit, and reads the reports of the others. Its share is proportional to its
+// demand, so a sender that uses a single replica has nearly the whole limit there. Invariants: the shares of all replicas add up to at most
+// the limit; reading a share needs no statement and no wait; while the database is unavailable, the last shares apply. Decision:
+// docs/adr/0039-shared-limits-and-claims.md.
 import { randomUUID } from "node:crypto";
 import { type Kysely, sql } from "kysely";
 import { Loop } from "../../common/loop.ts";
 import { MAX_REPORTED_OWNERS } from "../operations/limits.ts";
 
 const REPORT_EVERY_MS = 2000;
-/** A replica that has not reported for this time is gone. */
+/** A replica that has not reported for this time counts as gone. */
 export const GONE_AFTER_S = 10;
 const REMOVED_AFTER_S = 60;
-/** This part of each limit is divided equally, so that a sender that comes to another replica is served there at once. */
+/** This part of each limit is divided equally, so that a sender that moves to another replica is served there immediately. */
 const EQUAL_PART = 0.1;
-/** Weight of the present demand in the average that is reported: a sender that pauses keeps its part for some seconds. */
+/** Weight of the current demand in the reported average: a sender that pauses keeps its share for some seconds. */
 const SMOOTHING = 0.5;
-/** Below it, a demand is forgotten. */
+/** A smaller demand is removed. */
 const MIN_DEMAND = 0.01;
 
-/** Owner of a limit → what it asked of a replica, in units per second. */
+/** Owner of a limit → its demand at a replica, in units per second. */
 export type Demand = Readonly<Record<string, number>>;
 
 export interface ReplicaSet extends AsyncDisposable {
   readonly id: string;
-  /** Replicas that run now, this one included. */
+  /** Number of running replicas, including this one. */
   readonly count: number;
-  /** True at one of them, which does what one replica has to do. For a few seconds two may be the first. */
+  /** True for one replica, which does the work that a single replica has to do. For a few seconds it may be true for two. */
   readonly isFirst: boolean;
-  /** This replica's part of a limit of the owner: 1 if it runs alone. */
+  /** This replica's share of a limit of the owner: 1 if it runs alone. */
   shareOf(owner: string): number;
-  /** Something was asked for; what was refused counts too. */
+  /** Records a demand, whether or not it was granted. */
   demanded(owner: string, units: number): void;
 }
 
-/** For a backend whose database no other backend uses. */
+/** For a backend that shares its database with no other backend. */
 export function singleReplica(): ReplicaSet {
   return {
     id: randomUUID(),
@@ -46,7 +46,7 @@ export function singleReplica(): ReplicaSet {
   };
 }
 
-/** This replica's part, by the demand at each replica. */
+/** This replica's share, computed from the demand at each replica. */
 export function shareOf(owner: string, own: Demand, others: readonly Demand[]): number {
   const count = others.length + 1;
   const mine = own[owner] ?? 0;
@@ -66,7 +66,7 @@ export class SharedReplicas implements ReplicaSet {
   readonly #loop: Loop;
   #asked = new Map<string, number>();
   #reportedAtMs = performance.now();
-  /** As reported: all replicas calculate with the same figures. */
+  /** As reported, so that all replicas compute with the same numbers. */
   #own: Demand = {};
   #others: readonly Demand[] = [];
   #isFirst = false;
@@ -79,7 +79,7 @@ export class SharedReplicas implements ReplicaSet {
         await this.#report();
         return reportEveryMs;
       },
-      // Safe to ignore: the last parts apply, and other users of the database report that it is away.
+      // Safe to ignore: the last shares apply, and other users of the database report the outage.
       failed: () => undefined,
       backoffMs: [reportEveryMs, reportEveryMs],
       firstAfterMs: reportEveryMs,
@@ -114,10 +114,10 @@ export class SharedReplicas implements ReplicaSet {
     this.#asked.set(owner, (this.#asked.get(owner) ?? 0) + units);
   }
 
-  /** The others know at once that it is gone. */
+  /** The other replicas notice immediately that this one is gone. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
-    // Safe to ignore: they find out after GONE_AFTER_S.
+    // Safe to ignore: they notice after GONE_AFTER_S.
     await sql`DELETE FROM replicas WHERE id = ${this.id}::uuid`.execute(this.#db).catch(() => undefined);
   }
 
@@ -136,7 +136,7 @@ export class SharedReplicas implements ReplicaSet {
     await sql`DELETE FROM replicas WHERE seen_at < now() - make_interval(secs => ${REMOVED_AFTER_S})`.execute(this.#db);
   }
 
-  /** Units per second since the last report, averaged with the reports before. */
+  /** Units per second since the last report, averaged with earlier reports. */
   #averageDemand(): Demand {
     const nowMs = performance.now();
     const seconds = Math.max(this.#reportEveryMs, nowMs - this.#reportedAtMs) / 1000;

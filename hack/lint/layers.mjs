@@ -2,7 +2,7 @@
 // imports and dynamic imports included. hack/layers.test.ts breaks each line of the table and expects a report.
 import { dirname, join, relative } from "node:path";
 
-/** The first line whose folder contains the file applies. `packages` missing: any package. */
+/** The first entry whose folder contains the file applies. If `packages` is missing, any package is allowed. */
 const LAYERS = [
   { folder: "common/", imports: ["common/"], packages: [], why: "common/ is part of both programs: node: imports and its own files only" },
   {
@@ -33,7 +33,7 @@ const LAYERS = [
 
 const startsWithOne = (path, prefixes) => prefixes.some((prefix) => path.startsWith(prefix));
 
-/** Answers why `file` may not import `path` (both relative to the repository, or a package); undefined if it may. */
+/** Returns why `file` may not import `path` (both relative to the repository, or a package); undefined if it may. */
 function refusal(file, path) {
   const layer = LAYERS.find(({ folder }) => file.startsWith(folder));
   if (layer === undefined) return undefined;
@@ -57,5 +57,5 @@ const imports = {
   },
 };
 
-// oxlint loads a plugin by its default export.
+// oxlint loads the default export of a plugin.
 export default { meta: { name: "layers" }, rules: { imports } };

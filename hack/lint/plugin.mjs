@@ -1,6 +1,6 @@
-// The oxlint plugin `plain-english`. Its rule `words` reports private words in comments, string literals and declared names.
-// Its rule `explained-sleep` is for tests: a sleep has a comment that says what passes meanwhile, because what a test waits for is an event
-// or `eventually`. Its rule `whole-comments` rejects a comment that opens with "Of …", which only the line below it completes.
+// The oxlint plugin `plain-english`. Its rule `words` reports private words in comments, string literals and declared names. Its rule
+// `explained-sleep` requires a comment on each sleep in a test that names what passes meanwhile, because tests should wait for an event or
+// use `eventually`. Its rule `whole-comments` rejects a comment that opens with "Of …", which is incomplete without the line below it.
 import { privateWords, wordsOfName } from "./words.mjs";
 
 const words = {
@@ -75,5 +75,5 @@ const wholeComments = {
   },
 };
 
-// oxlint loads a plugin by its default export.
+// oxlint loads the default export of a plugin.
 export default { meta: { name: "plain-english" }, rules: { words, "explained-sleep": explainedSleep, "whole-comments": wholeComments } };

@@ -2,7 +2,7 @@
 set -e
 if [ -d /run/systemd/system ]; then
   systemctl daemon-reload
-  # After an upgrade: the new version. At the first installation it is not enabled, since it has no settings yet.
+  # Starts the new version after an upgrade. After the first installation the service is not enabled, because it has no settings yet.
   systemctl try-restart atherops-otel-agent.service
 fi
 if [ -e /etc/systemd/system/atherops-otel-agent.service ]; then

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The host agent's command, with the Node.js and the collector that came with it. Its settings are in /etc/atherops/agent.env: systemd
-# hands them over; a call by hand reads them here, as text, because systemd's format is not a shell's. What is set already stays.
+# Runs the host agent with the Node.js and the collector of its package. Its settings are in /etc/atherops/agent.env: systemd passes them
+# as variables; a manual call reads them here, as text, because the format is systemd's, not a shell's. Variables that are set take
+# precedence.
 settings=/etc/atherops/agent.env
 if [ -r "$settings" ]; then
   while IFS= read -r line || [ -n "$line" ]; do

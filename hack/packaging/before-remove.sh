@@ -1,6 +1,6 @@
 #!/bin/sh
 set -e
-# dpkg says "upgrade", rpm says 1, when a newer version takes this one's place.
+# If a newer version replaces this one, dpkg passes "upgrade" and rpm 1.
 case "$1" in
 upgrade | 1) exit 0 ;;
 esac

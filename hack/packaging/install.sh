@@ -25,7 +25,7 @@ if [ -n "${1:-}" ]; then
 fi
 install -d -m 0755 /usr/bin /usr/lib/atherops-otel-agent /usr/lib/systemd/system /usr/share/doc/atherops-otel-agent
 install -d -m 0700 /etc/atherops
-# A running program's file cannot be written to, but it can be replaced.
+# The file of a running program cannot be overwritten, but it can be replaced.
 for file in "$here"/usr/lib/atherops-otel-agent/*; do
   target=/usr/lib/atherops-otel-agent/$(basename "$file")
   cp "$file" "$target.new" && mv "$target.new" "$target"

@@ -1,5 +1,5 @@
-// The Go modules that are linked into a program, as `go version -m` prints them: the linker writes them between two markers
-// (cmd/go/internal/modload/build.go), so neither Go nor network access is needed to list them.
+// Lists the Go modules that are linked into a program, as `go version -m` does: the linker writes them between two markers
+// (cmd/go/internal/modload/build.go), so neither Go nor network access is needed.
 import { openSync, readSync, closeSync, fstatSync } from "node:fs";
 
 export interface GoModule {
@@ -11,13 +11,13 @@ const START = Buffer.from("3077af0c9274080241e1c107e6d618e6", "hex");
 const END = Buffer.from("f932433186182072008242104116d8f2", "hex");
 const CHUNK_BYTES = 8 * 1024 * 1024;
 
-/** Sorted by path. Throws if the file is no Go program with modules. */
+/** Sorted by path. Throws if the file is not a Go program with modules. */
 export function readGoModules(program: string): GoModule[] {
   const file = openSync(program, "r");
   try {
     const { size } = fstatSync(file);
     const chunk = Buffer.alloc(CHUNK_BYTES);
-    // Chunks overlap, so that the markers and the text between them are whole in one of them.
+    // Chunks overlap, so that one of them contains both markers and the text between them.
     for (let at = 0; at < size; at += CHUNK_BYTES / 2) {
       const bytes = chunk.subarray(0, readSync(file, chunk, 0, CHUNK_BYTES, at));
       const start = bytes.indexOf(START);

@@ -1,5 +1,6 @@
-// Where the files of a release come from, as an in-toto statement with SLSA provenance (slsa.dev/spec/v1.0/provenance). It is not signed:
-// the publisher of the release can sign it, for example with `cosign attest-blob`. Invariant: two runs from one commit write the same bytes.
+// Describes where the files of a release come from, as an in-toto statement with SLSA provenance (slsa.dev/spec/v1.0/provenance). It is not
+// signed; the publisher of the release can sign it, for example with `cosign attest-blob`. Invariant: two runs from one commit write the
+// same bytes.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// What is inside a release, as CycloneDX: npm's own list of what the lock file pins, the programs next to it, and the Go modules that are
-// linked into them. Invariant: two runs from one commit write the same bytes.
+// Lists the contents of a release as CycloneDX: npm's own list of the packages in the lock file, the programs next to them, and the Go
+// modules that are linked into those. Invariant: two runs from one commit write the same bytes.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -25,7 +25,7 @@ export async function readSbom(root: string, workspace: keyof typeof PROGRAMS, e
   const { stdout } = await execa("npm", args, { cwd: root });
   const sbom = JSON.parse(stdout) as Sbom;
   delete sbom.serialNumber;
-  // npm names it after the folder of the checkout.
+  // npm would use the name of the checkout's folder.
   sbom.metadata.component.name = `atherops-${workspace}`;
   sbom.metadata.timestamp = new Date(Number(epoch) * 1000).toISOString();
   const node = nodeVersion(root);

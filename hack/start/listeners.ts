@@ -1,8 +1,9 @@
-// The addresses on which the programs of `npm start` listen: from the environment, or the defaults. All are tried before anything starts.
+// Defines the addresses on which the programs of `npm start` listen, from the environment or the defaults, and checks all of them before
+// anything starts.
 import { createServer } from "node:net";
 import { StartError } from "./program.ts";
 
-/** Variable, its default, and what listens there. */
+/** Variable, default, and what listens there. */
 const LISTENERS = [
   ["API_LISTEN", "127.0.0.1:8080", "the API"],
   ["ALERTING_LISTEN", "127.0.0.1:8082", "the alerting service"],
@@ -20,8 +21,8 @@ export function listenAddress(wanted: (typeof LISTENERS)[number][0]): string {
 }
 
 /**
- * Tries every port before anything starts, so that a busy port gives one sentence and not a half-started product. Throws StartError. Each
- * address needs a host, because `npm start` prints the addresses for copying.
+ * Tries every port before anything starts, so that a busy port causes one clear message and not a half-started product. Throws StartError.
+ * Each address needs a host, because `npm start` prints the addresses for copying.
  */
 export async function checkPorts(): Promise<void> {
   for (const [variable, fallback, what] of LISTENERS) {

@@ -1,10 +1,10 @@
-// What `npm start` prints when everything runs, and before that if the collector must be downloaded or built. Invariant: it contains no
-// password and no token; the link that logs in is printed only if no other user can read the output.
+// Builds the messages of `npm start`: one when everything runs, and one before that if the collector must be downloaded or built.
+// Invariant: they contain no password and no token; the link that logs in is printed only if no other user can read the output.
 import { fstatSync } from "node:fs";
 import { listenAddress } from "./listeners.ts";
 
 export interface StartInfo {
-  /** The folder of everything. */
+  /** The folder for all data. */
   readonly data: string;
   readonly passwordFile: string;
   readonly tryLog: string;

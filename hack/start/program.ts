@@ -1,5 +1,5 @@
-// One of the two programs of `npm start`, as a child process: its output goes to a file, and its exit is reported with the last lines of it.
-// Invariant: it runs in its own process group, so that Ctrl-C reaches only `npm start`, which then stops both in order.
+// Runs one of the two programs of `npm start` as a child process: its output goes to a file, and its exit is reported with the last lines
+// of output. Invariant: it runs in its own process group, so that Ctrl-C reaches only `npm start`, which then stops both in order.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fstatSync, openSync, readFileSync } from "node:fs";
@@ -16,7 +16,7 @@ export interface ProgramOptions {
   readonly name: string;
   readonly args: readonly string[];
   readonly env: NodeJS.ProcessEnv;
-  /** The file that its output is appended to. */
+  /** The file to which its output is appended. */
   readonly log: string;
   readonly stopping: AbortSignal;
   /** Whether it has an IPC channel for messages and questions. */
@@ -56,7 +56,7 @@ export class Program implements AsyncDisposable {
     throw new StartError(`the ${this.#name} is not ready after ${READY_WITHIN_MS / 1000} s:\n${this.#lastLines()}`);
   }
 
-  /** Rejects when the program ends without being stopped. */
+  /** Rejects if the program exits without being stopped. */
   async exited(): Promise<void> {
     await this.#exit;
     if (!this.#stopping.aborted) throw this.#ended();
@@ -66,7 +66,7 @@ export class Program implements AsyncDisposable {
     if (this.#child.connected) this.#child.send(message);
   }
 
-  /** For a link that logs in once; undefined if the backend gives none. */
+  /** For a link that logs in once; undefined if the backend returns none. */
   async loginCode(): Promise<string | undefined> {
     const answered = once(this.#child, "message", { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
     this.send({ want: "login code" });
@@ -101,7 +101,7 @@ export class Program implements AsyncDisposable {
 
 /** A failure of `npm start` that the user can fix; printed without a stack trace. */
 export class StartError extends Error {
-  /** 2 if retrying is useless, because the input is wrong. */
+  /** 2 if retrying is useless because the input is wrong. */
   readonly exitCode: 1 | 2;
 
   constructor(message: string, { exitCode = 1 }: { exitCode?: 1 | 2 } = {}) {

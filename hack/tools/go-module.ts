@@ -1,5 +1,5 @@
 // Builds a program from its Go module, pinned by go.mod and go.sum in hack/tools/<folder> (written by hack/tools/update.sh). Invariant:
-// -mod=readonly, so that a build uses exactly the pinned sources; no C, so that the program runs in any image.
+// with -mod=readonly, a build uses exactly the pinned sources; without cgo, the program runs in any image.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
@@ -11,23 +11,23 @@ import { parse, stringify } from "yaml";
 import { ToolError, type Progress } from "./progress.ts";
 
 const MODULES = dirname(fileURLToPath(import.meta.url));
-/** Where Go's own installer puts it; often missing on the PATH of services. */
+/** The path of Go's own installer, which is often missing on the PATH of services. */
 const GO_INSTALLED = "/usr/local/go/bin/go";
 const PROGRESS_EVERY_MS = 1000;
 const NO_GO = "Go is not installed (https://go.dev/doc/install, 1.24 or newer)";
 
 export interface GoModule {
-  /** In hack/tools: what go.mod and go.sum pin. */
+  /** The folder in hack/tools with go.mod and go.sum. */
   folder: string;
   /** The program's import path; "." for a collector that the builder generates from `folder`/manifest.yaml. */
   package: string;
-  /** Variables set by the linker, so that the program reports its version; `import/path.name=value`. */
+  /** Variables that the linker sets, so that the program reports its version; `import/path.name=value`. */
   variables?: string[];
   /** Rough time on two cores with cold caches, for the progress line. */
   takes: string;
 }
 
-/** Builds into `target`; `folder` is scratch space. Throws ToolError with the compiler's last words. */
+/** Builds into `target`; `folder` is scratch space. Throws ToolError with the last output of the compiler. */
 export async function buildModule(module: GoModule, folder: string, target: string, progress: Progress): Promise<void> {
   const go = findGo();
   if (go === undefined) throw new ToolError(NO_GO);
@@ -38,16 +38,19 @@ export async function buildModule(module: GoModule, folder: string, target: stri
   await run(go, args, sources, (line, live) => progress(`${line} (usually ${module.takes})`, live));
 }
 
-/** Where the sources of a module are that `folder`'s go.mod pins; fetches them where they are not. Throws ToolError as buildModule does. */
+/**
+ * The folder with the sources of a module that `folder`'s go.mod pins; fetches them if they are missing. Throws ToolError as buildModule
+ * does.
+ */
 export async function moduleFolder(folder: string, path: string): Promise<string> {
   const go = findGo();
   if (go === undefined) throw new ToolError(NO_GO);
   const answered = await run(go, ["mod", "download", "-json", path], join(MODULES, folder), () => {});
-  // Words of its progress stand before.
+  // Progress messages may precede the JSON.
   return (JSON.parse(answered.slice(answered.indexOf("{"))) as { Dir: string }).Dir;
 }
 
-/** The collector's main package, as the official builder writes it; our pinned go.mod and go.sum take the place of fresh ones. */
+/** Generates the collector's main package with the official builder; our pinned go.mod and go.sum replace the generated ones. */
 async function generateCollector(go: string, pins: string, folder: string): Promise<string> {
   const sources = join(folder, "sources");
   await mkdir(sources, { recursive: true });
@@ -66,12 +69,13 @@ function findGo(): string | undefined {
   return [...folders.map((folder) => join(folder, "go")), GO_INSTALLED].find((file) => existsSync(file));
 }
 
-/** Resolves with what it wrote. */
+/** Resolves with the output. */
 async function run(go: string, args: string[], cwd: string, progress: Progress): Promise<string> {
-  // A caller's GOFLAGS, workspace or target platform must not change what is built.
+  // The caller's GOFLAGS, workspace or target platform must not change the result.
   const { GOFLAGS: _flags, GOOS: _os, GOARCH: _arch, ...inherited } = process.env;
   const child = spawn(go, args, { cwd, env: { ...inherited, CGO_ENABLED: "0", GOWORK: "off" }, stdio: ["ignore", "pipe", "pipe"] });
-  // What the product needs meanwhile goes first; and a build that no one waits for any more would keep all cores busy for minutes.
+  // Programs of the product that run meanwhile have priority. An abandoned build is ended, because it would keep all cores busy for
+  // minutes.
   if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL);
   const end = (): void => void child.kill("SIGINT");
   process.once("exit", end);

@@ -1,6 +1,6 @@
-// Finds or brings one program of a pinned version. Ways, in this order: PATH; kept from an earlier run; the project's release; its Go
-// module. Invariant: what is at its place in the cache is complete, runs, and says the pinned version; it comes there by one rename.
-// Two runs at once share the work; a run that was killed leaves nothing that the next one would trust.
+// Finds or fetches one program of a pinned version. It tries, in this order: PATH; the cache; the project's release; its Go module.
+// Invariants: a program in the cache is complete, runs, and reports the pinned version; it is put there by a single rename. Two concurrent
+// runs share the work; a killed run leaves nothing that the next one would trust.
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { chmod, mkdir, rename, rm } from "node:fs/promises";
@@ -17,11 +17,11 @@ export interface Tool {
   version: string;
   /** Distinguishes several builds of one version, such as collectors with different components. */
   edition?: string;
-  /** Further names on PATH, as distributions have it. */
+  /** Further names on PATH that distributions use. */
   alsoNamed?: string[];
-  /** What makes it print its version. */
+  /** Arguments that make it print its version. */
   versionArgs: string[];
-  /** Absent: the project publishes none for this platform, or none of a form that release.ts reads. */
+  /** Undefined if the project publishes no release for this platform, or only in a format that release.ts does not read. */
   release: Release | undefined;
   module: GoModule;
 }
@@ -29,23 +29,23 @@ export interface Tool {
 export interface Place {
   /** The folder of all kept programs. */
   cache: string;
-  /** As in the environment. */
+  /** As in the environment variable. */
   path: string;
   progress: Progress;
 }
 
-/** The program's absolute path; undefined where it must be brought first. */
+/** The absolute path of the program; undefined if it has to be fetched first. */
 export async function find(tool: Tool, place: Omit<Place, "progress">): Promise<string | undefined> {
   const kept = keptPath(tool, place);
   return (await findOnPath(tool, place.path)) ?? (existsSync(kept) ? kept : undefined);
 }
 
-/** Its place in the cache. */
+/** The path of the program in the cache. */
 export function keptPath({ name, version, edition }: Tool, { cache }: Pick<Place, "cache">): string {
   return join(cache, name, edition === undefined ? version : `${version}-${edition}`, name);
 }
 
-/** The program's absolute path. Throws ToolError that names every way that was tried. */
+/** The absolute path of the program. Throws ToolError that lists everything that was tried. */
 export async function obtain(tool: Tool, place: Place): Promise<string> {
   const found = await find(tool, place);
   if (found !== undefined) return found;
@@ -82,7 +82,7 @@ async function bring(tool: Tool, kept: string, progress: Progress): Promise<void
       progress(`ready after ${Math.round((Date.now() - startedAt) / 1000)} s (${way}), kept as ${kept}`);
       return;
     } catch (error) {
-      // Whatever went wrong with one way (a full disk too) is a reason to try the next; all are reported at the end.
+      // Whatever went wrong (even a full disk), the next way is tried; all failures are reported at the end.
       tried.push(`${way}: ${(error as Error).message}`);
       progress(`not by ${tried.at(-1)}`);
     }
@@ -98,10 +98,10 @@ async function fromRelease(tool: Tool, folder: string, target: string, progress:
   await chmod(target, 0o755);
 }
 
-/** Runs `into` in a scratch folder next to the cache's place, checks what came out, and only then moves it there. */
+/** Runs `into` in a scratch folder next to the target in the cache, validates the result, and only then moves it there. */
 async function atOnce(tool: Tool, kept: string, into: (folder: string, target: string) => Promise<void>): Promise<void> {
   const scratch = join(dirname(kept), "scratch");
-  // Left by a run that was killed; we hold the lock, so no run uses it.
+  // The remains of a killed run: this process holds the lock, so no run uses them.
   await rm(scratch, { recursive: true, force: true });
   await mkdir(scratch, { recursive: true });
   try {
@@ -114,7 +114,7 @@ async function atOnce(tool: Tool, kept: string, into: (folder: string, target: s
   }
 }
 
-/** True when the program runs and prints the version as a whole word, with or without a leading `v`. */
+/** True if the program runs and prints the version as a whole word, with or without a leading `v`. */
 async function saysVersion(tool: Tool, file: string): Promise<boolean> {
   const exact = new RegExp(`(?<![\\d.])${tool.version.replaceAll(".", "\\.")}(?![\\d.]*\\d)`);
   const answer = await promisify(execFile)(file, tool.versionArgs, { timeout: 20_000 }).catch(() => undefined);

@@ -1,9 +1,9 @@
-// Where progress lines go: on a terminal one line that is updated (elapsed of expected), elsewhere a line each quarter minute, so that a log
-// of CI stays short. Invariant: a line that is not live is always printed, whole and once.
+// Prints progress lines: on a terminal one line that is updated (elapsed of expected time), elsewhere a line every quarter of a minute, so
+// that logs of CI stay short. Invariant: a line that is not live is always printed, completely and once.
 
 const EVERY_MS = 15_000;
 
-/** The part of a stream that is written to. */
+/** The part of a stream that is used. */
 export interface Sink {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -17,7 +17,7 @@ export function progressOn(sink: Sink, now: () => number = () => performance.now
   return (line, live) => {
     if (live && !sink.isTTY && now() - lastAt < EVERY_MS) return;
     lastAt = now();
-    // A line wider than the terminal would wrap, and could not be taken back.
+    // A line wider than the terminal would wrap, and could not be replaced.
     const text = live && sink.isTTY ? line.slice(0, (sink.columns ?? 80) - 1) : `${line}\n`;
     sink.write(`${living ? "\r\u001B[K" : ""}${text}`);
     living = live !== undefined && sink.isTTY === true;
@@ -30,5 +30,5 @@ export class ToolError extends Error {
   override readonly name = "ToolError";
 }
 
-/** One line about what is going on now. `live`: the next line takes its place; it may come each second. */
+/** Prints a line about the current step. `live`: the next line replaces it; may be called every second. */
 export type Progress = (line: string, live?: "live") => void;

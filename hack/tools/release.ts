@@ -1,7 +1,7 @@
-// Brings a program from its project's release: the archive, checked against the checksum file that the same release publishes, and against
-// a SHA-256 pinned in this repository once one has been verified. Invariant: nothing unchecked is ever unpacked. Tried against a local
-// server (release.test.ts); the real hosts of hack/fetch-tools.ts could not be reached from where this was written, so their file names
-// rest on the projects' documentation alone.
+// Downloads a program from its project's release: the archive, checked against the checksum file of the same release, and against a SHA-256
+// pinned in this repository once one has been verified. Invariant: an unchecked archive is never unpacked. It was tested with a local
+// server (release.test.ts); the real hosts of hack/fetch-tools.ts could not be reached during development, so their file names come only
+// from the projects' documentation.
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
@@ -19,17 +19,17 @@ const PROGRESS_EVERY_MS = 1000;
 const ATTEMPTS = 2;
 
 export interface Release {
-  /** The archive (`.tar.gz`), or the program itself when `member` is unset. */
+  /** The archive (`.tar.gz`), or the program itself if `member` is unset. */
   url: string;
-  /** `sha256  file name` lines, or one hash alone. */
+  /** Lines of `sha256  file name`, or a single hash. */
   checksums: string;
   /** The program's path inside the archive. */
   member?: string;
-  /** SHA-256 of what `url` answers, hex. Absent until it has been verified against the project's own publication. */
+  /** SHA-256 of the content of `url`, in hex. Absent until it has been verified against the project's own publication. */
   sha256?: string;
 }
 
-/** Writes the program to `target`, using `folder` (on the same file system) for what comes in between. Throws ToolError. */
+/** Writes the program to `target`; uses `folder` (on the same file system) for temporary files. Throws ToolError. */
 export async function downloadRelease(release: Release, folder: string, target: string, progress: Progress): Promise<void> {
   const file = basename(new URL(release.url).pathname);
   const expected = release.sha256 ?? checksumOf(file, await readText(release.checksums), release.checksums);
@@ -59,7 +59,7 @@ async function readText(url: string): Promise<string> {
   return (await get(url)).text();
 }
 
-/** A transfer that breaks off is tried once more; an answer that says no is not. */
+/** An interrupted transfer is retried once; an error response is not. */
 async function download(url: string, file: string, progress: Progress): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     const answer = await get(url);
@@ -89,7 +89,7 @@ function counted(totalMegabytes: number, progress: Progress): Transform {
   });
 }
 
-/** Timeouts are short: who cannot be reached at once is left for the next way. HTTPS_PROXY and NO_PROXY are heeded. */
+/** Timeouts are short: if a host does not respond soon, the next way is tried. HTTPS_PROXY and NO_PROXY are respected. */
 const dispatcher = new EnvHttpProxyAgent({
   connect: { timeout: CONNECT_TIMEOUT_MS },
   headersTimeout: STALL_TIMEOUT_MS,

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Writes go.mod and go.sum of every tool anew, for the versions named below; run it after changing a version here and in
-# hack/fetch-tools.ts (hack/fetch-tools.engine.test.ts holds the two together). Needs Go and a module proxy. Usage: hack/tools/update.sh [tool…]
+# Regenerates go.mod and go.sum of every tool for the versions below. Run it after changing a version here and in hack/fetch-tools.ts
+# (hack/fetch-tools.engine.test.ts compares the two). Needs Go and a module proxy. Usage: hack/tools/update.sh [tool…]
 set -euo pipefail
 cd "$(dirname "$0")"
 export GOWORK=off GOFLAGS=
 
 VICTORIA_METRICS=v1.150.0 OTELCOL=v0.149.0 HELM=v4.3.1 KUBERNETES=v1.34.4 ETCD=v3.6.6 KIND=v0.33.0 NFPM=v2.45.1 CRANE=v0.22.1 LOKI=v3.7.8
 
-# pin FOLDER VERSION PACKAGE…: a module that does nothing but pin these programs.
+# pin FOLDER VERSION PACKAGE…: creates a module that only pins these programs.
 pin() {
   local folder=$1 version=$2
   shift 2
@@ -27,8 +27,8 @@ kind() { pin kind "$KIND" sigs.k8s.io/kind; }
 nfpm() { pin nfpm "$NFPM" github.com/goreleaser/nfpm/v2/cmd/nfpm; }
 crane() { pin crane "$CRANE" github.com/google/go-containerregistry/cmd/crane; }
 
-# What a module replaces in its go.mod counts in the main module alone: Loki's forks are said again here. `-e`: tests of what it requires
-# name modules that are no more; the build needs none of them.
+# `replace` lines of a go.mod apply only in the main module, so Loki's forks are repeated here. `-e`: tests of its dependencies import
+# modules that no longer exist; the build needs none of them.
 loki() {
   local theirs
   theirs=$(go mod download -json "github.com/grafana/loki/v3@$LOKI" | sed -n 's/.*"GoMod": "\(.*\)",/\1/p')
@@ -45,7 +45,7 @@ loki() {
   echo "pinned loki $LOKI"
 }
 
-# Kubernetes requires its own parts as v0.0.0 and replaces them in its go.mod, which counts in the main module alone: said again here.
+# Kubernetes requires its own parts as v0.0.0 and replaces them in its go.mod, which applies only in the main module: repeated here.
 kubernetes() {
   local parts=v0.${KUBERNETES#v1.} theirs
   theirs=$(go mod download -json "k8s.io/kubernetes@$KUBERNETES" | sed -n 's/.*"GoMod": "\(.*\)",/\1/p')
@@ -58,7 +58,7 @@ kubernetes() {
   keep=1 pin kubernetes "$KUBERNETES" k8s.io/kubernetes/cmd/{kube-apiserver,kubectl}
 }
 
-# The builder is one module, the collector that it makes is another: go.mod and go.sum as the builder resolves the manifest.
+# The builder and the collector that it generates are separate modules; go.mod and go.sum are those that the builder resolves.
 otelcol() {
   pin otelcol-builder "$OTELCOL" go.opentelemetry.io/collector/cmd/builder
   local made

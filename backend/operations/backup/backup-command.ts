@@ -1,5 +1,5 @@
-// The commands `atherops-backend backup` and `restore`: arguments and help. Invariant: the code that copies and verifies is imported only when
-// a command runs, because the imports of this file are loaded at each start of the backend.
+// Defines the arguments and help of the commands `atherops-backend backup` and `restore`. Invariant: the code that copies and verifies is
+// imported only when a command runs, because the imports of this file are loaded at each start of the backend.
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { readSettings, SettingsError } from "../../settings.ts";
@@ -51,7 +51,7 @@ export function addBackupCommands(program: Command, read: typeof readSettings = 
     });
 }
 
-/** Either the backup's own folder, or the folder in which a new one is made. */
+/** Either the backup's own folder, or the folder in which a new backup is created. */
 export type BackupPlace = { readonly folder: string } | { readonly into: string; readonly keep: number | undefined };
 
 function placeOf(folder: string | undefined, { into, keep }: Options): BackupPlace {

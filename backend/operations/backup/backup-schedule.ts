@@ -1,8 +1,8 @@
-// Backups of one installation in one folder, named by their time, and BACKUP_EVERY: the running backend starts its own backup command when
-// the newest backup is old enough. Invariants: an old backup is removed only after a newer one is complete; it is renamed before it is
-// deleted, so a half-deleted backup never looks complete; only folders with such a name are counted or removed. The scheduled command is a
-// process of its own, so that copying does not use this one's memory and threads; one runs at a time; it ends with the backend; a failure
-// is logged and retried.
+// Schedules backups (BACKUP_EVERY) and removes old ones: all backups of an installation are in one folder and named by their time; the
+// running backend starts its own backup command when the newest backup is old enough. Invariants: an old backup is removed only after a
+// newer one is complete; it is renamed before it is deleted, so a half-deleted backup never looks complete; only folders with such a name
+// are counted or removed. The scheduled command is a separate process, so that copying does not use this one's memory and threads; one runs
+// at a time; it ends with the backend; a failure is logged and retried.
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { Loop } from "../../../common/loop.ts";
@@ -24,7 +24,7 @@ export interface BackupSchedule {
   readonly keep: number;
 }
 
-/** `command`: program and first arguments of the backup command, e.g. node and main.ts. It has this process' environment. */
+/** `command`: program and first arguments of the backup command, e.g. node and main.ts. It inherits this process's environment. */
 export function scheduleBackups(
   { folder, everyMs, keep }: BackupSchedule,
   { command, log, now = Date.now }: { command: readonly [string, ...string[]]; log: Log; now?: () => number },
@@ -39,7 +39,7 @@ export function scheduleBackups(
   return new Loop({
     async step(signal) {
       const ageMs = now() - (newestMs(folder) ?? -Infinity);
-      // One of the future was named by a wrong clock.
+      // Ignores a backup with a time in the future, which a wrong clock has named.
       if (ageMs >= 0 && ageMs < everyMs) return everyMs - ageMs;
       const { stderr } = await run(program, [...args, "backup", "--into", folder, "--keep", String(keep)], { signal });
       log.info({ event: "backup.completed", folder, output: stderr.trim().split("\n") }, "backup completed");
@@ -51,7 +51,7 @@ export function scheduleBackups(
   });
 }
 
-/** The last line of the command is the reason. */
+/** The last line of the command's output is the reason. */
 function wordsOf(error: unknown): string {
   const { stderr = "", message } = error as Error & { stderr?: string };
   return stderr.trim().split("\n").at(-1) || message;
@@ -65,7 +65,7 @@ export function newName(now: Date): string {
   return `atherops-${now.toISOString().replace(/\.\d+/, "").replaceAll(":", "")}`;
 }
 
-/** Names of the complete backups, the oldest first; none if the folder cannot be read. */
+/** Names of the complete backups, oldest first; empty if the folder cannot be read. */
 export function finished(into: string): string[] {
   return namesIn(into)
     .filter((name) => NAME.test(name) && existsSync(join(into, name, MANIFEST)))
@@ -76,7 +76,7 @@ function namesIn(into: string): string[] {
   try {
     return readdirSync(into);
   } catch {
-    // Safe: the backup that is written there next fails with the reason.
+    // Safe: the next backup into this folder fails with the reason.
     return [];
   }
 }
@@ -87,7 +87,7 @@ export function newestMs(into: string): number | undefined {
   return day === undefined ? undefined : Date.parse(`${day}T${hours}:${minutes}:${seconds}Z`);
 }
 
-/** Keeps the backup `made`, even if a wrong clock named it, and the newest `keep - 1` others. Returns the names of the removed ones. */
+/** Keeps the backup `made`, even if a wrong clock has named it, and the newest `keep - 1` others. Returns the names of removed backups. */
 export async function prune(into: string, keep: number, made: string): Promise<string[]> {
   const others = finished(into).filter((name) => name !== made);
   const removed = others.slice(0, Math.max(0, others.length - (keep - 1)));
@@ -100,7 +100,7 @@ export async function prune(into: string, keep: number, made: string): Promise<s
   return removed;
 }
 
-/** Removes the partial backups of killed commands. Call it only while no other backup of this installation runs. */
+/** Removes the partial backups of killed commands. Call only while no other backup of this installation runs. */
 export async function removeCutOff(into: string): Promise<void> {
   const names = namesIn(into).filter((name) => CUT_OFF.test(name));
   for (const name of names) await rm(join(into, name), { recursive: true, force: true });

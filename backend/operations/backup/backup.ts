@@ -1,7 +1,7 @@
-// `atherops-backend backup` of an embedded installation: a verified copy of DATA_DIR, while the backend runs or is stopped. Invariants: a
-// folder with its final name is a complete backup and on the disk. If the backend runs, telemetry is copied first, then accounts, then
-// secrets, so the backup contains everything that its rows refer to. Engines outside (PostgreSQL, ClickHouse, VictoriaMetrics) are backed up
-// there: docs/backup.md.
+// Implements `atherops-backend backup` for an embedded installation: makes a verified copy of DATA_DIR, while the backend runs or is
+// stopped. Invariants: a folder with its final name is a complete backup and on disk; if the backend runs, telemetry is copied first, then
+// accounts, then secrets, so the backup contains everything that its rows refer to. External engines (PostgreSQL, ClickHouse,
+// VictoriaMetrics) have their own backups: docs/backup.md.
 import { existsSync } from "node:fs";
 import { lstat, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
@@ -40,7 +40,7 @@ export interface BackupOptions {
 
 export interface Backup extends Size {
   readonly folder: string;
-  /** If the backend ran: store → time of its snapshot. */
+  /** Set if the backend ran: the time of the snapshot of each store. */
   readonly moments: Readonly<Record<string, string>> | undefined;
   readonly outside: Outside;
 }
@@ -48,7 +48,7 @@ export interface Backup extends Size {
 /** What is copied, and its description for the manifest. */
 interface Source {
   readonly pieces: readonly Piece[];
-  /** The path of accounts.sqlite if the backend runs: SQLite copies it, before all pieces. */
+  /** The path of accounts.sqlite if the backend runs: SQLite copies it, before all other pieces. */
   readonly accounts?: string;
   readonly moments?: Readonly<Record<string, string>>;
   readonly series?: number | undefined;
@@ -76,7 +76,7 @@ export async function backup(settings: Settings, secrets: Secrets, folder: strin
   return { ...(await write(folder, { pieces, signal: options.signal }, options)), outside };
 }
 
-/** Engines of a killed backend may still write. */
+/** Ends engines of a killed backend, which may still write. */
 async function endEngines(dataDir: string): Promise<void> {
   const pidFiles = (await readdir(dataDir)).filter((name) => name.endsWith(".pid"));
   for (const name of pidFiles) await endOrphan(join(dataDir, name), ORPHAN_GRACE_MS);
@@ -97,7 +97,7 @@ async function snapshotSource(dataDir: string, { snapshot, lost }: OpenSnapshot,
   };
 }
 
-/** If no logs and spans were stored before the snapshot, the tables are not part of it, even if they exist now. */
+/** If no logs and spans were stored before the snapshot, it does not contain the tables, even if they exist now. */
 function enginePieces(dataDir: string, { frozen, snapshot, moments }: BackupSnapshot): Piece[] {
   const [clickhouse, metrics] = [join(dataDir, "clickhouse"), join(dataDir, "metrics")];
   const tables: Piece[] = [
@@ -111,7 +111,10 @@ function enginePieces(dataDir: string, { frozen, snapshot, moments }: BackupSnap
   return [...(frozen === undefined || moments["logs"] === undefined ? [] : tables), ...(snapshot === undefined ? [] : samples)];
 }
 
-/** Everything that no running engine writes, such as secrets. They are copied last: they never change, and are older than the data that needs them. */
+/**
+ * Everything that no running engine writes, such as secrets. It is copied last, because it never changes and is older than the data that
+ * needs it.
+ */
 async function remainingPieces(dataDir: string, { frozen, snapshot, hasAccounts }: BackupSnapshot): Promise<Piece[]> {
   const inSnapshot = [
     ...(frozen === undefined ? [] : ["clickhouse"]),
@@ -141,7 +144,7 @@ async function write(folder: string, source: Source, options: BackupOptions): Pr
     return { folder, moments, ...totalOf(entries) };
   } catch (error) {
     await rm(draft, { recursive: true, force: true }).catch(() => undefined);
-    // If the backend released the snapshot, that is the reason for any missing file.
+    // If the backend released the snapshot, report that as the reason for missing files.
     source.signal?.throwIfAborted();
     throw explained(error, folder);
   }

@@ -1,5 +1,5 @@
-// What a backup contains, as text for an operator: one line per store, counted in the backup's own files without an engine. Invariant: a count
-// that cannot be read is left out; nothing here decides whether a backup is valid.
+// Describes what a backup contains for an operator: one line per store, counted in the backup's own files without an engine. Invariant: a
+// count that cannot be read is omitted; this code never decides whether a backup is valid.
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { countRows } from "../../engines/clickhouse/freeze.ts";
@@ -18,7 +18,7 @@ const TABLES: readonly (readonly [table: string, singular: string])[] = [
   ["read_tokens", "read token"],
 ];
 
-/** One line for each store in `dataDir`, which no process uses. */
+/** One line per store in `dataDir`, which no process uses. */
 export function describeContents(dataDir: string, { moments = {}, created_at: createdAt, series }: Manifest): string[] {
   const line = (store: string, parts: readonly string[]): string[] =>
     parts.length === 0 ? [] : [`${store} as of ${moments[store] ?? createdAt}: ${parts.join(", ")}`];

@@ -1,6 +1,6 @@
-// Copies files, folders and symbolic links into a backup, or back out of it, and returns each with its size and SHA-256. A backup is made of
-// pieces: files or folders of DATA_DIR, each with its place in the copy. Invariant: when `copyPieces` returns, every file and every name is on
-// the disk, and the hashes were read back from there; memory grows only with the list of names.
+// Copies files, folders and symbolic links into a backup or out of it, and returns each with its size and SHA-256. A backup consists of
+// pieces: files or folders of DATA_DIR, each with its path in the copy. Invariants: when `copyPieces` returns, every file and every name is
+// on disk, and the hashes were read back from there; memory grows only with the list of names.
 import { createHash } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import { chmod, copyFile, lstat, mkdir, open, readdir, readlink, realpath, rm, statfs, symlink, utimes } from "node:fs/promises";
@@ -19,13 +19,13 @@ export interface Piece {
   readonly from: string;
   /** Its path in the copy; empty for the copy's root. */
   readonly to: string;
-  /** Filters the contents of a folder by their path in it. A folder that is not wanted is skipped with all that it contains. */
+  /** Filters the contents of a folder by their path in it. If a folder is not wanted, all of its contents are skipped. */
   readonly isWanted?: (path: string) => boolean;
-  /** Symbolic links are followed, and must lead into this folder; without it, the links themselves are copied. */
+  /** If set, symbolic links are followed, and must lead into this folder; otherwise, the links themselves are copied. */
   readonly followWithin?: string;
   /** `from` may be missing. */
   readonly isOptional?: boolean;
-  /** The mode of the copied file; by default that of the original. */
+  /** The mode of the copied file; default: that of the original. */
   readonly mode?: number;
 }
 
@@ -37,7 +37,7 @@ export interface Size {
 /** One step of a walk through a piece. */
 interface WalkedFile {
   readonly source: string;
-  /** In the copy. */
+  /** The path in the copy. */
   readonly path: string;
   readonly stat: Stats;
 }
@@ -54,11 +54,11 @@ export async function sizeOf(pieces: readonly Piece[]): Promise<Size> {
   return { files, bytes };
 }
 
-/** Copies into `target`, and creates that folder. A file that is deleted meanwhile is left out. */
+/** Copies into `target`, which it creates. A file that is deleted meanwhile is skipped. */
 export async function copyPieces(pieces: readonly Piece[], target: string, signal?: AbortSignal): Promise<Entries> {
   const entries: Entries = {};
   const folders = new Map<string, number>();
-  // One buffer for all files: a stream for each file would need more memory than the rest of this process.
+  // One buffer for all files: a stream per file would need more memory than the rest of this process.
   const buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
   await mkdir(target, { recursive: true });
   for (const piece of pieces)
@@ -76,7 +76,7 @@ export async function copyPieces(pieces: readonly Piece[], target: string, signa
       const entry = await unlessDeleted(() => copyFileOrLink(found, to, { mode: piece.mode ?? stat.mode & 0o777, buffer }));
       if (entry) entries[path] = entry;
     }
-  // Modes are set last, the innermost folders first: a read-only folder could not be filled.
+  // Modes are set last, innermost folders first, because a read-only folder could not be filled.
   for (const [path, mode] of [...folders].toReversed()) {
     await folderSynced(join(target, path));
     await chmod(join(target, path), mode);
@@ -85,7 +85,7 @@ export async function copyPieces(pieces: readonly Piece[], target: string, signa
   return entries;
 }
 
-/** Whether the file system of `folder` shares blocks with the pieces instead of copying them. */
+/** Whether the file system of `folder` shares blocks with the pieces (reflinks) instead of copying them. */
 export async function sharesBlocks(pieces: readonly Piece[], folder: string): Promise<boolean> {
   const probe = join(folder, ".probe");
   const file = await firstFile(pieces);
@@ -153,7 +153,7 @@ async function copyFileOrLink(
   return { ...(await syncAndHash(target, buffer)), mode };
 }
 
-/** Syncs the file, and hashes what is read back. */
+/** Syncs the file, and hashes the content that is read back. */
 async function syncAndHash(path: string, buffer: Buffer): Promise<{ bytes: number; sha256: string }> {
   const hash = createHash("sha256");
   await using handle = await open(path, "r");
@@ -168,7 +168,7 @@ async function syncAndHash(path: string, buffer: Buffer): Promise<{ bytes: numbe
   return { bytes, sha256: hash.digest("hex") };
 }
 
-/** Undefined if the file does not exist (any more). */
+/** Undefined if the file does not exist or was deleted. */
 async function unlessDeleted<T>(read: () => Promise<T>): Promise<T | undefined> {
   try {
     return await read();

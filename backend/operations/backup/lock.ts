@@ -7,8 +7,8 @@ import { holderOf, tryLock } from "../../../common/folder-lock.ts";
 import { DataDirInUseError, StartError } from "../../errors.ts";
 
 /**
- * Takes the lock of `dir`, making the folder (mode 0700) when it is missing. Throws DataDirInUseError when it is taken, StartError when
- * this user cannot write there.
+ * Locks `dir`, which is created (mode 0700) if it is missing. Throws DataDirInUseError if another process has the lock, StartError if this
+ * user cannot write to the folder.
  */
 export function lockDataDir(dir: string): Disposable {
   const lock = openLock(dir);

@@ -1,5 +1,5 @@
-// The manifest of a backup, `manifest.json`: every file with its size and hash. Invariant: a backup with a manifest is complete, and a restore
-// compares every entry.
+// Reads and writes the manifest of a backup, `manifest.json`, which lists every file with its size and hash. Invariant: a backup with a
+// manifest is complete, and a restore compares every entry.
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { SettingsError } from "../../settings.ts";
@@ -12,18 +12,18 @@ export interface Manifest {
   readonly format: number;
   readonly created_at: string;
   readonly entries: Entries;
-  /** If the backend ran: store → RFC 3339 time. What was acknowledged before that time is in the backup. */
+  /** Set if the backend ran: store → RFC 3339 time. Everything that was acknowledged before that time is in the backup. */
   readonly moments?: Readonly<Record<string, string>>;
   /** The number of series in the metrics engine at that time. */
   readonly series?: number;
 }
 
-/** Resolves when the file is on the disk. */
+/** Resolves when the file is on disk. */
 export async function writeManifest(folder: string, content: Omit<Manifest, "format">): Promise<void> {
   await writeFile(join(folder, MANIFEST), JSON.stringify({ format: FORMAT, ...content }), { mode: 0o600, flush: true });
 }
 
-/** Throws SettingsError for a folder that is no backup of this version. */
+/** Throws SettingsError if the folder is not a backup of this version. */
 export async function readManifest(folder: string): Promise<Manifest> {
   const text = await readFile(join(folder, MANIFEST), "utf8").catch(() => {
     throw new SettingsError(`${folder} is not a backup: it has no ${MANIFEST}`);

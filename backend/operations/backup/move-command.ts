@@ -1,12 +1,12 @@
-// The command `atherops-backend move`: arguments, help and progress. Invariant: the URL may contain a password, so it comes from the
-// environment or a file and is never an argument, which every user of the machine can read.
+// Defines the arguments, help and progress of the command `atherops-backend move`. Invariant: the URL may contain a password, so it comes
+// from the environment or a file and is never an argument, which every user of the machine can read.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { readAccountPlaces, SettingsError } from "../../settings.ts";
 
 const VARIABLE = "DATABASE_URL";
-/** A line of progress is printed for every so many rows of a table. */
+/** A progress line is printed for this many rows of a table. */
 const ROWS_PER_LINE = 10_000;
 
 const HELP = `
@@ -38,7 +38,7 @@ export function addMoveCommand(program: Command): void {
     .action(async (options: Options) => {
       const direction = directionOf(options);
       const places = readAccountPlaces();
-      // Imported only here: the imports at the top are loaded at each start of the backend.
+      // Imported only here, because the imports at the top are loaded at each start of the backend.
       const { createLog } = await import("../log.ts");
       const { moveFromPostgres, moveToPostgres, placeOf } = await import("./move.ts");
       const [file, database] = [join(places.dataDir, "accounts.sqlite"), placeOf(places.databaseUrl)];

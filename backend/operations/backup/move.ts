@@ -1,5 +1,5 @@
-// Moves the accounts between the embedded store and PostgreSQL. Invariants: the source keeps every row; the target has all of them, each read
-// back and compared, or none, wherever the move is interrupted; messages contain the host and database of the URL, and nothing else of it.
+// Moves the accounts between the embedded store and PostgreSQL. Invariants: the source keeps every row; wherever the move is interrupted,
+// the target has either all rows, each read back and compared, or none; messages contain only the host and database of the URL.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { hostUrls } from "../../../common/ip-networks.ts";
@@ -25,7 +25,7 @@ import { lockDataDir } from "./lock.ts";
 
 export interface Move {
   readonly dataDir: string;
-  /** May hold a password. */
+  /** May contain a password. */
   readonly databaseUrl: string;
   readonly log: Log;
   readonly progress?: Progress;
@@ -38,7 +38,7 @@ export interface Moved {
   readonly wasMoved: boolean;
 }
 
-/** From `accounts.sqlite` to PostgreSQL, in one transaction. Throws StartError or DataDirInUseError, with nothing changed there. */
+/** Moves from `accounts.sqlite` to PostgreSQL, in one transaction. Throws StartError or DataDirInUseError, with PostgreSQL unchanged. */
 export async function moveToPostgres(move: Move): Promise<Moved> {
   const { dataDir, databaseUrl, log, progress } = move;
   const file = join(dataDir, ACCOUNTS_FILE);
@@ -50,12 +50,13 @@ export async function moveToPostgres(move: Move): Promise<Moved> {
     const tables = await tablesInOrder(from.tables());
     await requireAccounts(from.tables(), tables, `DATA_DIR: ${file}`);
     const refusal = `DATABASE_URL: ${placeOf(databaseUrl)} has other accounts: name an empty database`;
-    // Before the tables are brought up to date: a backend of an earlier version may be using them.
+    // Before the tables are migrated, because a backend of an earlier version may be using them.
     const before = await earlierMove(from.tables(), to.tables(), tables, await existing(to.tables(), tables), refusal);
     if (before) return before;
     await migrate(to);
     return await inTransaction(to, async (trx) => {
-      // A backend that starts on this database meanwhile waits here before it makes its first organisation; another move does too.
+      // A backend that starts on this database meanwhile waits for this lock before it creates its first organisation; another move waits,
+      // too.
       await advisoryLock(to, trx, "bootstrap");
       const meanwhile = await earlierMove(from.tables(), trx, tables, tables, refusal);
       if (meanwhile) return meanwhile;
@@ -65,7 +66,7 @@ export async function moveToPostgres(move: Move): Promise<Moved> {
   });
 }
 
-/** From PostgreSQL to a new `accounts.sqlite`. Throws StartError or DataDirInUseError, with none made. */
+/** Moves from PostgreSQL to a new `accounts.sqlite`. Throws StartError or DataDirInUseError, with no file created. */
 export async function moveFromPostgres(move: Move): Promise<Moved> {
   const { dataDir, databaseUrl, log, progress } = move;
   using _lock = lockDataDir(dataDir);
@@ -108,7 +109,7 @@ async function upToDate(database: Database): Promise<Database> {
   return database;
 }
 
-/** Reads all tables as of one time, whatever is written meanwhile. */
+/** Reads all tables as of one point in time, whatever is written meanwhile. */
 async function atOneMoment<T>(database: Database, run: (trx: Transaction<AnyTables>) => Promise<T>): Promise<T> {
   return await database.tables<AnyTables>().transaction().setIsolationLevel("repeatable read").execute(run);
 }
@@ -122,8 +123,8 @@ async function requireAccounts(store: Tables, tables: readonly Table[], what: st
 }
 
 /**
- * The result of an earlier move that had finished: `to` has the same rows. Undefined if `to` is empty; throws `refusal` if it has other rows.
- * `present`: the tables that exist in `to`.
+ * The result if an earlier move has already finished: `to` has the same rows. Undefined if `to` is empty; throws `refusal` if it has other
+ * rows. `present`: the tables that exist in `to`.
  */
 async function earlierMove(
   from: Tables,

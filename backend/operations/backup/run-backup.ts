@@ -1,6 +1,6 @@
-// Runs `atherops-backend backup` and `restore`, and prints what they did. Invariants: SIGINT and SIGTERM end a backup and leave no files
-// behind. A restore compares every file with the manifest; afterwards DATA_DIR, which must be empty before, has either the whole backup or
-// nothing.
+// Runs `atherops-backend backup` and `restore`, and prints what they did. Invariants: after SIGINT or SIGTERM, a backup ends and leaves no
+// files behind; a restore compares every file with the manifest; after a restore, DATA_DIR, which must be empty before, has either the
+// whole backup or nothing.
 import { constants, setPriority } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { type Secrets, type Settings, SettingsError } from "../../settings.ts";
@@ -18,7 +18,7 @@ import { lockDataDir } from "./lock.ts";
 import { type Manifest, readManifest, requireSameEntries, totalOf } from "./manifest.ts";
 
 export async function runBackup(settings: Settings, secrets: Secrets, place: BackupPlace): Promise<void> {
-  // Requests to this machine take precedence.
+  // Requests to this machine have priority.
   setPriority(constants.priority.PRIORITY_LOW);
   const stop = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const)
@@ -44,7 +44,7 @@ function backupLines({ folder, files, bytes, moments, outside }: Backup): string
   ];
 }
 
-/** Names the stores that operators know; the snapshot lists the engine's own tables too. */
+/** Lists the stores that operators know; the snapshot also lists the engine's own tables. */
 function momentsText(moments: Readonly<Record<string, string>>): string {
   const named = ["metrics", "logs", "spans", "accounts"].filter((store) => moments[store] !== undefined);
   return named.map((store) => `${store} ${moments[store]}`).join(", ");
@@ -71,13 +71,13 @@ export interface Restored {
   readonly files: number;
   readonly bytes: number;
   readonly createdAt: string;
-  /** What was restored, one line for each store. */
+  /** What was restored, one line per store. */
   readonly lines: readonly string[];
-  /** The accounts are as of this time. */
+  /** The time of the restored accounts. */
   readonly accountsAt: string;
 }
 
-/** Throws SettingsError, StartError or DataDirInUseError, with DATA_DIR as it was. */
+/** Throws SettingsError, StartError or DataDirInUseError, with DATA_DIR unchanged. */
 export async function restore(
   settings: Settings,
   folder: string,

@@ -1,12 +1,12 @@
-// The secrets that an installation signs and encrypts with: given by settings, or generated once. Invariant: a generated secret is on the
-// disk before anything depends on it, mode 0600, and never logged.
+// Loads the secrets with which an installation signs and encrypts: from settings, or generated once. Invariant: a generated secret is on
+// disk before anything depends on it, has mode 0600, and is never logged.
 import { randomBytes } from "node:crypto";
 import { linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { syncFolder, makeFolder } from "../../../common/files.ts";
 import { hasExternalEngine, SettingsError, type Secrets, type Settings } from "../../settings.ts";
 
-/** What the backend signs and encrypts with. Never logged. */
+/** The secrets for signing and encryption. Never logged. */
 export interface LoadedSecrets {
   /** 32 bytes each. */
   masterKey: Buffer;
@@ -15,7 +15,7 @@ export interface LoadedSecrets {
   jwtPreviousSecret: Buffer | undefined;
 }
 
-/** Secrets from the settings; what is missing there is, with embedded engines only, generated once into DATA_DIR/secrets. */
+/** Reads secrets from the settings. If all engines are embedded, missing ones are generated once in DATA_DIR/secrets. */
 export function loadSecrets(settings: Settings, secrets: Secrets): LoadedSecrets {
   if (hasExternalEngine(settings, secrets) && (!secrets.masterKey || !secrets.jwtSecret))
     throw new SettingsError("MASTER_KEY and JWT_SECRET are required with an external engine");
@@ -40,7 +40,10 @@ export function secretsFolder(settings: Settings): string {
   return join(settings.dataDir, "secrets");
 }
 
-/** The file's content; written first, whole and synced, when there is no such file. Two writers end with the same content. */
+/**
+ * Returns the content of the file. If the file does not exist, it is written first, atomically and synced; two concurrent writers return
+ * the same content.
+ */
 export function generatedOnce(folder: string, name: string, generate: () => string): string {
   const path = join(folder, name);
   const existing = readIfThere(path);

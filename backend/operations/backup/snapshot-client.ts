@@ -1,19 +1,19 @@
-// The backup command's side of the snapshot protocol: asks the running backend for a snapshot of its engines. Invariant: the snapshot exists
-// while the connection is open; `lost` aborts when it ends.
+// The backup command's side of the snapshot protocol: requests a snapshot of the engines from the running backend. Invariant: the snapshot
+// exists while the connection is open; `lost` aborts when it ends.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { StartError } from "../../errors.ts";
 import { type SnapshotResponse, firstLine, type BackupSnapshot, REQUEST, socketIn } from "./snapshot-protocol.ts";
 
-/** The engines flush their memory first. */
+/** Long, because the engines write their memory to disk first. */
 const RESPONSE_TIMEOUT_MS = 180_000;
-/** The backend releases the snapshot by itself, too. */
+/** The backend also releases the snapshot by itself. */
 const RELEASE_TIMEOUT_MS = 30_000;
 
-/** A snapshot that the backend keeps for this process. Disposing resolves when the backend has released it. */
+/** A snapshot that the backend keeps for this process. Disposal resolves when the backend has released it. */
 export interface OpenSnapshot extends AsyncDisposable {
   readonly snapshot: BackupSnapshot;
-  /** Aborts when the backend releases the snapshot before it is asked to. */
+  /** Aborts if the backend releases the snapshot before it is asked to. */
   readonly lost: AbortSignal;
 }
 
@@ -43,7 +43,7 @@ export async function requestSnapshot(dataDir: string): Promise<OpenSnapshot | u
 }
 
 async function connected(dataDir: string): Promise<Socket | undefined> {
-  // If this user cannot read the folder, locking it fails next and reports that.
+  // If this user cannot read the folder, the subsequent lock fails and reports that.
   await using place = await socketIn(dataDir).catch(() => undefined);
   if (!place) return undefined;
   const socket = connect(place.path);

@@ -1,6 +1,6 @@
-// The protocol between a running backend and the backup command, which connects to a socket in DATA_DIR and gets a snapshot of the embedded
-// engines. Invariants: the response has names, never paths; leftovers of a snapshot are found by file names alone and removed before an
-// engine opens.
+// Defines the protocol between a running backend and the backup command, which connects to a socket in DATA_DIR and gets a snapshot of the
+// embedded engines. Invariants: the response contains names, never paths; the remains of a snapshot are found by file names alone and
+// removed before an engine opens.
 import { existsSync } from "node:fs";
 import { type FileHandle, open, readdir, rm } from "node:fs/promises";
 import type { Socket } from "node:net";
@@ -10,7 +10,7 @@ import { removeSnapshots } from "../../engines/victoria-metrics/snapshot.ts";
 import type { Secrets, Settings } from "../../settings.ts";
 import { MAX_LINE_BYTES } from "../limits.ts";
 
-/** In DATA_DIR. Created before the first engine is asked, removed after the rest of the snapshot. */
+/** In DATA_DIR. Created before the first engine is asked for its part, removed after the rest of the snapshot. */
 export const SNAPSHOT_FOLDER = "backup-hold";
 /** In SNAPSHOT_FOLDER: hard links to the metrics engine's journal. */
 export const SNAPSHOT_JOURNAL = "journal";
@@ -22,19 +22,19 @@ export const REQUEST = "hold\n";
 export interface BackupSnapshot {
   /** The name of a file in SNAPSHOT_FOLDER that is removed before the rest of the snapshot: while it exists, the snapshot is complete. */
   readonly mark: string;
-  /** The name that the tables were frozen under; absent if the engine is outside. */
+  /** The name under which the tables were frozen; absent if the engine is external. */
   readonly frozen?: string;
-  /** The name of the metrics engine's snapshot; absent if the engine is outside. */
+  /** The name of the metrics engine's snapshot; absent if the engine is external. */
   readonly snapshot?: string;
   readonly series?: number;
   /** Whether the backend uses accounts.sqlite. */
   readonly hasAccounts: boolean;
-  /** Store → RFC 3339 time: what was acknowledged before that time is in the snapshot. */
+  /** Store → RFC 3339 time: everything that was acknowledged before that time is in the snapshot. */
   readonly moments: Readonly<Record<string, string>>;
   readonly outside: Outside;
 }
 
-/** What an installation has outside of DATA_DIR, so that it is not in the backup. */
+/** What an installation has outside of DATA_DIR, which the backup does not contain. */
 export interface Outside {
   /** Names of engines as operators know them. */
   readonly engines: readonly string[];
@@ -53,7 +53,7 @@ function named(values: Readonly<Record<string, unknown>>): string[] {
   return Object.keys(values).filter((name) => values[name]);
 }
 
-/** One line for each engine and each secret. */
+/** One line per engine and per secret. */
 export function outsideLines({ engines, secrets }: Outside): string[] {
   return [
     ...engines.map((name) => `${name} is outside and not part of this: see docs/backup.md`),
@@ -64,13 +64,13 @@ export function outsideLines({ engines, secrets }: Outside): string[] {
 /** `refused`: the reason, for the operator. */
 export type SnapshotResponse = { readonly snapshot: BackupSnapshot } | { readonly refused: string };
 
-/** The path of the socket. It goes through /proc, because the path of a socket may have at most 107 bytes. Valid until disposed. */
+/** The path of the socket. It goes through /proc, because the path of a socket is limited to 107 bytes. Valid until disposed. */
 export async function socketIn(dataDir: string): Promise<{ readonly path: string } & AsyncDisposable> {
   const handle: FileHandle = await open(dataDir, "r");
   return { path: `/proc/self/fd/${handle.fd}/${SOCKET}`, [Symbol.asyncDispose]: () => handle.close() };
 }
 
-/** Removes the snapshot that a killed process left. Do not call it while a snapshot is in use. */
+/** Removes the snapshot that a killed process left behind. Do not call it while a snapshot is in use. */
 export async function removeLeftovers(dataDir: string): Promise<void> {
   const folder = join(dataDir, SNAPSHOT_FOLDER);
   if (!existsSync(folder)) return;
@@ -80,7 +80,10 @@ export async function removeLeftovers(dataDir: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });
 }
 
-/** The first line with its line feed; empty if the connection ends first, or the line is too long or too late. Further data are dropped. */
+/**
+ * The first line with its line feed; empty if the connection ends before it, or if the line is too long or too late. Further data are
+ * discarded.
+ */
 export async function firstLine(socket: Socket, timeoutMs: number): Promise<string> {
   let text = "";
   const timer = setTimeout(() => socket.destroy(), timeoutMs);
@@ -94,7 +97,7 @@ export async function firstLine(socket: Socket, timeoutMs: number): Promise<stri
   });
   clearTimeout(timer);
   socket.removeAllListeners("data");
-  // The end of the connection is reported only to a socket that is read.
+  // A socket reports the end of the connection only while it is read.
   socket.resume();
   return line;
 }

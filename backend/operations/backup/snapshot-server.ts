@@ -1,6 +1,6 @@
-// The running backend's side of the snapshot protocol: keeps a snapshot of its embedded engines, made of hard links, while the backup command
-// is connected. Nothing is copied here. Invariants: only this user reaches the socket (0600, in DATA_DIR); there is one snapshot at a time; it
-// is released when its connection ends, and after MAX_SNAPSHOT_MS. For the order, see docs/backup.md, "While it runs".
+// The running backend's side of the snapshot protocol: keeps a snapshot of its embedded engines, made of hard links, while the backup
+// command is connected; it copies nothing. Invariants: only this user can reach the socket (0600, in DATA_DIR); there is one snapshot at a
+// time; it is released when its connection ends, and after MAX_SNAPSHOT_MS. For the order, see docs/backup.md, "While it runs".
 import { randomBytes } from "node:crypto";
 import { chmodSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
@@ -23,7 +23,7 @@ import {
 
 const REQUEST_TIMEOUT_MS = 10_000;
 
-/** How each engine makes its part of a snapshot; absent if the engine is outside. */
+/** The functions with which engines create their parts of a snapshot; absent if the engine is external. */
 export interface SnapshotSources {
   /** Freezes the tables under a name. Returns table → time; empty if nothing was ever stored. */
   readonly freezeTables?: (name: string) => Promise<Readonly<Record<string, string>>>;
@@ -39,7 +39,10 @@ export interface SnapshotServerOptions {
   readonly maxSnapshotMs?: number;
 }
 
-/** Listens. If the file system does not support sockets, it logs that and continues: a backup then needs a stopped backend. */
+/**
+ * Listens. If the file system does not support sockets, that is logged and the backend continues: a backup is then possible only while it
+ * is stopped.
+ */
 export async function serveSnapshots(options: SnapshotServerOptions): Promise<AsyncDisposable> {
   const connections = new SnapshotConnections(options);
   // Half-open: this side closes only after the snapshot is removed, and the command waits for that.
@@ -135,7 +138,7 @@ class SnapshotConnections implements AsyncDisposable {
     const [frozen, mark] = ["backup", "held"].map((prefix) => `${prefix}_${randomBytes(8).toString("hex")}`) as [string, string];
     const metricsAt = new Date().toISOString();
     const works = [freezeTables?.(frozen), snapshotMetrics?.(join(folder, SNAPSHOT_JOURNAL))] as const;
-    // If one engine fails, wait for the other too: its part is removed afterwards.
+    // If one engine fails, wait for the other, too, because its part is removed afterwards.
     await Promise.allSettled(works.filter((work) => work !== undefined));
     const [tables, metrics] = [await works[0], await works[1]];
     await writeFile(join(folder, mark), "");
@@ -157,7 +160,7 @@ class SnapshotConnections implements AsyncDisposable {
   }
 }
 
-/** Resolves when the kernel has the bytes, or the connection is closed. */
+/** Resolves when the kernel has accepted the bytes, or the connection is closed. */
 async function respond(socket: Socket, response: SnapshotResponse): Promise<void> {
   await new Promise<void>((resolve) => socket.write(`${JSON.stringify(response)}\n`, () => resolve()));
 }

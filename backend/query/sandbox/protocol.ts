@@ -34,7 +34,7 @@ export interface SentError {
   readonly original?: number | undefined;
 }
 
-/** Stands for the organisation in a sandbox process; the backend replaces it by the real id. */
+/** Placeholder for the organisation in a sandbox process; the backend replaces it by the real id. */
 export const ORGANISATION = "@organisation";
 const MARKED_CONDITION = sql`org_id = ${ORGANISATION}`.text;
 
