@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The commands of the backend. `serve` reads the settings, locks DATA_DIR, and starts serve.ts, which wires everything together. Invariant: an
-// error that the operator can fix prints one sentence and exits with 2; any other error prints a stack and exits with 1.
+// Defines the commands of the backend. `serve` reads the settings, locks DATA_DIR, and starts serve.ts, which wires everything together.
+// Invariant: an error that the operator can fix prints one sentence and exits with 2; any other error prints a stack and exits with 1.
 import { enableCompileCache } from "node:module";
 import { join } from "node:path";
 import { Command, CommanderError } from "commander";
@@ -15,7 +15,7 @@ async function start(roles: readonly Role[]): Promise<void> {
   const { settings, secrets } = readSettings();
   const isEmbedded = !secrets.databaseUrl || !secrets.clickhouseUrl || !settings.metricsWriteUrl;
   using lock = isEmbedded ? lockDataDir(settings.dataDir) : undefined;
-  // Reuses the code that V8 compiled at the last start: without it, a start takes half as long again.
+  // Reuses the code that V8 compiled at the last start: otherwise, a start takes half as long again.
   if (lock) enableCompileCache(join(settings.dataDir, "compiled"));
   const { serve } = await import("./serve.ts");
   await serve({ settings, secrets, roles });

@@ -7,13 +7,13 @@ import { ApiError } from "../errors.ts";
 export interface SlotSource {
   /** Slots of the organisation that this replica may use now. */
   heldBy(orgId: string): number;
-  /** Work that the organisation has here, after each change. Never throws. */
+  /** Reports the work of the organisation in this replica, after each change. Never throws. */
   report(orgId: string, running: number, waiting: number): void;
   /** `listener` is called when this replica may use more slots. */
   onMore(listener: () => void): void;
 }
 
-/** `kind`: what the slots are for. */
+/** `kind`: the kind of work that the slots are for. */
 export type ShareSlots = (kind: string, perOrg: number) => SlotSource;
 
 export interface FairQueueOptions {
@@ -21,15 +21,15 @@ export interface FairQueueOptions {
   readonly running: number;
   /** Maximum of running work per organisation. Keep it below `running`, or one organisation can occupy every slot. */
   readonly perOrg: number;
-  /** With replicas that share the slots of an organisation: which of them this one may use. */
+  /** Set if replicas share the slots of an organisation; determines which of them this replica may use. */
   readonly slots?: SlotSource | undefined;
   /** Maximum of waiting work per organisation. */
   readonly waitingPerOrg: number;
   /** Maximum of waiting work in total. Beyond it, the organisation with the longest backlog loses its last entry. Default: unlimited. */
   readonly waitingInAll?: number;
-  /** Why work is refused, and what to do. */
+  /** The message of QueueFullError: why work is refused, and what to do. */
   readonly fullMessage?: string;
-  /** After refused work. Default 5. */
+  /** Retry-After of QueueFullError. Default 5. */
   readonly retryAfterS?: number;
 }
 
