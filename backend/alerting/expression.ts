@@ -1,7 +1,7 @@
-// Decides whether an expression says when to alert: a comparison without `bool`, `and` / `or` / `unless` of such, an aggregation over
-// such, or `absent…()`. Invariant: operators bind as in the engine (metricsql v0.87, binary_op.go); what is not understood is refused,
-// never let through; each token is read once and each operator placed once, because anyone who may read may ask, on the thread that
-// serves everybody. Whether functions and arguments exist is for the engine to say.
+// Checks whether an expression can be the condition of an alert: a comparison without `bool`, `and` / `or` / `unless` of comparisons, an
+// aggregation over one, or `absent…()`. Invariants: operators bind as in the engine (metricsql v0.87, binary_op.go); an expression that is
+// not understood is refused; each token is read once and each operator placed once, because every user with read access can trigger this
+// check, on the thread that serves all requests. Whether functions and arguments exist is checked by the engine.
 import { ExpressionError, tokenize, type Token } from "../engines/victoria-metrics/expression-tokens.ts";
 import { MAX_EXPRESSION_DEPTH, MAX_EXPRESSION_OPERATORS } from "./limits.ts";
 
@@ -30,7 +30,7 @@ function bindsTighter(op: string, than: string): boolean {
   return difference > 0 || (difference === 0 && op === "^");
 }
 
-/** Why a part of an expression is no alert, for the user; undefined when it is one. */
+/** Why a part of an expression cannot be an alert, for the user; undefined if it can. */
 type Objection = string | undefined;
 
 interface PendingOperator {
@@ -39,7 +39,7 @@ interface PendingOperator {
 }
 
 const ABSENT = new Set(["absent", "absent_over_time"]);
-/** Aggregations that are empty where what they aggregate is, and how many arguments stand before that. */
+/** Aggregations that are empty if their operand is, with the number of arguments before the operand. */
 const AGGREGATIONS: ReadonlyMap<string, number> = new Map([
   ...["any", "avg", "count", "distinct", "geomean", "group", "mad", "max", "median", "min", "mode"].map((name) => [name, 0] as const),
   ...["stddev", "stdvar", "sum", "sum2"].map((name) => [name, 0] as const),
@@ -49,12 +49,12 @@ const CLOSING: Readonly<Record<string, string>> = { "(": ")", "{": "}", "[": "]"
 const CLOSES = new Set(Object.values(CLOSING));
 const VALUE = noAlert("a value");
 
-/** Undefined when the expression can be an alert; else why not, for the user. */
+/** Undefined if the expression can be an alert; otherwise the reason, for the user. */
 export function whyNoAlert(expression: string): string | undefined {
   return readAlert(expression).why;
 }
 
-/** The same, with the work that it took: tokens looked at and operators placed. */
+/** Like `whyNoAlert`, with the number of tokens read and operators placed. */
 export function readAlert(expression: string): { readonly why: string | undefined; readonly steps: number } {
   let parser: Parser | undefined;
   try {
@@ -69,7 +69,7 @@ export function readAlert(expression: string): { readonly why: string | undefine
   }
 }
 
-/** Throws for the token that is too many, so that the rest is not even read. */
+/** Throws at the first token beyond the limit, so that the rest is not even read. */
 function withinBounds(): (token: Token) => void {
   let [operators, depth] = [0, 0];
   return (token) => {
@@ -80,7 +80,7 @@ function withinBounds(): (token: Token) => void {
   };
 }
 
-/** What is to be said of an operator between two parts. */
+/** The objection to an operator between two parts. */
 function combineObjections({ op, bool }: PendingOperator, left: Objection, right: Objection): Objection {
   if (SET_OPERATORS.has(op)) return left ?? right;
   if (!COMPARISONS.has(op)) return noAlert(`\`${op}\``);
@@ -95,7 +95,7 @@ class Parser {
   readonly #tokens: readonly Token[];
   #at = 0;
   #depth = 0;
-  /** Tokens looked at and operators placed. */
+  /** Number of tokens read and operators placed. */
   steps = 0;
 
   constructor(tokens: readonly Token[]) {
@@ -123,7 +123,7 @@ class Parser {
     return operands[0];
   }
 
-  /** The last operator takes the last two operands. */
+  /** Applies the last operator to the last two operands. */
   #place(operands: Objection[], pending: PendingOperator[]): void {
     this.steps += 1;
     const [right, left, operator] = [operands.pop(), operands.pop(), pending.pop()];
@@ -134,7 +134,7 @@ class Parser {
     if (++this.#depth > MAX_EXPRESSION_DEPTH) throw tooDeep();
   }
 
-  /** Takes the operator at this position, if there is one. */
+  /** Reads the operator at this position, if there is one. */
   #operator(): string | undefined {
     const token = this.#peek();
     if (!token || !isOperator(token)) return undefined;
@@ -142,7 +142,7 @@ class Parser {
     return token.text.toLowerCase();
   }
 
-  /** What may stand between an operator and its right side. Answers whether `bool` did. */
+  /** Reads modifiers between an operator and its right side. Returns whether `bool` was among them. */
   #modifiers(): boolean {
     const bool = this.#take("bool");
     if (this.#take("on") || this.#take("ignoring")) {
@@ -183,7 +183,7 @@ class Parser {
     return token.kind === "name" ? this.#named(token.text.toLowerCase()) : VALUE;
   }
 
-  /** `(expression)` is that expression; a list in parentheses is a union. */
+  /** `(expression)` is the same as the expression; a list in parentheses is a union. */
   #parentheses(): Objection {
     const parts = this.#list();
     this.#take("keep_metric_names");
@@ -202,7 +202,7 @@ class Parser {
     return parts;
   }
 
-  /** A metric, a function call or an aggregation, with what belongs to it. */
+  /** A metric, a function call or an aggregation, with its arguments and modifiers. */
   #named(name: string): Objection {
     if (this.#is("{")) {
       this.#brackets("{");
@@ -234,7 +234,7 @@ class Parser {
     this.#brackets("(");
   }
 
-  /** `[window]`, `offset`, `@` make any expression a rollup: a value. */
+  /** `[window]`, `offset` and `@` turn any expression into a rollup, which is a value. */
   #rolledUp(objection: Objection): Objection {
     let rolled = objection;
     for (;;) {
@@ -254,7 +254,7 @@ class Parser {
     else this.#next();
   }
 
-  /** Passes over everything between an opening bracket and the one that closes it. */
+  /** Skips everything up to the closing bracket. */
   #brackets(opening: string): void {
     if (!this.#is(opening)) throw unexpected(this.#peek());
     const expected: string[] = [];

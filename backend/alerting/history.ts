@@ -1,5 +1,5 @@
-// When a rule was pending or firing: read back from the ALERTS series that the evaluator writes. Invariant: the query is scoped to the
-// organisation like every other, and asks for no more samples than can be read without holding up others, thinned out by the engine.
+// Reads when a rule was pending or firing, from the ALERTS series that the evaluator writes. Invariants: the query is restricted to the
+// organisation like every other; the engine thins out the samples, so that reading them does not delay other requests.
 import { ApiError } from "../errors.ts";
 import { objectSchema, TIME_SCHEMA } from "../http/schemas.ts";
 import type { MetricsStore } from "../storage/metrics/store.ts";
@@ -9,7 +9,7 @@ import { storeError } from "./rule-check.ts";
 /** One instance of a rule in one state, for a time. */
 export interface AlertPeriod {
   readonly state: "pending" | "firing";
-  /** RFC 3339: first and last time it was seen so; the resolution is that of the question. */
+  /** RFC 3339: first and last time it was in this state; the resolution is that of the request. */
   readonly start: string;
   readonly end: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -28,12 +28,12 @@ export interface HistoryQuestion {
   readonly startMs: number;
   readonly endMs: number;
   readonly limit: number;
-  /** Between two evaluations. */
+  /** Interval between evaluations. */
   readonly intervalMs: number;
 }
 
 const MIN_POINTS = 20;
-/** Set by the server, not by the rule or the series. */
+/** Labels that the server sets, not the rule or the series. */
 const OWN_LABELS = new Set(["__name__", "alertgroup", "alertname", "alertstate", "org_id", "rule_id"]);
 
 interface Series {
@@ -44,7 +44,7 @@ interface Series {
   readonly value?: readonly [seconds: number, value: string];
 }
 
-/** Newest first. Throws ApiError `unavailable` when the metrics store is away. */
+/** Newest first. Throws ApiError `unavailable` if the metrics store is unavailable. */
 export async function alertHistory(metrics: Pick<MetricsStore, "query">, question: HistoryQuestion): Promise<AlertPeriod[]> {
   const { orgId, ruleId, startMs, endMs, limit, intervalMs } = question;
   const alerts = `ALERTS{rule_id="${ruleId}",alertstate=~"pending|firing"}`;
@@ -83,7 +83,7 @@ async function series(
   return found;
 }
 
-/** Samples with no more than one missing between them are one period. */
+/** Samples with at most one missing between them form one period. */
 function periodsOf({ metric, values }: Series, stepS: number): AlertPeriod[] {
   const spans: { from: number; to: number }[] = [];
   for (const [seconds] of values) {

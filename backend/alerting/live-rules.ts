@@ -1,6 +1,6 @@
-// The live state of rules, read from the evaluator: of one rule, and of an organisation's rules in Prometheus' format with definition,
+// Reads the live state of rules from the evaluator: of one rule, and of an organisation's rules in Prometheus' format with definition,
 // state and alerts. Invariants: state and alerts belong to the current revision of a rule, which is inactive until it is evaluated. Labels
-// and annotations that the server sets are left out. At most MAX_ALERTS_BYTES of alerts are read.
+// and annotations that the server sets are omitted. At most MAX_LIVE_ALERTS_BYTES of alerts are read.
 import { AnswerTooLargeError, type LoadedAlert, type LoadedGroup, type LoadedRule, type VmalertClient } from "../engines/vmalert/client.ts";
 import { MAX_LIVE_ALERTS_BYTES, MAX_NAMED_RULES, MAX_SINGLE_RULE_REQUESTS } from "./limits.ts";
 import { REVISION_ANNOTATION, type Rule } from "./rule.ts";
@@ -9,7 +9,7 @@ import { objectSchema, TIME_SCHEMA } from "../http/schemas.ts";
 /** The rule status of the contract; `error` is an addition, present while the rule cannot be evaluated. */
 export interface RuleStatus {
   readonly state: "firing" | "pending" | "inactive";
-  /** Instances that fire now. */
+  /** Instances that are firing now. */
   readonly active_alerts: number;
   /** RFC 3339; absent before the first evaluation. */
   readonly last_eval?: string;
@@ -29,7 +29,7 @@ export const FAILED =
   "the last evaluation failed: the expression takes too long, matches too much or gives the same labels twice, or the metrics store is not available or not complete";
 const INACTIVE: RuleStatus = { state: "inactive", active_alerts: 0 };
 
-/** Throws EvaluatorError when the evaluator cannot be asked; a disabled rule does not ask it. */
+/** Throws EvaluatorError if the evaluator does not respond; it is not asked about a disabled rule. */
 export async function statusOf(rule: Rule, evaluator: Pick<VmalertClient, "groups">): Promise<RuleStatus> {
   if (!rule.enabled) return INACTIVE;
   if (rule.refused !== undefined) return { ...INACTIVE, error: rule.refused };
@@ -39,7 +39,7 @@ export async function statusOf(rule: Rule, evaluator: Pick<VmalertClient, "group
   return rule.uncounted === undefined ? status : { ...status, error: rule.uncounted };
 }
 
-/** Whether this is the rule in its present revision. */
+/** Whether the loaded rule is the current revision of this rule. */
 export function isOf(rule: Rule, loaded: LoadedRule): boolean {
   return loaded.labels?.["rule_id"] === rule.id && loaded.annotations?.[REVISION_ANNOTATION] === String(rule.revision);
 }
@@ -61,7 +61,7 @@ function liveStatus(loaded: LoadedRule): RuleStatus {
   };
 }
 
-/** As of Prometheus' `GET /api/v1/rules`. */
+/** In the format of Prometheus' `GET /api/v1/rules`. */
 export interface PrometheusRule {
   readonly state: "firing" | "pending" | "inactive";
   readonly name: string;
@@ -89,23 +89,23 @@ export interface PrometheusAlert {
 
 export interface LiveRules {
   readonly rules: readonly PrometheusRule[];
-  /** Rules whose alerts are left out, because there are too many. */
+  /** Rules whose alerts are omitted because there are too many. */
   readonly omitted: readonly string[];
 }
 
 export interface LiveRulesQuestion {
   readonly orgId: string;
-  /** Those that are asked for, of all `enabled` ones. */
+  /** The requested rules, a subset of the `enabled` ones. */
   readonly rules: readonly Rule[];
   readonly enabled: number;
   readonly withAlerts: boolean;
 }
 
 const NEVER = "0001-01-01T00:00:00Z";
-/** Set by the server: the evaluator's own group is the organisation. */
+/** The server sets these; the evaluator's group corresponds to the organisation. */
 const OWN_LABELS = new Set(["alertgroup", "org_id", "rule_id"]);
 
-/** Throws EvaluatorError when the evaluator cannot be asked; without a rule that it should have it is not asked. */
+/** Throws EvaluatorError if the evaluator does not respond; it is not asked if it should have none of the rules. */
 export async function liveRules(question: LiveRulesQuestion, evaluator: Pick<VmalertClient, "groups">): Promise<LiveRules> {
   const { groups, omitted } = question.rules.some(({ refused }) => refused === undefined)
     ? await loaded(question, evaluator)
@@ -137,7 +137,7 @@ async function loaded(question: LiveRulesQuestion, evaluator: Pick<VmalertClient
   return withAlerts ? await alertsOfEach(question, groups, evaluator) : { groups, omitted: [] };
 }
 
-/** Alerts of as many rules as there is room for, of those with fewest first. */
+/** Alerts of as many rules as fit, starting with the rules that have the fewest. */
 async function alertsOfEach(
   { orgId, rules }: LiveRulesQuestion,
   groups: readonly LoadedGroup[],
@@ -204,7 +204,7 @@ function describeAlert({ labels = {}, annotations = {}, state, activeAt, value }
   };
 }
 
-/** The evaluator has them in no order. */
+/** The evaluator returns them in no particular order. */
 function byAge(a: LoadedAlert, b: LoadedAlert): number {
   return a.activeAt === b.activeAt ? Number(a.id > b.id) - Number(a.id < b.id) : Date.parse(a.activeAt) - Date.parse(b.activeAt);
 }

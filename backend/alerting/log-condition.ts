@@ -15,18 +15,18 @@ import { MAX_FIELD_NAME_CHARACTERS, MAX_GROUP_FIELDS, MAX_GROUPS_PER_RULE, MAX_L
 export interface LogCondition {
   /** As in the query string of GET /query/logs. */
   readonly filter: Readonly<FilterParameters>;
-  /** A duration, as given. */
+  /** A duration, as the user wrote it. */
   readonly window: string;
-  /** Fields whose values are counted apart, as GET /query/logs/fields names them. */
+  /** Fields by whose values records are counted separately, as GET /query/logs/fields names them. */
   readonly by: readonly string[];
   readonly operator: Comparison;
   readonly threshold: number;
-  /** For a stored condition that replaced another one: the revision of the rules that replaced it. Not visible to clients. */
+  /** If a stored condition replaced another one: the revision of the rules that did so. Not visible to clients. */
   readonly since?: number | undefined;
 }
 
 const DAY_MS = 86_400_000;
-/** Records are counted every 15 s at the most often, and come some seconds after their time. */
+/** Records are counted at most every 15 s, and arrive some seconds after their time. */
 const MIN_WINDOW_MS = 30_000;
 const WHY_NOT_SHORTER = "records are counted every 15s, and between shorter windows some would never be counted";
 
@@ -58,7 +58,7 @@ export const LOG_CONDITION_SCHEMA = {
   },
 };
 
-/** Checks what a schema cannot say. Throws ApiError `invalid_field` naming the field. */
+/** Checks what a schema cannot express. Throws ApiError `invalid_field`, which names the field. */
 export function checkLogs(logs: LogCondition): void {
   const ms = durationMs(logs.window);
   if (ms === undefined || ms < MIN_WINDOW_MS || ms > DAY_MS)
@@ -74,7 +74,7 @@ export function checkLogs(logs: LogCondition): void {
     );
 }
 
-/** Why the window of a valid condition is too short for the evaluation interval; undefined if it is not. */
+/** Why the window of a valid condition is too short for the evaluation interval; undefined if it is long enough. */
 export function whyTooShort(logs: LogCondition, intervalMs: number): string | undefined {
   const leastMs = 2 * intervalMs;
   if (windowMs(logs) >= leastMs) return undefined;
@@ -101,7 +101,7 @@ function checkFilter(filter: LogCondition["filter"]): void {
   for (const name of ["regex", "not_regex"] as const) for (const text of [filter[name] ?? []].flat()) checkPattern(name, text);
 }
 
-/** RE2JS reads what the engine's RE2 does, \C apart. */
+/** RE2JS accepts the same syntax as the engine's RE2, except \C. */
 function checkPattern(name: string, pattern: string): void {
   try {
     RE2JS.compile(pattern.replaceAll("\\C", "."));
@@ -129,7 +129,7 @@ export function alertLabel(field: string): string {
   return name.replace(/[^a-zA-Z0-9_]/g, "_").replace(/^\d/, "_$&");
 }
 
-/** The condition in one line, for people and lists. No engine takes it for an expression: there is no function of this name. */
+/** The condition in one line, for users and lists. No engine accepts it as an expression, because there is no function with this name. */
 export function expressionOf({ filter, window, by, operator, threshold }: LogCondition): string {
   const pairs = Object.entries(filter).flatMap(([name, values]) => [values].flat().map((value) => `${name}=${JSON.stringify(value)}`));
   const groups = by.length === 0 ? "" : ` by (${by.join(", ")})`;
@@ -138,17 +138,17 @@ export function expressionOf({ filter, window, by, operator, threshold }: LogCon
 
 const FUNCTION = "count_logs";
 
-/** Whether a client sends the text of `expressionOf` as an expression over metrics. */
+/** Whether a client sent the text of `expressionOf` as an expression over metrics. */
 export function isOfLogs(expr: string): boolean {
   return expr.trimStart().startsWith(`${FUNCTION}(`);
 }
 
-/** Whether both count the same, since whenever. */
+/** Whether both count the same records, regardless of `since`. */
 export function isSameCondition(one: LogCondition, other: LogCondition): boolean {
   return fingerprintOf({ ...one, since: undefined }) === fingerprintOf({ ...other, since: undefined });
 }
 
-/** What the evaluator finds of a condition, and of no earlier one of the same rule, be it equal. */
+/** Identifies a condition, so that the evaluator does not find counts of an earlier one of the same rule, even an equal one. */
 export function fingerprintOf({ filter, window, by, operator, threshold, since }: LogCondition): string {
   const sorted = Object.entries(filter).toSorted(([one], [other]) => (one < other ? -1 : 1));
   return createHash("sha256")
@@ -180,11 +180,11 @@ const COUNT_METRIC = "log_rule_records";
 /** Replaces the host id in these series. */
 export const COUNTED_BY = "log-rules";
 
-/** A value of each field of `by`, and how many records have them. */
+/** A value for each field of `by`, and the number of records that have them. */
 export interface LogGroup {
   readonly values: readonly string[];
   readonly count: number;
-  /** Unix milliseconds since which the group has no records. */
+  /** Unix milliseconds since which the group has had no records. */
   readonly goneAtMs?: number;
 }
 
@@ -195,22 +195,23 @@ const READINGS = 20;
 /** The lookback of Prometheus: how long a sample is valid. */
 const HELD_MS = 300_000;
 
-/** Between two counts. `leastMs`: where rules are evaluated more often than every 15 s. */
+/** Interval between counts. `leastMs`: its minimum if rules are evaluated more often than every 15 s. */
 export function countEveryMs(logs: LogCondition, leastMs = LEAST_EVERY_MS): number {
   return Math.min(MOST_EVERY_MS, Math.max(Math.min(leastMs, LEAST_EVERY_MS), windowMs(logs) / READINGS));
 }
 
-/** How long a count is valid while there is no newer one. */
+/** How long a count is valid if there is no newer one. */
 export function countHeldMs(logs: LogCondition): number {
   return HELD_MS + 3 * countEveryMs(logs);
 }
 
-/** What the evaluator evaluates of the rule. */
+/** The expression that the evaluator evaluates for the rule. */
 export function countedExpression(ruleId: string, logs: LogCondition): string {
   const series = `${COUNT_METRIC}{host_id="${COUNTED_BY}",rule="${ruleId}",condition="${fingerprintOf(logs)}"}`;
   const last = `(last_over_time(${series}[${Math.ceil(countHeldMs(logs) / 1000)}s]))`;
   const names = logs.by.map((_field, at) => seriesLabel(at));
-  // By names that no alert's label has: labels are moved one after another, and a field may be called as a label of the series is.
+  // Through temporary names that no label of an alert has: labels are renamed one after another, and a field may have the name of one of
+  // the series' labels.
   const renamed = names.flatMap((name) => [name, `__${name}`]);
   const back = logs.by.flatMap((field, at) => [`__${seriesLabel(at)}`, alertLabel(field)]);
   const moves = [...renamed, ...back].map((name) => `"${name}"`).join(", ");
@@ -219,8 +220,8 @@ export function countedExpression(ruleId: string, logs: LogCondition): string {
 }
 
 /**
- * The series to report after a count. A group of `before` that is no longer there has no records, and keeps its place until
- * the evaluator sees it no more: so values that come and go make few series. `isCut`: there was no place for all of `found`.
+ * The groups to report after a count. A group of `before` that is not found has no records, and keeps its slot until the evaluator no
+ * longer sees it, so that values that come and go create few series. `isCut`: not all of `found` fit.
  */
 export function groupsNow(
   logs: LogCondition,
@@ -237,7 +238,7 @@ export function groupsNow(
   return { groups: [...inOrder.slice(0, places), ...gone], isCut: inOrder.length > places };
 }
 
-/** One sample for each, as exposition text. */
+/** One sample per group, as exposition text. */
 export function countSamples(ruleId: string, logs: LogCondition, groups: readonly LogGroup[]): string {
   const condition = fingerprintOf(logs);
   return groups
@@ -248,7 +249,7 @@ export function countSamples(ruleId: string, logs: LogCondition, groups: readonl
     .join("");
 }
 
-/** Not the field's own name, which may be one that the server sets. */
+/** Not the field's own name, which the server may use for a label. */
 function seriesLabel(at: number): string {
   return `by_${at + 1}`;
 }

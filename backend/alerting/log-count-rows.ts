@@ -1,6 +1,5 @@
-// When the records of rules over logs are counted, in the database. Invariants: a rule is counted by one replica at a time; an organisation
-// whose counts cost much waits longer for its next one, wherever it runs; what was counted for a condition that has changed since is
-// not written down.
+// Schedules in the database when the records of log rules are counted. Invariants: one replica at a time counts a rule; the more an
+// organisation's counts cost, the longer its next one waits, on any replica; a count for a condition that has changed since is not stored.
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { LogCondition, LogGroup } from "./log-condition.ts";
 
@@ -23,7 +22,7 @@ export interface LogCountTables {
 
 type Db = Kysely<LogCountTables> | Transaction<LogCountTables>;
 
-/** A rule whose records are to be counted now. */
+/** A rule whose records have to be counted now. */
 export interface DueCount {
   readonly ruleId: string;
   readonly orgId: string;
@@ -33,17 +32,17 @@ export interface DueCount {
   readonly lockedUntil: Date;
 }
 
-/** Longer than a count takes, its wait for a turn included. */
+/** Longer than a count takes, including its wait for a slot. */
 export const CLAIM_MS = 20_000;
 /** An organisation's counts may use at most 1/10 of wall-clock time. */
 const SHARE = 10;
 
-/** All rules of an organisation wait so long after a count. */
+/** The pause of an organisation's rules after a count. */
 export function restMs(busyMs: number): number {
   return (SHARE - 1) * busyMs;
 }
 
-/** The one that waits longest. `busy`: organisations that have their fill. `belowMs`: only those whose last count took less. */
+/** Claims the count that has waited longest. `busy`: organisations at their limit. `belowMs`: only rules whose last count took less. */
 export async function claimDue(
   db: Kysely<LogCountTables>,
   now: Date,
@@ -78,11 +77,11 @@ export async function claimDue(
 
 export interface CountResult {
   readonly now: Date;
-  /** Its wait for a turn included. */
+  /** Including its wait for a slot. */
   readonly tookMs: number;
-  /** From its turn on. */
+  /** Without the wait for a slot. */
   readonly busyMs: number;
-  /** The next one, at the earliest. */
+  /** Earliest time of the next count. */
   readonly nextAt: Date;
   /** Undefined if the records could not be counted, or the evaluator could not be reached. */
   readonly reported: readonly LogGroup[] | undefined;
@@ -112,9 +111,9 @@ export async function settleCount(
 }
 
 /**
- * The organisation's other rules, in their order: else the first of those that are due at one moment would be counted again and again.
- * Answers when it is the turn of the one that was counted. A row that another statement changes now keeps its time, so two of them never
- * wait for each other.
+ * Postpones the organisation's other rules, in their order: otherwise, of rules that are due at the same time, the first would be counted
+ * again and again. Returns when the rule that was counted is next. Rows that another statement is changing are skipped, so two of these
+ * statements never wait for each other.
  */
 async function putOff(db: Db, { orgId, ruleId, until }: { orgId: string; ruleId: string; until: Date }): Promise<Date> {
   const early = await db
@@ -149,7 +148,7 @@ async function putOff(db: Db, { orgId, ruleId, until }: { orgId: string; ruleId:
   return place(early.length);
 }
 
-/** The count was not started, or nothing waits for it any more. */
+/** Call if the count was not started, or its result is no longer needed. */
 export async function releaseCount(db: Db, { ruleId, lockedUntil }: DueCount): Promise<void> {
   await db
     .updateTable("log_counts")
@@ -164,7 +163,7 @@ export async function freeCounts(db: Db): Promise<void> {
   await db.updateTable("log_counts").set({ locked_until: null }).where("locked_until", "is not", null).execute();
 }
 
-/** Goes into the transaction that writes the rule. `isNew`: what was counted so far is of another condition. */
+/** Call in the transaction that writes the rule. `isNew`: existing counts belong to another condition. */
 export async function scheduleCount(
   db: Db,
   { ruleId, orgId, now, enabled, isNew }: { ruleId: string; orgId: string; now: Date; enabled: boolean; isNew: boolean },
@@ -178,7 +177,7 @@ export async function scheduleCount(
     .execute();
 }
 
-/** The rule is over metrics now. */
+/** Call if the rule is now over metrics. */
 export async function forgetCount(db: Db, ruleId: string): Promise<void> {
   await db.deleteFrom("log_counts").where("rule_id", "=", ruleId).execute();
 }

@@ -1,5 +1,5 @@
-// Counts the records of one rule over logs. Invariant: it takes a turn of the organisation's own queries, waits for it no longer than
-// WAIT_MS, and has MAX_COUNT_MS from then on.
+// Counts the records of one log rule. Invariant: it uses one of the organisation's own query slots, waits at most WAIT_MS for it, and then
+// has MAX_COUNT_MS.
 import type { ClickHouse } from "../engines/clickhouse/client.ts";
 import { ApiError } from "../errors.ts";
 import { filterOf } from "../query/native/log-filter-parameters.ts";
@@ -9,11 +9,11 @@ import { holds, type LogCondition, type LogGroup, windowMs } from "./log-conditi
 
 export interface CountedLogs {
   readonly clickhouse: Pick<ClickHouse, "read">;
-  /** True while nothing was ever stored: then the engine is left alone. */
+  /** True until something is stored for the first time: the engine is then not asked. */
   readonly isUnused: () => boolean;
 }
 
-/** For the organisation's other queries. */
+/** Waiting time for the organisation's other queries. */
 const WAIT_MS = 10_000;
 
 export interface CountOptions {
@@ -23,13 +23,13 @@ export interface CountOptions {
   readonly known?: readonly LogGroup[];
   /** Maximum of groups; by default the maximum that can be reported, plus one. */
   readonly most?: number;
-  /** It is the organisation's turn. */
+  /** Called when the count gets its slot. */
   readonly began?: () => void;
 }
 
 /**
- * Those of `by` for which the comparison holds, of `known` first, then most records first; without `by` the only one, in any case. Throws ApiError
- * query_too_expensive, too_many_queries, storage_unavailable, invalid_parameter; the signal's reason once it aborts.
+ * The groups for which the comparison holds: those of `known` first, then those with the most records. Without `by`, the only group, in any
+ * case. Throws ApiError query_too_expensive, too_many_queries, storage_unavailable, invalid_parameter; the signal's reason if it aborts.
  */
 export async function countLogs(
   { clickhouse, isUnused }: CountedLogs,
@@ -64,7 +64,7 @@ export async function countLogs(
 
 const TOO_LONG = `counting its records takes more than ${MAX_COUNT_MS / 1000} s: shorten the window, or add filters`;
 
-/** How many alerts the rule would have. */
+/** Number of alerts that the rule would have. */
 export function matchingGroups(logs: LogCondition, groups: readonly LogGroup[]): number {
   return groups.filter(({ count }) => holds(logs, count)).length;
 }

@@ -1,8 +1,8 @@
-// Counts the log records of rules over logs again and again, and reports the counts to the evaluator as series of the organisation
-// (log-condition.ts). Every replica with a log store may run one. Invariants: a replica runs one count of an organisation at a time. One slot
-// takes only counts that were cheap last time, so expensive ones block no others, and a count that waits for the queries of its organisation
-// leaves its slot. After a count, the organisation pauses in proportion to the time of that count. The status of a rule contains its errors.
-// The rules of an organisation write a limited number of series per replica, however often they change.
+// Periodically counts the log records of rules, and reports the counts to the evaluator as series of the organisation (log-condition.ts).
+// Every replica with a log store may run one. Invariants: a replica runs one count of an organisation at a time. One slot is reserved for
+// counts that were cheap last time, so expensive ones do not block them, and a count that waits for queries of its organisation releases
+// its slot. After a count, the organisation pauses in proportion to the time of that count. The status of a rule contains its errors. The
+// rules of an organisation write a limited number of series per replica, however often they change.
 import { Loop, pause } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import { ApiError } from "../errors.ts";
@@ -26,13 +26,13 @@ import type { Kysely } from "kysely";
 
 export interface LogCounterOptions {
   readonly db: Kysely<LogCountTables>;
-  /** No other process has this database. */
+  /** No other process uses this database. */
   readonly isAlone: boolean;
   readonly logs: CountedLogs;
-  /** The organisation's own queries have all turns that it may have. */
+  /** True if the organisation's own queries use all of its query slots. */
   readonly isFull: (orgId: string) => boolean;
   readonly metrics: Pick<MetricsStore, "write">;
-  /** Between two evaluations. */
+  /** Interval between evaluations. */
   readonly intervalMs: number;
   readonly counted: (result: "counted" | "failed") => void;
   readonly log: Log;
@@ -42,14 +42,14 @@ export interface LogCounterOptions {
   readonly timing?: { readonly pollMs: number };
 }
 
-/** Between looks, for what other replicas made. */
+/** Poll interval for changes of other replicas. */
 const TIMING = { pollMs: 1000 };
-/** Counts under way at once; `cheap` are those that took less than CHEAP_MS the last time, everything included. */
+/** Concurrent counts; `cheap` is for those that took less than CHEAP_MS last time, including waits. */
 const SLOTS = ["any", "cheap"] as const;
 const CHEAP_MS = 250;
-/** A count that has not started after this time leaves its slot. */
+/** A count that has not started after this time releases its slot. */
 const DETACH_AFTER_MS = 100;
-/** For what is under way when it ends. */
+/** Time for running counts when it is disposed. */
 const GRACE_MS = 5000;
 const REMIND_MS = 300_000;
 
@@ -60,7 +60,7 @@ type Slot = (typeof SLOTS)[number];
 
 interface UnderWay {
   readonly orgId: string;
-  /** When it was its turn, by the clock of `performance`. */
+  /** When it got its query slot, by the clock of `performance`. */
   startedAtMs: number | undefined;
   done: Promise<void>;
 }
@@ -74,7 +74,7 @@ export class LogCounter implements AsyncDisposable {
   readonly #stopping = new AbortController();
   readonly #slots = new Map<Slot, UnderWay>();
   readonly #detached = new Set<UnderWay>();
-  /** Until when, by organisation. */
+  /** Organisation → end of its pause. */
   readonly #resting = new Map<string, number>();
   #isFreed: boolean;
 
@@ -96,7 +96,7 @@ export class LogCounter implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
     this.#stopping.abort();
-    // The metrics store may hang.
+    // Aborts the count even if the metrics store hangs.
     const over = new AbortController();
     const all = Promise.all(this.#underWay().map(({ done }) => done)).finally(() => over.abort());
     await Promise.race([all, pause(GRACE_MS, over.signal)]);
@@ -122,7 +122,7 @@ export class LogCounter implements AsyncDisposable {
     return [...this.#slots.values(), ...this.#detached];
   }
 
-  /** Organisations that have their fill. */
+  /** Organisations that must not start another count now. */
   #busy(): string[] {
     for (const [orgId, untilMs] of this.#resting) if (untilMs <= this.#nowMs()) this.#resting.delete(orgId);
     return [...this.#underWay().map(({ orgId }) => orgId), ...this.#resting.keys()];
@@ -144,7 +144,7 @@ export class LogCounter implements AsyncDisposable {
   #begin(slot: Slot, due: DueCount): void {
     const one: UnderWay = { orgId: due.orgId, startedAtMs: undefined, done: Promise.resolve() };
     one.done = this.#count(due, one)
-      // Safe: the claim ends by itself, and the rule is counted again.
+      // Safe: the claim expires, and the rule is counted again.
       .catch((error: unknown) => this.#outage.failed(error))
       .finally(() => {
         this.#detached.delete(one);
@@ -161,10 +161,10 @@ export class LogCounter implements AsyncDisposable {
     if (this.#stopping.signal.aborted && !found.reported) return await releaseCount(db, due);
     const endedMs = performance.now();
     const tookMs = Math.ceil(endedMs - began);
-    // One that had no turn kept a place all the time.
+    // If it never got a query slot, it occupied one of the counter's slots all the time.
     const busyMs = Math.ceil(endedMs - (one.startedAtMs ?? began));
     const nowMs = this.#nowMs();
-    // The row may be gone by now, and a rule that was written meanwhile is due at once.
+    // Set here as well, because the row may have been deleted, and a rule that was written meanwhile is due at once.
     this.#resting.set(due.orgId, nowMs + restMs(busyMs));
     const result: CountResult = {
       ...found,
@@ -206,7 +206,7 @@ export class LogCounter implements AsyncDisposable {
     }
   }
 
-  /** Those whose series are known, or may be. */
+  /** The groups whose series exist or fit into the limit. */
   async #withRoom(orgId: string, groups: readonly LogGroup[], samplesOf: (some: readonly LogGroup[]) => string): Promise<LogGroup[]> {
     const reported: LogGroup[] = [];
     for (const group of groups) {
@@ -232,7 +232,7 @@ export class LogCounter implements AsyncDisposable {
   }
 }
 
-/** False: it is. Throws any other failure. */
+/** False if it is that error. Throws any other failure. */
 function isOverLimit(error: unknown): false {
   if (error instanceof ApiError && error.code === "over_quota") return false;
   throw error;

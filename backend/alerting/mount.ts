@@ -16,7 +16,7 @@ export function addServiceRoutes(app: FastifyInstance, guards: Partial<Guards>, 
   );
 }
 
-/** Adds the routes at the API's address: all under `/alerting`, and those of Prometheus next to the other routes of Prometheus too. */
+/** Adds the routes at the API's address: all under `/alerting`; those of Prometheus also next to the API's other Prometheus routes. */
 export function addRoutesToApi(app: FastifyInstance, guards: Partial<Guards>, routes: readonly Route[]): void {
   addServiceRoutes(
     app,
@@ -29,7 +29,7 @@ export function addRoutesToApi(app: FastifyInstance, guards: Partial<Guards>, ro
 }
 
 function errorHandler(error: unknown, _request: FastifyRequest, reply: FastifyReply): void {
-  // The client has disconnected: there is no one to answer, and no failure to log.
+  // The client has disconnected, so there is nothing to answer and no failure to log.
   if (error instanceof ClientGoneError) return void reply.code(499).send();
   throw toContractError(error);
 }

@@ -1,5 +1,5 @@
-// `rules` and `alerts` of the Prometheus HTTP API, which Grafana's alert lists and other clients read. Invariant: a filter that is not
-// understood is refused, never ignored; one answer of an organisation is made at a time, because it may hold thousands of alerts.
+// `rules` and `alerts` of the Prometheus HTTP API, which Grafana's alert lists and other clients read. Invariants: a filter that is not
+// understood is refused, never ignored; one response of an organisation is built at a time, because it may contain thousands of alerts.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { FairQueue } from "../admission/fair-queue.ts";
 import { readerOf } from "../auth/request-identity.ts";
@@ -90,7 +90,7 @@ function successSchema(data: Record<string, object>): object {
   });
 }
 
-/** At the API's address they are also under `/query`, next to the other routes of Prometheus. */
+/** At the API's address, they also exist under `/query`, next to the other Prometheus routes. */
 export const PROMETHEUS_ROUTES = {
   rules: {
     ...endpoint("GET", "/prometheus/api/v1/rules", "reader", "alerting"),
@@ -160,13 +160,13 @@ async function enabledRules({ rules }: Pick<PrometheusRulesOptions, "rules">, or
 }
 
 interface Filter {
-  /** No rule fits. */
+  /** True if no rule can match. */
   readonly none: boolean;
   readonly names: ReadonlySet<string> | undefined;
   readonly withAlerts: boolean;
 }
 
-/** Throws ApiError invalid_parameter for what would be another question than was meant. */
+/** Throws ApiError invalid_parameter if a parameter cannot be interpreted, instead of ignoring it. */
 function readFilter(request: FastifyRequest): Filter {
   const given = new URLSearchParams(request.url.split("?")[1] ?? "");
   const type = given.get("type") ?? "";
@@ -175,7 +175,7 @@ function readFilter(request: FastifyRequest): Filter {
     if (given.get(name)) throw new ApiError("invalid_parameter", `${name}: is not supported; filter by rule_name[]`);
   const excluded = given.get("exclude_alerts") ?? "";
   if (!/^(?:|true|false|[01tf])$/i.test(excluded)) throw new ApiError("invalid_parameter", "exclude_alerts: must be true or false");
-  // Grafana sends each of them twice, once as Mimir reads it.
+  // Grafana sends each of them twice, once in Mimir's form.
   const all = (name: string): string[] => [...given.getAll(`${name}[]`), ...given.getAll(name)].filter((value) => value !== "");
   const fits = (name: string, own: string): boolean => all(name).length === 0 || all(name).includes(own);
   const wanted = all("rule_name");

@@ -1,8 +1,8 @@
 // Keeps the evaluator's rules equal to those of the database, in the background: notices a change, hands it over, requests a reload, and
-// reads the evaluator until it has the change. If the evaluator rejects a rule file, `Quarantine` finds the rule and withholds it: with
-// vmalert at hand, each suspect is tried in a dry run; without, all suspects are withheld and tried one at a time on the evaluator.
-// Invariants: it never gives up and never blocks a request; all valid rules reach the evaluator in the end; a change of one organisation
-// delays no reload of another. Every replica may run one.
+// reads the evaluator until it has loaded the change. If the evaluator rejects a rule file, `Quarantine` finds the rule and withholds it:
+// with a local vmalert, each suspect is tried in a dry run; otherwise, all suspects are withheld and tried one at a time on the evaluator.
+// Invariants: it never gives up and never blocks a request; all valid rules eventually reach the evaluator; a change of one organisation
+// does not delay a reload for another. Every replica may run one.
 import { Loop, pause } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Evaluator } from "../engines/vmalert/shards.ts";
@@ -24,11 +24,11 @@ export interface ReconcilerOptions {
 }
 
 export interface ReconcilerTiming {
-  /** Between looks at the database, for what other replicas change. */
+  /** Poll interval of the database, for changes of other replicas. */
   readonly pollMs: number;
-  /** For the evaluator to load what was handed over; then it is asked again. */
+  /** Time for the evaluator to load what was handed over; then it is asked again. */
   readonly confirmMs: number;
-  /** Between looks at the evaluator, at first. */
+  /** Initial poll interval of the evaluator. */
   readonly confirmPollMs: number;
   readonly maxBackoffMs: number;
 }
@@ -37,18 +37,18 @@ const DEFAULT_TIMING: ReconcilerTiming = { pollMs: 2000, confirmMs: 15_000, conf
 const FIRST_BACKOFF_MS = 500;
 const MAX_CONFIRM_POLL_MS = 250;
 const REMIND_MS = 300_000;
-/** A reload takes less: from then on it is looked at whether it was refused. */
+/** A reload takes less time: after that, the reconciler checks whether the rules were rejected. */
 const SUSPICIOUS_MS = 3000;
-/** A change that waits longer than is promised. */
+/** The documented maximum delay of a change. */
 const LATE_MS = 5000;
-/** Between reloads, at most, however long the last one took to be loaded. */
+/** Maximum pause between reloads, however long the last one took. */
 const MAX_RELOAD_PAUSE_MS = 1000;
 
-/** Changes of an organisation that the evaluator is not known to have. */
+/** Changes of an organisation that the evaluator may not have loaded yet. */
 interface Waiting {
-  /** When the first of them was seen, or the evaluator was last seen to load some. */
+  /** When the first of them was noticed, or when the evaluator last loaded some. */
   readonly sinceMs: number;
-  /** What the last reload was to load; undefined: nothing was handed over yet. */
+  /** Revision that the last reload should load; undefined: nothing was handed over yet. */
   announced: number | undefined;
 }
 
@@ -56,16 +56,16 @@ export class Reconciler implements AsyncDisposable {
   readonly #options: ReconcilerOptions;
   readonly #timing: ReconcilerTiming;
   readonly #outage: Outage;
-  /** Organisation → the revision that the evaluator had, at least. */
+  /** Organisation → the revision that the evaluator has loaded, or a later one. */
   readonly #confirmed = new Map<string, number>();
   readonly #waiting = new Map<string, Waiting>();
   readonly #loop: Loop;
   #sets: ReadonlyMap<string, RuleSet> = new Map();
   #readAtMs = Number.NEGATIVE_INFINITY;
   #reloadedAtMs = Number.NEGATIVE_INFINITY;
-  /** How long the evaluator took for the last reload; undefined until it is seen. */
+  /** Duration of the evaluator's last reload; undefined until observed. */
   #loadingMs: number | undefined;
-  /** When it was last found that something had not been loaded. */
+  /** When it last found that something had not been loaded. */
   #questionedAtMs = Number.NEGATIVE_INFINITY;
   #noticed = false;
   #pauseMs: number;
@@ -92,13 +92,13 @@ export class Reconciler implements AsyncDisposable {
     });
   }
 
-  /** Something changed: reconcile as soon as possible. */
+  /** Call after a change: reconciles as soon as possible. */
   notice(): void {
     this.#noticed = true;
     this.#loop.wake();
   }
 
-  /** True while the evaluator can be asked and no change waits for it longer than is promised. */
+  /** True while the evaluator responds and no change is later than documented. */
   get inStep(): boolean {
     const late = performance.now() - LATE_MS;
     return this.#outage.sinceMs === undefined && [...this.#waiting.values()].every(({ sinceMs }) => sinceMs > late);
@@ -108,7 +108,7 @@ export class Reconciler implements AsyncDisposable {
     await this.#loop[Symbol.asyncDispose]();
   }
 
-  /** Answers how long to wait before the next one, unless something is noticed. */
+  /** Returns how long to wait before the next step, unless `notice` is called. */
   async #step(signal: AbortSignal): Promise<number> {
     await pause(this.#readAtMs + this.#timing.confirmPollMs - performance.now(), signal);
     signal.throwIfAborted();
@@ -119,7 +119,7 @@ export class Reconciler implements AsyncDisposable {
     return this.#waiting.size > 0 ? this.#pauseMs : this.#timing.pollMs;
   }
 
-  /** Answers whether a reload was asked for. */
+  /** Returns whether it requested a reload. */
   async #reconcile(): Promise<boolean> {
     await this.#readChanges();
     if (this.#waiting.size === 0) {
@@ -148,11 +148,11 @@ export class Reconciler implements AsyncDisposable {
     }
   }
 
-  /** Asks for a reload when there is something new to load. Answers whether it did. */
+  /** Requests a reload if there is something new to load. Returns whether it did. */
   async #handOver(): Promise<boolean> {
     const sets = this.#sets;
     const fresh = this.#behind().filter(({ orgId, revision }) => this.#waiting.get(orgId)?.announced !== revision);
-    // At most two thirds of the time, so that a stream of changes leaves the evaluator time to evaluate.
+    // Reloads take at most two thirds of the time, so that a stream of changes leaves the evaluator time to evaluate.
     const pauseMs = Math.min(MAX_RELOAD_PAUSE_MS, 1.5 * (this.#loadingMs ?? MAX_RELOAD_PAUSE_MS));
     const now = performance.now();
     if (fresh.length === 0 || now - this.#reloadedAtMs < pauseMs) return false;
@@ -167,7 +167,7 @@ export class Reconciler implements AsyncDisposable {
     return true;
   }
 
-  /** Finds out which changes the evaluator has; something newer than was handed over counts. */
+  /** Reads which changes the evaluator has loaded; a later revision than was handed over counts too. */
   async #readBack(): Promise<void> {
     const behind = this.#behind().filter(({ orgId }) => this.#waiting.get(orgId)?.announced !== undefined);
     for (let at = 0; at < behind.length; at += MAX_NAMED_GROUPS) {
@@ -197,7 +197,7 @@ export class Reconciler implements AsyncDisposable {
     return new Map(groups.map((group) => [group.name, revisionOf(group) ?? -1]));
   }
 
-  /** What waits for long: was it refused? Else it is handed over again. Throws while something is overdue. */
+  /** Checks whether overdue changes were rejected; if not, hands them over again. Throws while something is overdue. */
   async #questionOverdue(): Promise<void> {
     const now = performance.now();
     const longestMs = now - Math.max(this.#questionedAtMs, Math.min(...[...this.#waiting.values()].map(({ sinceMs }) => sinceMs)));
@@ -216,7 +216,7 @@ export class Reconciler implements AsyncDisposable {
   }
 }
 
-/** Why a rule waits for its turn; shown to users as any other reason. */
+/** Reason shown to users for a rule that waits for its trial. */
 const HELD_BACK = "held back for some seconds: the evaluator refused rules that were changed together with this one";
 
 export interface QuarantineOptions {
@@ -232,7 +232,7 @@ export class Quarantine {
     this.#options = options;
   }
 
-  /** After a refused reload: `missing` is what the evaluator did not load, `confirmed` the revisions that it did load before. */
+  /** Call after a rejected reload: `missing` was not loaded, `confirmed` are the revisions that were loaded before. */
   async withhold(missing: readonly RuleSet[], confirmed: ReadonlyMap<string, number>): Promise<void> {
     const suspects = missing.flatMap((set) => set.rules.filter((rule) => rule.revision > (confirmed.get(set.orgId) ?? 0)));
     const { dryRun } = this.#options;
@@ -246,7 +246,7 @@ export class Quarantine {
     );
   }
 
-  /** While all is loaded: gives the next rule that was held back its trial. Answers whether there was one. */
+  /** If everything else is loaded, tries the next withheld rule. Returns whether there was one. */
   async tryNext(): Promise<boolean> {
     return this.#options.dryRun === undefined && (await this.#options.table.readmit(HELD_BACK));
   }

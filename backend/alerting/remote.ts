@@ -1,6 +1,6 @@
-// Forwards the routes of the alerting service to another process (ALERTING_URL). Invariant: exactly the declared routes are forwarded, to
-// paths that are built here and never taken from the request. Nothing is read or forwarded for a client that is not logged in. Responses
-// of at most 64 MiB are passed on unchanged, except that a Link header points back here.
+// Forwards the routes of the alerting service to another process (ALERTING_URL). Invariants: exactly the declared routes are forwarded, to
+// paths that are built here and never taken from the request. Requests without a valid login are neither read nor forwarded. Responses of
+// at most 64 MiB are passed on unchanged, except that a Link header points back here.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Guards, readerOf } from "../auth/request-identity.ts";
 import { Pool } from "../engines/http-pool.ts";
@@ -14,7 +14,7 @@ import { addRoutesToApi } from "./mount.ts";
 export interface RemoteAlertingOptions {
   /** `settings.alertingUrl`. */
   readonly url: string;
-  /** The service checks again, and knows which role a route needs. */
+  /** The service checks again, and knows the role that a route requires. */
   readonly guards: Pick<Guards, "user" | "reader">;
   /** Returns the bearer token to send for a caller without an Authorization header, because a browser's cookie is bound to this address. */
   readonly issueBearer: (request: FastifyRequest) => Promise<string | undefined>;
@@ -106,7 +106,7 @@ class Forwarder {
   }
 }
 
-/** Throws ApiError internal beyond 64 MiB. */
+/** Throws ApiError internal if the body exceeds 64 MiB. */
 async function readBody(body: AsyncIterable<Buffer>): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -118,7 +118,7 @@ async function readBody(body: AsyncIterable<Buffer>): Promise<Buffer> {
   return Buffer.concat(chunks, bytes);
 }
 
-/** A malformed id is that of no resource, and is not forwarded. */
+/** A malformed id cannot belong to a resource, and is not forwarded. */
 function readId(request: FastifyRequest): string {
   const id = parseUuid((request.params as { id: string }).id);
   if (id === undefined) throw new ApiError("not_found", "not found in your organisation");

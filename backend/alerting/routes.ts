@@ -1,5 +1,5 @@
-// The routes of alert rules. Invariant: the organisation is that of the session or the read token. A write is answered when the rule is
-// stored, whether the evaluator is up or not. Nothing is started for a client that has disconnected.
+// Routes of alert rules. Invariants: the organisation is that of the session or the read token. A write is answered once the rule is
+// stored, whether or not the evaluator is available. No work is started for a client that has disconnected.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../auth/audit-log.ts";
 import type { VmalertClient } from "../engines/vmalert/client.ts";
@@ -26,7 +26,7 @@ export interface RuleRoutesOptions {
   readonly responses: ResponseBudget;
   /** Called after each stored change, so that the evaluator gets it at once. */
   readonly changed: () => void;
-  /** Between two evaluations. */
+  /** Interval between evaluations. */
   readonly intervalMs: number;
   readonly now?: () => number;
 }
@@ -147,7 +147,7 @@ export function createRuleRoutes(options: RuleRoutesOptions): Route[] {
   return [...bindHandlers(RULE_ROUTES, handlers), ...createPrometheusRoutes(options)];
 }
 
-/** `{valid: true, matching_series}` or `{valid: false, message}`; a body that is no rule at all is 400 as for create. */
+/** `{valid: true, matching_series}` or `{valid: false, message}`; a body that is not a rule at all is refused with 400, as for create. */
 async function validate(check: RuleCheck, orgId: string, body: SentRule, signal: AbortSignal): Promise<object> {
   try {
     const { matching } = await check.check(orgId, body, signal);
@@ -172,7 +172,7 @@ async function ruleOf(request: FastifyRequest<OfRule>, rules: RuleTable): Promis
   return (await rules.find(readerOf(request).orgId, idOf(request))) ?? notFound();
 }
 
-/** A malformed id is that of no rule. */
+/** A malformed id cannot belong to a rule. */
 function idOf(request: FastifyRequest<OfRule>): string {
   return parseUuid(request.params.id) ?? notFound();
 }

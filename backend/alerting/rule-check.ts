@@ -14,25 +14,25 @@ import { checked, type CheckedRule, type SentRule } from "./rule.ts";
 
 export interface RuleCheckOptions {
   readonly metrics: Pick<MetricsStore, "query">;
-  /** Undefined if no vmalert is installed next to this service; a refusal is then found by reading the rules of the evaluator. */
+  /** Undefined if no vmalert is installed next to this service; a rejected rule is then detected by reading the evaluator's rules. */
   readonly dryRun: Pick<DryRun, "check"> | undefined;
-  /** Undefined where no log store is open in this process; whether records can be counted is then seen in the rule's status. */
+  /** Undefined if this process has no log store; the rule's status then shows whether records can be counted. */
   readonly countLogs?: CountNow | undefined;
-  /** Between two evaluations. */
+  /** Interval between evaluations. */
   readonly intervalMs: number;
 }
 
-/** How many alerts a condition on logs would have now. */
+/** Number of alerts that a condition on logs would have now. */
 export type CountNow = (orgId: string, logs: LogCondition, signal: AbortSignal) => Promise<number>;
 
-/** A rule that the engines take. */
+/** A rule that the engines accept. */
 export interface TriedRule {
   readonly rule: CheckedRule;
-  /** Series that match now. */
+  /** Number of series that match now. */
   readonly matching: number;
 }
 
-/** As long as the evaluator would wait for it. */
+/** The same as the evaluator's timeout. */
 const QUERY_TIMEOUT = "10s";
 /** Those who have a turn at the same time share a dry run. */
 const QUEUE_LIMITS = {
@@ -57,8 +57,8 @@ export class RuleCheck {
   }
 
   /**
-   * Throws ApiError `invalid_field` naming the field, `unavailable` when too many of the organisation wait; the signal's reason when that
-   * aborts.
+   * Throws ApiError `invalid_field`, which names the field, and `unavailable` if too many requests of the organisation are waiting; the
+   * signal's reason if it aborts.
    */
   async check(orgId: string, body: SentRule, signal?: AbortSignal): Promise<TriedRule> {
     const rule = checked(body);
@@ -71,11 +71,11 @@ export class RuleCheck {
 
   async #ask(orgId: string, rule: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
     const dryRun = this.#dryRun?.check(draftGroup(orgId, rule), signal);
-    // Both are waited for, so that no turn comes back while one is still under way.
+    // Waits for both, so that the slot is not released while one is still running.
     const [series, refusal] = await Promise.allSettled([this.#matching(orgId, rule, signal), dryRun]);
     signal?.throwIfAborted();
     if (series.status === "rejected") throw series.reason;
-    // It ran out of time, or the machine has no room for another process.
+    // The dry run timed out, or the machine cannot start another process.
     if (refusal.status === "rejected")
       throw new ApiError("unavailable", "the rule cannot be tried now: try again", { cause: refusal.reason, retryAfterS: 2 });
     if (refusal.value !== undefined) throw invalidField("expr", `the evaluator refuses the rule: ${shortened(refusal.value)}`);

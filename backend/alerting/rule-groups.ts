@@ -1,5 +1,5 @@
-// The rules that the evaluator should have loaded: one group per organisation, made from the database. Invariants: only organisations whose
-// revision changed are read again; groups and rules keep their order, so that the state of unchanged rules survives; the engine scopes
+// Builds the rules that the evaluator should load from the database: one group per organisation. Invariants: only organisations whose
+// revision changed are read again; groups and rules keep their order, so that the state of unchanged rules is kept; the engine restricts
 // every query of a group to the organisation, and the server sets `org_id` and `rule_id` of its alerts.
 import type { LoadedGroup } from "../engines/vmalert/client.ts";
 import { type GroupRule, renderGroup, type RuleGroup } from "../engines/vmalert/rule-files.ts";
@@ -8,15 +8,15 @@ import { countedExpression } from "./log-condition.ts";
 import { alertBytes, type CheckedRule, REVISION_ANNOTATION, type Rule } from "./rule.ts";
 import type { RuleTable } from "./table.ts";
 
-/** Rules of one organisation evaluated at once: more would let one tenant take all of the engine. */
+/** Concurrent evaluations per organisation: with more, one tenant could use the whole engine. */
 const CONCURRENCY = 2;
-/** One expression may take so long; the engine stops it. */
+/** Timeout of one expression; the engine enforces it. */
 const QUERY_TIMEOUT = "10s";
 
-/** The argument of every query by which the server knows which revision of an organisation's rules the evaluator has; the engine ignores it. */
+/** Argument of every query that identifies the revision of an organisation's rules in the evaluator; the engine ignores it. */
 const REVISION_PARAM = "rule_set_revision";
 
-/** A group without rules is not given to the evaluator. */
+/** A group without rules is not passed to the evaluator. */
 export function groupOf(orgId: string, revision: number, rules: readonly Rule[]): RuleGroup {
   if (orgId === "") throw new Error("a rule group without a tenant");
   return {
@@ -24,7 +24,8 @@ export function groupOf(orgId: string, revision: number, rules: readonly Rule[])
     params: {
       extra_label: [`org_id=${orgId}`],
       timeout: [QUERY_TIMEOUT],
-      // A rule fails, and its alerts keep their state, while a node of a metrics cluster is away: `absent()` of half of the data fires.
+      // If a node of a metrics cluster is unavailable, the rule fails and its alerts keep their state; otherwise, `absent()` over partial
+      // data would fire.
       deny_partial_response: ["1"],
       [REVISION_PARAM]: [String(revision)],
     },
@@ -34,7 +35,7 @@ export function groupOf(orgId: string, revision: number, rules: readonly Rule[])
   };
 }
 
-/** So many instances may each rule have; an alert of each together takes no more than its share. */
+/** Maximum instances per rule, so that one alert for each fits into the organisation's limit. */
 function instancesOfEach(rules: readonly CheckedRule[]): number {
   const bytes = rules.map(alertBytes);
   const sum = bytes.reduce((all, one) => all + one, 1);
@@ -47,7 +48,7 @@ export function draftGroup(orgId: string, rule: CheckedRule): RuleGroup {
   return { ...groupOf(orgId, 0, []), rules: [groupRule(rule, orgId, "00000000-0000-0000-0000-000000000000", 0)] };
 }
 
-/** Which revision of an organisation's rules this is; undefined of a group that is not ours. */
+/** The revision of an organisation's rules in this group; undefined if it is not one of ours. */
 export function revisionOf(group: LoadedGroup): number | undefined {
   const param = group.params?.find((one) => one.startsWith(`${REVISION_PARAM}=`));
   return param === undefined ? undefined : Number(param.slice(REVISION_PARAM.length + 1));
@@ -63,19 +64,19 @@ function groupRule(rule: CheckedRule, orgId: string, ruleId: string, revision: n
   };
 }
 
-/** What the evaluator gets of one organisation. */
+/** What the evaluator gets for one organisation. */
 export interface RuleSet {
   readonly orgId: string;
   readonly revision: number;
-  /** Enabled and not refused. */
+  /** Rules that are enabled and not rejected. */
   readonly rules: readonly Rule[];
-  /** Empty without rules. */
+  /** Empty if there are no rules. */
   readonly text: string;
 }
 
 export class RuleSets {
   readonly #table: RuleTable;
-  /** Read or being read: vmalerts that start together share the statements. */
+  /** Cached results or pending reads: vmalerts that start at the same time share the statements. */
   readonly #known = new Map<string, { readonly revision: number; readonly set: Promise<RuleSet> }>();
 
   constructor(table: RuleTable) {

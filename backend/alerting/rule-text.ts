@@ -9,18 +9,18 @@ const FORMATTER =
 const PRINT = String.raw`printf "%(?:\.\d{1,2})?[defgsv]"`;
 const STAGE = `(?:${FORMATTER}|${PRINT})`;
 const BLANK = String.raw`[ \t\r\n]`;
-/** At most three stages: some formatters double what they are given. A dash next to a brace needs a blank, or it is a minus. */
+/** At most three stages, because some formatters double their input. A dash next to a brace needs a space, otherwise it is a minus. */
 const ACTION = new RegExp(
   String.raw`\{\{(?:-${BLANK})?${BLANK}*(?:${STAGE}${BLANK}+)?${VALUE}(?:${BLANK}*\|${BLANK}*${STAGE}){0,3}(?:${BLANK}*|${BLANK}+-)\}\}`,
   "y",
 );
 
-/** What a label's value is taken to be; the other values are shorter. */
+/** Assumed size of a label's value; other values are shorter. */
 const VALUE_BYTES = 1024;
-/** The most that one escaping formatter makes of a byte. */
+/** Maximum bytes that an escaping formatter produces per byte. */
 const ESCAPED_BYTES = 6;
 
-/** Bytes, about and at most, that the templates of `text` print for one alert of a rule whose expression has `exprBytes`. */
+/** Estimated maximum of bytes that the templates of `text` print for one alert of a rule whose expression has `exprBytes`. */
 export function printedBytes(text: string, exprBytes: number): number {
   let bytes = 0;
   for (const [, action = ""] of text.matchAll(/\{\{([^{}]*)\}\}/g)) {
@@ -30,7 +30,7 @@ export function printedBytes(text: string, exprBytes: number): number {
   return bytes;
 }
 
-/** Undefined when every template in `text` only prints; else what is not allowed, for the user. Actions begin where the engine sees them. */
+/** Undefined if every template in `text` only prints values; otherwise the reason, for the user. Actions are detected as in the engine. */
 export function whyUnsafeTemplate(text: string): string | undefined {
   for (let at = text.indexOf("{{"); at >= 0; at = text.indexOf("{{", ACTION.lastIndex)) {
     ACTION.lastIndex = at;
@@ -43,10 +43,10 @@ export function whyUnsafeTemplate(text: string): string | undefined {
 
 /** Control characters, and the byte order mark, which some database drivers swallow. */
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\ufeff]/;
-/** The same, but tabs and line ends are fine. */
+/** Like CONTROL, but tabs and line ends are allowed. */
 export const EXCEPT_LINES = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ufeff]/;
 
-/** Throws ApiError `invalid_field` naming the field. */
+/** Throws ApiError `invalid_field`, which names the field. */
 export function checkText(field: string, text: string, refused = CONTROL): void {
   const control = refused.exec(text)?.[0];
   if (control !== undefined) {

@@ -1,6 +1,6 @@
-// What an alert rule is: its fields, their bounds, and how a body that a user sends becomes one. Invariant: text that passes here has
-// no control characters and no lone surrogates, labels that the server sets cannot be given, and no template can do more than print.
-// Whether the engines take the rule is rule-check.ts's question.
+// Defines the fields and limits of an alert rule, and validates the body that a user sends. Invariants: accepted text has no control
+// characters and no lone surrogates; labels that the server sets cannot be set; templates can only print. Whether the engines accept the
+// rule is checked in rule-check.ts.
 import { durationMs } from "../../common/duration.ts";
 import { closedSchema, TIME_SCHEMA, UUID_SCHEMA, invalidField } from "../http/schemas.ts";
 import { checkText, EXCEPT_LINES, printedBytes, whyUnsafeTemplate } from "./rule-text.ts";
@@ -10,7 +10,7 @@ import { alertLabel, checkLogs, expressionOf, isOfLogs, LOG_CONDITION_SCHEMA, ty
 export const SEVERITIES = ["critical", "warning", "info"] as const;
 export type Severity = (typeof SEVERITIES)[number];
 
-/** What a user decides about a rule, as sent. */
+/** The fields of a rule that a user sets, as sent. */
 export interface RuleBody {
   readonly name: string;
   readonly severity: Severity;
@@ -18,7 +18,7 @@ export interface RuleBody {
   readonly expr: string;
   /** Only for log rules: what is counted. */
   readonly logs?: LogCondition;
-  /** A Prometheus duration, as given, e.g. `5m`. */
+  /** A Prometheus duration as the user wrote it, e.g. `5m`. */
   readonly for: string;
   readonly enabled: boolean;
   readonly labels: Readonly<Record<string, string>>;
@@ -28,7 +28,7 @@ export interface RuleBody {
 /** As it is sent: `expr` may be missing if `logs` is set. */
 export type SentRule = Omit<RuleBody, "expr"> & { readonly expr?: string };
 
-/** A rule that passed `checked`. Only such a one is stored or given to an evaluator; nothing in it is parsed again. */
+/** A rule that passed `checked`. Only such rules are stored or passed to an evaluator; nothing in them is parsed again. */
 export interface CheckedRule extends RuleBody {
   /** `for` in milliseconds. */
   readonly forMs: number;
@@ -41,9 +41,9 @@ export interface Rule extends CheckedRule {
   readonly createdAt: Date;
   /** The revision of the organisation's rules that last changed this one. */
   readonly revision: number;
-  /** Why the evaluator refuses it; such a rule is withheld from it. */
+  /** Why the evaluator rejects it; such a rule is withheld from the evaluator. */
   readonly refused: string | undefined;
-  /** Why the records of a rule over logs are not counted, or not in time. */
+  /** Why the records of a log rule are not counted, or not in time. */
   readonly uncounted?: string | undefined;
 }
 
@@ -58,7 +58,7 @@ const RESERVED_LABELS = new Set([
   "vm_account_id",
   "vm_project_id",
 ]);
-/** The annotation by which the server knows which revision the evaluator has. */
+/** Annotation that identifies the revision of a rule in the evaluator. */
 export const REVISION_ANNOTATION = "rule_revision";
 const LABEL_NAME = "^[a-zA-Z_][a-zA-Z0-9_]{0,127}$";
 
@@ -124,7 +124,7 @@ export const DRAFT_SCHEMA = {
   },
 };
 
-/** Checks what a schema cannot say. Throws ApiError `invalid_field` naming the field. */
+/** Checks what a schema cannot express. Throws ApiError `invalid_field`, which names the field. */
 export function checked(sent: SentRule): CheckedRule {
   const body: RuleBody = { ...sent, expr: expressionIn(sent) };
   checkText("name", body.name);
@@ -143,7 +143,7 @@ export function checked(sent: SentRule): CheckedRule {
   return { ...body, forMs };
 }
 
-/** The `expr` of a rule over log records is made from `logs`; a client may send it back. */
+/** The `expr` of a log rule is derived from `logs`; a client may send it back. */
 function expressionIn({ expr = "", logs, labels }: SentRule): string {
   if (!logs) {
     if (isOfLogs(expr)) throw invalidField("expr", "is the text of a rule over log records: send its `logs` instead");
@@ -163,7 +163,7 @@ function isReserved(label: string): boolean {
   return RESERVED_LABELS.has(label) || label.startsWith("__");
 }
 
-/** How long a rule's expression must hold. Throws ApiError `invalid_field`: what cannot be read must never mean "fire at once". */
+/** How long a rule's expression must be true. Throws ApiError `invalid_field`: an invalid value must never mean "fire at once". */
 export function holdMs(text: string): number {
   const ms = durationMs(text);
   if (ms === undefined) throw invalidField("for", "must be a Prometheus duration such as 30s, 5m or 1h30m");
@@ -171,14 +171,14 @@ export function holdMs(text: string): number {
   return ms;
 }
 
-/** What one alert of the rule takes in the evaluator, about: its labels, and its annotations with what their templates print. */
+/** Estimated memory of one alert of the rule in the evaluator: its labels, and its annotations with the output of their templates. */
 export function alertBytes(body: RuleBody): number {
   const exprBytes = Buffer.byteLength(body.expr);
   const printed = Object.values(body.annotations).reduce((sum, text) => sum + printedBytes(text, exprBytes), 0);
   return 1024 + bytesOf(body) + printed;
 }
 
-/** UTF-8 bytes of everything in a rule that is the user's text. */
+/** UTF-8 bytes of all text in a rule that the user wrote. */
 export function bytesOf({ name, expr, logs, labels, annotations }: RuleBody): number {
   const texts = [name, expr, logs ? JSON.stringify(logs) : "", ...Object.entries(labels).flat(), ...Object.entries(annotations).flat()];
   return texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
@@ -201,7 +201,7 @@ function checkAnnotation(name: string, text: string): void {
   if (reason !== undefined) throw invalidField(field, reason);
 }
 
-/** The rule object of the contract; `labels`, `annotations`, and `logs` of a rule over log records, are additions. */
+/** The rule object of the contract, with additional fields `labels`, `annotations`, and `logs` for log rules. */
 export function ruleObject(rule: Rule): Record<string, unknown> {
   const { id, name, severity, expr, for: duration, enabled, labels, annotations, createdAt } = rule;
   const { since: _since, ...logs } = rule.logs ?? {};

@@ -1,7 +1,7 @@
-// Offers the rules of all organisations to an external vmalert (`-rule=http://vmalert:…@host:8083/rules`), and takes its alerts, on a listener of its own.
-// Invariant: it serves nothing without the password and is never part of the public addresses; when the database is away it answers
-// with the last rules it knows, because a vmalert that starts without rules forgets its alerts. They are sent group by group: all of
-// them in one piece could be more than fits in one.
+// Serves the rules of all organisations to an external vmalert (`-rule=http://vmalert:…@host:8083/rules`), and receives its alerts, on a
+// separate listener. Invariants: it serves nothing without the password and is never part of the public addresses; if the database is
+// unavailable, it returns the last known rules, because a vmalert that starts without rules forgets its alerts. Rules are sent group by
+// group, because all of them together could exceed the maximum length of a string.
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { once } from "node:events";
@@ -19,13 +19,13 @@ import type { RuleSet, RuleSets } from "./rule-groups.ts";
 
 export interface RulesListenerOptions {
   readonly listen: { readonly host: string; readonly port: number };
-  /** Basic-auth password of the user `vmalert` for reading rules. vmalert writes it to its log, as part of the URL of `-rule`. */
+  /** Password of the Basic-auth user `vmalert` for reading rules. vmalert logs it as part of the URL of `-rule`. */
   readonly password: string;
-  /** Basic-auth password of the user `vmalert` for posting alerts of any organisation; undefined: nothing may be posted. */
+  /** Password of the Basic-auth user `vmalert` for posting alerts of any organisation; undefined: posting is not allowed. */
   readonly alertsPassword?: string | undefined;
   readonly ruleSets: RuleSets;
   readonly log: Log;
-  /** Takes what the evaluator posts to `/api/v2/alerts`; until it is there, 503. */
+  /** Handles what the evaluator posts to `/api/v2/alerts`; without it, the response is 503. */
   readonly takeAlerts?: ((request: IncomingMessage, response: ServerResponse) => Promise<void>) | undefined;
 }
 
@@ -64,7 +64,7 @@ export async function startRulesListener(options: RulesListenerOptions): Promise
 }
 
 interface Serving {
-  /** Digests of the Authorization headers that are accepted. */
+  /** Digests of accepted Authorization headers. */
   readonly reading: Buffer;
   readonly posting: Buffer | undefined;
   readonly rules: LastKnownRules;
@@ -88,11 +88,11 @@ async function answer(request: IncomingMessage, response: ServerResponse, servin
   const groups = await rules.read(shard);
   if (groups === undefined) return end(503, "the database cannot be reached\n");
   response.writeHead(200, { "content-type": "text/plain; charset=utf-8" });
-  // A vmalert that goes away in the middle asks again.
+  // A vmalert that disconnects during the response requests the rules again.
   await pipeline(Readable.from(ruleFileParts(groups)), response).catch(() => undefined);
 }
 
-/** The part of the rules that `url` asks for; undefined: it is another path. */
+/** The shard of the rules that `url` requests; undefined for another path. */
 function shardOf(url: string): Shard | undefined {
   if (url === PATH) return { index: 0, count: 1 };
   return url.startsWith(SHARD_PATH) ? parseShard(url.slice(SHARD_PATH.length).replace("%2F", "/")) : undefined;

@@ -1,4 +1,4 @@
-// The alerting role, put together: routes for its application, and the background work that keeps the evaluator in step.
+// Starts the alerting role: routes for its application, and the background work that keeps the evaluator in sync.
 import type { Kysely } from "kysely";
 import { VmalertClient } from "../engines/vmalert/client.ts";
 import { type Evaluator, ShardedEvaluator } from "../engines/vmalert/shards.ts";
@@ -18,16 +18,16 @@ import { type AlertingTables, RuleTable } from "./table.ts";
 export interface AlertingOptions {
   readonly db: Kysely<AlertingTables>;
   readonly metrics: Pick<MetricsStore, "query">;
-  /** The evaluator of this process; undefined when it is outside. */
+  /** The evaluator of this process; undefined if it is external. */
   readonly embedded?: EmbeddedEvaluator | undefined;
   /** EVALUATOR_QUERY_URL: overrides the address of the embedded evaluator. */
   readonly evaluatorQueryUrl?: string | undefined;
   /** `settings.vmalertPath`, for dry runs. */
   readonly vmalertCandidates: readonly string[];
   readonly intervalMs: number;
-  /** Where the log store is open in this process. */
+  /** Set if this process has a log store. */
   readonly countLogs?: CountNow | undefined;
-  /** Offers the rules to an external evaluator. */
+  /** Serves the rules to an external evaluator. */
   readonly rulesListener?: Pick<RulesListenerOptions, "listen" | "password" | "alertsPassword" | "takeAlerts"> | undefined;
   /** Memory for large responses. */
   readonly responses: ResponseBudget;
@@ -38,7 +38,7 @@ export interface AlertingOptions {
 export interface Alerting extends AsyncDisposable {
   /** The routes for rules, to add with mount.ts. */
   readonly routes: readonly Route[];
-  /** True while no change waits for the evaluator longer than is promised: for /metrics, not for readiness. */
+  /** True while no change is later than documented: for /metrics, not for readiness. */
   readonly inStep: boolean;
   readonly rulesListener: RulesListener | undefined;
   /** What evaluates the rules. */
@@ -47,7 +47,7 @@ export interface Alerting extends AsyncDisposable {
 
 const DEFAULT_EVALUATOR_URL = "http://localhost:8880";
 
-/** Resolves at once; the evaluator may come up later. Rejects only if the rules listener cannot listen. */
+/** Resolves at once, because the evaluator may start later. Rejects only if the rules listener cannot listen. */
 export async function startAlerting(options: AlertingOptions): Promise<Alerting> {
   const { embedded, log, metrics, intervalMs } = options;
   await using started = new AsyncDisposableStack();
@@ -88,12 +88,12 @@ export async function startAlerting(options: AlertingOptions): Promise<Alerting>
   };
 }
 
-/** `urls`: of vmalerts that share the rules, separated by commas. */
+/** `urls`: comma-separated URLs of vmalerts that share the rules. */
 function openEvaluator(urls: string): Evaluator & AsyncDisposable {
   return new ShardedEvaluator(urls.split(",").map((url) => new VmalertClient(url)));
 }
 
-/** Without a local vmalert, the service finds a refused rule only by reading the rules of the evaluator. */
+/** Without a local vmalert, the service finds a rejected rule only by reading the evaluator's rules. */
 function findDryRun(candidates: readonly string[], log: Log): DryRun | undefined {
   try {
     return new DryRun({ candidates });

@@ -68,7 +68,7 @@ export class RuleTable {
     return own.selectFrom("rules").leftJoin("log_counts", "log_counts.rule_id", "rules.id").selectAll("rules").select(counts);
   }
 
-  /** Throws ApiError `conflict` when the name is taken, `invalid_field` when there are too many rules or too much text in them. */
+  /** Throws ApiError `conflict` if the name is taken, `invalid_field` if there are too many rules or too much text in them. */
   async create(orgId: string, rule: CheckedRule): Promise<Rule> {
     return await this.#change(orgId, rule.name, async (trx, revision) => {
       const { count, bytes } = await sizeOf(trx, orgId);
@@ -83,8 +83,8 @@ export class RuleTable {
   }
 
   /**
-   * Replaces it in full. Throws ApiError `not_found`, `conflict` when the name is taken, `invalid_field` when it grows and there is too
-   * much text then.
+   * Replaces the whole rule. Throws ApiError `not_found`, `conflict` if the name is taken, `invalid_field` if the rule grows and the rules
+   * then have too much text.
    */
   async replace(orgId: string, id: string, rule: CheckedRule): Promise<Rule> {
     return await this.#change(orgId, rule.name, async (trx, revision) => {
@@ -122,14 +122,14 @@ export class RuleTable {
     return rows.map((row) => ({ orgId: row.org_id, revision: row.revision }));
   }
 
-  /** Records why the evaluator refuses this revision of a rule; unchanged if the rule has changed since. */
+  /** Records why the evaluator rejects this revision of a rule; does nothing if the rule has changed since. */
   async refuse(rule: Rule, reason: string): Promise<void> {
     await this.#change(rule.orgId, "", (trx) =>
       trx.updateTable("rules").set({ refused: reason }).where("id", "=", rule.id).where("revision", "=", rule.revision).execute(),
     );
   }
 
-  /** Lets the oldest rule that was refused for this reason be tried again. Answers whether there was one. */
+  /** Allows another try of the oldest rule that was rejected for this reason. Returns whether there was one. */
   async readmit(reason: string): Promise<boolean> {
     const held = await this.#db
       .selectFrom("rules")
@@ -191,7 +191,7 @@ async function checkLogRules(trx: Transaction<AlertingTables>, orgId: string): P
     throw invalidField("logs", `an organisation has at most ${MAX_LOG_RULES_PER_ORG} rules over log records: delete one first`);
 }
 
-/** `former`: what it counted before. */
+/** `former`: the condition before the change. */
 async function schedule(trx: Transaction<AlertingTables>, { id, orgId, logs, enabled }: Rule, former?: LogCondition): Promise<void> {
   if (!logs) return former && (await forgetCount(trx, id));
   const isNew = !former || !isSameCondition(former, logs);
@@ -222,7 +222,7 @@ function columnsOf(rule: CheckedRule) {
 /** A rule row, with the state of its log counts if they were joined. */
 type Row = Selectable<RulesTable> & { since_at?: Date | null; counted_at?: Date | null; count_error?: string | null };
 
-/** An unreadable `for`, which no version of this service writes, marks the rule as refused, so vmalert never gets it. */
+/** A `for` that cannot be parsed, which no version of this service writes, marks the rule as rejected, so vmalert never gets it. */
 function ruleOf(row: Row): Rule {
   const hold = readHold(row.for_duration);
   const logs = row.logs === null ? undefined : (JSON.parse(row.logs) as LogCondition);

@@ -213,7 +213,7 @@ export function ageClock(wallMs: () => number = Date.now, steadyMs: () => number
 export interface LookupRow<T> {
   readonly id: string;
   readonly state: string;
-  /** Throws for a row that is damaged. */
+  /** Throws if the row is damaged. */
   read(): T;
 }
 

@@ -1,5 +1,5 @@
-// The channels of one backend, put together from its settings: their rows, their routes, and the one way by which messages go out, which
-// both the outbox and a channel's test take.
+// Creates the channels part of a backend from its settings: their rows, their routes, and the sender that both the outbox and a channel's
+// test use.
 import type { Kysely } from "kysely";
 import type { AccountTables } from "../auth/sessions/table.ts";
 import type { Route } from "../http/route.ts";
@@ -65,7 +65,7 @@ export function startChannels({ db, masterKeys, settings, secrets, log, now }: C
   };
 }
 
-/** E-mail addresses are in lower case there. */
+/** E-mail addresses are stored in lower case. */
 async function emailsOfUsers(db: Kysely<AccountTables>, orgId: string, addresses: readonly string[]): Promise<string[]> {
   const own = tenantDatabase(db, orgId);
   const rows = await own.selectFrom("users").select("email").where("org_id", "=", orgId).where("email", "in", addresses).execute();

@@ -1,5 +1,5 @@
-// Starts notification: intake of alerts, routing, delivery and retention. Invariant: every part may run
-// in several replicas; an organisation without a channel costs nothing.
+// Starts notification: intake of alerts, routing, delivery and retention. Invariants: every part may run in several replicas; an
+// organisation without a channel costs nothing.
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Log } from "../operations/log.ts";
@@ -18,20 +18,20 @@ import type { NotificationDb } from "./model/table.ts";
 
 export interface NotificationOptions {
   readonly db: NotificationDb;
-  /** No other process works on this database: what the last run held is free. */
+  /** No other process uses this database, so claims of the last run can be released. */
   readonly isAlone: boolean;
   readonly send: Send;
-  /** With its secrets in the clear. Throws when they cannot be read. */
+  /** Decrypts a channel's secrets. Throws if they cannot be decrypted. */
   readonly open: (row: ChannelRow) => OpenChannel;
   readonly evaluator: Evaluator;
-  /** Between evaluations of a rule. */
+  /** Interval between evaluations of a rule. */
   readonly intervalMs: number;
   /** The address of the console; empty if it is not configured. */
   readonly externalUrl?: string;
   readonly counts: NotificationCounts;
   readonly log: Log;
   readonly nowMs?: () => number;
-  /** By which a stand-still of this machine is seen. */
+  /** Wall clock that reveals a suspension of this machine. */
   readonly wallMs?: () => number;
   readonly timing?: Partial<OutboxTiming> & { readonly pollMs?: number; readonly housekeepingMs?: number; readonly watchMs?: number };
 }
@@ -43,11 +43,11 @@ export interface NotificationCounts {
 }
 
 export interface Notification extends AsyncDisposable {
-  /** For a request whose sender has shown the evaluator's password. */
+  /** Handles a request whose sender has been authenticated with the evaluator's password. */
   readonly takeAlerts: AlertsHandler;
-  /** Something was changed that the dispatcher should look at now. */
+  /** Call after a change that the dispatcher should process now. */
   wake(): void;
-  /** What does not work as it should. */
+  /** Parts that do not work properly. */
   readonly failing: readonly ("evaluator" | "notification")[];
   readonly isWorking: boolean;
   readonly isEvaluatorUp: boolean;
@@ -56,11 +56,11 @@ export interface Notification extends AsyncDisposable {
 
 const HOUSEKEEPING_MS = 10_000;
 const FORGET_EVERY_MS = 3600_000;
-/** Longer than any look at an organisation, and than the database may be away unnoticed. */
+/** Longer than any pass over an organisation, and than the database may be unavailable without a report. */
 const STUCK_MS = 60_000;
 const REMIND_MS = 300_000;
 
-/** Resolves when it has begun. Rejects when the database is away. */
+/** Resolves once it has started. Rejects if the database is unavailable. */
 export async function startNotification(options: NotificationOptions): Promise<Notification> {
   const { db, log, evaluator, counts, timing, externalUrl = "", nowMs = Date.now } = options;
   await using started = new AsyncDisposableStack();
@@ -145,7 +145,7 @@ function every(everyMs: number, work: () => Promise<unknown>, log: Log): Loop {
   });
 }
 
-/** The evaluator repeats what it was not answered 200 to: said once while it lasts. */
+/** Logs once per outage: the evaluator repeats every request that was not answered with 200. */
 function sayings(log: Log): { failed: (error: unknown) => void; succeeded: () => void } {
   const outage = new Outage({
     began: (err) => log.error({ event: "notification.intake_failed", err }, "alerts of the evaluator cannot be taken; it sends them again"),

@@ -1,10 +1,11 @@
-// Failed logins of an account from a network, counted in the account database, so that the backoff is the same at every replica and after
-// a restart. Invariants: an address or account cannot be read from a row, which has a hash of both; a row is used for FORGET_AFTER_MS.
+// Counts failed logins of an account from a network in the account database, so that the backoff is the same at every replica and after a
+// restart. Invariants: a row contains only a hash of account and network, so neither can be read from it; a row is used for
+// FORGET_AFTER_MS.
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import type { AccountDb } from "./table.ts";
 
-/** Failures that are older no longer count. */
+/** Older failures no longer count. */
 export const FORGET_AFTER_MS = 60 * 60_000;
 const REMOVE_EVERY_MS = 60_000;
 
@@ -32,11 +33,11 @@ export class LoginFailures {
     return { failures: row.failures, lastFailureMs: row.failed_at.getTime() };
   }
 
-  /** Counts one more. */
+  /** Adds one failure. */
   async add(pair: string): Promise<Failures> {
     const nowMs = this.#now();
     const failed_at = new Date(nowMs);
-    // An expired row begins again; to any other, another replica may have added one meanwhile.
+    // The count of an expired row starts again at 1; otherwise, another replica may have added failures meanwhile.
     const isExpired = sql`login_failures.failed_at < ${new Date(nowMs - FORGET_AFTER_MS)}`;
     const count = sql<number>`CASE WHEN ${isExpired} THEN 1 ELSE login_failures.failures + 1 END`;
     const row = await this.#db

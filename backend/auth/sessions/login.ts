@@ -57,7 +57,7 @@ const openSession = {
   response: NO_CONTENT,
 } as const;
 
-/** The same for a wrong password and for a right one that is not allowed, so that it does not reveal which. */
+/** The same message for a wrong password and for a correct one that may not be used, so that it does not reveal which it was. */
 const FIRST_OPERATOR_ONLY =
   "only the operator of the first start may log in with a password (PASSWORD_LOGIN=false): use single sign-on, GET /api/auth/oidc/start";
 
@@ -94,7 +94,7 @@ export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isFirs
   async function checkLogin(request: LoginRequest, reply: FastifyReply): Promise<UserRow> {
     warnOfProxy(request);
     const [email, password] = [normalEmail(request.body.email), request.body.password];
-    // The attempt may wait in the queue for long, so the rest of its body is released first.
+    // The attempt may wait in the queue for a long time, so the rest of its body is released first.
     request.body = { email, password };
     app.smallBodies.release(request);
     let found: UserRow | undefined;
@@ -115,7 +115,7 @@ export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isFirs
   }
 }
 
-/** Whether the password is right and the user may log in with one. */
+/** Whether the password is correct and the user may log in with one. */
 async function isAccepted(
   deps: AccountDeps & { readonly isFirstOperatorOnly: boolean; readonly backoff: LoginBackoff },
   request: LoginRequest,

@@ -1,8 +1,8 @@
-// Passwords: hashing and verification with Argon2id, in a fair queue because each hash costs 19 MiB and a thread of the pool; and a backoff
-// against guessing: after a few failed logins to one account from one network, that pair must wait, doubling each time. Invariants: an
-// unknown user costs the same work as a known one. At most two hashes are computed at once; a request waits only for requests of its own
-// organisation or client network, and nothing is computed for a client that left. Only failures of the same pair count, so attempts of
-// others never delay a user. Memory is limited. Failures at other replicas count too (login-failures.ts).
+// Hashes and verifies passwords with Argon2id, in a fair queue because each hash costs 19 MiB and a thread of the pool; and slows down
+// guessing: after a few failed logins to one account from one network, that pair must wait, doubling each time. Invariants: an unknown user
+// costs the same work as a known one. At most two hashes are computed at once; a request waits only for requests of its own organisation or
+// client network, and nothing is computed for a client that has disconnected. Only failures of the same pair count, so attempts of others
+// never delay a user; failures at other replicas count too (login-failures.ts). Memory is limited.
 import { hash, type Options, verify } from "@node-rs/argon2";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import {
@@ -32,7 +32,7 @@ export async function hashPassword(password: string): Promise<string> {
 
 let decoy: Promise<string> | undefined;
 
-/** Whether the password is right. Without a hash (unknown user, or one without a password) it does the same work and returns false. */
+/** Whether the password is correct. Without a hash (unknown user, or one without a password) it does the same work and returns false. */
 export async function passwordMatches(passwordHash: string | undefined, password: string): Promise<boolean> {
   const known = passwordHash !== undefined;
   const matches = await verify(known ? passwordHash : await decoyHash(), password, PARAMETERS);
@@ -55,8 +55,8 @@ export class HashQueue {
   });
 
   /**
-   * Runs `work` when a slot is free. Throws ApiError `unavailable` if too many requests of the same client wait already, or the client has
-   * left. `rank`: the order among requests of one network (FairQueue.run).
+   * Runs `work` when a slot is free. Throws ApiError `unavailable` if too many requests of the same client are waiting, or the client has
+   * disconnected. `rank`: the order among requests of one network (FairQueue.run).
    */
   async run<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>, rank?: number): Promise<T> {
     const gone = new AbortController();
@@ -107,7 +107,10 @@ export class LoginBackoff {
     return 0;
   }
 
-  /** What the database has of an attempt that has begun. Milliseconds until the pair may try again; above 0, the attempt has ended. */
+  /**
+   * Applies the failures that the database has for a running attempt. Returns the milliseconds until the pair may try again; above 0, the
+   * attempt has ended.
+   */
   learn(email: string, address: string, { failures, lastFailureMs }: Failures): number {
     const pair = this.#pairs.get(pairKey(email, address));
     if (!pair || failures <= pair.failures) return 0;

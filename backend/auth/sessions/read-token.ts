@@ -52,7 +52,7 @@ export class ReadTokens {
       .sign(this.#secrets[0]);
   }
 
-  /** The read token in force of this header; undefined where there is none. Throws `invalid_token` for one that is not in force. */
+  /** The valid read token of this header; undefined if there is none. Throws `invalid_token` if it is not valid. */
   async find(authorization: string | undefined): Promise<ReadToken | undefined> {
     const token = readToken(authorization ?? "");
     const claims = token !== undefined && TOKEN.test(token) ? parseClaims(token) : undefined;

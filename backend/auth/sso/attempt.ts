@@ -1,5 +1,5 @@
-// A pending login, stored in a cookie of the browser that began it; the provider's answer must match it. Invariant: it is signed, valid for
-// ten minutes and not stored in this replica, so any replica can complete it; by itself it grants nothing. A replica accepts an attempt
+// A pending login, stored in a cookie of the browser that began it; the provider's response must match it. Invariant: it is signed, valid
+// for ten minutes and not stored in this replica, so any replica can complete it; by itself it grants nothing. A replica accepts an attempt
 // once; at another replica, the provider refuses the code that was already used.
 import { createHash, type KeyObject, randomBytes } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";

@@ -1,6 +1,6 @@
-// Single sign-on by OpenID Connect: the code flow with PKCE, state and nonce (docs/contract.md, "Single sign-on"). Invariant: the provider's
-// answer is accepted once, and only in the browser that began the login. Every refusal states the reason, on a page for browsers, and is
-// audited. If the provider is unreachable, everything else works.
+// Single sign-on by OpenID Connect: the code flow with PKCE, state and nonce (docs/contract.md, "Single sign-on"). Invariants: a response
+// of the provider is accepted once, and only in the browser that began the login. Every refusal states the reason, on a page for browsers,
+// and is audited. If the provider is unreachable, everything else works.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import type { BrowserSessions } from "../sessions/browser-session.ts";

@@ -1,5 +1,5 @@
-// The firing alerts of an organisation with their receivers and silences, for Alertmanager's API. Invariant: only those of one organisation;
-// the response is limited in bytes, and a header says if alerts are missing.
+// Lists the firing alerts of an organisation with their receivers and silences, for Alertmanager's API. Invariants: alerts of other
+// organisations are never included; the response is limited in bytes, and a header says if alerts are missing.
 import type { Selectable } from "kysely";
 import { MAX_ACTIVE_ALERTS_BYTES } from "../limits.ts";
 import { compileMatchers, type Labels } from "../model/matchers.ts";
@@ -29,7 +29,7 @@ export interface StandingAlert {
 
 export interface Standing {
   readonly alert: StandingAlert;
-  /** Those that take it. */
+  /** Routes that match it. */
   readonly routes: readonly StoredRoute[];
   /** Approximate size of the alert as JSON. */
   readonly bytes: number;
@@ -39,9 +39,9 @@ export interface StandingQuestion {
   readonly orgId: string;
   readonly now: Date;
   readonly routes: readonly StoredRoute[];
-  /** In force. */
+  /** Silences in force. */
   readonly silences: readonly StoredSilence[];
-  /** Id → name, of channels that are on. */
+  /** Id → name of enabled channels. */
   readonly channels: ReadonlyMap<string, string>;
   readonly wanted: (alert: StandingAlert) => boolean;
 }
@@ -50,7 +50,7 @@ export interface StandingQuestion {
 const [REST_BYTES, SILENCE_BYTES] = [500, 40];
 const PAGE_ROWS = 200;
 
-/** In the order of their fingerprints. `isCut`: there are more. */
+/** Sorted by fingerprint. `isCut`: there are more alerts. */
 export async function standingAlerts(db: NotificationDb, question: StandingQuestion): Promise<{ alerts: Standing[]; isCut: boolean }> {
   const { orgId, now, wanted, channels } = question;
   const compiling = new TimeSlices();

@@ -1,5 +1,5 @@
-// The formats of Alertmanager's API, for its routes: parameters of lists, errors as amtool and Grafana print them, and the routing tree as
-// Alertmanager's configuration.
+// Formats of Alertmanager's API, for its routes: list parameters, errors as amtool and Grafana print them, and the routing tree as an
+// Alertmanager configuration.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
 import { checkMatchers, compileMatchers, type Matcher, readMatcher, type RouteMatcher } from "../model/matchers.ts";
@@ -14,7 +14,7 @@ export function readFilters(request: FastifyRequest): Matcher[] {
   return matchers;
 }
 
-/** `receiver`: an expression for the whole name of one. */
+/** Parses `receiver`: a regular expression for the whole name of a receiver. */
 export function readReceiver(request: FastifyRequest): (name: string) => boolean {
   const value = parametersOf(request).get("receiver");
   if (!value) return () => true;
@@ -24,7 +24,7 @@ export function readReceiver(request: FastifyRequest): (name: string) => boolean
   return (receiver) => holds({ receiver });
 }
 
-/** As Go reads booleans; true where it is left out. */
+/** Parses booleans like Go; true if the parameter is missing. */
 export function readFlag(request: FastifyRequest, name: string): boolean {
   const value = parametersOf(request).get(name) ?? "true";
   if (!/^(?:true|false|[01tf])$/i.test(value)) throw new ApiError("invalid_parameter", `${name}: must be true or false`);
@@ -67,10 +67,10 @@ async function toAlertmanagerError(request: FastifyRequest, reply: FastifyReply,
   return JSON.stringify(message);
 }
 
-/** The receiver of alerts that no channel gets. */
+/** The receiver of alerts that are not sent to any channel. */
 export const NO_RECEIVER = "none";
 
-/** As Alertmanager would be configured: a route there has one receiver, so that one of ours with several becomes as many. */
+/** The routes as an Alertmanager configuration: a route there has one receiver, so a route with several channels becomes several routes. */
 export function configurationOf(routes: readonly StoredRoute[], channels: ReadonlyMap<string, string>): object {
   const namesOf = ({ channelIds }: StoredRoute): string[] => {
     const names = channelIds.flatMap((id) => channels.get(id) ?? []);
@@ -87,7 +87,7 @@ export function configurationOf(routes: readonly StoredRoute[], channels: Readon
         continue: route.continues || at < all.length - 1,
       })),
     );
-  // The root takes what no other takes, for one receiver: of several, they are routes below it.
+  // The root handles alerts that no other route matches, but has only one receiver: if there are several, they become routes below it.
   const others = rest && namesOf(rest).length > 1 ? namesOf(rest).map((receiver) => ({ receiver, ...timesOf(rest), continue: true })) : [];
   return {
     route: { receiver: (rest && namesOf(rest)[0]) ?? NO_RECEIVER, ...(rest && timesOf(rest)), routes: [...special, ...others] },

@@ -160,7 +160,7 @@ async function standing(
   return alerts;
 }
 
-/** Alertmanager's answer has no place for it. */
+/** A header, because Alertmanager's response format cannot express it. */
 function warnIncomplete(reply: FastifyReply): void {
   void reply.header("warning", '299 - "there are more alerts than one answer has room for: filter them"');
 }
@@ -172,8 +172,8 @@ interface Group {
 }
 
 /**
- * One for each route, channel and values of the labels that the route groups by. An alert is in each of its groups: with a hundred routes
- * with twenty channels two thousand times. `isCut`: there are more.
+ * One group per route, channel, and values of the labels by which the route groups. An alert is in each of its groups: with a hundred
+ * routes of twenty channels each, that is two thousand. `isCut`: there are more groups.
  */
 function groupsOf(
   alerts: readonly Standing[],
@@ -202,7 +202,7 @@ function groupsOf(
   return { groups: [...groups.values()], isCut: false };
 }
 
-/** Receivers of the routes; each route is asked once. */
+/** Names of the receivers of these routes, evaluating each route once. */
 function wantedNames(
   channels: ReadonlyMap<string, string>,
   isWanted: (receiver: string) => boolean,
@@ -218,7 +218,7 @@ function wantedNames(
   };
 }
 
-/** Id → name, of those that are on. */
+/** Id → name of enabled channels. */
 async function channelsOf(db: Kysely<NotificationTables>, orgId: string): Promise<ReadonlyMap<string, string>> {
   const rows = await tenantDatabase(db, orgId)
     .selectFrom("channels")

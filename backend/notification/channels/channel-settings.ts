@@ -29,7 +29,7 @@ export interface CheckedChannel {
   readonly name: string;
   readonly kind: ChannelKind;
   readonly settings: Readonly<Record<string, unknown>>;
-  /** Undefined: none was written. A webhook's is never written, but made here. */
+  /** Undefined: the request has none. A webhook's secret is never sent by the user, but generated here. */
   readonly secret: string | undefined;
   readonly enabled: boolean;
   readonly heartbeatSeconds: number | null;

@@ -1,5 +1,6 @@
-// The channels of all organisations in the database. Invariants: every statement names the organisation, those of a start apart; secrets
-// are under the master key, bound to organisation and channel, and leave this file for one attempt to send or to who made them.
+// Stores the channels of all organisations in the database. Invariants: every statement names the organisation, except those at startup;
+// secrets are encrypted with the master key, bound to organisation and channel, and leave this file only for a single attempt to send, or
+// for the user who created them.
 import { randomUUID } from "node:crypto";
 import type { Kysely, Selectable, Transaction } from "kysely";
 import type { MasterKeys } from "../../tenants/enrolment/master-key.ts";
@@ -16,7 +17,7 @@ export type ChannelRow = Selectable<ChannelsTable>;
 type Trx = Transaction<NotificationTables>;
 
 const UNIQUE_VIOLATION = "23505";
-/** How long a receiver may take to learn of its new secret. */
+/** How long a receiver has to adopt its new secret. */
 export const ROTATION_MS = 24 * 3_600_000;
 const REENCRYPTION_BATCH = 500;
 
@@ -26,7 +27,7 @@ export interface ChannelStoreOptions {
   readonly now?: () => number;
 }
 
-/** With the secret that was made, where one was. */
+/** A channel, with its secret if one was generated. */
 export interface MadeChannel {
   readonly row: ChannelRow;
   readonly signingSecret?: string;
@@ -49,7 +50,7 @@ export class ChannelStore {
     return await own.selectFrom("channels").selectAll().where("org_id", "=", orgId).orderBy("name").orderBy("id").execute();
   }
 
-  /** With its secrets in the clear, for one attempt; undefined also for one of another organisation. */
+  /** The channel with decrypted secrets, for one attempt; undefined also for a channel of another organisation. */
   async open(orgId: string, id: string): Promise<OpenChannel | undefined> {
     const row = await this.#find(tenantDatabase(this.#db, orgId), orgId, id);
     return row && this.opened(row);
@@ -62,7 +63,7 @@ export class ChannelStore {
     return { ...channelOf(row), secret: read(secret), previousSecret: rotates ? read(previous_secret) : undefined };
   }
 
-  /** Throws ApiError `conflict` when the name is taken, `limit_reached`, `invalid_field` where a secret is missing. */
+  /** Throws ApiError `conflict` if the name is taken, `limit_reached`, `invalid_field` if a secret is missing. */
   async create(orgId: string, checked: CheckedChannel): Promise<MadeChannel> {
     const id = randomUUID();
     const isWebhook = checked.kind === "webhook";
@@ -85,13 +86,16 @@ export class ChannelStore {
     return { row, ...(isWebhook && { signingSecret: secret }) };
   }
 
-  /** Replaces it; a secret that is not written stays. Throws ApiError `not_found`, `conflict`, `invalid_field` where the kind is another. */
+  /**
+   * Replaces the channel; without a new secret, the old one is kept. Throws ApiError `not_found`, `conflict`, `invalid_field` if the kind
+   * differs.
+   */
   async replace(orgId: string, id: string, checked: CheckedChannel): Promise<ChannelRow> {
     return await this.#change(orgId, checked.name, async (trx) => {
       const former = await this.#required(trx, orgId, id);
       if (former.kind !== checked.kind) throw invalidField("kind", `is ${former.kind} and cannot be changed: make another channel`);
       const secret = checked.secret === undefined ? {} : this.#sealed(orgId, id, checked.secret);
-      // A heartbeat that is set anew begins now.
+      // If the heartbeat interval changes, the interval starts now.
       const begins = former.heartbeat_seconds === checked.heartbeatSeconds ? {} : { last_heartbeat_at: null };
       return await trx
         .updateTable("channels")
@@ -103,7 +107,10 @@ export class ChannelStore {
     });
   }
 
-  /** A new signing secret; the one before it signs as well for ROTATION_MS. Throws ApiError `not_found`, `conflict` for another kind. */
+  /**
+   * Generates a new signing secret; for ROTATION_MS, messages are also signed with the previous one. Throws ApiError `not_found`,
+   * `conflict` for another kind of channel.
+   */
   async rotate(orgId: string, id: string): Promise<MadeChannel & { readonly signingSecret: string }> {
     const signingSecret = newSigningSecret();
     const row = await this.#change(orgId, "", async (trx) => {
@@ -122,7 +129,7 @@ export class ChannelStore {
     return { row, signingSecret };
   }
 
-  /** Answers its row as it was. Throws ApiError `not_found`, `conflict` while a route leads to it. */
+  /** Returns the deleted row. Throws ApiError `not_found`, `conflict` if a route refers to the channel. */
   async delete(orgId: string, id: string): Promise<ChannelRow> {
     return await this.#change(orgId, "", async (trx) => {
       const row = await this.#required(trx, orgId, id);
@@ -153,7 +160,7 @@ export class ChannelStore {
     return row;
   }
 
-  /** One change of an organisation's channels at a time; what follows from it is looked at soon. */
+  /** Serialises changes to an organisation's channels; the dispatcher then evaluates its alerts soon. */
   async #change<T>(orgId: string, name: string, change: (trx: Trx) => Promise<T>): Promise<T> {
     try {
       return await tenantDatabase(this.#db, orgId)
@@ -171,7 +178,10 @@ export class ChannelStore {
   }
 }
 
-/** Moves every secret to the master key in force. Answers how many channels were moved. Throws where no master key at hand is the right one. */
+/**
+ * Re-encrypts every secret with the current master key. Returns the number of changed channels. Throws if no available master key decrypts
+ * a secret.
+ */
 export async function reencryptChannels(db: Kysely<NotificationTables>, masterKeys: MasterKeys): Promise<number> {
   let moved = 0;
   const older = masterKeys.ids.filter((id) => id !== masterKeys.currentId);
@@ -204,7 +214,7 @@ export function channelOf({ id, org_id, name, kind, settings, enabled }: Channel
   return { id, orgId: org_id, name, kind, settings, enabled };
 }
 
-/** So that no other ciphertext of the organisation is taken for a channel's. */
+/** Additional data of the encryption, so that a ciphertext of another channel cannot be used. */
 function boundTo(id: string): string {
   return `channel|${id}`;
 }
@@ -213,7 +223,7 @@ function columnsOf({ name, settings, enabled, heartbeatSeconds }: CheckedChannel
   return { name, settings: JSON.stringify(settings), enabled, heartbeat_seconds: heartbeatSeconds };
 }
 
-/** E-mail has none of its own. */
+/** E-mail channels have no secret. */
 function requiredSecret({ kind, secret }: CheckedChannel): string {
   if (kind === "slack" && secret === undefined) throw invalidField("settings.url", "is required: the URL of the incoming webhook");
   if (kind === "pagerduty" && secret === undefined)

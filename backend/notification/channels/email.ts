@@ -14,12 +14,12 @@ import { createHash } from "node:crypto";
 export interface EmailText {
   readonly subject: string;
   readonly text: string;
-  /** Stay the same over attempts, and over the messages of a group: mail programs show those together. */
+  /** The same for all attempts, and for all messages of a group, so that mail programs show these together. */
   readonly messageId: string;
   readonly references: string;
 }
 
-/** `domain`: of the sender's address; `words`: the channel's own. */
+/** `domain`: of the sender's address; `words`: the channel's own texts. */
 export function emailText(message: Message, domain: string, words: OwnWords = {}): EmailText {
   const said = words.text === undefined ? commonWords(message) : [words.text];
   const parts = [...said, `Sent by the channel "${oneLine(message.receiver, 200)}" of ${oneLine(message.org.name, 200)}.`];
@@ -56,21 +56,21 @@ function commonWords(message: Message): string[] {
 }
 
 export interface EmailOptions {
-  /** `smtp://` or `smtps://`, with user and password where the server wants them. A secret. */
+  /** `smtp://` or `smtps://`, with user and password if the server requires them. A secret. */
   readonly smtpUrl: string;
   /** The sender's address. */
   readonly from: string;
-  /** Anybody there may be written to; in lower case. */
+  /** Domains with unrestricted recipients, in lower case. */
   readonly allowedDomains: readonly string[];
-  /** PEM of authorities, in addition to the system's and the well-known ones. */
+  /** PEM of authorities, in addition to the system's and well-known ones. */
   readonly caFile?: string | undefined;
-  /** Those of these addresses that are users of the organisation; all in lower case. */
+  /** Returns those of these addresses that are users of the organisation; all in lower case. */
   readonly usersAmong: (orgId: string, addresses: readonly string[]) => Promise<readonly string[]>;
   readonly log?: Log | undefined;
   readonly timeoutMs?: number;
 }
 
-/** One address, without a name, comments, quotes or source routes: what parsers read differently. */
+/** A single address, without a name, comments, quotes or source routes, which parsers interpret differently. */
 export const EMAIL_ADDRESS =
   /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*$/;
 
@@ -84,7 +84,7 @@ export class Email {
     this.#options = options;
   }
 
-  /** The addresses that belong to no user of the organisation and to no domain of the operator's list. */
+  /** Addresses that belong neither to a user of the organisation nor to a domain that the operator lists. */
   async findForeign(orgId: string, addresses: readonly string[]): Promise<string[]> {
     const { allowedDomains, usersAmong } = this.#options;
     const others = addresses.filter((address) => !allowedDomains.includes(domainOf(address)));
@@ -93,7 +93,7 @@ export class Email {
     return others.filter((address) => !users.has(address.toLowerCase()));
   }
 
-  /** Never throws for what the server does. `words`: the channel's own. */
+  /** Never throws because of the server. `words`: the channel's own texts. */
   async send(message: Message, to: readonly string[], signal: AbortSignal, words?: OwnWords): Promise<Outcome> {
     const foreign = new Set(await this.findForeign(message.org.id, to));
     const recipients = to.filter((address) => EMAIL_ADDRESS.test(address) && !foreign.has(address));
@@ -129,7 +129,7 @@ export class Email {
       text,
       messageId,
       references,
-      // So that no robot answers (RFC 3834).
+      // Prevents automatic replies (RFC 3834).
       headers: { "Auto-Submitted": "auto-generated" },
     });
   }
@@ -165,7 +165,7 @@ function lower(address: string): string {
   return address.toLowerCase();
 }
 
-/** The server may hang for longer: its connection ends by the transport's own time-outs. */
+/** Ends the wait when `signal` aborts; the server may take longer, and the transport's own timeouts end its connection. */
 async function givenUpBy(signal: AbortSignal, sending: Promise<void>): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>();
   const giveUp = () => reject(new Error("given up"));

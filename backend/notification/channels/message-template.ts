@@ -12,7 +12,7 @@ export const SHOWN_LABELS = 40;
 /** Characters that receivers do not show, or that change the text around them: controls, and characters that change the direction. */
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+/g;
 
-/** One line of at most `most` characters. */
+/** Converts to one line of at most `most` characters. */
 export function oneLine(text: string, most: number): string {
   const line = text.replace(UNPRINTABLE, " ").toWellFormed().trim();
   if (line.length <= most) return line;
@@ -20,7 +20,7 @@ export function oneLine(text: string, most: number): string {
   return `${cut.isWellFormed() ? cut : cut.slice(0, -1)}…`;
 }
 
-/** As `[FIRING:2] HighLoad (team=web)`; at most `most` characters. */
+/** Such as `[FIRING:2] HighLoad (team=web)`; at most `most` characters. */
 export function titleOf(message: Message, most = 200): string {
   const { purpose, status, alerts, truncatedAlerts, groupLabels, commonLabels, org, receiver } = message;
   if (purpose === "heartbeat") return oneLine(`[ALIVE] Alerting of ${org.name} is alive`, most);
@@ -32,7 +32,7 @@ export function titleOf(message: Message, most = 200): string {
   return oneLine(`${head} ${purpose === "test" ? `Test of the channel ${receiver}` : name}${labels}`, most);
 }
 
-/** The texts about one alert: its summary, or else its name; the labels that not all alerts have; its description. */
+/** Texts of one alert: its summary, or otherwise its name; the labels that not all alerts share; its description. */
 export function linesOf(alert: MessageAlert, { commonLabels }: Message): { summary: string; labels: string; description: string } {
   const { labels, annotations } = alert;
   const own = Object.entries(labels).filter(([label, value]) => label !== "alertname" && commonLabels[label] !== value);
@@ -43,25 +43,25 @@ export function linesOf(alert: MessageAlert, { commonLabels }: Message): { summa
   };
 }
 
-/** The sentence below a message that shows not all. */
+/** The sentence at the end of a message that does not show all alerts. */
 export function leftOut({ alerts, truncatedAlerts }: Message): string | undefined {
   const more = Math.max(0, alerts.length - SHOWN_ALERTS) + truncatedAlerts;
   return more > 0 ? `and ${more} more` : undefined;
 }
 
-/** The address in the console; undefined if the address of the console is not configured. */
+/** Link to the console; undefined if its address is not configured. */
 export function linkTo({ externalUrl }: Pick<Message, "externalUrl">, ruleId?: string): string | undefined {
   if (externalUrl === "") return undefined;
   return `${externalUrl.replace(/\/+$/, "")}/#/alerts${ruleId === undefined ? "" : `?rule=${encodeURIComponent(ruleId)}`}`;
 }
 
-/** The rule of all alerts of the message, where it is one. */
+/** The rule of all alerts of the message, if they share one. */
 export function ruleOf({ alerts }: Message): string | undefined {
   const rules = new Set(alerts.map(({ ruleId }) => ruleId));
   return rules.size === 1 ? [...rules][0] : undefined;
 }
 
-/** The highest of its firing alerts, else of all. */
+/** The highest severity of its firing alerts; if none fires, of all alerts. */
 export function severityOf({ alerts }: Message): "critical" | "warning" | "info" {
   const firing = alerts.filter(({ status }) => status === "firing");
   const severities = new Set((firing.length > 0 ? firing : alerts).map(({ labels }) => labels["severity"]));
@@ -70,7 +70,7 @@ export function severityOf({ alerts }: Message): "critical" | "warning" | "info"
 
 const CUT = "…";
 
-/** What a channel says instead of the words that all have. */
+/** Texts that replace a channel's default ones. */
 export interface OwnWords {
   readonly title?: string | undefined;
   readonly text?: string | undefined;
@@ -91,26 +91,26 @@ const NAMED = /^(?:labels|annotations)\.[a-zA-Z_][a-zA-Z0-9_]*$/;
 /** Controls except tab and line feed, and characters that change the direction of text; a template must not contain them. */
 const NOT_ALLOWED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/;
 
-/** Why it cannot be a template of a title or a text; undefined where it can. */
+/** Why it is not a valid template for a title or a text; undefined if it is. */
 export function whyNoTemplate(template: string, place: "title" | "text"): string | undefined {
   const read = parts(template, place);
   return typeof read === "string" ? read : undefined;
 }
 
-/** The message text of a channel's template. Undefined for heartbeats, and for a template that cannot be parsed. */
+/** Renders a channel's own templates. Undefined for heartbeats, and for a template that cannot be parsed. */
 export function ownWords({ title, text }: Readonly<Record<string, unknown>>, message: Message): OwnWords {
   if (message.purpose === "heartbeat") return {};
   const made = (template: unknown, place: "title" | "text"): string | undefined => {
     const read = typeof template === "string" ? parts(template, place) : undefined;
-    // An empty text, for example because labels are missing, says nothing, and PagerDuty refuses it.
+    // An empty text, for example because labels are missing, is useless, and PagerDuty refuses it.
     return read === undefined || typeof read === "string" ? undefined : rendered(read, message) || undefined;
   };
   const own = made(title, "title");
-  // Readers must know that nothing is wrong.
+  // The prefix tells readers that nothing is wrong.
   return { title: own !== undefined && message.purpose === "test" ? `[TEST] ${own}` : own, text: made(text, "text") };
 }
 
-/** Its parts, or why there are none. */
+/** The parts of a template, or why it is invalid. */
 function parts(template: string, place: "title" | "text"): readonly Part[] | string {
   if (NOT_ALLOWED.test(template) || !template.isWellFormed()) return "holds a character that is no text";
   const pieces = template.split(/\{\{([^{}]*)\}\}/);
@@ -152,7 +152,7 @@ function rendered(read: readonly Part[], message: Message): string {
   const whole = ofMessage(message);
   let text = "";
   const add = (part: string | { readonly name: string }, scope: Scope): void => {
-    // Values are read only while there is space: a template names up to 100 of each alert.
+    // Values are read only while there is space, because a template may refer to 100 values of each alert.
     if (text.length <= MAX_MESSAGE_TEXT_LENGTH) text += typeof part === "string" ? part : valueOf(part.name, scope);
   };
   for (const part of read) {
@@ -168,7 +168,7 @@ function isList(part: Part): part is { readonly each: readonly Part[] } {
   return typeof part === "object" && "each" in part;
 }
 
-/** Empty where there is none. */
+/** Empty if there is no such value. */
 function valueOf(name: string, { values, labels, annotations }: Scope): string {
   const [first = "", ...rest] = name.split(".");
   const from = rest.length === 0 ? values : first === "labels" ? labels : annotations;
@@ -176,7 +176,7 @@ function valueOf(name: string, { values, labels, annotations }: Scope): string {
   return Object.hasOwn(from, key) ? oneLine(from[key] ?? "", MAX_TEMPLATE_VALUE_LENGTH) : "";
 }
 
-/** Labels and annotations are those that all its alerts have. */
+/** Labels and annotations that all alerts of the message share. */
 function ofMessage(message: Message): Scope {
   const { status, alerts, truncatedAlerts, org, receiver, commonLabels, commonAnnotations } = message;
   const same = alerts.filter((alert) => alert.status === status).length;

@@ -1,15 +1,15 @@
-// A name server on loopback with answers that a test sets, for names that change their addresses.
+// A DNS server on loopback with responses that a test sets, for names that change their addresses.
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 
 export interface NameServer extends AsyncDisposable {
-  /** Address for a resolver. */
+  /** Address to configure in a resolver. */
   readonly address: string;
-  /** Questions for addresses of IPv4 so far. */
+  /** Requested names (IPv4) so far. */
   readonly asked: readonly string[];
 }
 
-/** `answer`: the IPv4 addresses of a name, none: there is no such name; undefined: nothing is answered. */
+/** `answer`: the IPv4 addresses of a name; an empty list: there is no such name; undefined: no response. */
 export async function nameServer(answer: (name: string) => readonly string[] | undefined): Promise<NameServer> {
   const socket = createSocket("udp4");
   const asked: string[] = [];
@@ -42,7 +42,7 @@ function nameIn(query: Buffer): { name: string; end: number } {
   return { name: labels.join("."), end: at + 1 };
 }
 
-/** RFC 1035: the question again, then one record for each address, good for no time at all. */
+/** RFC 1035: the question, then one record per address, with a TTL of zero. */
 function answered(question: Buffer, addresses: readonly string[]): Buffer {
   const head = Buffer.from(question);
   head.writeUInt16BE(addresses.length === 0 ? 0x8183 : 0x8180, 2);

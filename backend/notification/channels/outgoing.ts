@@ -1,7 +1,7 @@
-// The only path of notifications over HTTP, for tests and deliveries. A tenant chooses the target, and this process runs inside the
-// operator's network. Invariants: https only; no redirect is followed; the connection goes to an address that was validated, not to a name
-// that might mean another one by then; one request has one connection, so no tenant's request travels on another's; time and bytes are
-// bounded; a failure is reported as a word, never with an address.
+// Sends notifications over HTTP; tests and deliveries have no other path. A tenant chooses the target, and this process runs inside the
+// operator's network. Invariants: https only; redirects are never followed; connections go to an address that was validated, not to a name
+// that might resolve differently by then; each request has its own connection, so tenants never share one; time and bytes are limited; a
+// failure is reported as a category, never with an address.
 import { readFileSync } from "node:fs";
 import { isIP, type LookupFunction } from "node:net";
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
@@ -16,7 +16,7 @@ import { type HostAddress, HostRefused, type Lookup, PermittedAddresses, permitt
 export interface OutgoingOptions {
   /** `settings.notifyAllowedNetworks` */
   readonly allowedNetworks: readonly string[];
-  /** PEM of authorities, in addition to the system's and the well-known ones. */
+  /** PEM of authorities, in addition to the system's and well-known ones. */
   readonly caFile?: string | undefined;
   readonly httpsProxy?: string | undefined;
   readonly noProxy?: string | undefined;
@@ -35,15 +35,15 @@ export interface Post {
 
 export interface PostAnswer {
   readonly status: number;
-  /** The beginning of an answer that is no success. */
+  /** Beginning of the body, unless the request was successful. */
   readonly text: string;
   readonly retryAfterMs: number | undefined;
 }
 
-/** There was no answer. `message` is fit for a tenant. */
+/** There was no response. The message may be shown to tenants. */
 export class PostFailed extends Error {
   override readonly name = "PostFailed";
-  /** False: the address is written in the URL itself. */
+  /** False if the address is part of the URL. */
   readonly retry: boolean;
   constructor(message: string, retry: boolean, options?: ErrorOptions) {
     super(message, options);
@@ -52,10 +52,10 @@ export class PostFailed extends Error {
 }
 
 const TIMEOUT_MS = 10_000;
-/** Hosts that only their owners can point elsewhere: a proxy gets their names, because its rules contain names. */
+/** Hosts that only their owners can redirect: a proxy gets the name instead of the address, because its rules contain names. */
 const WELL_KNOWN = new Set(["hooks.slack.com", "hooks.slack-gov.com", "events.pagerduty.com", "events.eu.pagerduty.com"]);
 
-/** Where a request goes, and by what. */
+/** Target of a request, and the dispatcher to use. */
 interface Way extends AsyncDisposable {
   readonly pool: Pick<Pool, "request">;
   readonly origin: string;
@@ -71,7 +71,7 @@ export class Outgoing {
     this.#permitted = options.permitted ?? new PermittedAddresses(options.allowedNetworks);
   }
 
-  /** Why a URL cannot be that of a receiver, by the URL alone; undefined if it can. */
+  /** Why the URL alone is not allowed for a receiver; undefined if it is. */
   refusalOf(url: URL): string | undefined {
     if (url.protocol !== "https:") return "must begin with https://";
     if (url.username || url.password) return "must not hold a user or a password";
@@ -80,7 +80,7 @@ export class Outgoing {
     return undefined;
   }
 
-  /** Any status is an answer. Throws PostFailed when there was none. */
+  /** Returns responses with any status. Throws PostFailed if there is none. */
   async post(post: Post): Promise<PostAnswer> {
     const refusal = this.refusalOf(post.url);
     if (refusal !== undefined) throw new PostFailed(`the URL ${refusal}`, false);
@@ -106,7 +106,7 @@ export class Outgoing {
     return viaProxy ? await this.#wayThrough(httpsProxy, url, signal) : this.#straight(url, signal);
   }
 
-  /** Validates when the connection is made, and gives the socket the validated addresses. */
+  /** Validates the addresses when the connection is opened, and gives the socket only validated ones. */
   #straight(url: URL, signal: AbortSignal): Way {
     const findAddresses = callbackify(async (hostname: string) => await this.#addressesOf(hostname, signal));
     const lookup: LookupFunction = (host, { all }, done) =>
@@ -120,7 +120,7 @@ export class Outgoing {
     return { pool, origin: url.origin, [Symbol.asyncDispose]: () => pool.destroy() };
   }
 
-  /** The tunnel leads to the validated address, because a proxy that resolves the name again might find another one. */
+  /** The tunnel is opened to the validated address, because a proxy might resolve the name differently. */
   async #wayThrough(uri: string, url: URL, signal: AbortSignal): Promise<Way> {
     const ProxyAgent = await loadProxyAgent();
     const host = WELL_KNOWN.has(url.hostname) ? url.hostname : written(await this.#addressesOf(url.hostname, signal));
@@ -143,7 +143,7 @@ export class Outgoing {
     return await permittedAddressesOf(hostname, { permitted: this.#permitted, lookup: this.#options.lookup, signal });
   }
 
-  /** Made once: a host has hundreds of authorities. */
+  /** Created once: a host has hundreds of authorities. */
   #trusted(): SecureContext {
     const { caFile } = this.#options;
     this.#secureContext ??= createSecureContext({
@@ -174,7 +174,7 @@ async function answerOf({ pool, origin }: Way, { url, headers, body }: Post, sig
   });
   const { statusCode: status } = answer;
   const isSuccess = status >= 200 && status < 300;
-  // The status is known; the rest of the response does not change it.
+  // The status is known, and the rest of the response does not change it.
   const text = isSuccess ? "" : await beginning(answer.body).catch(() => "");
   answer.body.on("error", () => undefined).destroy();
   return { status, text, retryAfterMs: retryAfterMs(answer.headers["retry-after"]) };
@@ -191,7 +191,7 @@ async function beginning(body: AsyncIterable<Buffer>): Promise<string> {
   return Buffer.concat(parts).subarray(0, MAX_RECEIVER_ANSWER_BYTES).toString("utf8");
 }
 
-/** Seconds, or a date (RFC 9110, 10.2.3). */
+/** Parses seconds or a date (RFC 9110, 10.2.3). */
 function retryAfterMs(header: string | string[] | undefined): number | undefined {
   if (typeof header !== "string" || header.trim() === "") return undefined;
   const ms = /^\d+$/.test(header.trim()) ? Number(header) * 1000 : Date.parse(header) - Date.now();
@@ -203,12 +203,12 @@ function refusedIn(cause: unknown): HostRefused | undefined {
   return undefined;
 }
 
-/** Whose time it was, this request's or its caller's: both may end in one moment. */
+/** Whether this request's timeout ended it, not its caller: both may happen at the same moment. */
 function isLate({ aborted, reason }: AbortSignal): boolean {
   return aborted && reason instanceof Error && reason.name === "TimeoutError";
 }
 
-/** Messages of libraries hold addresses and the proxy's name; their codes are words. */
+/** Messages of libraries contain addresses and the proxy's name; only their codes are safe to show. */
 function described(cause: unknown, timedOut: boolean): PostFailed {
   if (timedOut) return new PostFailed("no answer in time", true, { cause });
   for (let at = cause; at instanceof Error; at = at.cause) {

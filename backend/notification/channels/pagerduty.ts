@@ -1,5 +1,5 @@
-// A message as an event of PagerDuty's Events API v2. Invariant: all events of a group carry one `dedup_key`, so that what resolved ends
-// the incident that it began; a heartbeat is sent as a change event, which pages no one.
+// Formats a message as an event of PagerDuty's Events API v2. Invariants: all events of a group have the same `dedup_key`, so that a
+// resolved message closes the incident that the firing one opened; a heartbeat is sent as a change event, which pages no one.
 import { createHash } from "node:crypto";
 import { MAX_DEDUP_KEY_LENGTH, MAX_SUMMARY_LENGTH } from "../limits.ts";
 import {
@@ -26,7 +26,7 @@ export interface PagerDutyEvent {
 export interface PagerDutyChannel {
   readonly routingKey: string;
   readonly region: PagerDutyRegion;
-  /** The channel's own. */
+  /** The channel's own texts. */
   readonly words?: OwnWords;
 }
 

@@ -14,7 +14,7 @@ const REFUSED_IPV4 = [
   "10.0.0.0/8",
   "100.64.0.0/10",
   "127.0.0.0/8",
-  // Azure's own services for a machine, metadata too, at an address that looks public.
+  // Azure's own services for a machine, including metadata, at an address that looks public.
   "168.63.129.16/32",
   "169.254.0.0/16",
   "172.16.0.0/12",
@@ -28,17 +28,20 @@ const REFUSED_IPV4 = [
   "224.0.0.0/4",
   "240.0.0.0/4",
 ];
-/** All of IPv6 that is assigned as global unicast, and what of it is not: protocol assignments with Teredo, documentation, 6to4. */
+/** The range that is assigned as global unicast; exceptions are protocol assignments with Teredo, documentation, and 6to4. */
 const GLOBAL_IPV6 = ["2000::/3"];
 const REFUSED_IPV6 = ["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"];
-/** Through it a network of IPv6 alone reaches every IPv4 address (RFC 6052); the last 32 bits say which. */
+/** An IPv6-only network reaches every IPv4 address through it (RFC 6052); the last 32 bits are the IPv4 address. */
 const NAT64 = ["64:ff9b::/96"];
 
 export class PermittedAddresses {
   readonly #allowed: BlockList;
   readonly #own: () => readonly string[];
 
-  /** `allowed`: addresses and CIDRs of the operator. `own`: this machine's addresses, public ones too, behind its firewall. */
+  /**
+   * `allowed`: addresses and CIDRs from the operator. `own`: this machine's addresses, including public ones, which may be behind its
+   * firewall.
+   */
   constructor(allowed: readonly string[] = [], own: () => readonly string[] = ownAddresses) {
     this.#allowed = networkList(allowed);
     this.#own = own;
@@ -46,7 +49,7 @@ export class PermittedAddresses {
 
   permits(address: string): boolean {
     const family = isIP(address);
-    // A zone (`fe80::1%eth0`) names one of our interfaces.
+    // A zone (`fe80::1%eth0`) refers to one of our interfaces.
     if (family === 0 || address.includes("%")) return false;
     if (networksContain(this.#allowed, address)) return true;
     const inner = networksContain(nat64, address) ? lastAsIpv4(address) : undefined;
@@ -60,7 +63,7 @@ const refused = networkList([...REFUSED_IPV4, ...REFUSED_IPV6]);
 const globalIpv6 = networkList(GLOBAL_IPV6);
 const nat64 = networkList(NAT64);
 
-/** The URL parser writes an IPv6 address in one way: hexadecimal groups, zeros left out. */
+/** The URL parser has already normalised the IPv6 address: hexadecimal groups, zeros omitted. */
 function lastAsIpv4(address: string): string {
   const written = new URL(`http://[${address}]`).hostname.slice(1, -1);
   const [high = "0", low = "0"] = written.replace(/::$/, ":0:0").replace("::", ":0:").split(":").slice(-2);
@@ -93,7 +96,7 @@ export class HostRefused extends Error {
 
 const NO_SUCH_NAME = new Set(["ENOTFOUND", "ENODATA"]);
 
-/** Throws HostRefused, and the error of a resolver that cannot answer. */
+/** Throws HostRefused, and the resolver's error if it cannot respond. */
 export async function permittedAddressesOf(
   hostname: string,
   { permitted, lookup = lookUp, signal }: { permitted: PermittedAddresses; lookup?: Lookup | undefined; signal: AbortSignal },
@@ -108,7 +111,7 @@ export async function permittedAddressesOf(
   return [first, ...rest];
 }
 
-/** Asks the servers of resolv.conf. Files of hosts and search domains are the operator's, and not asked. */
+/** Queries the servers of resolv.conf. The hosts file and search domains belong to the operator and are not used. */
 export async function lookUp(hostname: string, signal: AbortSignal, servers?: readonly string[]): Promise<string[]> {
   const resolver = new Resolver({ timeout: 2000, tries: 2 });
   if (servers) resolver.setServers(servers);

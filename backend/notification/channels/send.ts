@@ -1,5 +1,5 @@
-// Sends one message to one channel, once: the only way, for deliveries and for tests of a channel. Invariant: an outcome says what a
-// receiver did and whether a later attempt can succeed, and holds nothing of the operator's; secrets are in what is sent, nowhere else.
+// Sends one message to one channel, once; deliveries and tests of a channel have no other path. Invariants: an outcome says what the
+// receiver did and whether a later attempt can succeed, and contains nothing internal to the operator; secrets only appear in what is sent.
 import type { Email } from "./email.ts";
 import type { OpenChannel, Outcome, Send } from "../model/message.ts";
 import { oneLine, ownWords } from "./message-template.ts";
@@ -15,7 +15,7 @@ export interface SendOptions {
   readonly now?: () => number;
 }
 
-/** Responses of these hosts are sentences for the user who set up the channel; those of others may be anything. */
+/** Responses of these hosts are sentences for the user who configured the channel; those of other hosts may contain anything. */
 const HOSTS_WITH_MESSAGES = /^(?:hooks\.slack(?:-gov)?\.com|events(?:\.eu)?\.pagerduty\.com)$/;
 const JSON_TYPE = { "content-type": "application/json", "user-agent": "atherops" };
 

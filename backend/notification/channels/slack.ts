@@ -1,5 +1,6 @@
-// A message for a Slack incoming webhook, and for what takes the same form (Mattermost, Rocket.Chat). Invariant: nothing in a label or an
-// annotation becomes markup: no link, no mention of a person or a channel, no bold text; and Slack fetches no address that a value names.
+// Formats a message for a Slack incoming webhook, and for services that accept the same format (Mattermost, Rocket.Chat). Invariants: no
+// part of a label or an annotation becomes markup: no link, no mention of a person or a channel, no bold text; Slack fetches no URL that a
+// value contains.
 import { MAX_SLACK_TEXT_LENGTH, MAX_SLACK_TITLE_LENGTH } from "../limits.ts";
 import { leftOut, linesOf, linkTo, oneLine, type OwnWords, ruleOf, severityOf, SHOWN_ALERTS, titleOf } from "./message-template.ts";
 import type { Message } from "../model/message.ts";
@@ -7,7 +8,7 @@ import type { Message } from "../model/message.ts";
 const COLOURS = { critical: "#d40e0d", warning: "#e8a317", info: "#3b82f6" } as const;
 const RESOLVED = "#2e9e44";
 
-/** `words`: the channel's own. */
+/** `words`: the channel's own texts. */
 export function slackBody(message: Message, words: OwnWords = {}): string {
   const shown = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
     const { summary, labels, description } = linesOf(alert, message);
@@ -28,14 +29,14 @@ export function slackBody(message: Message, words: OwnWords = {}): string {
         color: message.status === "resolved" ? RESOLVED : COLOURS[severityOf(message)],
         fallback: escaped(title),
         ...(text !== "" && { text }),
-        // The fields that hold markup: none.
+        // No field contains markup.
         mrkdwn_in: [],
         ...(link !== undefined && { title: "Open in the console", title_link: link }),
         footer: escaped(oneLine(message.org.name, 100)),
         ts: Math.floor(Date.parse(message.alerts[0]?.startsAt ?? "") / 1000) || undefined,
       },
     ],
-    // No bold text either in what is outside of attachments; addresses stay text; names are not looked up; nothing is fetched.
+    // Outside of attachments too: no bold text, URLs stay text, names are not looked up, nothing is fetched.
     mrkdwn: false,
     parse: "none",
     link_names: false,
@@ -44,12 +45,12 @@ export function slackBody(message: Message, words: OwnWords = {}): string {
   });
 }
 
-/** The three characters that Slack reads as markup. */
+/** Escapes the three characters that Slack interprets as markup. */
 function escaped(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** As much of it as `most` characters hold once it is escaped. */
+/** As much of the text as fits into `most` characters once escaped. */
 function fitting(text: string, most: number): string {
   let fits = "";
   for (const character of text) {
@@ -60,7 +61,7 @@ function fitting(text: string, most: number): string {
   return fits;
 }
 
-/** As many paragraphs, from the first on, as `most` characters hold once they are escaped. */
+/** The first paragraphs, as many as fit into `most` characters once escaped. */
 function joined(paragraphs: readonly string[], most: number): string {
   let text = "";
   for (const paragraph of paragraphs.map(escaped)) {

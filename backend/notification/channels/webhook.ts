@@ -5,7 +5,7 @@ import { linkTo, ruleOf } from "./message-template.ts";
 import type { Message } from "../model/message.ts";
 import { createHmac, randomBytes } from "node:crypto";
 
-/** Go's zero time: Alertmanager's word for an alert that has not ended. */
+/** Go's zero time: Alertmanager's value for an alert that has not ended. */
 const NOT_YET = "0001-01-01T00:00:00Z";
 
 export function webhookBody(message: Message): string {
@@ -36,7 +36,7 @@ export function webhookBody(message: Message): string {
 
 const PREFIX = "whsec_";
 const SECRET_BYTES = 32;
-/** The specification's bounds. */
+/** Limits of the specification. */
 const [MIN_SECRET_BYTES, MAX_SECRET_BYTES] = [24, 64];
 
 /** `whsec_` and 32 random bytes in base64. */
@@ -44,7 +44,7 @@ export function newSigningSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString("base64");
 }
 
-/** The headers of one attempt. `id` stays the same over attempts: a receiver that has seen it need not act again. */
+/** Headers of one attempt. `id` is the same for all attempts, so that a receiver can ignore repetitions. */
 export function signatureHeaders(
   body: string,
   { id, secrets, atMs }: { id: string; secrets: readonly string[]; atMs: number },

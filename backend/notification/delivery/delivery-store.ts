@@ -1,5 +1,5 @@
-// Messages on their way, in the database: claimed by one replica, settled by the same. Invariant: a message is claimed by one replica at a
-// time, and by another only when the first has been silent for long; what became of an attempt is written by who holds the claim.
+// Stores messages to be delivered. Invariants: one replica at a time claims a message, and another can claim it only after the first has
+// been silent for CLAIM_MS; only the replica that holds the claim writes the result of an attempt.
 import type { Selectable, Transaction } from "kysely";
 import { MAX_MESSAGES_PER_MINUTE } from "../limits.ts";
 import type { Message } from "../model/message.ts";
@@ -12,13 +12,16 @@ export interface Claimed {
   readonly routeId: string | null;
   readonly groupKey: string;
   readonly message: Message;
-  /** This one included. */
+  /** Including this one. */
   readonly attempts: number;
   readonly createdAt: Date;
   readonly lockedUntil: Date;
 }
 
-/** Longer than an attempt takes, clocks of replicas apart included; shorter than a person waits for what a killed replica had begun. */
+/**
+ * Longer than an attempt takes plus the clock differences between replicas; short enough that users can wait for messages of a killed
+ * replica.
+ */
 export const CLAIM_MS = 45_000;
 const MINUTE_MS = 60_000;
 
@@ -40,11 +43,11 @@ export async function waitingChannels(db: NotificationDb, now: Date, most: numbe
     .orderBy("next_at")
     .limit(most)
     .execute();
-  // SQLite does not know the type of what is computed.
+  // SQLite does not know the type of computed columns.
   return rows.map((row) => ({ orgId: row.org_id, channelId: row.channel_id, nextAt: new Date(row.next_at) }));
 }
 
-/** Undefined: there is none, or the organisation has had its share of this minute. */
+/** Undefined if there is none, or if the organisation has reached its limit for this minute. */
 export async function claim(db: NotificationDb, { orgId, channelId }: Omit<Waiting, "nextAt">, now: Date): Promise<Claimed | undefined> {
   const lockedUntil = new Date(now.getTime() + CLAIM_MS);
   return await db.transaction().execute(async (trx) => {
@@ -88,7 +91,7 @@ export async function claim(db: NotificationDb, { orgId, channelId }: Omit<Waiti
   });
 }
 
-/** Undefined: it has one more. Else when it has. */
+/** Undefined if another message is allowed now; otherwise, when the next one is. */
 async function takeShare(trx: Transaction<NotificationTables>, orgId: string, now: Date): Promise<Date | undefined> {
   const turn = await trx.selectFrom("notification_turns").selectAll().where("org_id", "=", orgId).forUpdate().executeTakeFirst();
   const beganMs = turn?.minute_at?.getTime() ?? 0;
@@ -104,7 +107,7 @@ async function takeShare(trx: Transaction<NotificationTables>, orgId: string, no
   return undefined;
 }
 
-/** All of the organisation that is due; `id` is given back. */
+/** Postpones all due messages of the organisation; the claim of `id` is released. */
 async function putOff(
   trx: Transaction<NotificationTables>,
   { orgId, from, until, id }: { orgId: string; from: Date; until: Date; id: string },
@@ -128,7 +131,7 @@ async function putOff(
 export async function settleDelivered(db: NotificationDb, claimed: Claimed, httpStatus: number | undefined, now: Date): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await end(trx, claimed, { status: "delivered", delivered_at: now, http_status: httpStatus ?? null, error: null });
-    // Those that were put off for the channel's sake alone.
+    // These were postponed only because of the channel.
     await waitingOf(trx, claimed).set({ next_at: now }).where("next_at", ">", now).where("attempts", "=", 0).execute();
     await markDue(trx, claimed.orgId, now);
   });
@@ -139,7 +142,7 @@ export interface Failure {
   readonly error: string;
 }
 
-/** `channelAt`: until then the channel's other messages wait, too. */
+/** `channelAt`: until then, the channel's other messages are postponed too. */
 export async function settleRetry(
   db: NotificationDb,
   claimed: Claimed,
@@ -147,7 +150,7 @@ export async function settleRetry(
   { ownAt, channelAt }: { readonly ownAt: Date; readonly channelAt: Date },
 ): Promise<void> {
   await db.transaction().execute(async (trx) => {
-    // The one that failed comes after the others.
+    // The message that failed comes after the others.
     const nextAt = new Date(Math.max(ownAt.getTime(), channelAt.getTime() + 1));
     await held(trx, claimed)
       .set({ locked_until: null, http_status: httpStatus ?? null, error, next_at: nextAt })
@@ -156,7 +159,7 @@ export async function settleRetry(
   });
 }
 
-/** `isForgotten`: the channel is notified again of alerts that still fire. */
+/** `isForgotten`: alerts that still fire are sent to the channel again. */
 export async function settleFailed(
   db: NotificationDb,
   claimed: Claimed,
@@ -165,7 +168,7 @@ export async function settleFailed(
 ): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await end(trx, claimed, { status: "failed", http_status: failure.httpStatus ?? null, error: failure.error });
-    // Before the groups, in the order of the passes over the organisation.
+    // Locks the organisation before its groups, the same order as in the dispatcher's passes.
     await markDue(trx, claimed.orgId, now);
     if (isForgotten && claimed.routeId !== null)
       await trx
@@ -206,7 +209,7 @@ export async function channelOf(db: NotificationDb, orgId: string, id: string): 
   return await db.selectFrom("channels").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
 }
 
-/** As the database gives it. */
+/** As returned by the database. */
 export type ChannelRow = Selectable<ChannelsTable>;
 
 /** For a store that only one process uses: releases the claims of its previous run. */

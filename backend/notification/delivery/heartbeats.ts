@@ -13,7 +13,7 @@ export interface HeartbeatOptions {
   readonly nowMs: () => number;
 }
 
-/** How the messages of heartbeats name their group. */
+/** Group name in heartbeat messages. */
 export const HEARTBEAT_GROUP = "heartbeat";
 
 interface Due {
@@ -23,7 +23,7 @@ interface Due {
   readonly org_name: string;
 }
 
-/** Answers how many were made. Throws when the database is away. */
+/** Returns how many were created. Throws if the database is unavailable. */
 export async function makeHeartbeats(options: HeartbeatOptions): Promise<number> {
   const now = new Date(options.nowMs());
   let made = 0;
@@ -60,7 +60,7 @@ function isDue(
   return seconds !== null && (last === null || now.getTime() - last.getTime() >= seconds * 1000);
 }
 
-/** False: another replica did, or the one before is still on its way. */
+/** False if another replica created it, or if the previous one is still being delivered. */
 async function makeOne(
   { db, externalUrl }: HeartbeatOptions,
   { id: channelId, org_id: orgId, name, org_name }: Due,

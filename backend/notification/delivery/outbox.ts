@@ -1,5 +1,5 @@
-// Sends what waits to be sent. Invariants: a message is sent at least once, and by one replica at a time; a receiver that hangs or refuses
-// holds up its own channel, never another organisation; each organisation has its bound of attempts at once and in a minute.
+// Sends pending messages. Invariants: a message is sent at least once, and by one replica at a time; a receiver that hangs or refuses
+// delays only its own channel, never another organisation; the attempts of each organisation are limited, both concurrently and per minute.
 import { backoffOf, Loop, pause, type Backoff } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../../operations/log.ts";
@@ -23,12 +23,12 @@ export interface OutboxOptions {
   readonly db: NotificationDb;
   readonly inUse: Pick<ChannelsInUse, "orgs">;
   readonly send: Send;
-  /** With its secrets in the clear. Throws when they cannot be read. */
+  /** Decrypts a channel's secrets. Throws if they cannot be decrypted. */
   readonly open: (row: ChannelRow) => OpenChannel;
   readonly log: Log;
   /** How an attempt ended. */
   readonly counted: (result: AttemptResult, seconds: number) => void;
-  /** An organisation may have more to say. */
+  /** Called when further messages for an organisation may be due. */
   readonly changed: () => void;
   readonly nowMs: () => number;
   readonly timing?: Partial<OutboxTiming> | undefined;
@@ -37,19 +37,19 @@ export interface OutboxOptions {
 export type AttemptResult = "delivered" | "retried" | "failed";
 
 export interface OutboxTiming {
-  /** Between looks, for what other replicas made. */
+  /** Interval of polling for messages that other replicas created. */
   readonly pollMs: number;
   readonly attemptMs: number;
   readonly backoffMs: Backoff;
   readonly giveUpMs: number;
-  /** For attempts under way when it ends. */
+  /** Time for attempts in progress when it is disposed. */
   readonly graceMs: number;
 }
 
 const TIMING: OutboxTiming = { pollMs: 1000, attemptMs: 10_000, backoffMs: [5000, 300_000], giveUpMs: 3600_000, graceMs: 5000 };
-/** Under way at once. */
+/** Limits of concurrent attempts. */
 const MOST = { inAll: 256, ofOrg: 4, ofChannel: 2 };
-/** Between passes while no organisation has a channel. */
+/** Poll interval while no organisation has a channel. */
 const IDLE_MS = 5000;
 const REMIND_MS = 300_000;
 
@@ -60,7 +60,7 @@ export class Outbox implements AsyncDisposable {
   readonly #outage: Outage;
   readonly #aborting = new AbortController();
   readonly #underWay = new Map<Promise<void>, Pick<Claimed, "orgId" | "channelId">>();
-  /** Failures in a row. */
+  /** Channel → consecutive failures. */
   readonly #failing = new Map<string, number>();
   #workedAtMs: number;
 
@@ -78,7 +78,7 @@ export class Outbox implements AsyncDisposable {
     this.#loop = new Loop({ step: () => this.#step(), failed: (error) => this.#outage.failed(error), backoffMs: [500, 5000] });
   }
 
-  /** When it last looked and could. */
+  /** Time of the last successful poll. */
   get workedAtMs(): number {
     return this.#workedAtMs;
   }
@@ -125,7 +125,7 @@ export class Outbox implements AsyncDisposable {
     return ofOrg.length < MOST.ofOrg && ofChannel.length < (this.#failing.has(channelId) ? 1 : MOST.ofChannel);
   }
 
-  /** Those of many channels that hang would else be all that is seen. */
+  /** Organisations at their limit; otherwise, the poll would only return messages of their hanging channels. */
   #busyOrgs(): string[] {
     const byOrg = Map.groupBy(this.#underWay.values(), ({ orgId }) => orgId);
     return [...byOrg].filter(([, own]) => own.length >= MOST.ofOrg).map(([orgId]) => orgId);
@@ -171,7 +171,7 @@ export class Outbox implements AsyncDisposable {
       const signal = AbortSignal.any([this.#aborting.signal, AbortSignal.timeout(attemptMs)]);
       return await inTime(send(open(row), claimed.message, signal), signal);
     } catch (error) {
-      // Ours, not the receiver's: what it says is for operators.
+      // An internal error, not the receiver's: its message is for operators.
       log.error(
         { event: "notification.send_error", err: error, org_id: claimed.orgId, channel_id: claimed.channelId, delivery_id: claimed.id },
         "a message about alerts could not be sent",
@@ -186,7 +186,7 @@ export class Outbox implements AsyncDisposable {
     return outcome.retry && !isLate ? "retried" : "failed";
   }
 
-  /** Until it is written, or the claim is over: then the message is sent again, with the same id. */
+  /** Retries until the result is written or the claim has expired; then, the message is sent again with the same id. */
   async #settled(claimed: Claimed, outcome: Outcome, result: AttemptResult): Promise<void> {
     for (let failures = 1; ; failures += 1) {
       try {
@@ -205,7 +205,8 @@ export class Outbox implements AsyncDisposable {
     const now = new Date(nowMs());
     if (outcome.delivered) return await settleDelivered(db, claimed, outcome.httpStatus, now);
     const failure = { httpStatus: outcome.httpStatus, error: outcome.error.slice(0, MAX_ERROR_LENGTH) };
-    // After an hour of attempts, alerts that still fire are sent anew; after a permanent refusal, when their repeat interval has passed.
+    // After an hour of failed attempts, alerts that still fire are sent again; after a permanent refusal, once their repeat interval has
+    // passed.
     if (result === "failed") return await settleFailed(db, claimed, failure, { now, isForgotten: outcome.retry });
     const { backoffMs } = this.#timing;
     if (this.#aborting.signal.aborted) return await settleRetry(db, claimed, failure, { ownAt: now, channelAt: now });
@@ -217,7 +218,7 @@ export class Outbox implements AsyncDisposable {
   }
 }
 
-/** `sent` ends by itself when `signal` aborts; if it does not, nothing waits for it. */
+/** `sent` should end when `signal` aborts; if it does not, it is no longer awaited. */
 async function inTime(sent: Promise<Outcome>, signal: AbortSignal): Promise<Outcome> {
   const { promise, resolve } = Promise.withResolvers<Outcome>();
   const late = (): void => resolve({ delivered: false, retry: true, error: "no answer in time" });

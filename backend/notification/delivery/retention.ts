@@ -1,17 +1,17 @@
-// Forgets what is old: messages after 30 days, or beyond what an organisation may keep; silences some days after their end.
-// Invariant: a message that waits to be sent is not forgotten, but ends as failed after a day.
+// Deletes old rows: messages after 30 days, or beyond the organisation's limit; silences some days after their end. Invariant: a pending
+// message is not deleted, but marked as failed after a day.
 import { sql } from "kysely";
 import { MAX_DELIVERIES_PER_ORG } from "../limits.ts";
 import type { NotificationDb } from "../model/table.ts";
 
 const DAY_MS = 24 * 3600_000;
 export const DELIVERIES_KEPT_MS = 30 * DAY_MS;
-/** As Alertmanager does. */
+/** The same as in Alertmanager. */
 const SILENCES_KEPT_MS = 5 * DAY_MS;
-/** Rows of one statement: others wait for it. */
+/** Rows per statement, so that other statements do not wait long. */
 const AT_ONCE = 500;
 
-/** Throws when the database is away. Replicas may do it side by side. */
+/** Throws if the database is unavailable. Replicas may run it concurrently. */
 export async function forgetOld(db: NotificationDb, nowMs: number): Promise<void> {
   const ago = (ms: number): Date => new Date(nowMs - ms);
   await db

@@ -18,7 +18,7 @@ export interface Evaluator extends EvaluationTimes {
   isEvaluated(orgId: string): Promise<boolean>;
 }
 
-/** An evaluation is late after so many intervals: it may take long, and start late on a busy machine. */
+/** An evaluation is late after this many intervals: it may take long, and start late on a busy machine. */
 const LATE_INTERVALS = 4;
 const MIN_LATE_MS = 60_000;
 

@@ -1,17 +1,17 @@
-// Whether the evaluator works, and since when: a missing alert is resolved only if the evaluator would have sent it. Invariants: unknown
-// counts as not working; neither does time count in which this process stood still, as on a machine that was suspended.
+// Tracks whether the evaluator works, and since when: a missing alert is resolved only if the evaluator would have reported it. Invariants:
+// an unknown state counts as not working; time in which this process was suspended does not count as working.
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../../operations/log.ts";
 
 export interface EvaluatorWatchOptions {
-  /** Throws when it does not answer. */
+  /** Throws if the evaluator does not respond. */
   readonly check: () => Promise<void>;
   readonly nowMs: () => number;
-  /** By which a stand-still is seen: the wall's, because others stop with the machine. */
+  /** Wall clock that reveals a suspension; a monotonic clock may stop with the machine. */
   readonly wallMs?: (() => number) | undefined;
   readonly everyMs?: number | undefined;
-  /** Between evaluations of a rule. */
+  /** Interval between evaluations of a rule. */
   readonly intervalMs: number;
   readonly log: Log;
 }
@@ -20,9 +20,9 @@ const EVERY_MS = 10_000;
 const LEAST_SETTLED_MS = 120_000;
 const SETTLED_INTERVALS = 3;
 const REMIND_MS = 300_000;
-/** Beyond the time between checks. A check itself takes at most some five seconds. */
+/** In addition to the time between checks. A check itself takes at most about five seconds. */
 const STANDSTILL_MS = 20_000;
-/** So many failures in a row are an outage: it may be starting. */
+/** This many failures in a row are an outage; fewer may be a start of the evaluator. */
 const FAILURES = 3;
 
 export class EvaluatorWatch implements AsyncDisposable {
@@ -32,7 +32,7 @@ export class EvaluatorWatch implements AsyncDisposable {
   readonly #standstillMs: number;
   readonly #log: Log;
   readonly #loop: Loop;
-  /** When it was last seen that this process runs, by the wall's clock. */
+  /** Wall-clock time at which this process was last seen running. */
   #ranMs: number;
   #wokeMs: number | undefined;
   #upSinceMs: number | undefined;
@@ -75,19 +75,19 @@ export class EvaluatorWatch implements AsyncDisposable {
     });
   }
 
-  /** It has worked without a break for so long that each rule has been evaluated since. */
+  /** True if it has worked without interruption for so long that each rule has been evaluated since. */
   get isSettled(): boolean {
     this.#run();
     return this.#upSinceMs !== undefined && this.#nowMs() - this.#upSinceMs >= this.#settledMs;
   }
 
-  /** A moment ago nothing ran. What ends now may have ended only because no telemetry came meanwhile. */
+  /** True shortly after a suspension: an alert that ends now may have ended only because no telemetry arrived meanwhile. */
   get isJustAwake(): boolean {
     this.#run();
     return this.#wokeMs !== undefined && Math.abs(this.#nowMs() - this.#wokeMs) < this.#settledMs;
   }
 
-  /** Something that the evaluator said could not be kept. */
+  /** Call when a report of the evaluator could not be stored. */
   missed(): void {
     if (this.#upSinceMs !== undefined) this.#upSinceMs = this.#nowMs();
   }
@@ -96,7 +96,7 @@ export class EvaluatorWatch implements AsyncDisposable {
     return this.#upSinceMs !== undefined;
   }
 
-  /** Not: it was not asked yet. */
+  /** False also before the first check. */
   get isDown(): boolean {
     return this.#isDown;
   }

@@ -1,5 +1,5 @@
-// Takes what the evaluator says of alerts, and keeps what is new in it. Invariant: what was taken is in the database, with its organisation
-// marked to be looked at, in one transaction; what is said again without change writes nothing; an organisation has its bound of alerts.
+// Stores changes of alerts that the evaluator reports. Invariants: an accepted alert is in the database, and its organisation is marked as
+// due in the same transaction; an unchanged repetition writes nothing; the alerts of an organisation are limited.
 import type { Transaction } from "kysely";
 import type { AlertingTables } from "../../alerting/table.ts";
 import { MAX_ALERTS_PER_ORG, MAX_ALERT_BYTES_PER_ORG, MAX_ALERT_LIFE_MS } from "../limits.ts";
@@ -8,15 +8,15 @@ import { markDue, type NotificationDb, type NotificationTables } from "../model/
 
 export interface IntakeOptions {
   readonly db: NotificationDb;
-  /** False: what ends now may have ended only because this machine stood still. The evaluator says it again for a quarter of an hour. */
+  /** False if an alert may have ended only because this machine was suspended. The evaluator repeats the end for a quarter of an hour. */
   readonly mayEnd: () => boolean;
   readonly dropped: (reason: DropReason, alerts: number) => void;
-  /** There is something to look at. */
+  /** Called when the dispatcher has something to evaluate. */
   readonly changed: () => void;
   readonly nowMs: () => number;
 }
 
-/** Why an alert was not kept. */
+/** Why an alert was not stored. */
 export type DropReason = "unknown_rule" | "too_many" | "not_ours";
 
 /** Lifetime of an alert without an end, as in Alertmanager. */
@@ -37,7 +37,10 @@ export class Intake {
     this.#options = options;
   }
 
-  /** A body of the evaluator. Throws ApiError `malformed_body`, or when the database is away; then a part may be taken. */
+  /**
+   * Processes a request of the evaluator. Throws ApiError `malformed_body`, or an error if the database is unavailable; some alerts may
+   * then be stored already.
+   */
   async take(body: Buffer): Promise<void> {
     for await (const piece of objectsOf(body)) {
       const alerts = piece.map(readAlert).filter((alert) => alert !== undefined);
@@ -76,11 +79,11 @@ export class Intake {
 interface News {
   readonly row: Row;
   readonly isNew: boolean;
-  /** It began or ended. */
+  /** True if the alert began or ended. */
   readonly isChange: boolean;
 }
 
-/** Undefined: nothing that has to be written. */
+/** Undefined if nothing has to be written. */
 function newsOf(
   alert: PostedAlert,
   before: Known | undefined,
@@ -89,7 +92,7 @@ function newsOf(
   const endsMs = alert.endsAt?.getTime() ?? nowMs + DEFAULT_LIFE_MS;
   const isOver = endsMs <= nowMs;
   const wasFiring = before?.ends_at === null;
-  // An alert that ended before any notification, and one that is repeated.
+  // It ended before any notification, or its end was already reported.
   if (isOver && (!wasFiring || !mayEnd)) return undefined;
   const expiresMs = isOver ? nowMs : Math.min(endsMs, nowMs + MAX_ALERT_LIFE_MS);
   const lifeMs = expiresMs - nowMs;
@@ -109,7 +112,7 @@ function newsOf(
   return { row, isNew: !before, isChange: isOver || !wasFiring };
 }
 
-/** In an order that all writers keep, so that none waits for another that waits for it. */
+/** In an order that all writers share, which prevents deadlocks. */
 function lastOfEach(alerts: readonly PostedAlert[]): PostedAlert[] {
   const byFingerprint = new Map(alerts.map((alert) => [alert.fingerprint, alert]));
   return [...byFingerprint.values()].toSorted((one, other) => (one.fingerprint < other.fingerprint ? -1 : 1));

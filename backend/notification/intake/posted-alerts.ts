@@ -1,5 +1,5 @@
-// What the evaluator posts, read: a JSON array of alerts, of one rule or of many. Invariant: whose an alert is, and of which rule, is said
-// by the labels that our own rule groups set last, so that no tenant can forge them; of its text no more is kept than is bounded here.
+// Parses what the evaluator posts: a JSON array of alerts, of one or several rules. Invariants: an alert's organisation and rule come from
+// labels that our own rule groups set last, so that no tenant can forge them; stored text is limited here.
 import { createHash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { REVISION_ANNOTATION } from "../../alerting/rule.ts";
@@ -21,24 +21,24 @@ export interface PostedAlert {
   /** Size of labels and annotations as JSON. */
   readonly bytes: number;
   readonly startsAt: Date;
-  /** In the past: it is over. In the future: until then it fires without another word. */
+  /** In the past: the alert has ended. In the future: it fires until then unless the evaluator sends it again. */
   readonly endsAt: Date | undefined;
 }
 
-/** Parsed at once: what other requests wait for. */
+/** Parsed in one step, during which other requests wait. */
 const PIECE_BYTES = 64 * 1024;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-/** Labels of the server, which are not shown. */
+/** Labels that the server sets; they are not shown. */
 const OWN_LABELS = new Set(["org_id", "rule_id", "alertgroup"]);
 
-/** What most routes ask for: of many labels these are kept. */
+/** Labels that most routes use: if there are too many labels, these are kept. */
 const NEEDED = new Set(["alertname", "severity"]);
 
-/** And all below it. */
+/** Includes all characters below it. */
 const SPACE = 0x20;
 const [QUOTE, BACKSLASH, OPEN, CLOSE, OPEN_ARRAY] = Array.from('"\\{}[', (sign) => sign.charCodeAt(0));
 
-/** The objects of a JSON array, a piece at a time; between pieces others have their turn. Throws ApiError `malformed_body`. */
+/** The objects of a JSON array, in steps; between steps, other requests are processed. Throws ApiError `malformed_body`. */
 export async function* objectsOf(body: Buffer): AsyncGenerator<unknown[]> {
   let at = 0;
   while ((body[at] ?? 0) <= SPACE && at < body.length) at += 1;
@@ -76,7 +76,7 @@ function malformed(reason: string): ApiError {
   return new ApiError("malformed_body", reason);
 }
 
-/** Undefined: it is no alert of one of our rules. */
+/** Undefined if it is not an alert of one of our rules. */
 export function readAlert(value: unknown): PostedAlert | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const { labels, annotations, startsAt, endsAt } = value as Record<string, unknown>;
@@ -104,7 +104,7 @@ function textsOf(value: unknown): Record<string, string> {
   return Object.fromEntries(Object.entries(value).filter((entry): entry is [string, string] => typeof entry[1] === "string"));
 }
 
-/** Longer texts end early and say so. Without what PostgreSQL's JSON does not take. */
+/** Truncates longer texts, with a mark. Removes characters that PostgreSQL's JSON does not accept. */
 function bounded(entries: readonly (readonly [string, string])[], most: number, mostCharacters: number): Record<string, string> {
   return Object.fromEntries(entries.slice(0, most).map(([name, text]) => [clean(name, 128), clean(text, mostCharacters)]));
 }
@@ -116,6 +116,6 @@ function clean(text: string, most: number): string {
 
 function dateOf(value: unknown): Date | undefined {
   const date = typeof value === "string" ? new Date(value) : undefined;
-  // Go's zero time means that there is none.
+  // Go's zero time means that there is no time.
   return date && date.getTime() > 0 ? date : undefined;
 }

@@ -1,5 +1,5 @@
-// Which organisations have an enabled channel. Invariant: the answer is at most KEPT_MS old, so an installation without channels costs one
-// small statement every few seconds.
+// Determines which organisations have an enabled channel. Invariant: the result is at most KEPT_MS old, so that an installation without
+// channels costs only one small statement every few seconds.
 import type { NotificationDb } from "./table.ts";
 
 const KEPT_MS = 2000;
@@ -16,22 +16,22 @@ export class ChannelsInUse {
     this.#nowMs = nowMs;
   }
 
-  /** Throws when the database is away. */
+  /** Throws if the database is unavailable. */
   async orgs(): Promise<ReadonlySet<string>> {
     if (Math.abs(this.#nowMs() - this.#readAtMs) < KEPT_MS) return this.#orgs;
     this.#reading ??= this.#begin();
     return await this.#reading;
   }
 
-  /** As far as is known. */
+  /** By the last known result. */
   get isEmpty(): boolean {
     return this.#orgs.size === 0;
   }
 
-  /** The next question is asked anew: something was changed here. */
+  /** Call after a change by this replica: the next call reads again. */
   forget(): void {
     this.#readAtMs = Number.NEGATIVE_INFINITY;
-    // One that is under way may have begun before the change.
+    // A statement that is still running may have started before the change.
     this.#reading = undefined;
   }
 

@@ -1,4 +1,4 @@
-// A message as the dispatcher makes them, for tests of what channels make of it.
+// A message as the dispatcher creates them, for tests of channels.
 import { randomUUID } from "node:crypto";
 import type { Message, MessageAlert } from "./message.ts";
 
@@ -34,5 +34,5 @@ export function messageOf(more: Partial<Message> = {}): Message {
   };
 }
 
-/** What a tenant's series may carry in labels: everything that some receiver takes for more than text. */
+/** Label values that a tenant could send: everything that some receiver interprets as more than text. */
 export const HOSTILE = '<!channel> <@U1> <https://evil.example|click> & *bold* <b>x</b> \r\nBcc: all@evil.example\u2028\u202e\0 "quoted"';

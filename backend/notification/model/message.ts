@@ -6,7 +6,7 @@ import { MAX_ALERTS_PER_MESSAGE, MAX_MESSAGE_BYTES } from "../limits.ts";
 
 export type ChannelKind = "webhook" | "slack" | "pagerduty" | "email";
 
-/** What everybody in the organisation may read of it. */
+/** Fields of a channel that every user of the organisation may read. */
 export interface Channel {
   readonly id: string;
   readonly orgId: string;
@@ -17,15 +17,15 @@ export interface Channel {
   readonly enabled: boolean;
 }
 
-/** With its secrets in the clear: for the time of one attempt, never logged. */
+/** A channel with decrypted secrets: only for the time of one attempt, never logged. */
 export interface OpenChannel extends Channel {
   readonly secret: string;
-  /** Still good while a rotation lasts. */
+  /** Also valid during a rotation. */
   readonly previousSecret?: string | undefined;
 }
 
 export interface Alert {
-  /** 16 hexadecimal digits, of all labels. */
+  /** 16 hexadecimal digits; a hash of all labels. */
   readonly fingerprint: string;
   readonly ruleId: string;
   /** Without the server's own `org_id`, `rule_id` and `alertgroup`. */
@@ -38,7 +38,7 @@ export interface Alert {
   readonly silenced: boolean;
 }
 
-/** An alert as a message has it: times as RFC 3339. */
+/** An alert in a message: times are RFC 3339. */
 export interface MessageAlert extends Omit<Alert, "startsAt" | "endsAt" | "silenced"> {
   readonly startsAt: string;
   readonly endsAt?: string | undefined;
@@ -53,23 +53,23 @@ export interface Message {
   readonly channelId: string;
   /** The channel's name. */
   readonly receiver: string;
-  /** Names route and group; the same for all messages about the group. */
+  /** Identifies route and group; the same for all messages about the group. */
   readonly groupKey: string;
   readonly groupLabels: Readonly<Record<string, string>>;
-  /** What all alerts of the message have alike. */
+  /** Labels that all alerts of the message share. */
   readonly commonLabels: Readonly<Record<string, string>>;
   readonly commonAnnotations: Readonly<Record<string, string>>;
-  /** Resolved when none of the group fires. */
+  /** Resolved if no alert of the group fires. */
   readonly status: "firing" | "resolved";
-  /** Those that fire first. */
+  /** Firing alerts first. */
   readonly alerts: readonly MessageAlert[];
-  /** How many more there are than the message has room for. */
+  /** Number of alerts that do not fit into the message. */
   readonly truncatedAlerts: number;
   /** The address of the console; empty if it is not configured. */
   readonly externalUrl: string;
 }
 
-/** What became of one attempt. */
+/** Result of one attempt. */
 export type Outcome =
   | { readonly delivered: true; readonly httpStatus?: number | undefined }
   | {
@@ -82,7 +82,7 @@ export type Outcome =
       readonly retryAfterMs?: number | undefined;
     };
 
-/** Sends a message once, within its own time-out, until `signal` aborts. Never throws for what a receiver does. */
+/** Sends a message once, within its own timeout, or until `signal` aborts. Never throws because of a receiver. */
 export type Send = (channel: OpenChannel, message: Message, signal: AbortSignal) => Promise<Outcome>;
 
 export interface MessageParts {
@@ -92,7 +92,7 @@ export interface MessageParts {
   readonly channel: Pick<Channel, "id" | "name">;
   readonly groupKey: string;
   readonly groupLabels: Message["groupLabels"];
-  /** With annotations where the message has room for them. */
+  /** With annotations if they fit into the message. */
   readonly firing: readonly Alert[];
   readonly resolved: readonly Alert[];
   readonly externalUrl: string;

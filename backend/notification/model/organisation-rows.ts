@@ -1,5 +1,5 @@
-// One change of what an organisation has for its notifications. Invariant: changes of one organisation come one after another, so that its
-// bounds hold; after each, its alerts are looked at again.
+// Changes an organisation's channels, routes and silences. Invariants: changes of one organisation are serialised, so that its limits hold;
+// after each change, its alerts are evaluated again.
 import type { Kysely, Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
 import { MAX_EXPRESSIONS_PER_ORG } from "../limits.ts";
@@ -23,7 +23,7 @@ export async function changeOf<T>(
     });
 }
 
-/** After what was written: throws ApiError `limit_reached` where it is more than may be and has become more. */
+/** Call after writing: throws ApiError `limit_reached` if the number of expressions exceeds the limit and has increased. */
 export async function checkExpressions(
   trx: Transaction<NotificationTables>,
   orgId: string,

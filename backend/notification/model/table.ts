@@ -1,5 +1,5 @@
-// Channels, routes, silences, alerts and messages in the database. Invariant: every statement names the organisation, or works on rows that
-// carry it; JSON goes in as text and comes out read.
+// Tables of channels, routes, silences, alerts and messages. Invariants: every statement names the organisation, or works on rows that
+// contain it; JSON is written as text and read as a value.
 import type { ColumnType, Kysely } from "kysely";
 import type { Matcher, RouteMatcher } from "./matchers.ts";
 import type { ChannelKind, Message } from "./message.ts";
@@ -12,7 +12,7 @@ export interface ChannelsTable {
   name: string;
   kind: ChannelKind;
   settings: Json<Record<string, unknown>>;
-  /** As MasterKeys writes it, bound to org_id and id; `previous_secret` is under the same master key. */
+  /** Encrypted by MasterKeys, bound to org_id and id; `previous_secret` is encrypted with the same master key. */
   secret: string;
   previous_secret: string | null;
   master_key_id: string;
@@ -34,7 +34,7 @@ export interface RoutesTable {
   group_interval_seconds: number;
   repeat_interval_seconds: number;
   continue: boolean;
-  /** One of an organisation at most. */
+  /** At most one per organisation. */
   is_default: boolean;
   created_at: Date;
 }
@@ -85,7 +85,7 @@ export interface DeliveriesTable {
   route_id: string | null;
   group_key: string;
   rule_ids: Json<readonly string[]>;
-  /** Null once it is over. */
+  /** Null once the delivery has ended. */
   message: ColumnType<Message | null, string | null, string | null>;
   status: "pending" | "delivered" | "failed";
   attempts: number;
@@ -99,7 +99,7 @@ export interface DeliveriesTable {
 
 export interface NotificationTurnsTable {
   org_id: string;
-  /** Null: not before something happens. */
+  /** Null: only after a change. */
   due_at: Date | null;
   locked_until: Date | null;
   minute_at: Date | null;
@@ -119,8 +119,8 @@ export interface NotificationTables {
 export type NotificationDb = Kysely<NotificationTables>;
 
 /**
- * Has the organisation's alerts looked at `at`, or before that. Goes into the same transaction as any change of channels, routes or
- * silences: from it follows who is notified.
+ * Marks the organisation's alerts to be evaluated by `at` at the latest. Call it in the same transaction as any change of channels, routes
+ * or silences, because these determine which channels are notified.
  */
 export async function markDue(db: NotificationDb, orgId: string, at: Date): Promise<void> {
   await db

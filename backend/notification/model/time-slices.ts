@@ -14,12 +14,12 @@ export class TimeSlices {
     this.#beganMs = nowMs();
   }
 
-  /** Milliseconds of work so far, without the time that others had in between. */
+  /** Milliseconds of work so far, without the time of other work in between. */
   get busyMs(): number {
     return this.#earlierMs + this.#nowMs() - this.#beganMs;
   }
 
-  /** Call `next` when it is, between two steps of the work. */
+  /** True if `next` should be called, between two steps of the work. */
   get isOver(): boolean {
     return this.#nowMs() - this.#beganMs >= SLICE_MS;
   }

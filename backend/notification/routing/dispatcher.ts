@@ -1,5 +1,6 @@
-// Evaluates the organisations whose alerts are due, one pass at a time. Invariants: the one that waits longest is next; a pass over many alerts is
-// followed by a rest many times as long, so that no organisation takes more than its share; an organisation whose look fails comes again.
+// Evaluates the organisations whose alerts are due, one pass at a time. Invariants: the organisation that has waited longest is next; a
+// pass over many alerts is followed by a pause many times as long, so that no organisation uses more than its share; if a pass fails, it is
+// repeated.
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../../operations/log.ts";
@@ -10,13 +11,13 @@ import { organisationTurn, type TurnOptions } from "./organisation-pass.ts";
 export interface DispatcherOptions extends TurnOptions {
   readonly inUse: Pick<ChannelsInUse, "orgs">;
   readonly log: Log;
-  /** There are messages to send. */
+  /** Called when messages have been created. */
   readonly planned: (messages: number, refused: number) => void;
   readonly pollMs?: number | undefined;
 }
 
 const POLL_MS = 1000;
-/** While no organisation has a channel. */
+/** Interval while no organisation has a channel. */
 const IDLE_MS = 5000;
 const REMIND_MS = 300_000;
 
@@ -24,7 +25,7 @@ export class Dispatcher implements AsyncDisposable {
   readonly #options: DispatcherOptions;
   readonly #loop: Loop;
   readonly #outage: Outage;
-  /** Organisation → when it may be looked at again, by the clock of `performance`. */
+  /** Organisation → end of its pause, by the clock of `performance`. */
   readonly #resting = new Map<string, number>();
   #workedAtMs: number;
 
@@ -45,7 +46,7 @@ export class Dispatcher implements AsyncDisposable {
     this.#loop = new Loop({ step: (signal) => this.#step(signal), failed: (error) => this.#outage.failed(error), backoffMs: [500, 5000] });
   }
 
-  /** When it last looked, at all that was due. */
+  /** Time of the last pass over everything that was due. */
   get workedAtMs(): number {
     return this.#workedAtMs;
   }

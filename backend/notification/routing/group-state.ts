@@ -1,6 +1,6 @@
-// Which alerts of a group a channel is notified of, and when. Invariant: pure; an alert is sent once when it starts to fire, again
-// when a silence over it has ended or `repeat` has passed, and once when it is resolved; a silenced alert is not sent, but its end is,
-// where its beginning was.
+// Decides of which alerts of a group a channel is notified, and when. Invariants: pure; an alert is sent once when it starts to fire, again
+// when a silence over it has ended or `repeat` has passed, and once when it is resolved; a silenced alert is not sent, but its end is sent
+// if its beginning was.
 import type { Alert } from "../model/message.ts";
 import type { NotifiedAlerts } from "../model/table.ts";
 
@@ -19,13 +19,13 @@ export interface GroupState {
 type GroupAlert = Pick<Alert, "fingerprint" | "status" | "silenced" | "startsAt">;
 
 export interface GroupTurn<A extends GroupAlert> {
-  /** Undefined: there is nothing to remember. */
+  /** Undefined: nothing has to be remembered. */
   readonly state: GroupState | undefined;
-  /** To send now; `notified` is the state after that. */
+  /** The message to send now; `notified` is the state afterwards. */
   readonly send?: { readonly firing: readonly A[]; readonly resolved: readonly A[]; readonly notified: GroupState };
 }
 
-/** `alerts`: those of the group, whatever their status. */
+/** `alerts`: all alerts of the group, whatever their status. */
 export function groupTurn<A extends GroupAlert>(
   before: GroupState | undefined,
   alerts: readonly A[],
@@ -58,7 +58,7 @@ export function groupTurn<A extends GroupAlert>(
     const later = nextAt > now ? nextAt : repeatAfter(lastSentAt, times, now);
     return { state: { firing: remembered, lastSentAt, nextAt: later } };
   }
-  // Until then, what fires again is the same story.
+  // Until then, alerts that fire again continue the group.
   if (lastSentAt && now < after(lastSentAt, times.intervalMs))
     return { state: { firing: {}, lastSentAt, nextAt: after(lastSentAt, times.intervalMs) } };
   return { state: undefined };
@@ -74,7 +74,7 @@ function nextOf(before: GroupState | undefined, fresh: readonly GroupAlert[], ha
   return new Date(Math.min(before.nextAt.getTime(), dueMs));
 }
 
-/** The alerts that are still in the group: sent, or silenced since. */
+/** Alerts of the group that were sent, and those silenced since. */
 function kept(notified: NotifiedAlerts, alerts: readonly GroupAlert[], covered: NotifiedAlerts): NotifiedAlerts {
   const here = new Set(alerts.map(({ fingerprint }) => fingerprint));
   return { ...Object.fromEntries(Object.entries(notified).filter(([fingerprint]) => here.has(fingerprint))), ...covered };

@@ -1,6 +1,6 @@
-// One pass over one organisation's alerts: reads them, plans, writes what is to be sent and what was decided. Invariant: one replica at a
-// time does it for an organisation; messages and the state of their groups are written in one transaction, which fails if the lock was
-// lost; whatever happens, the organisation is due again.
+// Runs one pass over an organisation's alerts: reads them, plans, and writes messages and decisions. Invariants: one replica at a time
+// processes an organisation; messages and the state of their groups are written in one transaction, which fails if the lock was lost;
+// whatever happens, the organisation becomes due again.
 import { randomUUID } from "node:crypto";
 import { sql, type Transaction } from "kysely";
 import { MAX_ALERTS_PER_MESSAGE } from "../limits.ts";
@@ -23,30 +23,30 @@ import type { NotificationDb, NotificationTables } from "../model/table.ts";
 
 export interface TurnOptions {
   readonly db: NotificationDb;
-  /** Undefined: not known, so no alert is over without a word. */
+  /** Undefined: unknown, so an alert that is not reported is not resolved. */
   readonly completedUntil: (orgId: string, ruleIds: readonly string[]) => Promise<CompletedUntil | undefined>;
-  /** Between evaluations of a rule. */
+  /** Interval between evaluations of a rule. */
   readonly intervalMs: number;
   readonly externalUrl: string;
   readonly nowMs: () => number;
-  /** Counts messages that were made, and groups that had no room. */
+  /** Counts created messages, and groups that exceeded the limit. */
   readonly planned?: (messages: number, refused: number) => void;
 }
 
 /** Longer than any pass takes. */
 export const TURN_LOCK_MS = 60_000;
 /**
- * After a pass the next one waits: at least so long, and so many times as long as it took. What it waited for others counts no more than so
- * much for each alert.
+ * The pause after a pass is at least LEAST_GAP_MS, and at least GAP_TIMES as long as the work of the pass. The same applies to its total
+ * time, including waits for other work, but this counts for at most MOST_GAP_OF_ALERT_MS per alert.
  */
 const LEAST_GAP_MS = 250;
 const GAP_TIMES = 20;
 const MOST_GAP_OF_ALERT_MS = 1;
 const LEAST_RECHECK_MS = 5000;
-/** Rows of one statement. */
+/** Rows per statement. */
 const CHUNK = 200;
 
-/** Answers how long to leave it alone now, in milliseconds; undefined: it was not this replica's turn. Throws when the database is away. */
+/** Returns the milliseconds until the next pass; undefined if another replica holds the lock. Throws if the database is unavailable. */
 export async function organisationTurn(options: TurnOptions, orgId: string): Promise<number | undefined> {
   const { db, nowMs } = options;
   const beganMs = nowMs();
@@ -63,9 +63,9 @@ export async function organisationTurn(options: TurnOptions, orgId: string): Pro
 }
 
 interface Looked {
-  /** When something is due; undefined: not before something happens. */
+  /** When the next evaluation is due; undefined: only after a change. */
   readonly nextAt: Date | undefined;
-  /** Looked at. */
+  /** Evaluated alerts. */
   readonly alerts: number;
   readonly busyMs: number;
 }
@@ -86,7 +86,7 @@ async function claim(db: NotificationDb, orgId: string, now: Date, lockedUntil: 
   return row !== undefined;
 }
 
-/** Where something has changed meanwhile, it is due for that. */
+/** If something has changed meanwhile, the organisation stays due for that. */
 async function release(db: NotificationDb, orgId: string, lockedUntil: Date, dueAt: Date | undefined): Promise<void> {
   await db
     .updateTable("notification_turns")
@@ -107,7 +107,7 @@ async function release(db: NotificationDb, orgId: string, lockedUntil: Date, due
 async function planPass(options: TurnOptions, orgId: string, channels: ReadonlyMap<string, string>, lockedUntil: Date): Promise<Looked> {
   const { db, nowMs } = options;
   const now = new Date(nowMs());
-  // First of all: what settles a message may change the state of its group.
+  // Read first, because settling a message may change the state of its group.
   const pending = await readPending(db, orgId);
   const expired = await rulesWithExpired(db, orgId, now);
   const completedUntil = expired.length > 0 ? await options.completedUntil(orgId, expired) : undefined;
@@ -181,13 +181,13 @@ async function write(options: TurnOptions, decided: Decided): Promise<void> {
     await db.deleteFrom("alerts").where("org_id", "=", orgId).where("fingerprint", "in", fingerprints).where(isOver(decided.now)).execute();
 }
 
-/** One that fires again since it was read stays. */
+/** An alert that has started to fire again since it was read is kept. */
 function isOver(now: Date) {
   return sql<boolean>`(ends_at IS NOT NULL OR expires_at <= ${now} OR NOT EXISTS (
     SELECT 1 FROM rules WHERE rules.id = alerts.rule_id AND rules.org_id = alerts.org_id AND rules.enabled))`;
 }
 
-/** Throws where another replica has taken the turn. */
+/** Throws if another replica has taken the lock. */
 async function ours(
   db: NotificationDb,
   orgId: string,

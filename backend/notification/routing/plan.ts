@@ -42,7 +42,7 @@ export function groupLabels({ groupBy }: Pick<Route, "groupBy">, labels: Labels)
   return Object.fromEntries(names.toSorted().map((name) => [name, labels[name] ?? ""]));
 }
 
-/** `labels`: as groupLabels gives them. */
+/** `labels`: as returned by groupLabels. */
 export function groupKey(labels: Labels): string {
   return createHash("sha256")
     .update(JSON.stringify(Object.entries(labels)))
@@ -53,13 +53,13 @@ export function groupKey(labels: Labels): string {
 export interface PlanInput<A extends Alert> {
   readonly alerts: readonly A[];
   readonly routes: readonly Route[];
-  /** Those that are on. */
+  /** Enabled channels. */
   readonly channelIds: ReadonlySet<string>;
-  /** Those that hold now. */
+  /** Silences in force. */
   readonly silences: readonly (readonly Matcher[])[];
   /** By `stateKey`. */
   readonly states: ReadonlyMap<string, KnownGroup>;
-  /** Messages on their way: of a group, by `stateKey`; of a channel, how many. */
+  /** Messages in delivery: of a group, by `stateKey`; of a channel, their number. */
   readonly pendingGroups: ReadonlySet<string>;
   readonly pendingOf: ReadonlyMap<string, number>;
   readonly now: Date;
@@ -85,18 +85,18 @@ export interface KnownGroup extends GroupState {
 
 export interface Plan<A> {
   readonly messages: readonly GroupMessage<A>[];
-  /** What has to be written. */
+  /** Group states to write. */
   readonly changed: readonly { readonly group: GroupOf; readonly state: GroupState }[];
   readonly gone: readonly string[];
   /** Keys of groups that are no longer stored. */
   readonly forgotten: readonly string[];
-  /** When something is due next; undefined: not before something happens. */
+  /** When something is due next; undefined: only after a change. */
   readonly nextAt: Date | undefined;
-  /** More messages than one pass makes. */
+  /** True if there are more messages than one pass creates. */
   readonly hasMore: boolean;
-  /** Groups, and alerts in groups, that had no room. */
+  /** Groups, and alerts in groups, that exceeded a limit. */
   readonly refused: number;
-  /** What it took of the processor, to find the routes and silences of alerts. */
+  /** CPU time for matching alerts with routes and silences. */
   readonly busyMs: number;
 }
 
@@ -125,7 +125,7 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
     if (slices.isOver) await slices.next();
     const before = states.get(key);
     if (before && input.pendingGroups.has(key)) {
-      // Whatever becomes of the message has the organisation looked at again.
+      // Whatever happens to the message, the organisation is evaluated again afterwards.
       for (const fingerprint of Object.keys(before.firing)) remembered.add(fingerprint);
       continue;
     }
@@ -158,7 +158,7 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
   };
 }
 
-/** The groups that there are, those that are remembered without an alert included where their channel and route still are. */
+/** All current groups, including remembered ones without alerts if their channel and route still exist. */
 async function collectGroups<A extends Alert>(
   input: PlanInput<A>,
 ): Promise<{ members: Map<string, Members<A>>; refused: number; busyMs: number }> {

@@ -1,5 +1,5 @@
-// A notification route as a user sends it: its fields, their limits, and how it is returned. Invariant: what passes here has matchers that are cheap
-// and times that the dispatcher can keep; whether its channels are there is the table's question.
+// Validates a notification route as a user sends it, and formats it for responses. Invariant: an accepted route has matchers that are
+// cheap, and times that the dispatcher can keep; whether its channels exist is checked when it is stored.
 import { durationWanted, durationWithin, formatDuration } from "../../../common/duration.ts";
 import { closedSchema, objectSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA, invalidField } from "../../http/schemas.ts";
 import { MAX_CHANNELS_PER_ROUTE, MAX_GROUP_LABELS, MAX_MATCHERS, MAX_ROUTE_BYTES } from "../limits.ts";
@@ -16,7 +16,7 @@ export interface RouteBody {
   readonly position?: number;
 }
 
-/** As the table has it. */
+/** As stored in the table. */
 export interface CheckedRoute {
   readonly matchers: readonly RouteMatcher[];
   readonly channelIds: readonly string[];
@@ -25,7 +25,7 @@ export interface CheckedRoute {
   readonly intervalS: number;
   readonly repeatS: number;
   readonly continues: boolean;
-  /** Before which one; undefined: after all others, or where it is. */
+  /** Index among the routes; undefined: last, or unchanged. */
   readonly position: number | undefined;
 }
 
@@ -84,7 +84,7 @@ export const ROUTE_SCHEMA = objectSchema(["id", "position", "is_default", "creat
   created_at: TIME_SCHEMA,
 });
 
-/** Checks what a schema cannot say. Throws ApiError `invalid_field` naming the field. */
+/** Checks what a schema cannot express. Throws ApiError `invalid_field`, which names the field. */
 export function checkedRoute(body: RouteBody): CheckedRoute {
   checkMatchers(body.matchers.map(matcherOf), { anyAlert: true });
   const bytes = Buffer.byteLength(JSON.stringify(body));

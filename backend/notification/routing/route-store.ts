@@ -1,5 +1,5 @@
-// The routes of organisations: which alerts go to which channels, in order. Invariant: every statement names the organisation; each has one
-// default route, which is last and stays; positions are 0, 1, 2, …
+// Stores the routes of organisations: which alerts are sent to which channels, in order. Invariants: every statement names the
+// organisation; each organisation has one default route, which is last and cannot be deleted; positions are 0, 1, 2, …
 import { randomUUID } from "node:crypto";
 import type { Kysely, Selectable, Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
@@ -11,7 +11,7 @@ import { type CheckedRoute, type StoredRoute } from "./route-body.ts";
 import type { NotificationDb, NotificationTables, RoutesTable } from "../model/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-/** As long as there is no other. */
+/** Used until another one is stored. */
 const DEFAULT: CheckedRoute = {
   matchers: [],
   channelIds: [],
@@ -32,7 +32,7 @@ export class RouteTable {
     this.#nowMs = nowMs;
   }
 
-  /** In their order, the default one last; without channels that are gone. */
+  /** In order, the default route last; deleted channels are omitted. */
   async list(orgId: string): Promise<StoredRoute[]> {
     const own = tenantDatabase(this.#db, orgId);
     const rows = await rowsOf(own, orgId);
@@ -40,7 +40,7 @@ export class RouteTable {
     return await this.#change(orgId, async () => undefined).then(async () => await this.list(orgId));
   }
 
-  /** Throws ApiError `invalid_field` for a channel that is not the organisation's, `limit_reached`. */
+  /** Throws ApiError `invalid_field` for a channel that does not belong to the organisation, `limit_reached`. */
   async create(orgId: string, route: CheckedRoute): Promise<StoredRoute> {
     return await this.#change(orgId, async (trx, rows, now) => {
       if (rows.length > MAX_ROUTES)
@@ -53,7 +53,7 @@ export class RouteTable {
     });
   }
 
-  /** Replaces it in full. Throws ApiError `not_found`, and as `create`. */
+  /** Replaces the whole route. Throws ApiError `not_found`, and like `create`. */
   async replace(orgId: string, id: string, route: CheckedRoute): Promise<StoredRoute> {
     return await this.#change(orgId, async (trx, rows, now) => {
       const former = rows.find((row) => row.id === id);
@@ -68,7 +68,7 @@ export class RouteTable {
     });
   }
 
-  /** Throws ApiError `not_found`, `conflict` for the default one. */
+  /** Throws ApiError `not_found`, `conflict` for the default route. */
   async delete(orgId: string, id: string): Promise<void> {
     await this.#change(orgId, async (trx, rows) => {
       const former = rows.find((row) => row.id === id);
@@ -95,13 +95,13 @@ export class RouteTable {
 
 type Row = Selectable<RoutesTable>;
 
-/** The default one last. */
+/** The default route is last. */
 async function rowsOf(db: NotificationDb, orgId: string): Promise<Row[]> {
   const rows = await db.selectFrom("routes").selectAll().where("org_id", "=", orgId).orderBy("position").orderBy("id").execute();
   return [...rows.filter(({ is_default }) => !is_default), ...rows.filter(({ is_default }) => is_default)];
 }
 
-/** Moves a route where it was asked for, and numbers all of them. */
+/** Moves a route to the requested position, and renumbers all routes. */
 async function place(trx: Transaction<NotificationTables>, orgId: string, id: string, position: number | undefined): Promise<StoredRoute> {
   const rows = await rowsOf(trx, orgId);
   const moved = rows.find((row) => row.id === id) as Row;

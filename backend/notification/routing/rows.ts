@@ -17,10 +17,10 @@ export interface ReadAlertsOptions {
   readonly withAnnotations?: boolean;
 }
 
-/** An alert, and when it ends unless the evaluator reports it again. */
+/** An alert, and when the alert ends unless the evaluator sends it again. */
 export type KeptAlert = Alert & { readonly expiresAt: Date };
 
-/** In the order of their fingerprints. `silenced` is always false, because silences are not read here. */
+/** Sorted by fingerprint. `silenced` is always false, because silences are not read here. */
 export async function readAlerts(db: NotificationDb, orgId: string, options: ReadAlertsOptions): Promise<KeptAlert[]> {
   const rules = await rulesOf(db, orgId);
   const alerts: KeptAlert[] = [];

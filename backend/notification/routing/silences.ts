@@ -1,6 +1,6 @@
-// The silences of organisations, in Alertmanager's format. Invariants: every statement names the organisation. A silence has a selective
-// matcher, an end and a comment; its author is the user of the request, never what the body contains. Of a silence that has been in force
-// only end and comment can change, so that users can read for some days what was silenced when, and by whom.
+// Stores the silences of organisations, in Alertmanager's format. Invariants: every statement names the organisation. A silence has a
+// selective matcher, an end and a comment; its author is the user of the request, never a value of the body. Once a silence has been in
+// force, only its end and comment can change, so that users can read for some days what was silenced when, and by whom.
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Kysely, Selectable, Transaction } from "kysely";
@@ -45,7 +45,7 @@ const MATCHER = objectSchema(["name", "value"], {
 });
 const MATCHERS = { type: "array", minItems: 1, maxItems: MAX_MATCHERS, items: MATCHER };
 
-/** JSON schema of a body; like Alertmanager, it takes what else there is and leaves it alone. */
+/** JSON schema of a body; like Alertmanager, it accepts and ignores other fields. */
 export const SILENCE_BODY_SCHEMA = objectSchema(["matchers", "endsAt", "comment"], {
   id: { type: ["string", "null"], description: "of a silence that this one takes the place of" },
   matchers: { ...MATCHERS, description: "all of them have to hold for an alert's labels" },
@@ -66,7 +66,7 @@ export const SILENCE_SCHEMA = objectSchema({
   updatedAt: TIME_SCHEMA,
 });
 
-/** Checks what a schema cannot say. Throws ApiError `invalid_field` naming the field. */
+/** Checks what a schema cannot express. Throws ApiError `invalid_field`, which names the field. */
 export function checkedSilence(body: SilenceBody, nowMs: number): CheckedSilence {
   const matchers = body.matchers.map(({ name, value, isRegex, isEqual }) => ({ name, value, isRegex, isEqual }));
   checkMatchers(matchers, { anyAlert: false });
@@ -116,7 +116,7 @@ export class SilenceTable {
     this.#nowMs = nowMs;
   }
 
-  /** Those in force first, the next to end before others; then those to come, then those that have ended, the last of them first. */
+  /** Silences in force first, the next to end before others; then future ones, then ended ones, most recently ended first. */
   async list(orgId: string): Promise<StoredSilence[]> {
     const silences = await silencesOf(tenantDatabase(this.#db, orgId), orgId);
     const nowMs = this.#nowMs();
@@ -139,8 +139,8 @@ export class SilenceTable {
   }
 
   /**
-   * Puts this one in the place of another, as Alertmanager does: the other is changed where only its end, its comment or a start to come
-   * differ; else it ends now, and a new one begins. Throws ApiError `not_found`, `limit_reached`.
+   * Replaces a silence, as Alertmanager does: it is updated if only its end, its comment or a future start differ; otherwise, it ends now,
+   * and a new one begins. Throws ApiError `not_found`, `limit_reached`.
    */
   async replace(orgId: string, id: string, createdBy: string, silence: CheckedSilence): Promise<StoredSilence> {
     return await this.#change(orgId, async (trx, now) => {
@@ -159,7 +159,7 @@ export class SilenceTable {
     });
   }
 
-  /** Ends it now; one that has ended stays as it is. Throws ApiError `not_found`. */
+  /** Ends it now; if it has already ended, it does not change. Throws ApiError `not_found`. */
   async expire(orgId: string, id: string): Promise<void> {
     await this.#change(orgId, async (trx, now) => {
       const former = await find(trx, orgId, id);

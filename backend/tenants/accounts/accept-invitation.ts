@@ -1,6 +1,6 @@
-// The routes of a person with the link of an invitation: POST /api/auth/invitation shows it, POST /api/auth/invitation/accept creates the
-// user with the chosen password and logs the browser in. Invariants: the token is in the body, so no log contains it; it works once, also
-// for two concurrent requests; every token that is not valid gets the same answer, and a network that sends several of them must wait.
+// Routes for a person with an invitation link: POST /api/auth/invitation shows the invitation, POST /api/auth/invitation/accept creates the
+// user with the chosen password and logs the browser in. Invariants: the token is in the body, so that no log contains it; it works once,
+// even if two requests are concurrent; every invalid token gets the same response, and a network that sends several of them must wait.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
 import { RANK } from "../../auth/request-identity.ts";
@@ -16,7 +16,7 @@ import { requireCapacity } from "./orgs.ts";
 import { countUsers, ROLE_SCHEMA } from "./users.ts";
 
 const BODY_LIMIT_BYTES = 4096;
-/** In place of the address of an account, of which a login has one. */
+/** Used instead of an account's address: the login backoff counts pairs of account and network. */
 const NO_ACCOUNT = "invitation";
 const TOKEN = { type: "string", minLength: 1, maxLength: 200 } as const;
 const common = { tag: "accounts", errors: ["invalid_credentials", "login_backoff", "conflict", "limit_reached"] } as const;
@@ -43,7 +43,7 @@ export function registerInvitationAcceptance(app: FastifyInstance, deps: Invitat
   const { db, guards, hashQueue, browserSessions, now = Date.now } = deps;
   const backoff = new LoginBackoff(now, new LoginFailures(db, now));
 
-  /** Throws `login_backoff`, or `invalid_credentials` if the token is not that of a valid invitation. */
+  /** Throws `login_backoff`, or `invalid_credentials` if there is no valid invitation with this token. */
   async function findValid(request: FastifyRequest<{ Body: Pick<Body, "token"> }>): Promise<InvitationRow> {
     requirePasswordLogin(deps);
     const found = await backoff.attempt(NO_ACCOUNT, request.ip, "too many invalid invitations from your network: wait", () =>
@@ -84,7 +84,7 @@ export function registerInvitationAcceptance(app: FastifyInstance, deps: Invitat
   });
 }
 
-/** Replaces the invitation by a user. Throws `invalid_credentials` if another request was first. */
+/** Replaces the invitation by a user. Throws `invalid_credentials` if another request was faster. */
 async function exchange(
   db: InvitationDeps["db"],
   orgId: string,

@@ -1,6 +1,6 @@
 // Administration of invitations: create, list, remove. A person with the link of an invitation chooses a password and becomes a user
 // (accept-invitation.ts), so that no administrator knows it. Invariants: the token is returned once, and only its hash is stored; a user
-// invites to no role above the own one; an address has one valid link, the newest.
+// cannot grant a role above the own one; an address has one valid link, the newest.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
@@ -68,7 +68,7 @@ export function invitationHash(secret: string): string {
   return createHash("sha256").update(secret, "utf8").digest("hex");
 }
 
-/** Throws `conflict`: a password would be of no use. */
+/** Throws `conflict` if password logins are off, because the invited user could not log in. */
 export function requirePasswordLogin({ isPasswordLogin }: InvitationDeps): void {
   if (!isPasswordLogin)
     throw new ApiError("conflict", "users log in by single sign-on here (PASSWORD_LOGIN=false), which also creates them");

@@ -1,5 +1,5 @@
 // PUT /api/auth/password: a user changes the own password. Invariants: the current password is required, so that a stolen session cannot
-// take the account over, and guessing it is slowed down as at a login; every other session of the user ends.
+// take over the account; guessing it is slowed down as for a login; all other sessions of the user end.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../auth/request-identity.ts";
@@ -54,7 +54,7 @@ export function registerOwnPassword(app: FastifyInstance, deps: AccountDeps): vo
         .set({ password_hash: passwordHash, session_epoch: user.session_epoch + 1 })
         .where("id", "=", userId)
         .where("org_id", "=", orgId)
-        // The first of two concurrent changes, or of a change and a reset by an administrator, counts.
+        // If two changes are concurrent, or a change and a reset by an administrator, the first one wins.
         .where("session_epoch", "=", user.session_epoch)
         .returningAll()
         .executeTakeFirst();

@@ -191,7 +191,10 @@ async function changeUser(
   return row;
 }
 
-/** Otherwise an administrator who sets a password could use it after the provider grants the user a higher role. */
+/**
+ * Throws for a user of single sign-on: otherwise, an administrator who sets a password could use it after the provider grants the user a
+ * higher role.
+ */
 export function requirePassword(row: Pick<UserRow, "sso_issuer">): void {
   if (row.sso_issuer !== null) throw new ApiError("conflict", "this user logs in by single sign-on and has no password");
 }

@@ -1,6 +1,6 @@
-// Remote configuration of a cluster's agents: an administrator writes it for a share of the nodes, and raises the share; the agent of each node
-// reads it; rollout-watch.ts stops a rollout that makes nodes unhealthy. Invariants: the id of another cluster is 404; a node outside the share
-// gets the previous configuration; a node in the share stays in it when the share grows.
+// Remote configuration of a cluster's agents: an administrator writes it for a share of the nodes, and raises the share; the agent of each
+// node reads it; rollout-watch.ts stops a rollout if it makes nodes unhealthy. Invariants: the id of another cluster is 404; a node outside
+// the share gets the previous configuration; a node in the share stays in it when the share grows.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import type { ClusterConfig, ClusterConfigRequest, ClusterConfigResponse } from "../../../common/protocol/enrolment.ts";
@@ -37,7 +37,7 @@ const schemas = {
   },
 } as const;
 
-/** Problems that a configuration causes show within minutes; later ones have other causes, such as nodes that an autoscaler removes. */
+/** Problems that a configuration causes appear within minutes; later ones have other causes, such as nodes that an autoscaler removes. */
 const WATCH_MS = 60 * 60_000;
 
 export function registerClusterConfig(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
@@ -94,7 +94,7 @@ interface Stage {
   readonly nowMs: number;
 }
 
-/** The same configuration keeps its version. One that was not yet on all nodes never becomes the configuration before. */
+/** An unchanged configuration keeps its version. One that had not reached all nodes never becomes the previous configuration. */
 async function writeConfig(trx: Kysely<EnrolmentTables>, stage: Stage): Promise<number> {
   const { orgId, id, config, percent, nowMs } = stage;
   await trx.selectFrom("clusters").select("id").where("id", "=", id).where("org_id", "=", orgId).forUpdate().execute();
@@ -134,7 +134,7 @@ async function countUnhealthy(trx: Kysely<EnrolmentTables>, { id, percent, nowMs
   return added.filter((node) => findProblem(node, { percent, intervalS }, nowMs) !== undefined).length;
 }
 
-/** Databases return the fields of JSON in their own order. */
+/** Sorts the fields, because databases return fields of JSON in their own order. */
 function canonical({ intervals = {}, signals, log_level: logLevel }: ClusterConfig): string {
   return JSON.stringify([intervals.metrics ?? null, intervals.heartbeat ?? null, signals ?? null, logLevel ?? null]);
 }

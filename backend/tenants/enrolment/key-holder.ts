@@ -1,5 +1,5 @@
-// The newest key of each cluster or host, and whether the agent that has it is still alive. Invariant: while it is, a registration from
-// another installation or from a cloned host must not retire its key.
+// Finds the newest key of each cluster or host, and whether the agent that holds it is still alive. Invariant: while it is alive, a
+// registration from another installation or from a cloned host must not retire its key.
 import type { Kysely, Transaction } from "kysely";
 import type { KeyKind } from "../../auth/request-identity.ts";
 import { offlineAfterMs } from "./heartbeats.ts";
@@ -18,7 +18,7 @@ export interface AliveHolder {
   readonly retryAfterS: number;
 }
 
-/** Undefined: the holder has no key, or has been silent for long enough. The caller has locked the holder's row. */
+/** Undefined if the holder has no key, or has been silent for long enough. The caller must have locked the holder's row. */
 export async function findAliveHolder(
   trx: Transaction<EnrolmentTables>,
   kind: KeyKind,

@@ -35,14 +35,14 @@ export function isInShare(clusterId: string, node: string, percent: number): boo
   return createHash("sha256").update(`${clusterId}/${node}`).digest().readUInt32BE() % 100 < percent;
 }
 
-/** In seconds: while a change of the interval is rolled out, nodes send heartbeats at either. */
+/** In seconds; while a change of the interval is being rolled out, nodes send heartbeats at either interval. */
 export function slowestIntervalS(reportedS: number, ...configs: readonly ClusterConfig[]): number {
   return Math.max(reportedS, ...configs.map(({ intervals }) => (durationMs(intervals?.heartbeat ?? "") ?? 0) / 1000));
 }
 
 /**
- * Undefined for a healthy node. With the configuration on all nodes (`percent` 100) there are none to compare with, so problems that an
- * outage of the backend or a smaller cluster also causes do not count.
+ * Undefined for a healthy node. If all nodes have the configuration (`percent` 100), there are none to compare with, so problems that can
+ * also result from an outage of the backend or from removed nodes do not count.
  */
 export function findProblem(node: ReportedNode, { percent, intervalS }: Pick<Rollout, "percent" | "intervalS">, nowMs: number) {
   const { state = "running", queue_percent: queued = 0, failing = [] } = node.collector ?? {};
@@ -55,7 +55,10 @@ export function findProblem(node: ReportedNode, { percent, intervalS }: Pick<Rol
   return queued >= FULL_QUEUE_PERCENT ? `disk queue ${queued} % full` : undefined;
 }
 
-/** Why the rollout has to be stopped; undefined: it goes on. Compares with the nodes without the configuration: an outage affects them too. */
+/**
+ * Why the rollout must be stopped; undefined if it continues. Compares with nodes without the configuration, because an outage affects them
+ * too.
+ */
 export function findReason(rollout: Rollout, nodes: readonly ReportedNode[], nowMs: number): string | undefined {
   const { clusterId, percent, unhealthyBefore } = rollout;
   const checked = nodes.map((node) => ({ node, problem: findProblem(node, rollout, nowMs) }));

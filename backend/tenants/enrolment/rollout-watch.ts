@@ -20,7 +20,7 @@ export interface RolloutWatchOptions {
 }
 
 const EVERY_MS = 15_000;
-/** Stages of one organisation that a pass checks, those checked longest ago first. One of 5,000 nodes costs some 80 ms of CPU. */
+/** Stages of one organisation that a pass checks, least recently checked first. A stage of 5,000 nodes costs about 80 ms of CPU. */
 const STAGES_OF_A_PASS = 10;
 
 /** Unix milliseconds. */

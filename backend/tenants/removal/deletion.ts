@@ -1,6 +1,6 @@
-// Deletes an organisation in two steps. At once, and in one transaction: its users, keys, tokens, rules and everything else it has, so that
-// nothing of it can log in, send or be evaluated. Later, when nothing of its telemetry was found for a while: the organisation itself. The
-// row of org_deletions stays, as the proof.
+// Deletes an organisation in two steps. The first, in one transaction, removes its users, keys, tokens, rules and everything else, so that
+// it can no longer log in, send data or evaluate rules. The second removes the organisation itself, once no telemetry of it has been found
+// for a while. The row of org_deletions is kept as a record.
 import type { ColumnType, Kysely, Transaction } from "kysely";
 import { sql } from "kysely";
 import type { AccountTables } from "../../auth/sessions/table.ts";
@@ -24,7 +24,7 @@ export interface DeletionTables extends AccountTables {
   rule_sets: { org_id: string; revision: number };
 }
 
-/** Kept until the last step: rows that are written meanwhile refer to the organisation, and the evaluator needs the new revision. */
+/** Kept until the second step: rows that are written meanwhile refer to the organisation, and the evaluator needs the new revision. */
 const KEPT_AT_FIRST = new Set(["orgs", "rule_sets", "org_deletions"]);
 
 type AnyTables = Record<string, Record<string, unknown>>;
@@ -59,7 +59,7 @@ export async function beginDeletion(
   });
 }
 
-/** Records what a pass found of the telemetry. Found nothing for `quietMs`: the organisation itself goes. Returns whether it is erased. */
+/** Records what telemetry a pass found. If none was found for `quietMs`, removes the organisation itself. Returns whether it is erased. */
 export async function settleDeletion(
   db: Kysely<DeletionTables>,
   { org_id: orgId, last_found_at }: Pick<OrgDeletionRow, "org_id" | "last_found_at">,
@@ -70,7 +70,7 @@ export async function settleDeletion(
   const isErased = isQuiet && at.getTime() - last_found_at.getTime() >= quietMs;
   await db.transaction().execute(async (trx) => {
     const own = tenantDatabase(trx, orgId);
-    // Other replicas accept its sessions for some seconds after the deletion, in which a user, a token or a rule may be created.
+    // For some seconds after the deletion, other replicas accept the organisation's sessions, which may create a user, a token or a rule.
     const removed = await removeRows(trx, orgId, isErased ? new Set(["org_deletions"]) : KEPT_AT_FIRST);
     if (!isErased && removed.has("rules")) await unloadRules(trx, orgId);
     const times = { ...(!isQuiet && { last_found_at: at }), ...(isErased && { erased_at: at }) };
@@ -83,7 +83,7 @@ export async function settleDeletion(
   return isErased;
 }
 
-/** The evaluator unloads the rules of a set with a new revision and no rules. */
+/** Increases the revision of the now empty rule set, so that the evaluator unloads its rules. */
 async function unloadRules(trx: Transaction<DeletionTables>, orgId: string): Promise<void> {
   await tenantDatabase(trx, orgId)
     .updateTable("rule_sets")
@@ -92,7 +92,10 @@ async function unloadRules(trx: Transaction<DeletionTables>, orgId: string): Pro
     .execute();
 }
 
-/** Empties every table, those that refer to others first: TENANT_TABLES has a table after those that it refers to. Returns which had rows. */
+/**
+ * Deletes the organisation's rows from all tables except `kept`, in reverse order of TENANT_TABLES, which lists a table after those that it
+ * references. Returns the tables that had rows.
+ */
 async function removeRows(trx: Transaction<DeletionTables>, orgId: string, kept: ReadonlySet<string>): Promise<Set<string>> {
   const own = tenantDatabase(trx, orgId).withTables<AnyTables>();
   const removed = new Set<string>();

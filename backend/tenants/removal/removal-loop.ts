@@ -1,6 +1,6 @@
-// Removes telemetry in the background: of deleted organisations, and what is older than the retention of its organisation. One replica at a
-// time. Invariants: an organisation counts as erased only after passes found nothing of it for 20 minutes, which is longer than keys are
-// accepted without the database and than ClickHouse keeps the files of replaced parts; a pass that fails is repeated.
+// Removes telemetry in the background: all of deleted organisations, and data that is older than its organisation's retention. One replica
+// at a time. Invariants: an organisation counts as erased only after passes found nothing of it for 20 minutes, which is longer than keys
+// are accepted without the database, and longer than ClickHouse keeps the files of replaced parts; a pass that fails is repeated.
 import type { Kysely } from "kysely";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
@@ -24,7 +24,7 @@ export interface DataRemovalOptions {
   /** Deletes the series of an organisation, and returns how many there were. */
   readonly metrics: { erase(orgId: string): Promise<number> };
   readonly retention: OrgRetention;
-  /** Overwrites what the relational store has deleted, as far as it keeps it. */
+  /** Overwrites deleted data that the relational store still keeps. */
   readonly scrub?: () => Promise<void>;
   readonly log: Log;
   readonly nowMs?: () => number;

@@ -1,4 +1,5 @@
-// How long the telemetry of each organisation is kept: set by an operator, or the settings (override-cache.ts).
+// Reads and sets how long each organisation's telemetry is kept: as an operator set it, or by default as in the settings
+// (override-cache.ts).
 import type { ColumnType, Kysely } from "kysely";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import type { LogRule } from "../../storage/removal/removal.ts";
@@ -6,7 +7,7 @@ import { OverrideCache } from "../override-cache.ts";
 
 export interface OrgRetentionRow {
   org_id: string;
-  /** null: the settings. */
+  /** null: as in the settings. */
   logs_days: number | null;
   traces_days: number | null;
   metrics_days: number | null;
@@ -25,7 +26,7 @@ export interface Retention {
   readonly logRules: readonly LogRule[];
 }
 
-/** Undefined: the settings. */
+/** Undefined: as in the settings. */
 export interface RetentionOverrides {
   readonly logsDays: number | undefined;
   readonly tracesDays: number | undefined;
@@ -57,7 +58,7 @@ export class OrgRetention {
     await this.#cache.refresh();
   }
 
-  /** The organisations whose retention is not that of the settings, from the database. */
+  /** Organisations whose retention differs from the settings, from the database. */
   async readAll(): Promise<ReadonlyMap<string, Retention>> {
     const rows = await this.#db.selectFrom("org_retention").selectAll().execute();
     return new Map(rows.map((row) => [row.org_id, this.#merge(row)]));

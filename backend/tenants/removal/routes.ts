@@ -1,5 +1,5 @@
-// How long the telemetry of an organisation is kept, and the deletion of an organisation. Invariant: only operators change either, for any
-// organisation; every user sees the retention of the own organisation.
+// Routes for the retention and the deletion of organisations. Invariant: only operators change either, for any organisation; every user
+// sees the retention of the own organisation.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { audit } from "../../auth/audit-log.ts";

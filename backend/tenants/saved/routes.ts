@@ -41,8 +41,8 @@ import {
   type SavedTables,
 } from "./table.ts";
 
-// What a dashboard and a saved view contain. The console reads both; the backend stores them as they are. Invariant: every text and every list
-// has a maximum, and the address of a view stays inside the console.
+// Content of a dashboard and a saved view. The console reads both; the backend stores them unchanged. Invariant: every text and every list
+// has a maximum, and the address of a view cannot lead outside the console.
 
 const text = (maxLength: number) => ({ type: "string", maxLength }) as const;
 

@@ -33,7 +33,7 @@ export interface Owner {
   readonly maxItems: number;
 }
 
-/** What a request saves. */
+/** Fields that a request saves. */
 export interface Saved {
   readonly name: string;
   readonly body: string;
@@ -95,12 +95,12 @@ export async function readItem(db: Kysely<SavedTables>, { orgId, kind }: Owner, 
 }
 
 export interface ItemPage {
-  /** Name and id of the last row of the page before. */
+  /** Name and id of the last row of the previous page. */
   readonly after: readonly string[] | undefined;
   readonly limit: number;
 }
 
-/** By name. The bodies of dashboards are large, so a list of them comes without. */
+/** Sorted by name. The bodies of dashboards are omitted, because they are large. */
 export async function listItems(db: Kysely<SavedTables>, { orgId, kind }: Owner, { after, limit }: ItemPage): Promise<SavedItemRow[]> {
   const body = kind === "view" ? sql<string>`body`.as("body") : sql<string>`'{}'`.as("body");
   let query = db
