@@ -1,6 +1,6 @@
-// Reads the fields of one resource in a file of alerting, and matchers of labels as users write them, such as severity="critical".
-// Invariants: a missing or unknown field, or one of a wrong type, is a Problem that names the file, the position and the field; a matcher
-// is printed in one form, so that two spellings of the same matcher are the same text.
+// Reads the fields of one resource in an alerting file, and label matchers as users write them, such as severity="critical". Invariants: a
+// missing or unknown field, or one of a wrong type, is a Problem that names the file, the position and the field; a matcher is printed in
+// one form, so that two spellings of the same matcher are the same text.
 import { durationMs } from "../../common/duration.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
 import type { ApiResponses } from "../client/api.ts";
@@ -22,7 +22,7 @@ export class Fields {
     return this.#left.has(name);
   }
 
-  /** Empty only where that is said. */
+  /** An empty text is only accepted if `otherwise` is empty too. */
   text(name: string, otherwise?: string): string {
     const value = this.#take(name) ?? otherwise;
     if (value === undefined) throw this.problem(name, "is missing");
@@ -60,7 +60,7 @@ export class Fields {
     return this.#take(name);
   }
 
-  /** After all that may be there was read. */
+  /** Call after all known fields were read: throws if there are others. */
   end(): void {
     const [unknown] = this.#left.keys();
     if (unknown !== undefined) throw this.problem(unknown, "there is no such field");

@@ -1,6 +1,6 @@
-// The files that `atherops apply -f` reads and `atherops export` writes: YAML, with a list for each kind of resource, such as `rules:`; and
-// the plan of the changes that make an organisation match its files. Invariants: a file with an unknown part is refused as a whole; an
-// alias cannot make a small file large; planning changes nothing, and a resource that matches is left alone, so a second run does nothing.
+// Reads the files of `atherops apply -f` and writes those of `atherops export`: YAML, with a list for each kind of resource, such as
+// `rules:`. Plans the changes that make an organisation match its files. Invariants: a file with an unknown part is refused as a whole; an
+// alias cannot make a small file large; planning changes nothing, and a resource that matches is not touched, so a second run does nothing.
 import { readFileSync, statSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { parseAllDocuments, stringify } from "yaml";
@@ -9,10 +9,10 @@ import { Problem } from "./cli-error.ts";
 import { isDeepStrictEqual } from "node:util";
 import type { Client } from "./client.ts";
 
-/** A thousand rules are some 500 KiB. */
+/** A thousand rules have about 500 KiB. */
 const MOST_BYTES = 8 * 1024 * 1024;
 
-/** Section, such as `rules`, → what is in it. A section that is nowhere is not in the map. */
+/** Section, such as `rules`, → its entries. Sections that no file contains are missing. */
 export type Sections = Map<string, Fields[]>;
 
 /** `-` is standard input. */
@@ -27,7 +27,7 @@ export async function textOf(file: string, stdin: NodeJS.ReadableStream): Promis
   }
 }
 
-/** Adds what a file has to `sections`. `known`: the sections that there are. Throws Problem. */
+/** Adds the entries of a file to `sections`. `known`: the existing sections. Throws Problem. */
 export function readSections(file: string, yaml: string, known: readonly string[], sections: Sections): void {
   const name = file === "-" ? "standard input" : file;
   for (const document of parseAllDocuments(yaml, { logLevel: "error" })) {
@@ -45,7 +45,7 @@ export function readSections(file: string, yaml: string, known: readonly string[
   }
 }
 
-/** Blocks for text of several lines, and no line is broken. */
+/** Text with several lines becomes a block, and long lines are not broken. */
 export function yamlOf(content: object): string {
   return stringify(content, { lineWidth: 0, blockQuote: "literal" });
 }
@@ -58,7 +58,7 @@ function valueOf<T>(name: string, read: () => T): T {
   }
 }
 
-/** A resource in the form that files have. */
+/** A resource in the form that files use. */
 export type Resource = Readonly<Record<string, unknown>>;
 
 /** A resource that the backend has. */
@@ -79,7 +79,7 @@ export interface Kind {
   readonly whole?: boolean;
   /** All fields, omitted ones with their default. Throws Problem. */
   read(fields: Fields): Resource;
-  /** `at`: its index in the section. */
+  /** `at`: the resource's index in the section. */
   nameOf(resource: Resource, at: number): string;
   list(client: Client): Promise<Existing[]>;
   /** Why the backend would refuse it; undefined if it accepts it, or if the backend cannot validate it without storing it. */
@@ -114,7 +114,7 @@ export type Change = {
   | { readonly action: "none" }
 );
 
-/** The changes in the order in which they are made. Throws Problem if a file names a resource twice. */
+/** The changes in the order of execution. Throws Problem if a file names a resource twice. */
 export function planOf(
   kind: Kind,
   wanted: readonly Fields[],

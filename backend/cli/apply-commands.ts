@@ -1,5 +1,6 @@
-// `atherops apply` and `atherops export`: all of an organisation's alerting, dashboards and saved views, from files and back. Invariant: all
-// files are read and validated before anything is changed; changes that a failed run did not reach are made by the next run.
+// `atherops apply` and `atherops export`: write all of an organisation's alerting, dashboards and saved views from files to the backend,
+// and back. Invariants: all files are read and validated before anything is changed; changes that a failed run did not make are made by the
+// next run.
 import type { Command } from "commander";
 import { type Change, type Kind, planOf, readSections, type Resource, type Sections, textOf, yamlOf } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
@@ -12,7 +13,7 @@ import { ruleKind } from "./rule.ts";
 import { silenceKind } from "./silences.ts";
 import { cell, visible } from "./table.ts";
 
-/** In the order in which they need each other. */
+/** In order of dependency. */
 const KINDS: readonly Kind[] = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind];
 
 const HELP = `
@@ -101,7 +102,7 @@ async function apply(console: Console, { file: files, dryRun = false, prune = fa
     if (wanted) changes.push(...planOf(kind, wanted, await kind.list(client), { prune }));
   }
   await tryAll(client, changes);
-  // What others refer to is made first, and removed last.
+  // Resources that others refer to are created first and removed last.
   const ordered = [
     ...changes.filter(({ action }) => action !== "remove"),
     ...changes.filter(({ action }) => action === "remove").toReversed(),
@@ -111,7 +112,7 @@ async function apply(console: Console, { file: files, dryRun = false, prune = fa
   sum(console, changes, dryRun);
 }
 
-/** Throws one Problem with all that the backend would refuse. */
+/** Throws one Problem with everything that the backend would refuse. */
 async function tryAll(client: Client, changes: readonly Change[]): Promise<void> {
   const refused: string[] = [];
   for (const change of changes) {
@@ -131,7 +132,7 @@ async function whyRefused(client: Client, kind: Kind, resource: Resource): Promi
   }
 }
 
-/** Answers what is shown this once. */
+/** Returns text that is shown only once. */
 async function execute(client: Client, change: Change): Promise<string | undefined> {
   const { kind, action, name } = change;
   try {
@@ -184,7 +185,7 @@ async function exportAll(console: Console, wanted: readonly string[]): Promise<v
     try {
       sections[kind.section] = (await kind.list(client)).map(({ resource }) => kind.exported?.(resource) ?? resource);
     } catch (error) {
-      // A backend of an earlier version has fewer kinds.
+      // A backend of an earlier version does not know all kinds.
       if (!(error instanceof Missing) || wanted.length > 0) throw error;
       console.note(`this backend has no ${kind.section}`);
     }

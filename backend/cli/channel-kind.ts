@@ -1,5 +1,5 @@
-// Channels as `atherops apply` and `atherops channels` have them. Invariant: what is secret of a channel is written and never read back, so
-// it is compared with nothing: it is sent when a channel is made, and when something else of it changes.
+// Channels in `atherops apply` and `atherops channels`. Invariant: a channel's secret can be written but never read back, so it is not
+// compared: it is sent if the channel is created, or if another of its fields changes.
 import { readFileSync } from "node:fs";
 import { type Fields, isObject, isSameDuration } from "./alerting-fields.ts";
 import type { Existing, Kind, Resource } from "./alerting-file.ts";
@@ -10,7 +10,7 @@ import type { Row } from "./table.ts";
 
 export const CHANNEL_KINDS = ["webhook", "slack", "pagerduty", "email"];
 export const CHANNELS = "/alerting/channels";
-/** Kind → what of its settings is secret. */
+/** Kind → the setting that is secret. */
 const SECRET: Readonly<Record<string, string>> = { slack: "url", pagerduty: "routing_key" };
 const OWN_WORDS = ["title", "text"];
 
@@ -73,11 +73,11 @@ function readChannel(fields: Fields): Resource {
   };
 }
 
-/** But for what is secret, and what the backend adds by itself. */
+/** Compares everything except secrets and what the backend adds. */
 function isSame(existing: unknown, wanted: unknown): boolean {
   if (!isObject(existing) || !isObject(wanted)) return false;
   const secrets = new Set(Object.values(SECRET));
-  // What is left out is no longer said in own words.
+  // If a file omits a channel's own texts, they are removed.
   if (OWN_WORDS.some((key) => key in existing && !(key in wanted))) return false;
   return Object.entries(wanted).every(([key, value]) => (key in existing ? isDeepStrictEqual(existing[key], value) : secrets.has(key)));
 }

@@ -1,23 +1,23 @@
-// What the admin client prints when it cannot do something: one sentence and what to do next, without a stack. A field that the API refuses
-// is named as on the command line. Invariant: an option is named only if the command has it; the refusal of a value that was not typed,
-// such as a field of a file, keeps the API's message.
+// Errors of the admin client: each is printed as one sentence with advice, without a stack trace. A field that the API refuses is named as
+// on the command line. Invariant: an option is named only if the command has it; if the refused value was not typed, such as a field of a
+// file, the API's message is kept.
 import type { Command } from "commander";
 
 export class Problem extends Error {
   override readonly name: string = "Problem";
 }
 
-/** What was typed is wrong, and typing it again is no use: exit code 2. */
+/** The arguments are wrong, and repeating the command does not help: exit code 2. */
 export class WrongUsage extends Problem {
   override readonly name: string = "WrongUsage";
 }
 
-/** The backend does not take a value. The message names it as the API does. */
+/** The backend refuses a value. The message names the field as the API does. */
 export class RefusedValue extends WrongUsage {
   override readonly name = "RefusedValue";
   /** The field in the API, such as `logs.window`. */
   readonly field: string;
-  /** What is said of it. */
+  /** The reason. */
   readonly words: string;
 
   constructor(field: string, words: string) {
@@ -32,12 +32,12 @@ export class Missing extends Problem {
   override readonly name = "Missing";
 }
 
-/** The user ended it before it was done. */
+/** The user interrupted the command before it was done. */
 export class Interrupted extends Problem {
   override readonly name = "Interrupted";
 }
 
-/** It may be otherwise in a moment: the backend is away or busy. */
+/** A retry may succeed: the backend is unavailable or busy. */
 export class PassingProblem extends Problem {
   override readonly name = "PassingProblem";
   readonly retryAfterS: number;
@@ -48,7 +48,7 @@ export class PassingProblem extends Problem {
   }
 }
 
-/** Fields of the API whose option or argument has another name. If there are several, the message has the one that was given. */
+/** Fields of the API whose option or argument has another name. If there are several, the message names the one that was used. */
 const NAMES: Readonly<Record<string, readonly string[]>> = {
   query: ["<expression>"],
   expr: ["--expr", "<expression>"],
@@ -74,13 +74,13 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
   admin_email: ["--admin-email"],
 };
 
-/** The refusal with the name of the option or argument, and what of it is wrong, such as `--label team`. */
+/** The refusal with the name of the option or argument, and the part of it that is wrong, such as `--label team`. */
 export function asTyped({ field, words, message }: RefusedValue, command: Command): string {
   const parts = field.split(".");
   for (let length = parts.length; length > 0; length--) {
     const name = typedName(parts.slice(0, length).join("."), command);
     if (name === undefined) continue;
-    // An entry of a list has a number, which was not typed.
+    // The index in a list was not typed by the user.
     const within = parts.slice(length).filter((part) => !/^\d+$/.test(part));
     return `${[name, within.join(".")].filter(Boolean).join(" ")}: ${words}`;
   }
@@ -89,7 +89,7 @@ export function asTyped({ field, words, message }: RefusedValue, command: Comman
 
 function typedName(field: string, command: Command): string | undefined {
   const names = NAMES[field] ?? [`--${field.replaceAll("_", "-")}`, `<${field}>`];
-  // An option of a group may stand before or after the command below it; those of the program are of all commands.
+  // An option of a group may be written before or after its subcommand; options of the program belong to all commands.
   const group = command.parent?.parent ? command.parent.options : [];
   const options = [...command.options, ...group].filter(({ long }) => long !== undefined && names.includes(long));
   const given = options.find((option) => command.optsWithGlobals<Record<string, unknown>>()[option.attributeName()] !== undefined);

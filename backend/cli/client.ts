@@ -1,5 +1,5 @@
-// The admin client's calls to the backend: finds the address, carries the session, turns refusals into sentences. Invariant: it knows the
-// HTTP API only, never the database; a password or token is never sent in clear text to another machine.
+// The admin client's calls to the backend: finds the address, sends the session, converts refusals to sentences. Invariants: it uses only
+// the HTTP API, never the database; a password or token is never sent unencrypted to another machine.
 import { isIP } from "node:net";
 import { readPassword, readSession, type Session, writeSession } from "./credentials.ts";
 import { Missing, PassingProblem, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
@@ -23,7 +23,7 @@ export interface OpenOptions extends Pick<CallOptions, "query"> {
 }
 
 const EVENTS = "text/event-stream";
-/** What is answered so is worth asking again. */
+/** Requests with these statuses are worth repeating. */
 const PASSING = new Set([429, 502, 503, 504]);
 
 export class Client {
@@ -39,7 +39,7 @@ export class Client {
     this.#session = readSession(world.settings.sessionFile);
   }
 
-  /** Logs in, keeps the session, answers its address and e-mail. Throws Problem with the backend's words. */
+  /** Logs in, stores the session, and returns its address and e-mail. Throws Problem with the backend's message. */
   async login(email: string | undefined, password: string): Promise<Session> {
     const url = this.#url();
     const known = email ?? this.#session?.email ?? "admin@localhost";
@@ -51,7 +51,7 @@ export class Client {
     return this.#session;
   }
 
-  /** Throws Problem where there is no single sign-on; `path`: where a browser would begin it. */
+  /** Throws Problem if the backend has no single sign-on; `path`: where a browser would start it. */
   async checkSso(path: string): Promise<void> {
     const answer = await this.#send("GET", `${this.#url()}${path}`, { redirect: "manual" });
     if (answer.status !== 302 && !answer.ok) throw await refusal(answer);
@@ -59,7 +59,7 @@ export class Client {
     if (answer.status !== 302) throw new Problem("this is not an AtherOps backend; is the URL right?");
   }
 
-  /** Exchanges what single sign-on ended in, and keeps the session. */
+  /** Exchanges the code that single sign-on returned, and stores the session. */
   async loginByCode(code: string, verifier: string): Promise<Session> {
     const url = this.#url();
     const answer = await this.#send("POST", `${url}/api/auth/oidc/token`, { body: { code, verifier } });
@@ -85,7 +85,7 @@ export class Client {
     return { rows: (await answer.json()) as T[], next };
   }
 
-  /** The server-sent events of an answer that may never end, as they come. Throws Problem where the answer is something else. */
+  /** Server-sent events of a response that may never end, as they arrive. Throws Problem if the response has another type. */
   async open(path: string, { query, headers, ...options }: OpenOptions): Promise<AsyncIterable<Uint8Array>> {
     const accepting = { ...options, headers: { ...headers, accept: EVENTS } };
     const answer = await this.#authorized("GET", `${this.#url()}${path}${queryOf(query)}`, accepting);
@@ -105,7 +105,7 @@ export class Client {
     return all;
   }
 
-  /** Where the backend is, without a slash at the end. Throws Problem for an address that may not be used. */
+  /** URL of the backend, without a trailing slash. Throws Problem if the URL may not be used. */
   get address(): string {
     return this.#url();
   }
@@ -185,9 +185,9 @@ async function refusal(answer: Response): Promise<Problem> {
   const retry = answer.headers.get("retry-after");
   const wait = retry ? ` (try again in ${retry} s)` : "";
   try {
-    // The Prometheus API has names of its own: `error` is its message.
+    // The Prometheus API uses other names: `error` is the message.
     const { error, message = error, errorType = error } = JSON.parse(text) as { error: string; message?: string; errorType?: string };
-    // The metrics engine's kind of an error is its status once more.
+    // The metrics engine repeats the status as the error type.
     const kind = errorType === undefined || errorType === String(answer.status) ? "" : ` ${errorType}`;
     const reason = `${message} [${answer.status}${kind}]${wait}`;
     if (answer.status === 404) return new Missing(reason);

@@ -1,5 +1,5 @@
-// `atherops completion`: a script that completes commands and options in bash, zsh or fish. It is made from the commands themselves, so that it
-// has every one of them; `prefix` finds what may follow the words of a line.
+// `atherops completion`: prints a script that completes commands and options in bash, zsh or fish. It is generated from the commands
+// themselves, so that it is complete; `prefix` finds what may follow the words of a line.
 import { Argument, type Command } from "commander";
 import { WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";
@@ -22,7 +22,7 @@ export function addCompletion(program: Command, console: Console): void {
     .action((shell: Shell) => void console.world.stdout.write(scriptOf(shell, completions(program))));
 }
 
-/** Words of a command, such as `alerts` or `routes add` → what may follow: commands and options. */
+/** A command, such as `alerts` or `routes add` → the commands and options that may follow. */
 export function completions(program: Command): Map<string, string[]> {
   const all = new Map<string, string[]>();
   const add = (command: Command, path: string): void => {
@@ -37,7 +37,7 @@ export function completions(program: Command): Map<string, string[]> {
 
 function scriptOf(shell: Shell, all: ReadonlyMap<string, readonly string[]>): string {
   const cases = [...all].map(([path, words]) => {
-    // Names of commands and options are letters and dashes: nothing in them has to be quoted.
+    // Names of commands and options consist of letters and dashes, so nothing has to be quoted.
     if (![path, ...words].every((word) => /^[\w -]*$/.test(word))) throw new WrongUsage(`${path}: cannot be completed`);
     return [path, words.join(" ")] as const;
   });

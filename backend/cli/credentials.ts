@@ -1,7 +1,6 @@
-// The credentials of the admin client: the session file between two commands, and reading a password from a file, a pipe, or the keyboard
-// without echo. Invariants: the session file is readable by its owner only, and replaced as a whole; an unusable path is a Problem that
-// names it. A password is never a program argument and never printed; the echo is off before the prompt appears, because a program may type
-// at once.
+// Stores the admin client's session in a file between commands, and reads a password from a file, a pipe, or the keyboard without echo.
+// Invariants: only its owner can read the session file, which is replaced as a whole; an unusable path is a Problem that names it. A
+// password is never a program argument and never printed; echo is off before the prompt appears, because a program may type at once.
 import { accessSync, constants, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { makeFolder } from "../../common/files.ts";
@@ -15,7 +14,7 @@ export interface Session {
   url: string;
   email: string;
   token: string;
-  /** It began by single sign-on. */
+  /** True if the session was started by single sign-on. */
   sso?: boolean;
 }
 
@@ -31,7 +30,7 @@ export function readSession(file: string): Session | undefined {
   return sessionOf(text);
 }
 
-/** Throws where writeSession surely would: asked before a password is. */
+/** Throws if writeSession would certainly fail; call it before asking for a password. */
 export function checkSessionPlace(file: string): void {
   keeping(file, () => {
     makeFolder(dirname(file), 0o700);
@@ -86,13 +85,13 @@ export interface PasswordInput {
   stderr: NodeJS.WritableStream;
 }
 
-/** From `file`, else from a pipe's whole text, else asked for. One line end at its end is dropped. */
+/** Reads from `file`, otherwise the whole text of a pipe, otherwise prompts. A single line end at the end is dropped. */
 export async function readPassword(prompt: string, { stdin, stderr }: PasswordInput, file?: string): Promise<string> {
   const password = file ? fileText(file) : stdin.isTTY ? await asked(prompt, stdin, stderr) : await text(stdin);
   return requireText(password.replace(/\r?\n$/, ""));
 }
 
-/** Asks for each, or reads the lines of a pipe in this order. */
+/** Prompts for each, or reads the lines of a pipe in this order. */
 export async function readPasswords(prompts: readonly string[], input: PasswordInput): Promise<string[]> {
   const lines = input.stdin.isTTY ? [] : (await text(input.stdin)).split(/\r?\n/);
   const passwords: string[] = [];

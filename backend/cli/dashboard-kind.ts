@@ -1,4 +1,4 @@
-// Dashboards and saved views as `atherops apply` has them. Their fields are those of the API, which validates them; the name makes it the same.
+// Dashboards and saved views in `atherops apply`. Their fields are those of the API, which validates them; they are identified by name.
 import type { Fields } from "./alerting-fields.ts";
 import type { Existing, Kind, Resource } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
@@ -44,7 +44,7 @@ export const viewKind = kindOf(
     (await client.all(VIEWS)).map(({ id, name, address }) => ({ id: String(id), name: String(name), resource: { name, address } })),
 );
 
-/** A list of dashboards is without their panels, so each is read. */
+/** The list of dashboards does not contain panels, so each dashboard is read separately. */
 async function existingDashboards(client: Client): Promise<Existing[]> {
   const found: Existing[] = [];
   for (const { id } of await client.all(DASHBOARDS)) {

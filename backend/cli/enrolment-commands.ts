@@ -94,7 +94,7 @@ async function findCluster(console: Console, cluster: string): Promise<Cluster> 
   return found;
 }
 
-/** A cluster with many nodes goes on in the next page. */
+/** A cluster with many nodes continues on the next page; its parts are joined. */
 export async function allClusters(console: Console): Promise<Cluster[]> {
   const all = new Map<unknown, Cluster>();
   for (const row of await console.client().all<Cluster>("/api/clusters")) {

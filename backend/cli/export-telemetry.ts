@@ -25,7 +25,7 @@ interface Options {
   since: string;
 }
 
-/** Samples of one series, as VictoriaMetrics imports them. */
+/** Samples of one series, in VictoriaMetrics' import format. */
 interface Line {
   readonly metric: Record<string, string>;
   readonly values: readonly number[];
@@ -93,7 +93,7 @@ async function* samples(console: Console, client: Client, startMs: number, endMs
     for (let fromMs = startMs, stepMs = DAY_MS; fromMs < endMs;) {
       const untilMs = Math.min(endMs, fromMs + stepMs);
       const lines = await samplesOf(console, client, name, fromMs, untilMs).catch((error: unknown) => {
-        // The backend refuses an answer that is too large: less at once.
+        // The backend refuses a response that is too large: request a shorter range.
         if (error instanceof PassingProblem || !(error instanceof Problem) || stepMs <= SHORTEST_MS) throw error;
         return undefined;
       });
@@ -106,7 +106,7 @@ async function* samples(console: Console, client: Client, startMs: number, endMs
   }
 }
 
-/** Later than `fromMs`, up to `untilMs`. */
+/** Samples after `fromMs`, up to and including `untilMs`. */
 async function samplesOf(console: Console, client: Client, name: string, fromMs: number, untilMs: number): Promise<Line[]> {
   const query = { query: `{__name__=${JSON.stringify(name)}}[${untilMs - fromMs}ms]`, time: String(untilMs / 1000) };
   type Series = { metric: Record<string, string>; values: [seconds: number, value: string][] };

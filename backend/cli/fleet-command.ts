@@ -1,4 +1,4 @@
-// `atherops fleet`: every agent of the organisation, on hosts and on nodes of clusters, with its version and what is wrong with it.
+// `atherops fleet`: lists all agents of the organisation, on hosts and on nodes of clusters, with their versions and problems.
 import type { Command } from "commander";
 import { FULL_QUEUE_PERCENT, type Heartbeat } from "../../common/protocol/enrolment.ts";
 import { allClusters, type Cluster, collectorText } from "./enrolment-commands.ts";

@@ -1,5 +1,5 @@
-// How many log records there are by time, as lines of text with a bar each. Invariant: no line is wider than the terminal, the longest bar
-// is that of the most records, and every count above 0 has a bar.
+// Renders the number of log records over time as lines of text, each with a bar. Invariant: no line is wider than the terminal, the longest
+// bar belongs to the largest count, and every count above 0 has a bar.
 import type { ApiResponses } from "../client/api.ts";
 import { formatDuration } from "../../common/duration.ts";
 import { visible } from "./table.ts";
@@ -8,11 +8,11 @@ export type Bucket = ApiResponses["GET /query/logs/histogram"][number];
 
 const LEAST_COLUMNS = 32;
 const LEAST_BAR = 5;
-/** Below it, times are without year and second. */
+/** With fewer columns, times have no year and no seconds. */
 const NARROW_COLUMNS = 60;
 const FAILURES = new Set(["error", "fatal"]);
 
-/** What it is of, a line for each bucket, and how many of each level. */
+/** A title, a line per bucket, and the count of each level. */
 export function histogram(buckets: readonly Bucket[], columns: number): string[] {
   const width = Math.max(LEAST_COLUMNS, columns);
   const times = buckets.map(({ start }) => timeText(start, width));
@@ -29,7 +29,7 @@ export function histogram(buckets: readonly Bucket[], columns: number): string[]
   return [headOf(buckets, sum(totals)), ...lines, ...levels(buckets)].map((line) => cut(line, width));
 }
 
-/** Failures first, so that their bars can be compared. */
+/** Failures are drawn first, so that their bars can be compared. */
 function barOf(total: number, failures: number, scale: number): string {
   const length = lengthOf(total, scale);
   const failed = Math.min(length, lengthOf(failures, scale));

@@ -1,5 +1,5 @@
-// `atherops logs`: the newest records that match, how many there are by time, and what their fields hold; `atherops tail`: records as they
-// arrive. Invariant: both take the same filters, those of the API.
+// `atherops logs`: shows the newest matching records, their number over time, and the values of their fields; `atherops tail`: shows
+// records as they arrive. Invariant: both have the filters of the API.
 import type { ApiResponses } from "../client/api.ts";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { histogram, type Bucket } from "./histogram.ts";
@@ -123,7 +123,7 @@ function levelHint(level: string | undefined): string | undefined {
   return `--level ${level}: usual levels are ${LEVELS.join(", ")}`;
 }
 
-/** An empty filter matches everything, which a user who writes one does not mean. */
+/** Refuses an empty filter: it would match everything, which is not what its user means. */
 function collect(value: string, all: string[]): string[] {
   if (value === "") throw new InvalidArgumentError("It is empty.");
   return [...all, value];

@@ -1,4 +1,5 @@
-// `atherops metrics`: the values of a PromQL expression, now or over a time. Invariant: whatever kind of value the engine answers is shown.
+// `atherops metrics`: shows the values of a PromQL expression, now or over a time range. Invariant: every kind of value that the engine
+// returns is shown.
 import { Option, type Command } from "commander";
 import { durationWithin } from "../../common/duration.ts";
 import { explainSyntax } from "../client/promql-syntax.ts";
@@ -26,7 +27,7 @@ interface MetricsOptions {
   limit: string;
 }
 
-/** As fine as any terminal shows, and as a page of the engine takes. */
+/** The finest resolution that a terminal shows; it also fits into a page of the engine. */
 const POINTS = 240;
 const BASE = "/query/prometheus/api/v1";
 
@@ -96,7 +97,7 @@ function named({ __name__: name, ...labels }: Readonly<Record<string, string>>):
   return { name, labels };
 }
 
-/** Undefined where the value now is asked for. Throws Problem for times that cannot be read. */
+/** Undefined if the current value is requested. Throws Problem if a time cannot be parsed. */
 function rangeOf({ since, start, end, step }: MetricsOptions): TimeRange | undefined {
   if (since === undefined && start === undefined) {
     const alone = end !== undefined ? "--end" : step !== undefined ? "--step" : undefined;

@@ -1,5 +1,5 @@
-// `atherops channels`, `routes`, `silences`, `deliveries` and `alerts`: notifications, one resource at a time. Invariant: a secret is read
-// from a file, never from an argument; one that is made is printed once.
+// `atherops channels`, `routes`, `silences`, `deliveries` and `alerts`: manage notifications, one resource at a time. Invariants: a secret
+// is read from a file, never from an argument; a generated one is printed once.
 import { Argument, Option, type Command } from "commander";
 import { CHANNEL_KINDS, channelKind, channelPath, CHANNELS, existingChannels, secretOf } from "./channel-kind.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
@@ -99,7 +99,7 @@ function addChannelCalls(channels: Command, console: Console): void {
   addRemovalByName(channels, console, channelKind, "remove a channel (by name or id)");
 }
 
-/** The option without which there is no channel of this kind, and what was given. */
+/** The option that this kind of channel requires, and its value. */
 function neededOf({ kind, endpoint, urlFile, routingKeyFile, to }: ChannelOptions): readonly [option: string, given: unknown] {
   if (kind === "slack") return ["--url-file", urlFile];
   if (kind === "pagerduty") return ["--routing-key-file", routingKeyFile];

@@ -1,4 +1,5 @@
-// `atherops usage`, `limits`, `retention` and `audit`: what an organisation sends, what it may send, how long it is kept, and who changed what.
+// `atherops usage`, `limits`, `retention` and `audit`: show what an organisation sends, its limits, how long its data is kept, and who
+// changed what.
 import type { ApiResponses } from "../client/api.ts";
 import type { Command } from "commander";
 import { Problem, WrongUsage } from "./cli-error.ts";
@@ -49,7 +50,7 @@ function addLimits(program: Command, console: Console): void {
       };
       if (Object.keys(changed).length === 0) throw new WrongUsage("nothing to set: give one of the limits (add --help for the options)");
       const path = await pathOf(console, "limits", organisation);
-      // The route replaces all of them.
+      // The route replaces all values, so the current ones are sent too.
       const body = { ...(await console.client().call<Record<string, number>>("GET", path)), ...changed };
       printLimits(console, await console.client().call("PUT", path, { body }));
     });
@@ -84,7 +85,7 @@ function addRetention(program: Command, console: Console): void {
       };
       if (Object.keys(changed).length === 0) throw new WrongUsage("nothing to set: give one of the times (add --help for the options)");
       const path = await pathOf(console, "retention", organisation);
-      // The route replaces all of them.
+      // The route replaces all values, so the current ones are sent too.
       const body = { ...(await console.client().call<Row>("GET", path)), ...changed };
       console.print([await console.client().call<Row>("PUT", path, { body })], [...KEPT, "log_rules"]);
     });
@@ -98,7 +99,7 @@ function rulesOf(text: string): unknown {
   }
 }
 
-/** For people, 0 is what it means. */
+/** In tables, 0 is printed as its meaning. */
 function printLimits(console: Console, limits: Row): void {
   const shown = Object.fromEntries(LIMITS.map((name) => [name, limits[name] === 0 ? "unlimited" : limits[name]]));
   console.print([console.json ? limits : shown], LIMITS);
@@ -133,7 +134,7 @@ async function pathOf(console: Console, what: "limits" | "retention", organisati
   return organisation === undefined ? `/api/${what}` : `/api/orgs/${(await orgOf(console, organisation)).org_id}/${what}`;
 }
 
-/** The organisation of this name or id, as operator. */
+/** The organisation with this name or id; for operators. */
 export async function orgOf(console: Console, organisation: string): Promise<Org> {
   const all = await console.client().all<Org>("/api/orgs");
   const org = all.find(({ org_id, name }) => org_id === organisation || name === organisation);
@@ -141,7 +142,7 @@ export async function orgOf(console: Console, organisation: string): Promise<Org
   return org;
 }
 
-/** As the route takes it, with null for the default; nothing where it was not given. */
+/** In the form that the route accepts, null for the default; empty if the option is missing. */
 function limitOf(name: string, text: string | undefined): Record<string, number | null> {
   if (text === undefined) return {};
   if (text === "default") return { [name]: null };

@@ -20,14 +20,14 @@ export interface GlobalOptions {
 export interface Console {
   readonly world: World;
   client(): Client;
-  /** Rows as a table, or in the format of --output. */
+  /** Prints rows as a table, or in the format of --output. */
   print(rows: readonly Row[], columns: readonly string[]): void;
-  /** One object after the other, for output of any length: lines of JSON or CSV, or documents of YAML. */
+  /** Prints objects one after the other, for output of any length: lines of JSON or CSV, or documents of YAML. */
   lines(rows: readonly object[]): void;
-  /** A result that another program may take: plain on stdout, with its explanation on stderr; or the object with --json. */
+  /** Prints a result that another program may use: as plain text on stdout with an explanation on stderr, or as an object with --json. */
   result(plain: string, explanation: string, object: Row): void;
   note(text: string): void;
-  /** Output is for programs, whatever its format: `print`, `lines` and `result` write it. */
+  /** True if the output is for programs, in any format; `print`, `lines` and `result` write it. */
   readonly json: boolean;
 }
 
@@ -84,7 +84,7 @@ export function addRemoval(parent: Command, console: Console, description: strin
       try {
         await console.client().call("DELETE", path(encodeURIComponent(id)));
       } catch (error) {
-        // A name is easily taken for the id.
+        // Users often pass a name instead of the id.
         throw error instanceof Missing ? new Missing(`${error.message}: \`atherops ${parent.name()}\` lists the ids`) : error;
       }
       console.note(`${id} removed`);

@@ -1,5 +1,5 @@
-// The admin client `atherops`: its commands, its help, its exit codes (0 done, 1 failed, 2 wrong usage). Invariant: it talks to
-// the backend's HTTP API only; results go to stdout, everything else to stderr.
+// The admin client `atherops`: its commands, help and exit codes (0 done, 1 failed, 2 wrong usage). Invariants: it uses only the backend's
+// HTTP API; results go to stdout, everything else to stderr.
 import { readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { Command, CommanderError, Option } from "commander";
@@ -55,7 +55,7 @@ Other variables: ATHEROPS_URL, ATHEROPS_PROFILE, XDG_CONFIG_HOME, NODE_EXTRA_CA_
 Exit codes: 0 success; 2 wrong usage, including a value that the backend refuses; 1 any other failure, such as an expired session,
 an unknown name, a file or the network.`;
 
-/** Runs one command and answers the exit code. */
+/** Runs one command and returns the exit code. */
 export async function run(args: readonly string[], world: World): Promise<number> {
   const program = buildProgram(world);
   let command = program;
@@ -72,12 +72,12 @@ export async function run(args: readonly string[], world: World): Promise<number
   }
 }
 
-/** What the operating system refused, such as reading a directory as standard input: its words say what and where. */
+/** An error of the operating system, such as for reading a directory as standard input: its message says what failed and where. */
 function isOfTheSystem(error: unknown): error is Error {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === "string";
 }
 
-/** The options of the program alone: subcommands of `traces` declare the options of `traces` themselves. */
+/** Options that only the program has: subcommands of `traces` declare the options of `traces` themselves. */
 function visibleGlobalOptions(command: Command): Option[] {
   const { parent } = command;
   if (!parent) return [];
@@ -129,19 +129,19 @@ function buildProgram(world: World): Command {
   return program;
 }
 
-/** A word that is no command would be one argument too many of the default command. */
+/** Otherwise, an unknown command would be reported as an excess argument of the default command. */
 function refuseUnknown(group: Command, chosen: Command): void {
   const [word] = group.args;
   if (word === undefined || word.startsWith("-") || word === chosen.name() || chosen.registeredArguments.length > 0) return;
   unknownCommand(group);
 }
 
-/** So it would be of a group that is a command itself, such as `traces`. */
+/** The same for a group that is a command itself, such as `traces`. */
 function refuseExcess(group: Command, chosen: Command): void {
   if (group === chosen && group.args.length > 0) unknownCommand(group);
 }
 
-/** Not among its types, and the one that knows which command is near. */
+/** Reports an unknown command: commander's method for this suggests similar commands, but is missing in its types. */
 function unknownCommand(group: Command): never {
   return (group as Command & { unknownCommand(): never }).unknownCommand();
 }
@@ -211,7 +211,7 @@ function loggedIn({ url, email }: Session): string {
 const PROFILE_NAME = /^[A-Za-z0-9_][\w.-]{0,49}$/;
 const SESSION_FILE = /^session-(.+)\.json$/;
 
-/** The file of a profile's session; that of no profile is `sessionFile` itself. Throws WrongUsage. */
+/** The session file of a profile; without a profile, `sessionFile` itself. Throws WrongUsage. */
 function sessionFileOf(sessionFile: string, profile: string | undefined): string {
   if (profile === undefined) return sessionFile;
   if (!PROFILE_NAME.test(profile)) throw new WrongUsage(`--profile ${profile}: must be letters, digits, dots and dashes, at most 50`);

@@ -1,7 +1,7 @@
-// Rows of the commands that query: options as parameters of a query, as many rows as are wanted over its pages, printed by time, and a live
-// tail that asks again for the latest rows. Invariants: an invalid option is a message that names it, before any request; no rows are
-// reported on stderr. In a tail, a late row is printed while it is younger than OVERLAP_MS, equal rows are printed as often as they are
-// stored, and no row is printed twice.
+// Prints the rows of query commands: converts options to query parameters, reads the requested number of rows over several pages, sorts
+// them by time, and runs a live tail that polls for the latest rows. Invariants: an invalid option is reported by name before any request;
+// an empty result is reported on stderr. In a tail, a late row is printed while it is younger than OVERLAP_MS, equal rows are printed as
+// often as they are stored, and no row is printed twice.
 import { type Command, Option } from "commander";
 import type { Console } from "./output.ts";
 import { type Row, table } from "./table.ts";
@@ -15,7 +15,7 @@ const PAGE_ROWS = 500;
 
 export type Query = Record<string, string | string[] | undefined>;
 
-/** The first `limit` rows of an answer, over as many pages as it takes. */
+/** The first `limit` rows of a result, over as many pages as needed. */
 export async function newest(console: Console, path: string, query: Query, limit: number): Promise<Row[]> {
   const client = console.client();
   const rows: Row[] = [];
@@ -28,7 +28,7 @@ export async function newest(console: Console, path: string, query: Query, limit
   return rows.slice(0, limit);
 }
 
-/** `option`: the parameter, and with dashes the option that they come from. */
+/** `option`: the name of the parameter; with dashes, that of the option. */
 export function labels(pairs: readonly string[], option: "label" | "not_label" = "label"): Query {
   const query: Record<string, string[]> = {};
   for (const pair of pairs) {
@@ -76,7 +76,7 @@ export interface Shape {
   time: string;
   line?: (row: Row) => string;
   columns?: readonly string[];
-  /** What else may be the reason if there is nothing. */
+  /** Another possible reason for an empty result. */
   empty?: () => Promise<string | undefined> | string | undefined;
 }
 
@@ -110,19 +110,19 @@ function printRows(console: Console, { line, columns = [] }: Shape, rows: readon
 }
 
 const POLL_MS = 1_000;
-/** Rows are looked for this far back: senders batch and clocks differ. */
+/** Polls look this far back, because senders batch and clocks differ. */
 const OVERLAP_MS = 30_000;
 const MAX_PAGES = 40;
 
 export interface FollowOptions {
   client: Client;
   path: string;
-  /** The row's field that holds its time, RFC 3339. */
+  /** The field of a row with its time, RFC 3339. */
   time: string;
   filters: CallOptions["query"];
-  /** Rows that were printed already. */
+  /** Rows that have already been printed. */
   seen: readonly Row[];
-  /** Where the query began that found them, RFC 3339; undefined: long before. */
+  /** Start of the query that found them, RFC 3339; undefined: long ago. */
   start?: string | undefined;
   print(rows: readonly Row[], first: boolean): void;
   signal: AbortSignal | undefined;
@@ -130,12 +130,12 @@ export interface FollowOptions {
   pollMs?: number;
 }
 
-/** Runs until the signal aborts. Throws what the client throws, e.g. when the session has ended. */
+/** Runs until the signal aborts. Throws errors of the client, e.g. when the session has ended. */
 export async function follow(options: FollowOptions): Promise<void> {
   const { signal, time, now = Date.now, pollMs = POLL_MS } = options;
   const newest = options.seen.map((row) => String(row[time])).reduce((latest, at) => (at > latest ? at : latest), beginning(options));
   let rows = await recent(options, now());
-  // Prints only rows that arrived between the first query and this one; older rows were not asked for.
+  // Prints only rows that arrived between the first query and this one; older rows were not requested.
   const missed = unprinted(rows, countsOf(options.seen)).filter((row) => String(row[time]) > newest);
   options.print(missed.toReversed(), false);
   for (;;) {
@@ -150,7 +150,7 @@ export async function follow(options: FollowOptions): Promise<void> {
   }
 }
 
-/** In the format of the rows' times, without the `Z`, so that it sorts before all of its millisecond. */
+/** In the format of the rows' times, but without the `Z`, so that it sorts before all times of its millisecond. */
 function beginning({ start }: FollowOptions): string {
   const ms = Date.parse(start ?? "");
   return Number.isNaN(ms) ? "" : new Date(ms).toISOString().slice(0, -1);

@@ -42,7 +42,7 @@ function routePath(id: string): string {
   return `${ROUTES}/${encodeURIComponent(id)}`;
 }
 
-/** In their order; each goes by its place, from 1, the default one `default`. */
+/** In order; each is identified by its position, from 1, the default route by `default`. */
 async function existingRoutes(client: Client): Promise<Existing[]> {
   const names = new Map((await existingChannels(client)).map(({ id, name }) => [id, name]));
   const rows = await client.call<Row[]>("GET", ROUTES);
@@ -53,7 +53,7 @@ async function existingRoutes(client: Client): Promise<Existing[]> {
   }));
 }
 
-/** As the API has it. Throws Problem for a channel that is not there. */
+/** The body in the API's form. Throws Problem if a channel does not exist. */
 async function bodyOf(client: Client, resource: Resource): Promise<object> {
   const { matchers, channels, default: _, ...rest } = resource;
   const ids = new Map((await existingChannels(client)).map(({ id, name }) => [name, id]));

@@ -1,5 +1,5 @@
-// `atherops rules`: alert rules, one at a time. Invariant: a rule is found by its name or its id; an update changes what is given and
-// nothing else.
+// `atherops rules`: manages alert rules, one at a time. Invariants: a rule is identified by name or id; an update changes only the given
+// fields.
 import { type Command, Option } from "commander";
 import { type Resource, yamlOf } from "./alerting-file.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
@@ -31,7 +31,7 @@ Or it counts log records, with the filters of /query/logs:
 
 \`atherops apply --help\` shows how to keep rules in a file.`;
 
-/** Characters; `rules show` prints all. */
+/** Maximum characters in a list; `rules show` prints all. */
 const SHOWN_EXPRESSION = 120;
 
 export function addRuleCommands(program: Command, console: Console): void {
@@ -134,7 +134,7 @@ function changed(resource: Resource, options: RuleOptions): Resource {
   const given = { name, expr, logs, severity, for: hold };
   const { expr: _expr, logs: _logs, ...rest } = resource;
   return {
-    // A rule over logs may become one over metrics, and the other way round.
+    // A log rule may become one over metrics, and vice versa.
     ...(expr !== undefined || logs ? rest : resource),
     ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
     labels: pairs("--label", resource["labels"], label),

@@ -29,7 +29,7 @@ export function rulePath(id: unknown): string {
   return `${RULES}/${encodeURIComponent(String(id))}`;
 }
 
-/** Lets the backend validate a rule without storing it. An invalid field throws Problem. */
+/** Asks the backend to validate a rule without storing it. Throws Problem if a field is invalid. */
 export async function tried(client: Client, body: Resource): Promise<{ valid: boolean; message?: string; matching_series?: number }> {
   return await client.call("POST", `${RULES}/validate`, { body });
 }
@@ -39,7 +39,7 @@ export async function existingRules(client: Client): Promise<Existing[]> {
   return rows.map(({ id, name, severity, expr, logs, for: hold, enabled, labels, annotations }) => ({
     id: String(id),
     name: String(name),
-    // For a rule over log records, `expr` is `logs` as a text.
+    // For a log rule, `expr` only repeats `logs` as text.
     resource: { name, severity, ...(logs === undefined ? { expr } : { logs }), for: hold, enabled, labels, annotations },
   }));
 }
@@ -80,7 +80,7 @@ export function withLogOptions(command: Command): Command {
     .option("--by <field>", "count separately by the values of a field: source, level, host_id, node or label.<key>; repeatable", several);
 }
 
-/** Undefined: nothing of it was given. `former`: the condition that is changed. */
+/** Undefined if none of these options was used. `former`: the condition to change. */
 export function logsGiven({ logs, where, by }: LogConditionOptions, former?: unknown): Record<string, unknown> | undefined {
   if (logs === undefined && where === undefined && by === undefined) return undefined;
   const known = isObject(former) ? former : undefined;
@@ -88,7 +88,7 @@ export function logsGiven({ logs, where, by }: LogConditionOptions, former?: unk
     throw new WrongUsage("--logs: is missing, but --where or --by is given: add a comparison such as '> 20 in 5m'");
   const [, operator, threshold, window] = COMPARISON.exec(logs ?? "") ?? [];
   if (logs !== undefined && operator === undefined) throw new WrongUsage(`--logs ${logs}: write it as '> 20 in 5m'`);
-  // An empty one takes away what was there. Where nothing was, it is a variable of a shell that was not set.
+  // An empty value removes an existing condition; if there was none, it probably comes from an unset shell variable and is ignored.
   const isGiven = (text: string): boolean => !known || text !== "";
   return {
     filter: {},

@@ -1,4 +1,4 @@
-// The client as a shell runs it, for tests: arguments and what is piped in, exit code and what was printed.
+// Runs the client like a shell, for tests: with arguments and piped input, returning exit code and output.
 import { PassThrough } from "node:stream";
 import type { World } from "./settings.ts";
 import { run } from "./program.ts";
@@ -17,7 +17,7 @@ export interface RunOptions {
   signal?: AbortSignal;
 }
 
-/** `args`: a list where one of them holds a space. */
+/** `args`: a list if an argument contains a space. */
 export async function runClient(
   args: string | readonly string[],
   { url, sessionFile, passwordFile, ...options }: RunOptions,

@@ -1,4 +1,4 @@
-// `atherops services`: rate, errors and latency of services, of the operations of one, and the map of who calls whom.
+// `atherops services`: shows rate, errors and latency of services, of one service's operations, and the map of calls between services.
 import { Option, type Command } from "commander";
 import { columnsOf, type Console } from "./output.ts";
 import { sinceStart } from "./query-rows.ts";
@@ -8,7 +8,7 @@ import type { Row } from "./table.ts";
 const FIGURES = ["rate", "errors", "error_percent", "p50_ms", "p95_ms", "p99_ms"];
 /** Width of the sparkline, in points and characters. */
 const SHAPE_POINTS = 24;
-/** Terminals below this have no room for it. */
+/** Narrower terminals have no space for it. */
 const NARROW_COLUMNS = 90;
 
 interface RangeOptions {
@@ -35,7 +35,7 @@ export function addServiceCommands(program: Command, console: Console): void {
   withTimes(services.command("operations <service>"))
     .description("operations of a service, most calls first")
     .addHelpText("after", "\nExample:\n  atherops services operations checkout --since 15m")
-    // commander gives an option that both have to the command above.
+    // If both commands have an option, commander assigns it to the parent command.
     .action(async (service: string, _options: RangeOptions, command: Command) => {
       const rows = await rowsOf(console, `/query/services/${encodeURIComponent(service)}/operations`, range(command.optsWithGlobals()));
       print(console, rows.map(rounded), ["operation", "kind", ...FIGURES], rows);
@@ -70,7 +70,7 @@ function withShape(row: Row): Row {
   return { ...rounded(row), calls_over_time: shapeOfNumbers(calls) };
 }
 
-/** Figures as people read them: three digits that count. */
+/** Numbers for people, rounded to three significant digits. */
 function rounded(row: Row): Row {
   const figures = Object.fromEntries(Object.entries(row).map(([name, value]) => [name, name === "errors" ? value : short(value)]));
   return { ...figures, error_percent: short(Number(row["error_ratio"] ?? 0) * 100) };

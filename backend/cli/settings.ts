@@ -11,7 +11,7 @@ import { join } from "node:path";
 export interface ClientSettings {
   readonly url: string | undefined;
   readonly passwordFile: string | undefined;
-  /** The session of this name; undefined: the one without a name. */
+  /** The session with this name; undefined: the one without a name. */
   readonly profile?: string | undefined;
   readonly sessionFile: string;
 }

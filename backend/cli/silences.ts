@@ -1,5 +1,6 @@
 // `atherops silences`, and silences in the files of `atherops apply`: they mute matching alerts for a limited time. Invariants: a silence
-// has a reason and an end; in files, matchers and comment identify a silence; one that has ended is never created again from an old file.
+// has a reason and an end; in files, it is identified by its matchers and comment; an ended silence is never created again from an old
+// file.
 import type { Command } from "commander";
 import { durationWithin } from "../../common/duration.ts";
 import { WrongUsage } from "./cli-error.ts";
@@ -24,7 +25,7 @@ export const silenceKind: Kind = {
   same: (field, one, other) => field.endsWith("s_at") && (typeof other !== "string" || Date.parse(String(one)) === Date.parse(other)),
 };
 
-/** Those that have not ended. */
+/** Silences that have not ended. */
 async function existingSilences(client: Client): Promise<Existing[]> {
   const rows = await client.call<(Row & { status: { state: string } })[]>("GET", SILENCES);
   return rows

@@ -1,5 +1,5 @@
-// Series over time as lines of text, each with its shape between its own least and most. Invariant: no line is wider than the terminal;
-// where a series has no value, nothing is drawn.
+// Renders series over time as lines of text, each scaled between its own minimum and maximum. Invariants: no line is wider than the
+// terminal; nothing is drawn where a series has no value.
 import { visible } from "./table.ts";
 
 export interface Series {
@@ -10,7 +10,7 @@ export interface Series {
 export interface TimeRange {
   readonly startS: number;
   readonly endS: number;
-  /** So long does a value stand. */
+  /** How long a value is valid. */
   readonly stepS: number;
 }
 
@@ -18,10 +18,10 @@ const LEVELS = "▁▂▃▄▅▆▇█";
 const LEAST_COLUMNS = 40;
 const LEAST_SHAPE = 8;
 const LEAST_NAME = 10;
-/** Below it, only the last value is shown. */
+/** With fewer columns, only the last value is shown. */
 const NARROW_COLUMNS = 60;
 
-/** What all series have in common, a head and a line for each; a narrow one has the last value only. */
+/** A header with the common labels, and a line per series; on a narrow terminal, only with the last value. */
 export function sparklines(series: readonly Series[], range: TimeRange, columns: number): string[] {
   const width = Math.max(LEAST_COLUMNS, columns);
   const figures = series.map(figuresOf);
@@ -50,20 +50,20 @@ export function sparklines(series: readonly Series[], range: TimeRange, columns:
   return [...(Object.keys(common).length > 0 ? [cut(`all: ${seriesName(common)}`, width)] : []), head, ...lines];
 }
 
-/** Labels that all series share. They are printed once, because the labels that differ would be cut off behind them. */
+/** Labels that all series share. They are printed once; otherwise, they would push the distinguishing labels out of the line. */
 function commonOf(series: readonly Series[]): Record<string, string> {
   const [first, ...others] = series;
   if (!first || others.length === 0) return {};
   return Object.fromEntries(Object.entries(first.metric).filter(([label, value]) => others.every(({ metric }) => metric[label] === value)));
 }
 
-/** As PromQL writes it. */
+/** In PromQL's notation. */
 export function seriesName({ __name__: name = "", ...labels }: Readonly<Record<string, string>>): string {
   const pairs = Object.entries(labels).map(([label, value]) => `${label}=${JSON.stringify(value)}`);
   return visible(pairs.length === 0 ? name || "{}" : `${name}{${pairs.join(",")}}`);
 }
 
-/** The mean of each stretch of the range, scaled between minimum and maximum. */
+/** The mean of each section of the range, scaled between minimum and maximum. */
 function shapeOf({ values }: Series, { startS, endS, stepS }: TimeRange, width: number): string {
   const stretches = Array.from({ length: width }, () => ({ sum: 0, count: 0 }));
   const scale = width / (endS - startS + stepS);
@@ -100,7 +100,7 @@ function figuresOf({ values }: Series): { least: string; most: string; last: str
   return { least: figure(least), most: figure(most), last: figure(numbers.at(-1) ?? least) };
 }
 
-/** As Prometheus writes numbers. */
+/** Parses numbers as Prometheus writes them. */
 function numberOf(text: string): number {
   return text === "+Inf" || text === "-Inf" ? Number(text.replace("Inf", "Infinity")) : Number(text);
 }

@@ -1,6 +1,6 @@
-// `atherops login --sso`: a person logs in by a browser, which brings a code back to this machine's loopback (RFC 8252, 7.3), or, from a
-// browser of another machine, the person does. Invariant: what comes back counts only with the state that this login began with; the code is
-// worth nothing without the verifier, which leaves this process to the backend alone; nothing here opens a program.
+// `atherops login --sso`: the user logs in with a browser, which returns a code to this machine's loopback (RFC 8252, 7.3); with a browser
+// on another machine, the user pastes the address instead. Invariants: a returned code is accepted only with the state of this login; the
+// code is useless without the verifier, which is sent only to the backend; no program is started here.
 import { createHash, randomBytes } from "node:crypto";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -11,7 +11,7 @@ import type { Client } from "./client.ts";
 import type { World } from "./settings.ts";
 import type { Session } from "./credentials.ts";
 
-/** As long as the backend waits for the identity provider. */
+/** The same time that the backend waits for the identity provider. */
 const WAIT_MS = 600_000;
 const MOST_CODE_CHARACTERS = 2000;
 
@@ -41,7 +41,7 @@ export async function loginBySso(world: World, client: SsoClient, waitMs = WAIT_
   }
 }
 
-/** What the backend's page shows as well. */
+/** The same code that the backend's page shows. */
 function comparedCode(challenge: Buffer): string {
   const digits = challenge.toString("hex").slice(0, 12).toUpperCase();
   return (digits.match(/.{4}/g) ?? []).join("-");
@@ -65,14 +65,14 @@ async function firstOf(codes: Promise<string>[], { signal }: World, waitMs: numb
   }
 }
 
-/** The code of an address at which a browser may have ended; undefined: it is none of this login. */
+/** The code from an address at which the browser may have ended; undefined if it does not belong to this login. */
 export function codeIn(address: string, state: string): string | undefined {
   const parameters = URL.parse(address.trim(), "http://127.0.0.1")?.searchParams;
   const code = parameters?.get("code") ?? "";
   return parameters?.get("state") === state && /^[\w.-]+$/.test(code) && code.length <= MOST_CODE_CHARACTERS ? code : undefined;
 }
 
-/** What a person pastes. */
+/** Reads the address that the user pastes. */
 function typed({ stdin, stderr }: World, state: string): Disposable & { readonly code: Promise<string> } {
   const { promise, resolve } = Promise.withResolvers<string>();
   if (!stdin.isTTY) return { code: promise, [Symbol.dispose]: () => undefined };
@@ -86,7 +86,7 @@ function typed({ stdin, stderr }: World, state: string): Disposable & { readonly
   return { code: promise, [Symbol.dispose]: () => lines.close() };
 }
 
-/** A browser of this machine that is to come back. Others, by any other name of the machine, learn nothing. */
+/** Waits for a browser on this machine to return. Requests under any other host name are refused and get no information. */
 class Browser implements AsyncDisposable {
   readonly code: Promise<string>;
   readonly #server: Server;
@@ -120,7 +120,7 @@ class Browser implements AsyncDisposable {
     this.#found.resolve(code);
   }
 
-  /** What the window shows. */
+  /** Shows a text in the browser window. */
   answer(text: string): void {
     if (!this.#waiting || this.#waiting.closed) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -133,7 +133,7 @@ class Browser implements AsyncDisposable {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#server.close(() => resolve());
     await this.#answered;
-    // Browsers open connections that they may never use; for Node.js those are not idle ones.
+    // Browsers open connections that they may never use; Node.js does not count those as idle.
     this.#server.closeAllConnections();
     await promise;
   }

@@ -1,15 +1,15 @@
-// Rows as a table for people, as JSON for programs. Invariant: text from telemetry cannot steer the terminal: control characters are shown,
-// not sent.
+// Formats rows as a table for people, or as JSON for programs. Invariant: text from telemetry cannot control the terminal: control
+// characters are shown escaped.
 import { ageText } from "../client/age.ts";
 
 export type Row = Record<string, unknown>;
 
-/** Columns in which people look for how long ago a time was. */
+/** Columns that are shown as an age, because that is what people look for. */
 const AGES: ReadonlySet<string> = new Set(["last_heartbeat", "key_created_at", "last_used_at"]);
-/** Times of resources. Those of telemetry have nanoseconds, and keep them. */
+/** Times of resources. Those of telemetry have nanoseconds and are not shortened. */
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-/** Header and rows, columns as wide as their widest cell; the last column is not padded. */
+/** Header and rows, with columns as wide as their widest cell; the last column is not padded. */
 export function table(rows: readonly Row[], columns: readonly string[]): string {
   const cells = rows.map((row) => columns.map((column) => timeCell(column, row[column]) ?? cell(row[column])));
   const heads = columns.map(headOf);
@@ -27,7 +27,7 @@ function timeCell(column: string, value: unknown): string | undefined {
   return AGES.has(column) ? ageText(Date.now() - Date.parse(value)) : `${value.slice(0, 19)}Z`;
 }
 
-/** `duration_ms` and `DurationMs` are the same to people. */
+/** `duration_ms` and `DurationMs` have the same heading. */
 function headOf(column: string): string {
   return column.replace(/([a-z])([A-Z])/g, "$1_$2").toUpperCase();
 }
@@ -41,13 +41,13 @@ export function cell(value: unknown): string {
 
 const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB"] as const;
 
-/** `112.7 MB`, of decimal units. */
+/** Such as `112.7 MB`, in decimal units. */
 export function bytesText(bytes: number): string {
   const power = Math.min(BYTE_UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
   return `${Number((bytes / 1000 ** power).toPrecision(4))} ${BYTE_UNITS[power]}`;
 }
 
-/** At most so many characters, the last of them `…` if the text is longer. */
+/** At most `most` characters; the last one is `…` if the text is longer. */
 export function shortened(text: string, most: number): string {
   return text.length <= most ? text : `${text.slice(0, most - 1)}…`;
 }
@@ -57,7 +57,7 @@ export function visible(text: string): string {
   return text.replace(CONTROLS, (character) => (character === "\n" ? "\\n" : character === "\t" ? "\\t" : escaped(character)));
 }
 
-/** JSON that says the same, without what steers a terminal. */
+/** Equivalent JSON without characters that control a terminal. */
 export function harmlessJson(json: string): string {
   return json.replace(CONTROLS, escaped);
 }

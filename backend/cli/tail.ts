@@ -1,6 +1,6 @@
-// A live tail of logs over server-sent events. Invariants: a record is printed once, and a gap is reported, even if connections are lost:
-// the client asks the backend to continue after the last event. An event is delivered when it is complete, and is at most MAX_EVENT_LENGTH
-// long. The tail ends by the signal, or by an error that a retry cannot fix.
+// A live tail of logs over server-sent events. Invariants: a record is printed once, and gaps are reported, even if connections are lost:
+// the client asks the backend to continue after the last event. An event is delivered once it is complete; it has at most MAX_EVENT_LENGTH.
+// The tail ends when the signal aborts, or with an error that a retry cannot fix.
 import { once } from "node:events";
 import { pause } from "../../common/loop.ts";
 import { PassingProblem, Problem } from "./cli-error.ts";
@@ -14,15 +14,15 @@ export interface TailOptions {
   readonly filters: CallOptions["query"];
   readonly line: (row: Row) => string;
   readonly times?: Partial<TailTimes>;
-  /** Calls back after so many milliseconds, unless what it answers is called before. */
+  /** Calls `expire` after `ms`, unless the returned function is called before. */
   readonly timer?: (expire: () => void, ms: number) => () => void;
 }
 
 export interface TailTimes {
-  /** Before the connection is made again, at first and at most. */
+  /** Wait before reconnecting: initial value and maximum. */
   readonly retryMs: number;
   readonly maxRetryMs: number;
-  /** Without a byte for so long the connection is dead: the backend sends a comment every 15 s. */
+  /** After this long without a byte, the connection counts as dead: the backend sends a comment every 15 s. */
   readonly silenceMs: number;
 }
 
@@ -32,13 +32,13 @@ const PATH = "/query/logs/tail";
 interface Progress {
   lastId: string | undefined;
   hasConnected: boolean;
-  /** Connections that were lost or not made since the last event. */
+  /** Connections that were lost or failed since the last event. */
   failures: number;
-  /** The user knows that it is not connected. */
+  /** True if the lost connection has been reported to the user. */
   isLossPrinted: boolean;
 }
 
-/** Runs until the signal aborts. Throws Problem for what does not pass by itself, and where the first connection fails. */
+/** Runs until the signal aborts. Throws Problem for an error that a retry cannot fix, and if the first connection fails. */
 export async function tail(options: TailOptions): Promise<void> {
   const { console } = options;
   const { signal } = console.world;
@@ -101,7 +101,7 @@ function startTimer(expire: () => void, ms: number): () => void {
   return () => clearTimeout(timer);
 }
 
-/** A reader that takes nothing holds up the connection, and the backend in its turn. */
+/** If the output is not read, this blocks the connection, and thereby the backend. */
 async function print(console: Console, data: string, line: TailOptions["line"]): Promise<void> {
   const { stdout, signal } = console.world;
   const text = console.json ? harmlessJson(data) : line(parsed(data));
@@ -116,13 +116,13 @@ function parsed(data: string): Row {
   }
 }
 
-/** What ended the tail, in the backend's words. A session that has ended may be renewed by connecting again. */
+/** The backend's reason for the end of the tail. If the session has ended, reconnecting may renew it. */
 function failureOf(data: string): Problem {
   const { error, message } = parsed(data) as { error: string; message: string };
   return error === "invalid_token" ? new PassingProblem("the session has ended") : new Problem(`${message} [${error}]`);
 }
 
-/** A connection that breaks off is a failure of the system, not of the request. */
+/** A broken connection is a temporary failure, not one of the request. */
 function passing(error: unknown): unknown {
   return error instanceof TypeError ? new PassingProblem("the connection was lost", { cause: error }) : error;
 }
@@ -134,10 +134,10 @@ interface ServerEvent {
   readonly data: string;
 }
 
-/** The backend's own events have 512 KiB at most. */
+/** The backend's events have at most 512 KiB. */
 const MAX_EVENT_LENGTH = 4 * 1024 * 1024;
 
-/** Calls `alive` for every chunk, even if it has only comments. */
+/** Calls `alive` for every chunk, even one that contains only comments. */
 async function* serverEvents(body: AsyncIterable<Uint8Array>, alive: () => void): AsyncGenerator<ServerEvent> {
   const decoder = new TextDecoder();
   let rest = "";
@@ -154,7 +154,7 @@ async function* serverEvents(body: AsyncIterable<Uint8Array>, alive: () => void)
   }
 }
 
-/** Undefined for comments alone. */
+/** Undefined if there are only comments. */
 function eventOf(text: string): ServerEvent | undefined {
   const fields = new Map<string, string[]>();
   for (const line of text.split("\n")) {

@@ -1,5 +1,5 @@
-// `atherops ingest-tokens`, tokens with which programs send telemetry, and `atherops read-tokens`, tokens that read for months, with what
-// to enter into Grafana. Invariant: a token is printed to stdout alone and is never an argument.
+// `atherops ingest-tokens` manages tokens with which programs send telemetry; `atherops read-tokens` manages long-lived tokens for reading,
+// and prints what to enter into Grafana. Invariant: a token is only printed to stdout, and is never an argument.
 import type { ApiResponses } from "../client/api.ts";
 import type { Command } from "commander";
 import { several } from "./named-resources.ts";

@@ -68,13 +68,13 @@ function addSearch(traces: Command, console: Console): void {
       "after",
       "\nExamples:\n  atherops traces search --service checkout --min 500ms --since 24h\n  atherops traces search --error --label http.route=/pay\n  atherops traces search --order duration --where 'http.response.status_code>=500'",
     )
-    // commander gives an option that both have to the command above.
+    // If both commands have an option, commander assigns it to the parent command.
     .action(async (_options: object, command: Command) => search(console, command.optsWithGlobals<SearchOptions>()));
 }
 
 const MOST_NAMED = 10;
 
-/** Undefined if the service is known, or none was given. */
+/** Undefined if the service is known or none was specified. */
 async function serviceHint(console: Console, service: string | undefined): Promise<string | undefined> {
   if (service === undefined) return undefined;
   const known = (await console.client().call<{ service: string }[]>("GET", "/query/services")).map((row) => row.service);

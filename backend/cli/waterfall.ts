@@ -1,5 +1,5 @@
-// A trace as text: each span under its parent, with a bar at its time within the trace. Invariant: every span has a line, once,
-// whatever the parents say; a line is no wider than the terminal, and text from telemetry cannot steer it.
+// Renders a trace as text: each span below its parent, with a bar at its time within the trace. Invariants: every span has exactly one
+// line, whatever its parents are; a line is no wider than the terminal, and text from telemetry cannot control it.
 import { buildTree, type Node, type Span } from "../client/trace-tree.ts";
 import { visible } from "./table.ts";
 
@@ -18,7 +18,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const ERROR_MARK = "  ERROR";
 
-/** Lines for a terminal of so many columns: what it is, then a line for each span. At least one span. */
+/** Lines for a terminal with this many columns: a title, then a line per span. Needs at least one span. */
 export function waterfall(spans: readonly TraceSpan[], columns: number): string[] {
   const placed = buildTree(spans).all;
   const wholeMs = placed.reduce((latest, { endMs }) => Math.max(latest, endMs), 0);

@@ -1,12 +1,12 @@
 #!/usr/bin/env node
-// The admin client's entry. What it does is in cli/program.ts.
+// Entry point of the admin client; cli/program.ts implements it.
 import { run } from "../program.ts";
 import { readClientSettings } from "../settings.ts";
 
 const interrupted = new AbortController();
 process.once("SIGINT", () => interrupted.abort());
 process.once("SIGTERM", () => interrupted.abort());
-// `atherops logs | head` closes the pipe: that is an end, not an error.
+// `atherops logs | head` closes the pipe: this ends the program and is not an error.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code === "EPIPE") process.exit(0);
   process.stderr.write(`atherops: the output cannot be written: ${error.code ?? error.message}\n`);

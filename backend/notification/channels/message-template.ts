@@ -106,7 +106,7 @@ export function ownWords({ title, text }: Readonly<Record<string, unknown>>, mes
     return read === undefined || typeof read === "string" ? undefined : rendered(read, message) || undefined;
   };
   const own = made(title, "title");
-  // The prefix tells readers that nothing is wrong.
+  // The prefix shows readers that nothing is wrong.
   return { title: own !== undefined && message.purpose === "test" ? `[TEST] ${own}` : own, text: made(text, "text") };
 }
 
