@@ -1,5 +1,5 @@
-// The page of an invitation's link, `#/invitation/TOKEN`: a person chooses a password and is logged in. A fragment is sent to no server; the
-// token leaves the address before anything else is done (state/session.ts).
+// The page of an invitation link, `#/invitation/TOKEN`: the invited person chooses a password and is logged in. A fragment is not sent to
+// any server; the token is removed from the address before anything else happens (state/session.ts).
 import type { ApiResponses } from "../client/api.ts";
 import { Problem } from "./parts/common.tsx";
 import { visible } from "./parts/text.ts";

@@ -1,4 +1,4 @@
-// Logging in: a page of its own at first, a dialog above the work when a session has ended.
+// Login: a page at first; a dialog above the current screen when a session has ended.
 import { Dialog, Problem } from "./parts/common.tsx";
 import { typedIn, useSending } from "./state/sending.ts";
 import { logIn, logOut, refusedLink, user, useSettings } from "./state/session.ts";

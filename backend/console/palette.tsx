@@ -107,7 +107,7 @@ export function Palette() {
   );
 }
 
-/** A part that fails, such as metrics that are not reached, does not hide the others. */
+/** If a part fails, such as metrics that are unavailable, the others are still shown. */
 async function readTargets(signal: AbortSignal): Promise<Target[]> {
   const parts = await Promise.allSettled([
     serviceTargets(signal),

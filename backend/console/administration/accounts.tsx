@@ -1,4 +1,4 @@
-// Users of the organisation with their roles, invitations, the own password; and organisations, for an operator.
+// Manages users of the organisation with their roles, invitations and the own password; for an operator, also organisations.
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
 import { moment } from "../state/time.ts";
@@ -39,7 +39,7 @@ function UserList() {
   );
 }
 
-/** The own role is only shown, and so is an operator's to an administrator. */
+/** The own role cannot be changed, and administrators cannot change an operator's. */
 function RoleChoice({ of: { user_id, email, role }, onChanged }: { of: User; onChanged: () => void }) {
   const { send, isBusy, error } = useSending(async (chosen: string) => {
     await call(`/api/users/${user_id}/role`, { method: "PUT", body: { role: chosen } });

@@ -1,4 +1,4 @@
-// What the organisation sent, what it may send, and who changed what.
+// Shows what the organisation sent, its limits, and who changed what.
 import type { ApiResponses } from "../../client/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { moment } from "../state/time.ts";
@@ -79,7 +79,7 @@ export function Audit() {
   );
 }
 
-/** Details that are empty are left out. */
+/** Empty details are omitted. */
 function written(subject: Change["subject"]): string {
   return Object.entries(subject)
     .map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)])

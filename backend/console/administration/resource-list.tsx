@@ -1,4 +1,4 @@
-// A list of resources that users create and remove: users, keys, tokens, organisations. Invariant: read-only users see neither action.
+// Lists resources that users create and remove: users, keys, tokens, organisations. Invariant: read-only users see neither action.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Removal } from "../parts/removal.tsx";
@@ -12,7 +12,7 @@ import { mayWrite } from "../state/session.ts";
 export interface Column<T> {
   readonly name: string;
   readonly of: (row: T) => string;
-  /** What a user who may write sees instead. */
+  /** Shown instead to users who may write. */
   readonly control?: (row: T, onChanged: () => void) => ComponentChildren;
 }
 
@@ -20,7 +20,7 @@ export interface Field {
   readonly name: string;
   readonly label: string;
   readonly type?: "text" | "email" | "password";
-  /** One of these, the first at first. */
+  /** The allowed values; the first one is the default. */
   readonly choices?: readonly string[];
 }
 
@@ -28,7 +28,7 @@ export interface Field {
 export interface CreateForm {
   readonly label: string;
   readonly fields: readonly Field[];
-  /** The request's body, where it is not what was typed. */
+  /** The request's body, if it differs from the typed fields. */
   readonly bodyOf?: (typed: Readonly<Record<string, string>>) => unknown;
   /** The field of the response that is returned only once, and the label that it is shown with. */
   readonly secret?: {
@@ -46,7 +46,7 @@ export interface ResourceListProps<T> {
   readonly path: string;
   readonly columns: readonly Column<T>[];
   readonly idOf: (row: T) => string;
-  /** What is said before it is removed; undefined: it cannot be. */
+  /** The consequences to confirm before a row is removed; undefined: it cannot be removed. */
   readonly removal?: (row: T) => string | undefined;
   readonly createForm?: CreateForm;
 }

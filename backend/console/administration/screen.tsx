@@ -1,4 +1,4 @@
-// Settings: users, credentials, and for an operator the organisations. Each part is a table, and a form where the role may write.
+// Settings: users, credentials, and organisations for an operator. Each part is a table, with a form if the role may write.
 import { choose, route } from "../state/route.ts";
 import { Credentials } from "./credentials.tsx";
 import { Audit, Usage } from "./records.tsx";

@@ -1,4 +1,4 @@
-// A rule as the alerting service has it.
+// Defines a rule in the form of the alerting API.
 import type { ApiResponses } from "../../client/api.ts";
 export const RULES = "/alerting/rules";
 
@@ -13,7 +13,7 @@ export interface LogCondition {
 export interface Rule {
   readonly id?: string;
   readonly name: string;
-  /** PromQL; of a rule over log records, its condition as a text. */
+  /** PromQL; for a log rule, its condition as text. */
   readonly expr: string;
   /** Only for log rules. */
   readonly logs?: LogCondition;
@@ -28,14 +28,14 @@ export type RuleStatus = ApiResponses["GET /alerting/rules/{id}/status"];
 
 export const NEW_RULE: Rule = { name: "", expr: "", for: "5m", severity: "warning", enabled: true, labels: {}, annotations: {} };
 
-/** A new rule, about the expression or the log query that the address names. */
+/** A new rule for the expression or the log query that the address contains. */
 export function newRule(query: URLSearchParams): Rule {
   const [expr, logs] = [query.get("expr"), query.get("logs")];
   if (logs === null) return { ...NEW_RULE, expr: expr ?? "" };
   return { ...NEW_RULE, for: "0s", logs: { filter: { query: logs }, window: "5m", operator: ">", threshold: 10, by: [] } };
 }
 
-/** `key=value` lines, as they are typed. */
+/** `key=value` lines, as users type them. */
 export function pairsWritten(pairs: Readonly<Record<string, string>> = {}): string {
   return Object.entries(pairs)
     .map(([name, value]) => `${name}=${value}`)
@@ -57,7 +57,7 @@ export function linesRead(text: string): string[] {
   return text.split("\n").filter((line) => line.trim() !== "");
 }
 
-/** The expression without its last comparison with a number, and that number: what a preview draws, and its line. */
+/** Splits an expression before its last comparison with a number: a preview draws the left side and the threshold. */
 export function comparisonOf(expr: string): { left: string; threshold: number } | undefined {
   const [, left, number] = /^([\s\S]+?)\s*(?:>=|<=|==|!=|>|<)\s*(-?[\d.]+(?:e[+-]?\d+)?)\s*$/i.exec(expr.trim()) ?? [];
   return left === undefined || !Number.isFinite(Number(number)) ? undefined : { left, threshold: Number(number) };

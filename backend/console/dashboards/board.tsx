@@ -10,7 +10,7 @@ import { PanelView } from "./panel.tsx";
 
 const MOST_VALUES = 1000;
 
-/** `again`: a new value makes every panel repeat its queries. */
+/** `again`: a new value repeats the queries of all panels. */
 export function Board({ dashboard, again }: { dashboard: Dashboard; again: number }) {
   const { query } = route.value;
   const found = useLoaded(
@@ -59,7 +59,7 @@ interface Choices {
   readonly chosen: Chosen;
 }
 
-/** In their order, because the query of a variable may contain the ones before it. What the address names counts even without data. */
+/** Reads variables in order, because the query of one may contain earlier ones. Values in the address are valid even without data. */
 async function readChoices(variables: readonly Variable[], signal: AbortSignal): Promise<Choices> {
   const values: Record<string, readonly string[]> = {};
   const chosen: Record<string, string> = {};

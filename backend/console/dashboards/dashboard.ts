@@ -8,7 +8,7 @@ export const SOURCES = ["metrics", "logs", "traces"] as const;
 export type Source = (typeof SOURCES)[number];
 
 export interface PanelQuery {
-  /** PromQL, a log query, or comparisons with attributes of spans, as `source` of the panel says. */
+  /** PromQL, a log query, or comparisons with span attributes, depending on the panel's `source`. */
   readonly query: string;
   /** Name of a series, with `{{label}}` for the value of a label. */
   readonly legend?: string;
@@ -26,7 +26,7 @@ export interface Panel {
   readonly text?: string;
 }
 
-/** A choice of the reader: one of `values`, or of the values that `label` has in the series of `query`. */
+/** A variable whose value the reader chooses: one of `values`, or a value of `label` in the series of `query`. */
 export interface Variable {
   readonly name: string;
   readonly query?: string;
@@ -52,8 +52,8 @@ export function variablesIn(query: string): string[] {
 }
 
 /**
- * A query with the values of its variables. A value inside a string stays one: its quotes are escaped, and its regular expression if it is
- * compared by `=~`. Outside of a string only a word or a number is filled in.
+ * Replaces variables in a query by their values. A value inside a string cannot end the string: its quotes are escaped, and so is its
+ * regular expression syntax if it is compared by `=~`. Outside a string, only a word or a number is inserted.
  */
 export function filled(query: string, chosen: Chosen): string {
   return query.replace(VARIABLE, (written: string, ...groups: unknown[]) => {
@@ -68,7 +68,7 @@ export function filled(query: string, chosen: Chosen): string {
   });
 }
 
-/** What is before the quote of a string that is open at the end; undefined outside of strings. */
+/** The text before the quote of a string that is still open at the end; undefined outside strings. */
 function openString(text: string): string | undefined {
   let start = -1;
   for (let at = 0; at < text.length; at++) {
@@ -80,7 +80,7 @@ function openString(text: string): string | undefined {
   return start < 0 ? undefined : text.slice(0, start);
 }
 
-/** `{{pod}} {{container}}` of a series' labels. */
+/** Replaces `{{pod}} {{container}}` by the series' labels. */
 export function legendOf(legend: string, labels: Readonly<Record<string, string>>): string {
   return legend.replaceAll(/\{\{\s*([\w.]+)\s*\}\}/g, (_written, label: string) => labels[label] ?? "").trim();
 }

@@ -1,4 +1,4 @@
-// Changes a dashboard: its name, variables and panels, in their order, with a preview of each panel. Nothing is sent before it is saved.
+// Edits a dashboard: its name, variables, and panels in order, with a preview of each panel. Nothing is sent until it is saved.
 import { useSignal, type Signal } from "@preact/signals";
 import { Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
@@ -55,7 +55,7 @@ export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (chang
   );
 }
 
-/** One line for each: `name = a, b, c`, or `name = label of PromQL`. */
+/** One line per variable: `name = a, b, c`, or `name = label of PromQL`. */
 function Variables({ draft }: { draft: Signal<Dashboard> }) {
   const { variables } = draft.value;
   const set = (at: number, variable: Variable | undefined): void => {

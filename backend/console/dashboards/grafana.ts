@@ -14,7 +14,7 @@ const MAX_OMITTED = 50;
 
 export interface Imported {
   readonly dashboard: Dashboard;
-  /** What was left out, and why. */
+  /** Parts that were omitted, with reasons. */
   readonly omitted: readonly string[];
 }
 
@@ -47,7 +47,7 @@ const UNITS: Readonly<Record<string, Unit>> = {
   short: "short",
 };
 
-/** Whether a JSON document is Grafana's and not our own. */
+/** Whether a JSON document comes from Grafana, not from this product. */
 export function isGrafana(json: unknown): boolean {
   const { panels, schemaVersion, rows, dashboard } = objectOf(json);
   return (
@@ -98,7 +98,7 @@ function readPanel(panel: Json, omit: (words: string) => void): Panel[] {
   return [{ ...base, source, queries }];
 }
 
-/** Only Prometheus' queries mean the same here: LogQL is another language than the panel's. */
+/** Only Prometheus queries can be imported: the panels' log query language is not LogQL. */
 function sourceOf(panel: Json, type: string): Source | undefined {
   const kinds = [panel, ...listOf(panel["targets"])].map((part) => textOf(objectOf(objectOf(part)["datasource"])["type"]));
   const isOther = type === "logs" || kinds.some((kind) => kind !== "" && kind !== "prometheus");

@@ -1,5 +1,5 @@
-// One panel of a dashboard: the results of its queries as lines over time, figures, a table or a list. Queries start when the panel is first
-// visible.
+// Shows one panel of a dashboard: the results of its queries as lines over time, figures, a table or a list. Queries start when the panel
+// first becomes visible.
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { levelClass } from "../logs/histogram.tsx";

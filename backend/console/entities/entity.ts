@@ -1,5 +1,5 @@
-// Clusters, nodes, hosts, namespaces, workloads and pods: their addresses in the console, and which metrics, logs, events, traces and alerts are
-// theirs. Names come from senders, so every name in a query is quoted.
+// Clusters, nodes, hosts, namespaces, workloads and pods: their addresses in the console, and the queries for their metrics, logs, events,
+// traces and alerts. Names come from senders, so every name in a query is quoted.
 import { written } from "../logs/query-line.ts";
 import type { LogRow } from "../logs/rows.ts";
 import { address } from "../state/route.ts";
@@ -15,12 +15,12 @@ export const WORKLOAD_KINDS = ["deployment", "statefulset", "daemonset", "job"] 
 export interface Entity {
   readonly kind: EntityKind;
   readonly name: string;
-  /** Name of the cluster; of everything but a host. */
+  /** Name of the cluster; undefined for a host. */
   readonly cluster?: string | undefined;
   readonly namespace?: string | undefined;
   /** The kind of a workload: `deployment`, … */
   readonly workload?: string | undefined;
-  /** `host_id` of what a host's agent sends. */
+  /** `host_id` of the data that a host's agent sends. */
   readonly hostId?: string | undefined;
 }
 
@@ -33,12 +33,12 @@ export function entityOf(name: string | undefined, query: URLSearchParams): Enti
   const kind = ENTITY_KINDS.find((known) => known === query.get("kind"));
   if (!kind || name === undefined) return undefined;
   const read = (parameter: string): string | undefined => query.get(parameter) ?? undefined;
-  // It becomes a part of names of labels.
+  // Used as part of label names, so only known values are accepted.
   const workload = WORKLOAD_KINDS.find((known) => known === query.get("workload"));
   return { kind, name, cluster: read("cluster"), namespace: read("namespace"), workload, hostId: read("host") };
 }
 
-/** OpenTelemetry attributes of an entity, `k8s.pod.name` and the like. A host has none that its agent sets. */
+/** OpenTelemetry attributes of an entity, such as `k8s.pod.name`. The agent sets none for a host. */
 function attributesOf({ kind, name, cluster, namespace, workload }: Entity): [string, string][] {
   const pairs: [string, string | undefined][] = [
     ["k8s.cluster.name", kind === "cluster" ? name : cluster],
@@ -63,7 +63,7 @@ export function eventQuery(entity: Entity): string | undefined {
   return entity.kind === "host" ? undefined : `source:kubernetes-events ${logQuery(entity)}`;
 }
 
-/** Comparisons as the traces screen writes them; undefined if a name cannot be written. */
+/** Comparisons in the form of the traces screen; undefined if a name cannot be expressed. */
 export function traceQuery(entity: Entity): string | undefined {
   const pairs = entity.kind === "host" ? ([["host.name", entity.name]] as const) : attributesOf(entity);
   const parts = pairs.map(([key, value]) => writtenAttribute(key, value));

@@ -1,5 +1,5 @@
-// Links between pages about one resource: from a field of a record or span to the page of the pod, node, service, … that it names, and from
-// such a page to the alerts that fire for it.
+// Links pages about one resource: from a field of a record or span to the page of the pod, node or service that it names, and from that
+// page to the firing alerts about it.
 import { address, route } from "../state/route.ts";
 import { type Entity, entityAddress } from "./entity.ts";
 import type { ApiResponses } from "../../client/api.ts";

@@ -1,4 +1,5 @@
-// Namespaces, workloads and pods, found in the metrics that agents sent: of a whole organisation, or of one cluster, node, namespace or workload.
+// Finds namespaces, workloads and pods in the metrics that agents sent: of a whole organisation, or of one cluster, node, namespace or
+// workload.
 import { queryInstant } from "../metrics/prometheus.ts";
 import { formatValue } from "../metrics/unit.ts";
 import { Status, Table } from "../parts/common.tsx";
@@ -7,7 +8,7 @@ import { useLoaded } from "../state/loaded.ts";
 import { type AddressRange, currentRange } from "../state/time.ts";
 import { type Entity, entityAddress, metricSelector, WORKLOAD_KINDS } from "./entity.ts";
 
-/** The entities with the most memory. */
+/** Only the entities with the most memory are listed. */
 const MOST_ROWS = 500;
 
 export interface EntityRow {
@@ -23,7 +24,7 @@ const LABELS = {
   pod: ["k8s_cluster_name", "k8s_namespace_name", "k8s_pod_name"],
 } as const satisfies Record<MemberKind, readonly string[]>;
 
-/** `within`: only its members. */
+/** `within`: only members of this entity. */
 export async function readMembers(kind: MemberKind, within: Entity | undefined, signal: AbortSignal): Promise<EntityRow[]> {
   const series = `k8s_pod_memory_working_set_bytes${within ? metricSelector(within) : ""}`;
   const query = `topk(${MOST_ROWS}, sum by (${LABELS[kind].join(", ")}) (${series}))`;

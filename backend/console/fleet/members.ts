@@ -1,4 +1,4 @@
-// Clusters, nodes and hosts, and which of them need attention: silent ones, and ones with an old key.
+// Clusters, nodes and hosts, and which of them need attention: those that are silent or have an old key.
 import type { ApiResponses } from "../../client/api.ts";
 import type { Entity } from "../entities/entity.ts";
 import { wholeList } from "../state/api.ts";
@@ -53,7 +53,7 @@ export function isOld(keyCreatedAt: string | null, atMs: number): boolean {
   return keyCreatedAt !== null && atMs - Date.parse(keyCreatedAt) > OLD_KEY_MS;
 }
 
-/** A cluster with many nodes comes in parts, on several pages. */
+/** Joins the parts of clusters with many nodes, which the API returns on several pages. */
 function joined(clusters: readonly Cluster[]): Cluster[] {
   const byId = new Map<string, Cluster>();
   for (const cluster of clusters) {

@@ -83,7 +83,7 @@ export function Fleet() {
   );
 }
 
-/** How many do not report, by kind: one silent node of a large cluster is easily missed. */
+/** Number of silent members by kind, because one silent node of a large cluster is easily missed. */
 function Silent({ clusters, hosts }: { clusters: readonly Cluster[]; hosts: readonly Host[] }) {
   const kinds = [
     [silentAmong(clusters), "cluster"],

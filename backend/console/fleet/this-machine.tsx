@@ -1,4 +1,4 @@
-// With `npm start`: what the agent of this machine still waits for.
+// Shows what this machine's agent is still waiting for, with `npm start`.
 import { useLoaded } from "../state/loaded.ts";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";

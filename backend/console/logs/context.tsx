@@ -1,4 +1,4 @@
-// What came just before a record and just after it: some at first, more on demand, of its stream or of its whole host.
+// Shows the records just before and just after a record, of its stream or of its whole host; more are loaded on demand.
 import { useSignal } from "@preact/signals";
 import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { clock, day } from "../state/time.ts";
@@ -11,12 +11,12 @@ import { page } from "../state/api.ts";
 
 const FIRST_ROWS = 5;
 const MORE_TIMES = 4;
-/** Who wants more looks at the list of that time. */
+/** Users who need more can list that time range. */
 const MOST_ROWS = 1000;
 const PAGE_ROWS = 500;
 /** If more records than this have the same time, some are not shown. */
 const MOST_PAGES = 8;
-/** How far is looked, farther where nothing more is near. */
+/** How far to search; farther if there is nothing nearby. */
 const REACHES = [
   [3_600_000, "an hour"],
   [86_400_000, "a day"],
@@ -94,7 +94,7 @@ interface MoreProps {
   readonly found: Loaded<Neighbours>;
   readonly onMore: (() => void) | undefined;
   readonly nothing: string | undefined;
-  /** How far it could look then. */
+  /** The next longer distance to search, if there is one. */
   readonly farther: string | undefined;
   readonly onFarther: () => void;
 }

@@ -1,5 +1,5 @@
-// The fields of the records that match now, each with its most frequent values and their share. A click filters by a value or excludes it, or
-// shows the field as a column.
+// The fields of the matching records, each with its most frequent values and their share. A click filters by a value, excludes it, or shows
+// the field as a column.
 import { Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
@@ -81,7 +81,7 @@ function Values({ field: { name, values }, total, onTerm }: { field: Field; tota
   );
 }
 
-/** What the fields of senders are is asked more often than from which host they came. */
+/** Shown last, because the senders' own fields are needed more often than the host. */
 const LAST: ReadonlySet<string> = new Set(["node", "host_id", "scope"]);
 const ALWAYS_SHOWN: ReadonlySet<string> = new Set(["level", "source"]);
 

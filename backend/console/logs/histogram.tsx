@@ -1,5 +1,5 @@
-// How many records there are by time and level. Dragging over it selects that time; a level of the legend filters by it. On the logarithmic
-// scale a burst does not hide the rest: the height of a bar is the logarithm of its count, shared by its levels.
+// The number of records by time and level. Dragging over it selects that time range; a level in the legend filters by it. On the
+// logarithmic scale, a burst does not hide the rest: the height of a bar is the logarithm of its count, divided among its levels.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { moment, showRange } from "../state/time.ts";
@@ -15,10 +15,10 @@ export interface HistogramProps {
   readonly onLevel: (level: string) => void;
 }
 
-/** From the bottom of a bar to its top. */
+/** Order from the bottom of a bar to its top. */
 const MOST_SEVERE_FIRST = ["fatal", "critical", "error", "warn", "warning", "info", "debug", "trace"];
 const HEIGHT = 100;
-/** A level that occurs is seen. */
+/** Every level that occurs must be visible. */
 const LEAST_HEIGHT = 2;
 const BURST = 30;
 

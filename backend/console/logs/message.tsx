@@ -1,5 +1,5 @@
-// The message of a record: JSON indented, with filters for its fields; stack traces line by line; everything else as it is. Invariant: it is
-// text, whatever it contains, and at most SHOWN characters of it are drawn until the rest is asked for.
+// The message of a record: JSON is indented, with filters for its fields; stack traces are shown line by line; all other text is unchanged.
+// Invariant: it is always shown as text, and at most SHOWN characters are drawn until the user asks for the rest.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Copy, Foreign } from "../parts/common.tsx";
@@ -35,7 +35,7 @@ export function Message({ text }: { text: string }) {
   );
 }
 
-/** Undefined if the text is no JSON object or array. */
+/** Undefined if the text is not a JSON object or array. */
 export function indentedJson(text: string): string | undefined {
   const trimmed = text.trim();
   if (trimmed.length > LONGEST_JSON || !/^[{[]/.test(trimmed)) return undefined;
@@ -46,7 +46,7 @@ export function indentedJson(text: string): string | undefined {
   }
 }
 
-/** The value of a field: several lines, as stack traces have them, stay lines. */
+/** The value of a field; line breaks, as in stack traces, are kept. */
 export function FieldText({ text, most }: { text: string; most: number }) {
   const shown = text.slice(0, most);
   return shown.includes("\n") ? (

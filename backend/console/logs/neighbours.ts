@@ -1,6 +1,6 @@
-// The neighbours of a record: what its stream, or its whole host, wrote just before and just after it. Invariant: each record with the same
-// timestamp is on one side only, in the order in which the backend pages through them. Identical records cannot be distinguished, so it does
-// not matter which of them was chosen.
+// Finds the neighbours of a record: what its stream, or its whole host, wrote just before and just after it. Invariant: each record with
+// the same timestamp is on one side only, in the order in which the backend pages through them. Identical records cannot be distinguished,
+// so it does not matter which of them was chosen.
 import type { LogRow } from "./rows.ts";
 
 export type Side = "before" | "after";
@@ -37,7 +37,7 @@ export function filtersOf(row: LogRow, scope: Scope): [string, string][] {
   return [...host, ["source", row.source], ...labels];
 }
 
-/** The end of the stretch that is looked at, on this side, which begins with the record itself. */
+/** The time range to read on this side; it begins at the record. */
 export function stretchOf(row: LogRow, side: Side, spanMs: number): [string, string][] {
   const farMs = Date.parse(row.timestamp) + (side === "before" ? -spanMs : spanMs);
   const far = new Date(farMs).toISOString();
@@ -54,7 +54,7 @@ export function stretchOf(row: LogRow, side: Side, spanMs: number): [string, str
 }
 
 /**
- * Of rows that begin at the record's own moment and go away from it: those behind the record. undefined: it is not among them yet, so the
+ * The rows beyond the record, out of rows that start at its time and lead away from it. undefined: the record is not among them yet, so the
  * next page is needed.
  */
 export function behind(row: LogRow, rows: readonly LogRow[], side: Side): readonly LogRow[] | undefined {

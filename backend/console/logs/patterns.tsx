@@ -1,4 +1,4 @@
-// The patterns of the messages that match now, most frequent first: a click shows only their records, or leaves them out.
+// The patterns of the matching messages, most frequent first: a click shows only their records or excludes them.
 import type { ApiResponses } from "../../client/api.ts";
 import { Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
@@ -16,7 +16,7 @@ const DRAWN = 400;
 export interface PatternsProps {
   readonly asked: string;
   readonly question: Question;
-  /** With a condition of the query language. */
+  /** Called with a condition of the query language. */
   readonly onCondition: (condition: string) => void;
 }
 

@@ -63,7 +63,7 @@ export function QueryField(props: QueryFieldProps) {
   );
 }
 
-/** What is typed, what would complete it, and what keys do. */
+/** The typed text, its completions, and the handling of keys. */
 function useQueryField({ line, range, onLine }: QueryFieldProps) {
   const typed = useSignal(line);
   const fields = useSignal<readonly Field[]>([]);
@@ -125,7 +125,7 @@ function Completions({
   return (
     <ul id="suggestions" role="listbox" aria-label="Completions" hidden={found.length === 0}>
       {found.map((suggestion, at) => (
-        // The field keeps the keys: a list of choices has none of its own.
+        // Keyboard focus stays in the field, so the choices handle no keys.
         <li
           key={suggestion.text}
           id={`suggestion-${at}`}
@@ -152,7 +152,7 @@ const OPERATORS: readonly Suggestion[] = [
   { text: "NOT", hint: "not the next condition" },
 ];
 
-/** Names until one is complete, then the values of that field; operators where a condition may begin. */
+/** Field names until one is complete, then its values; operators where a condition may begin. */
 function suggestions(word: string, fields: readonly Field[]): Suggestion[] {
   const [, begin = "", name = "", sign, typed = ""] = /^([-(]*)("[^"]*"|[\w.@/-]*?)(?:(:|=|!=)(.*))?$/.exec(word) ?? [];
   if (sign) {

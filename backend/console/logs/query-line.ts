@@ -1,7 +1,7 @@
-// Edits the query line of the log explorer as text: adds and removes single conditions. The backend parses the line (docs/log-query.md), so this
-// file only knows where one condition ends and the next begins. Invariant: what is written for a value means exactly this value.
+// Edits the query line of the log explorer as text: adds and removes single conditions. The backend parses the line (docs/log-query.md), so
+// this file only knows where one condition ends and the next begins. Invariant: the text written for a value matches exactly this value.
 
-/** A condition that a click makes. */
+/** A condition that is added by a click. */
 export interface Term {
   readonly not: boolean;
   /** A field as GET /query/logs/fields names it, such as `level` or `label.http.route`; empty: the message contains `value`. */
@@ -24,14 +24,14 @@ const OWN_FIELDS: ReadonlySet<string> = new Set([
 ]);
 const OPERATORS: ReadonlySet<string> = new Set(["AND", "OR", "NOT"]);
 
-/** One condition as it is typed. */
+/** A condition in the query language. */
 export function written({ not, name, value }: Term): string {
   const sign = not ? "-" : "";
   if (name !== "") return `${sign}${writtenName(name)}:${quoted(value)}`;
   return `${sign}${/[:=]/.test(value) || OPERATORS.has(value) ? inQuotes(value) : quoted(value)}`;
 }
 
-/** The name of a field as the query language has it. */
+/** The name of a field in the query language. */
 export function writtenName(name: string): string {
   const key = name.startsWith(LABEL) ? name.slice(LABEL.length) : name;
   const isAmbiguous = name !== key && (OWN_FIELDS.has(key) || key.startsWith(LABEL));
@@ -39,7 +39,7 @@ export function writtenName(name: string): string {
   return /^[A-Za-z_@][\w.@/-]*$/.test(typed) ? typed : inQuotes(typed);
 }
 
-/** The line with one more condition, without its opposite, and without another value of the same field. */
+/** The line with an additional condition, without its opposite and without other values of the same field. */
 export function withTerm(line: string, term: Term): string {
   const pieces = piecesOf(line);
   if (pieces.includes("OR")) return `(${line.trim()}) ${written(term)}`;
@@ -49,7 +49,7 @@ export function withTerm(line: string, term: Term): string {
   return [...kept, written(term)].join(" ");
 }
 
-/** The line with one more condition, as it is typed. */
+/** The line with an additional condition in the query language. */
 export function withCondition(line: string, condition: string): string {
   const pieces = piecesOf(line);
   if (pieces.includes(condition)) return line;
@@ -65,7 +65,7 @@ export function withoutTerm(line: string, term: Term): string {
   return withoutPieces(piecesOf(line), (piece) => piece === removed).join(" ");
 }
 
-/** An operator that would be left without a condition goes too. */
+/** An operator that would lose its condition is removed too. */
 function withoutPieces(pieces: readonly string[], isRemoved: (piece: string) => boolean): string[] {
   const conditions = pieces.filter((piece, at) => {
     const condition = piece === "NOT" ? (pieces.slice(at).find((other) => other !== "NOT") ?? piece) : piece;
@@ -101,7 +101,7 @@ function isAtStart(line: string, start: number, at: number): boolean {
   return at === start || (at === start + 1 && line[start] === "-");
 }
 
-/** A quote that is not closed goes on to the end; the backend refuses it. */
+/** An unclosed quote extends to the end; the backend refuses it. */
 function closingAt(line: string, start: number): number {
   for (let at = start + 1; at < line.length; at++) {
     if (line[at] === "\\") at++;

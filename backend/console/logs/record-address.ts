@@ -1,5 +1,5 @@
-// The address of one record: its time and a hash of what it contains. The API has no ids of records; records that are equal in all their
-// fields share an address, which shows the same text.
+// The address of one record: its time and a hash of its content. The API has no record ids; records that are equal in all fields share an
+// address, which shows the same text.
 import { page } from "../state/api.ts";
 import type { LogRow } from "./rows.ts";
 
@@ -11,7 +11,7 @@ export function recordAddress(row: LogRow): string {
   return `${row.timestamp}~${hashOf(JSON.stringify([row.message, row.host_id, row.node, row.source, row.span_id, labels]))}`;
 }
 
-/** Undefined if it is not stored any more, or the address is of something else. */
+/** Undefined if the record is no longer stored, or the address is invalid. */
 export async function findRecord(address: string, signal: AbortSignal): Promise<LogRow | undefined> {
   const [timestamp = ""] = address.split("~");
   if (!Number.isFinite(Date.parse(timestamp))) return undefined;

@@ -1,4 +1,4 @@
-// One record whole: its message, its fields with filters in and out, its neighbours, its trace.
+// Shows a single record: its message, its fields with buttons to filter by them, its neighbours, its trace.
 import { useSignal } from "@preact/signals";
 import { address } from "../state/route.ts";
 import { around, moment } from "../state/time.ts";
@@ -15,7 +15,7 @@ import { Copy, Foreign } from "../parts/common.tsx";
 
 const AROUND_MS = 5 * 60_000;
 const TRACE_AROUND_MS = 30 * 60_000;
-/** Records that differ in so much of their messages are not the same. */
+/** Records whose messages differ in the first characters, this many, are different ones. */
 const KEPT_APART = 200;
 
 export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (term: Term) => void; onClose: () => void }) {
@@ -104,7 +104,7 @@ function Fields({ row, onFilter }: { row: LogRow; onFilter: (term: Term) => void
 
 const LINK_AROUND_MS = 60_000;
 
-/** The record with a minute on either side, in absolute times. */
+/** A link to the record with a minute on either side, in absolute times. */
 function linkTo(row: LogRow): string {
   const target = address("logs", { record: recordAddress(row), ...around(Date.parse(row.timestamp), 0, LINK_AROUND_MS) });
   return `${location.origin}${location.pathname}${target}`;

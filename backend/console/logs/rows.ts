@@ -1,5 +1,5 @@
-// The rows of the logs screen: pages of a range, newest first, loaded as the end comes near; or a live tail. Invariant: at most MOST_ROWS
-// are held, so an hour of tail takes no more memory than ten minutes.
+// The rows of the logs screen: pages of a range, newest first, loaded when the end is near; or a live tail. Invariant: at most MOST_ROWS
+// are kept, so an hour of tail takes no more memory than ten minutes.
 import type { ApiResponses } from "../../client/api.ts";
 import { batch, signal } from "@preact/signals";
 import { loggedInAgain, loginsSoFar } from "../state/ended.ts";
@@ -16,14 +16,14 @@ export function questionOf(line: string): Question {
   return line === "" ? [] : [["query", line]];
 }
 
-/** Why the backend refused the query line. It is shown once, at the line, though three requests carry the query. */
+/** Why the backend refused the query line. Shown once, at the line, although three requests contain the query. */
 export function queryProblem(message: string | undefined): string | undefined {
   return message?.startsWith("query: ") ? message.slice("query: ".length) : undefined;
 }
 
 const PAGE = "500";
 const MOST_TAILED = 5000;
-/** More would not fit into what browsers draw (parts/list.tsx). */
+/** Browsers cannot draw a longer list (parts/list.tsx). */
 const MOST_ROWS = 600_000;
 const REPAINT_MS = 200;
 const AGAIN_MS = 2000;
@@ -31,7 +31,7 @@ const AGAIN_MS = 2000;
 export class LogRows {
   readonly rows = signal<readonly LogRow[]>([]);
   readonly busy = signal(false);
-  /** The rows answer an earlier question. */
+  /** True if the rows belong to an earlier query. */
   readonly isStale = signal(false);
   readonly error = signal<string | undefined>(undefined);
   /** Whether there are more pages. */
@@ -44,7 +44,7 @@ export class LogRows {
   #arrived: LogRow[] = [];
   #key = "";
 
-  /** Begins anew with the first page. `key` identifies the question; a refresh has the same one. */
+  /** Starts with the first page. `key` identifies the query; a refresh has the same one. */
   async show(key: string, query: Question, range: readonly [string, string][]): Promise<void> {
     this.stop();
     this.isStale.value ||= key !== this.#key;
@@ -57,7 +57,7 @@ export class LogRows {
     );
   }
 
-  /** The next page, where there is one and none is under way. */
+  /** Loads the next page, if there is one and no request is running. */
   async more(): Promise<void> {
     const next = this.#next;
     if (!next || this.busy.peek() || this.rows.peek().length >= MOST_ROWS) return;
@@ -65,7 +65,7 @@ export class LogRows {
     await this.#load(abort, async () => await page<LogRow[]>(next, { signal: abort }), this.rows.peek());
   }
 
-  /** Records as they come, until `stop`; after a broken connection where it was. */
+  /** Receives records live until `stop`; after a broken connection, continues where it was. */
   async tail(query: Question): Promise<void> {
     this.stop();
     const { signal: abort } = (this.#abort = new AbortController());
@@ -128,7 +128,7 @@ export class LogRows {
     if (this.#arrived.length > MOST_TAILED) this.#arrived = this.#arrived.slice(-MOST_TAILED);
   }
 
-  /** Newest first, a few times a second however many come. */
+  /** Newest first; a few times per second, however many records arrive. */
   #paint(): void {
     if (this.paused.peek()) this.held.value = this.#arrived.length;
     else if (this.#arrived.length > 0) {
@@ -157,7 +157,7 @@ export class LogRows {
     } catch (failure) {
       if (abort.aborted) return;
       this.#next = undefined;
-      // The rows of an earlier query would be taken for the answer.
+      // The rows of an earlier query would look like the result.
       this.rows.value = before;
       this.isStale.value = false;
       this.error.value = wordsOf(failure);

@@ -1,5 +1,5 @@
-// The log explorer: a query, counts over time, fields with their values, the records, and one record whole. Everything that is chosen is in the
-// address: query, range, columns, scale, refresh and the record.
+// The log explorer: a query, counts over time, fields with their values, the records, and a single record. All choices are in the address:
+// query, range, columns, scale, refresh and the record.
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Problem } from "../parts/common.tsx";
@@ -103,7 +103,7 @@ function Views({ isLive, hasFields, hasPatterns }: { isLive: boolean; hasFields:
   );
 }
 
-/** The record that the address names: one of the rows, or read by its time. */
+/** The record in the address: one of the rows, or read by its time. */
 function useChosen(store: LogRows): [LogRow | undefined, (row: LogRow | undefined) => void] {
   const wanted = route.value.query.get("record") ?? undefined;
   const last = useSignal<LogRow | undefined>(undefined);
@@ -172,7 +172,7 @@ function Tail({ store }: { store: LogRows }) {
   );
 }
 
-/** The newest records of the query and range, whether they are on the screen or not. */
+/** The newest records of the query and range, whether or not they are shown. */
 async function downloaded(question: Question): Promise<Readonly<globalThis.Record<string, unknown>>[]> {
   const query = [...question, ...rangeQuery(currentRange()), ["limit", "500"] as const];
   let answer = await page<LogRow[]>("/query/logs", { query });

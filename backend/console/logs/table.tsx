@@ -22,7 +22,7 @@ export interface LogTableProps {
 
 export function LogTable({ store, chosen, columns, onChoose, onColumn }: LogTableProps) {
   const rows = store.rows.value;
-  // It moves when others come before it.
+  // The position changes when new rows are inserted before it.
   const chosenAt = useMemo(() => (chosen ? rows.indexOf(chosen) : -1), [rows, chosen]);
   if (rows.length === 0)
     return (
@@ -69,7 +69,7 @@ export function LogTable({ store, chosen, columns, onChoose, onColumn }: LogTabl
   );
 }
 
-/** Without a query, the query is not the reason. */
+/** If there is no query, it cannot be the reason for an empty result. */
 function Nothing({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered) return <>No records match. Check the conditions of the query one by one, or choose a longer time range.</>;
   return (

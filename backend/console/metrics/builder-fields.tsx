@@ -1,4 +1,4 @@
-// The builder: fields for metric, filters, change and combination, next to the expression that they write.
+// Fields of the builder for metric, filters, change and combination, next to the resulting expression.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { Problem } from "../parts/common.tsx";
@@ -103,7 +103,7 @@ function Parts({ built, labels, onChange }: PartsProps) {
 
 const CHANGE_NAMES = { "": "as they are", rate: "rate per second" };
 
-/** Series of a histogram are described under its own name. */
+/** The metadata of a histogram is stored under its own name, without the suffix of its series. */
 function describedBy(metadata: Metadata, metric: string): Described | undefined {
   return (metadata[metric] ?? metadata[metric.replace(/_(bucket|sum|count)$/, "")])?.[0];
 }
@@ -113,7 +113,7 @@ function descriptionText({ type, unit, help }: Described, { change }: Built): st
   return type === "counter" && change === "" ? `${words}: it only grows; its rate shows how fast` : words;
 }
 
-/** Names of labels, or values of one, of the series of a metric in the range that is shown. */
+/** Names of labels, or values of one, of a metric's series in the current range. */
 async function labelChoices(path: string, metric: string | undefined, signal: AbortSignal): Promise<string[]> {
   const { fromMs, toMs } = currentRange();
   const query: [string, string][] = [

@@ -1,9 +1,9 @@
-// A PromQL expression as the fields of the builder. Invariant: an expression is read back only if the builder writes the same one from what was
-// read, so a part that has no field is never lost.
+// Converts a PromQL expression to the builder's fields and back. Invariant: an expression is converted only if the builder would write
+// exactly the same one, so a part without a field is never lost.
 
 export const OPERATORS = ["=", "!=", "=~", "!~"] as const;
 export const CHANGES = ["", "rate", "increase"] as const;
-/** `p50` and the like are quantiles of the buckets of a histogram. */
+/** `p50` and similar are quantiles over the buckets of a histogram. */
 export const COMBINATIONS = ["", "sum", "avg", "min", "max", "count", "p50", "p90", "p95", "p99"] as const;
 
 export interface Filter {
@@ -16,7 +16,7 @@ export interface Built {
   readonly metric: string;
   readonly filters: readonly Filter[];
   readonly change: (typeof CHANGES)[number];
-  /** What a change is calculated over. */
+  /** The window over which a change is calculated. */
   readonly window: string;
   readonly combination: (typeof COMBINATIONS)[number];
   /** Labels that the combined series keep. */
@@ -25,7 +25,7 @@ export interface Built {
 
 const NOTHING: Built = { metric: "", filters: [], change: "", window: "5m", combination: "", by: [] };
 
-/** What an operator wants to see of a metric first: the rate of a counter, and the 95th percentile of a histogram. */
+/** The first query for a metric: the rate of a counter, the 95th percentile of a histogram. */
 export function firstQuery(metric: string, type: string | undefined): Built {
   if (type === "counter") return { ...NOTHING, metric, change: "rate", combination: "sum" };
   if (type === "histogram") return { ...NOTHING, metric: `${metric}_bucket`, change: "rate", combination: "p95" };
@@ -73,7 +73,7 @@ function readFilters(text: string): Filter[] | undefined {
       value: JSON.parse(value) as string,
     }));
   } catch {
-    // PromQL knows escapes that JSON does not.
+    // PromQL has escapes that JSON does not have.
     return undefined;
   }
 }

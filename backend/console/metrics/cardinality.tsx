@@ -1,4 +1,4 @@
-// Which metrics have the most series, and how many active series there are next to their limit.
+// Shows which metrics have the most series, and the number of active series next to its limit.
 import { Status } from "../parts/common.tsx";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
@@ -18,7 +18,7 @@ export function Cardinality() {
   );
 }
 
-/** The active series next to their limit. The backend counts them only if there is a limit. */
+/** The number of active series next to its limit; the backend counts them only if there is a limit. */
 function ActiveSeries() {
   const found = useLoaded("active series", async (signal) => {
     const limits = await call<{ active_series: number }>("/api/limits", { signal });

@@ -1,4 +1,4 @@
-// A chart of series over time (uPlot). Dragging over it shows that time range alone; a click on a name of the legend shows that series alone; a
+// A chart of series over time (uPlot). Dragging over it selects that time range; a click on a name in the legend shows only that series; a
 // click on a diamond opens the trace of an exemplar.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
@@ -17,7 +17,7 @@ const LEGEND_LENGTH = 100;
 /** Minimum width of the value axis, which is as wide as its longest label. */
 const AXIS_PX = 70;
 const CHARACTER_PX = 7;
-/** The side of an exemplar's diamond, and how far from its middle a click may be. */
+/** Size of an exemplar's diamond, and how far from its centre a click may be. */
 const [DIAMOND_PX, NEAR_PX] = [4, 9];
 /** Steps between labels of bytes, so that these are round in KiB, MiB and GiB. */
 const BINARY_STEPS = Array.from({ length: 1024 }, (_, at) => 2 ** at);
@@ -30,7 +30,7 @@ export interface ChartProps {
   readonly heightPx?: number;
   readonly unit?: Unit | undefined;
   readonly exemplars?: readonly Exemplar[] | undefined;
-  /** What the chart draws for one second, such as 1000 if its values are milliseconds: the values of exemplars are seconds. */
+  /** The chart's value for one second, such as 1000 if values are milliseconds, because exemplars are in seconds. */
   readonly perSecond?: number;
 }
 
@@ -59,7 +59,7 @@ function options(element: HTMLElement, { series, fromS, toS, threshold, unit, ex
   return {
     width: element.clientWidth,
     height: HEIGHT_PX,
-    // Many series have no room for a legend each; the table below the chart names all.
+    // Many series do not fit into a legend; the table below the chart lists all names.
     legend: { show: series.length <= COLOURS, isolate: true },
     tzDate: (ts) => (utc.peek() ? uPlot.tzDate(new Date(ts * 1000), "Etc/UTC") : new Date(ts * 1000)),
     scales: {
@@ -89,7 +89,7 @@ function options(element: HTMLElement, { series, fromS, toS, threshold, unit, ex
         value: (_plot: uPlot, value: number | null) => (value === null ? "–" : formatValue(value, unit)),
         stroke: colour(`--colour-${at % COLOURS}`),
         width: 1.5,
-        // A dashed line shows the equal one below it.
+        // The line is dashed, so that an equal one below it stays visible.
         ...(isRepeated(series, at) && { dash: [6, 6] }),
         points: { show: false },
         spanGaps: false,
@@ -118,7 +118,7 @@ export function colourClass(at: number): string {
   return `colour-${at % COLOURS}`;
 }
 
-/** Whether an earlier series has the same values; of many series the chart is not read line by line. */
+/** Whether an earlier series has the same values; not checked for many series, because single lines are then not readable. */
 function isRepeated(series: readonly Series[], at: number): boolean {
   if (series.length > COLOURS) return false;
   return series.slice(0, at).some(({ points }) => valuesOf(points) === valuesOf(series[at]?.points));
@@ -128,7 +128,7 @@ function valuesOf(points: Series["points"] = []): string {
   return points.map(([, value]) => value).join();
 }
 
-/** A custom property as a canvas takes it: of this scheme, in numbers. */
+/** Resolves a custom property to a numeric colour of the current colour scheme, as a canvas requires. */
 function colourOf(element: HTMLElement): (name: string) => string {
   const probe = element.appendChild(document.createElement("i"));
   const found = new Map<string, string>();
@@ -191,7 +191,7 @@ function openOnClick(plot: uPlot, marks: readonly Mark[]): void {
   });
 }
 
-/** All on one axis of time; where a series has no point, it has a gap. */
+/** All series on one time axis; where a series has no point, it has a gap. */
 function dataOf(series: readonly Series[]): uPlot.AlignedData {
   const times = [...new Set(series.flatMap(({ points }) => points.map(([at]) => at)))].sort((a, b) => a - b);
   const place = new Map(times.map((at, index) => [at, index]));

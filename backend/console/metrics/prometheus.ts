@@ -1,4 +1,4 @@
-// The Prometheus HTTP API of the backend, as far as the console asks it.
+// Client for the parts of the backend's Prometheus HTTP API that the console uses.
 import type { Range } from "../state/time.ts";
 import { explainSyntax } from "../../client/promql-syntax.ts";
 import { ApiFailure, call } from "../state/api.ts";
@@ -41,14 +41,14 @@ type Vector =
   | { readonly resultType: "vector"; readonly result: readonly { readonly metric: Labels; readonly value: readonly [number, string] }[] }
   | { readonly resultType: "scalar" | "string"; readonly result: readonly [number, string] };
 
-/** The step of a range: some 240 points, a whole number of seconds. */
+/** The step of a range: a whole number of seconds, for about 240 points. */
 export function stepOf({ fromMs, toMs }: Range): number {
   return Math.max(LEAST_STEP_S, Math.ceil((toMs - fromMs) / 1000 / POINTS));
 }
 
 export async function queryRange(query: string, range: Range, signal: AbortSignal): Promise<LabelledSeries[]> {
   const step = stepOf(range);
-  // On multiples of the step: the same range asked again is drawn from the same points.
+  // On multiples of the step, so that a repeated request for a range returns the same points.
   const [start, end] = [Math.floor(range.fromMs / 1000 / step) * step, Math.ceil(range.toMs / 1000 / step) * step];
   const asked: [string, string][] = [
     ["query", query],
@@ -58,7 +58,7 @@ export async function queryRange(query: string, range: Range, signal: AbortSigna
   ];
   const { data } = await askEngine<Matrix>(query, "query_range", asked, signal);
   const apart = differingNames(data.result.map(({ metric }) => metric));
-  // Series without labels are known by their expression.
+  // Series without labels are named after their expression.
   const named = (name: string): string => (name === NO_LABELS ? query : name);
   return data.result.map(({ metric, values }, at) => ({
     name: named(seriesName(metric)),
@@ -78,7 +78,7 @@ export async function queryInstant(query: string, atMs: number, signal: AbortSig
   return data.result.map(({ metric, value }) => ({ labels: metric, value: value[1] }));
 }
 
-/** Throws an Error that says where the expression is wrong, if it is. */
+/** Throws an Error; for an invalid expression, it says where the error is. */
 async function askEngine<T>(query: string, path: string, asked: [string, string][], signal: AbortSignal): Promise<Answer<T>> {
   try {
     return await call<Answer<T>>(`${PROMETHEUS}/${path}`, { query: asked, signal });
@@ -88,7 +88,7 @@ async function askEngine<T>(query: string, path: string, asked: [string, string]
   }
 }
 
-/** Names of series by the labels in which they differ, such as `{state="used"}`. A single series has its whole name. */
+/** Names of series by the labels in which they differ, such as `{state="used"}`. A single series has its full name. */
 export function differingNames(all: readonly Labels[]): string[] {
   const [first = {}] = all;
   const isCommon = (label: string): boolean => all.every((labels) => labels[label] === first[label]);

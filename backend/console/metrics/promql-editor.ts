@@ -41,7 +41,7 @@ const look = EditorView.theme({
   ".cm-tooltip-autocomplete ul li[aria-selected]": { color: "var(--text)", backgroundColor: "var(--chosen)" },
 });
 
-/** Opens it within `place`, in a shadow root of its own. */
+/** Opens the editor within `place`, in its own shadow root. */
 export function openEditor(place: HTMLElement, { label, text, onChange, onEnter }: EditorOptions): Editor {
   const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
   const promql = new PromQLExtension().setComplete({ remote: { fetchFn: ask, url: PROMETHEUS.replace("/api/v1", "") } });
@@ -65,7 +65,7 @@ export function openEditor(place: HTMLElement, { label, text, onChange, onEnter 
         EditorView.lineWrapping,
         EditorView.contentAttributes.of({ "aria-label": label }),
         EditorView.updateListener.of((update) => void (update.docChanged && onChange(update.state.doc.toString()))),
-        // After those of the completion, which takes Enter while it is open.
+        // Comes after the keys of the completion, which uses Enter while it is open.
         keymap.of([...completionKeymap, ...defaultKeymap.filter(({ key }) => key !== "Enter"), ...historyKeymap]),
         Prec.low(keymap.of([{ key: "Enter", run: enter }])),
       ],
@@ -80,7 +80,7 @@ export function openEditor(place: HTMLElement, { label, text, onChange, onEnter 
   };
 }
 
-/** Completion asks as everything else does: with the header that a session needs. */
+/** Completion sends requests with the header that a session needs. */
 async function ask(input: RequestInfo, init?: RequestInit): Promise<Response> {
   return await fetch(input, {
     ...init,

@@ -1,5 +1,5 @@
-// A field for PromQL. The editor with completion is loaded when a field is first shown; until then, and where that fails, it is a plain
-// text area. In a shadow root, because the editor brings its styles, which the page's policy forbids in the document.
+// A field for PromQL. The editor with completion is loaded when a field is first shown; until then, or if that fails, it is a plain text
+// area. It is in a shadow root, because the editor brings its own styles, which the page's policy forbids in the document.
 import { useEffect, useRef } from "preact/hooks";
 import type { Editor } from "./promql-editor.ts";
 
@@ -7,7 +7,7 @@ export interface PromqlFieldProps {
   readonly label: string;
   readonly value: string;
   readonly onChange?: (text: string) => void;
-  /** Enter; with Shift it is a new line. */
+  /** Called for Enter; with Shift, it inserts a line break. */
   readonly onEnter?: (text: string) => void;
 }
 

@@ -1,4 +1,4 @@
-// The expressions of a chart, each with its builder and its way to an alert rule.
+// The expressions of a chart, each with its builder and a link to a new alert rule.
 import { useSignal } from "@preact/signals";
 import { address } from "../state/route.ts";
 import { Builder, useMetadata } from "./builder-fields.tsx";

@@ -1,4 +1,4 @@
-// Units of metrics: how a value is written on an axis and in a table. Names of units are those of Grafana's field options.
+// Units of metrics: formats values on axes and in tables. Names of units are those of Grafana's field options.
 import { HUGE, shortNumber } from "../parts/text.ts";
 
 export type Unit = "short" | "bytes" | "Bps" | "percentunit" | "percent" | "s" | "ms" | "reqps";
@@ -60,7 +60,7 @@ const UNITS = [
 ] as const satisfies readonly (readonly [RegExp, Unit])[];
 
 /**
- * The unit that the names of the metrics in an expression end in, as OpenMetrics asks for. undefined if they differ, or if the expression
+ * The unit at the end of the metric names in an expression, as OpenMetrics recommends. undefined if they differ, or if the expression
  * divides, counts or compares, because its values then have another unit.
  */
 export function unitOfQuery(query: string): Unit | undefined {

@@ -1,4 +1,4 @@
-// What can be done with a channel besides changing it: send a test, make a new signing secret, remove it.
+// Actions for a channel: send a test, generate a new signing secret, remove it.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { Removal } from "../parts/removal.tsx";
@@ -11,7 +11,7 @@ import { useSending } from "../state/sending.ts";
 
 export interface ChannelActionsProps {
   readonly channel: Channel;
-  /** A new signing secret was made. */
+  /** Called with a new signing secret. */
   readonly onSecret: (secret: string) => void;
   readonly onRemoved: () => void;
 }

@@ -1,5 +1,5 @@
-// What is typed of a channel. Invariants: a secret is written and never read back; left empty it stays as it is. All other settings are sent
-// each time, because what is left out is gone.
+// The form of a channel. Invariants: a secret is written and never read back; an empty field keeps the stored one. All other settings are
+// sent each time, because omitted ones are removed.
 import { SavingForm } from "../parts/saving-form.tsx";
 import { choose } from "../state/route.ts";
 import { type Channel, type ChannelKind, CHANNELS, KINDS, type OwnWords } from "./resources.ts";
@@ -7,7 +7,7 @@ import { call } from "../state/api.ts";
 import { typedIn } from "../state/sending.ts";
 
 export interface ChannelFormProps {
-  /** Undefined: a new one. */
+  /** Undefined: a new channel. */
   readonly channel: Channel | undefined;
   readonly kind: ChannelKind;
   readonly onSaved: (saved: Channel) => void;

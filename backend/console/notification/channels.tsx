@@ -1,4 +1,4 @@
-// Channels: where messages about alerts go, and what became of the last one. Invariant: who may only read sees the list and no more.
+// Channels: where notifications are sent, and the result of the last one. Invariant: users who may only read see just the list.
 import { useSignal } from "@preact/signals";
 import { Side } from "../parts/side.tsx";
 import { useLoaded } from "../state/loaded.ts";
@@ -27,16 +27,16 @@ const EVERY_MS = 10_000;
 
 interface Shown {
   readonly channels: readonly Channel[];
-  /** The newest message to each, where it is among the last ones of all. */
+  /** The newest delivery to each channel, if it is among the last ones of all channels. */
   readonly last: ReadonlyMap<string, Delivery>;
-  /** Those to which a route leads. */
+  /** Channels that a route uses. */
   readonly used: ReadonlySet<string>;
   readonly atMs: number;
 }
 
 export function Channels() {
   const found = useLoaded("channels", channelsShown, { everyMs: EVERY_MS });
-  // With the secret that is shown this once.
+  // Contains a secret that is shown only once.
   const made = useSignal<Channel | undefined>(undefined);
   const { channels = [] } = found.value.value ?? {};
   const id = route.value.query.get("channel");

@@ -28,7 +28,7 @@ export function Deliveries() {
   const found = useLoaded(
     `deliveries ${asked} ${pages.value}`,
     async (signal) => await deliveriesShown(asked, pages.peek(), signal),
-    // Many pages are read, not watched.
+    // If several pages are loaded, they are not refreshed.
     pages.value === 1 ? { everyMs: EVERY_MS } : {},
   );
   const { rows = [], isCut = false, channels = new Map<string, string>() } = found.value.value ?? {};

@@ -1,5 +1,5 @@
-// Firing and pending alerts: since when, which channels are notified, and which silence mutes them. Invariant: firing alerts are listed with or
-// without a channel.
+// Firing and pending alerts: since when, which channels are notified, and which silence mutes them. Invariant: firing alerts are listed
+// whether or not a channel is notified.
 import type { ApiResponses } from "../../client/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
@@ -122,7 +122,7 @@ function NotifiedChannels({ alert, standing }: { alert: Alert; standing: Standin
   return <Foreign text={standing.receivers.map(({ name }) => name).join(", ")} />;
 }
 
-/** Firing before pending, in either the latest first. */
+/** Firing before pending alerts, each with the latest first. */
 async function alertsShown(signal: AbortSignal): Promise<Shown> {
   const [{ data, warnings = [] }, standing, channels] = await Promise.all([
     call<{ data: { alerts: Alert[] }; warnings?: string[] }>("/query/prometheus/api/v1/alerts", { signal }),

@@ -1,12 +1,12 @@
-// Matchers of labels as they are typed, one each line: `severity="critical"`, `team!=shop`, `instance=~"db-.*"`. Invariants: what is read of
-// what was written is the same, and all of it is seen; what they mean is the backend's business.
+// Parses and formats label matchers as users type them, one per line: `severity="critical"`, `team!=shop`, `instance=~"db-.*"`. Invariants:
+// parsing a formatted matcher returns the same matcher; every character is visible. The backend validates and evaluates them.
 import type { ApiResponses } from "../../client/api.ts";
 import { UNSEEN } from "../parts/text.ts";
 
-/** As routes have them. */
+/** In the form of routes. */
 export type Matcher = ApiResponses["GET /alerting/routes"][number]["matchers"][number];
 
-/** As silences have them. */
+/** In the form of silences. */
 export type SilenceMatcher = ApiResponses["GET /alerting/silences"][number]["matchers"][number];
 
 export type Labels = Readonly<Record<string, string>>;
@@ -28,18 +28,18 @@ export function matchersWritten(matchers: readonly Matcher[]): string {
   return matchers.map(matcherWritten).join("\n");
 }
 
-/** As people read and type it; what is not seen is `\u202e`. */
+/** The form that users read and type; invisible characters are escaped, such as `\u202e`. */
 export function matcherWritten(matcher: Matcher): string {
   return matcherAsked(matcher).replaceAll(UNSEEN, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** As the alerting service takes it for a filter. */
+/** The form that the alerting API accepts as a filter. */
 export function matcherAsked({ label, op, value }: Matcher): string {
   const escaped = value.replaceAll(/["\\\n]/g, (sign) => (sign === "\n" ? String.raw`\n` : `\\${sign}`));
   return `${label}${op}"${escaped}"`;
 }
 
-/** The matchers that hold for this alert, and for none with other labels. */
+/** Matchers that match this alert, and no alert with other values of these labels. */
 export function matchersOf({ alertname = "", ...labels }: Labels): Matcher[] {
   return Object.entries({ alertname, ...labels })
     .map(([label, value]): Matcher => ({ label, op: "=", value }))
@@ -54,7 +54,7 @@ export function fromSilence({ name, value, isRegex, isEqual }: SilenceMatcher): 
   return { label: name, op: isEqual ? (isRegex ? "=~" : "=") : isRegex ? "!~" : "!=", value };
 }
 
-/** Two alerts are the same one where this is the same. */
+/** Equal for two alerts with the same labels. */
 export function labelsKey(labels: Labels): string {
   return JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
 }

@@ -1,4 +1,4 @@
-// What is typed of a route. Invariant: of the default one neither matchers nor a place; what is wrong is the backend's to say.
+// The form of a route. Invariants: the default route has neither matchers nor a position; the backend validates the input.
 import { SavingForm } from "../parts/saving-form.tsx";
 import { matchersRead, matchersWritten, matcherWritten } from "./matcher.ts";
 import { MatchersField } from "./matchers.tsx";
@@ -8,9 +8,9 @@ import { call } from "../state/api.ts";
 import { typedIn } from "../state/sending.ts";
 
 export interface RouteFormProps {
-  /** Without an id: a new one. */
+  /** Without an id: a new route. */
   readonly route: NewRoute & Partial<NotificationRoute>;
-  /** In their order, without the default one. */
+  /** In order, without the default route. */
   readonly others: readonly NotificationRoute[];
   readonly channels: readonly Channel[];
   readonly onSaved: (route: NotificationRoute) => void;

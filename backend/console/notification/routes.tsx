@@ -1,5 +1,5 @@
-// Routes in the order in which they are evaluated: which alerts go to which channels. Invariant: the default one is last; who may only read
-// sees the list and no more.
+// Routes in the order of evaluation: which alerts are sent to which channels. Invariants: the default route is last; users who may only
+// read see just the list.
 import { useSignal } from "@preact/signals";
 import { Removal } from "../parts/removal.tsx";
 import { Side } from "../parts/side.tsx";

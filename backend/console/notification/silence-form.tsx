@@ -1,4 +1,4 @@
-// What is typed of a silence. Invariant: it has an end, and says why it is there; times are those of the zone that is shown.
+// The form of a silence. Invariants: a silence has an end and a reason; times are in the time zone of the console.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { SavingForm } from "../parts/saving-form.tsx";
@@ -22,7 +22,7 @@ const LENGTHS = [
 ] as const;
 
 export interface SilenceFormProps {
-  /** Undefined: a new one. One that has ended is made anew. */
+  /** Undefined: a new silence. An expired one is created again. */
   readonly silence: Silence | undefined;
   /** Typed matchers of a new silence. */
   readonly matchers: string;

@@ -1,5 +1,5 @@
-// Silences: active, pending, and those that expired in the last days. Invariant: the address of a new one may hold its matchers, so that
-// an alert leads to the form that silences it; who may only read sees the list and no more.
+// Silences: active, pending, and those that expired in the last days. Invariants: the address of a new silence may contain its matchers, so
+// that an alert can link to the form that silences it; users who may only read see just the list.
 import { useSignal } from "@preact/signals";
 import { Removal } from "../parts/removal.tsx";
 import { Side } from "../parts/side.tsx";

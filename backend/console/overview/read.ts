@@ -1,5 +1,5 @@
-// What the cards of the overview show, each from requests that other screens make too. Invariant: a card whose request failed shows no figure,
-// so a figure of zero was really counted.
+// Reads the data of the overview's cards, with requests that other screens send too. Invariant: a card whose request failed shows no
+// figure, so a zero is always a real count.
 import { channelsNow } from "../notification/resources.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { call } from "../state/api.ts";
@@ -21,7 +21,7 @@ export interface Alerting {
 export type Volume = ApiResponses["GET /api/usage"][number];
 
 export interface Stored {
-  /** Volume of today. */
+  /** Today's volume. */
   readonly volume: readonly Volume[];
   /** Signals received in the last 7 days. */
   readonly signals: ReadonlySet<string>;

@@ -1,5 +1,5 @@
-// The landing page: what fires, which agents are silent, which services got worse, how much data arrives, and what is not set up yet. Every
-// figure is a link to what it counts.
+// The landing page: firing alerts, silent agents, services that got worse, how much data arrives, and what is not set up yet. Every figure
+// links to the items that it counts.
 import type { ComponentChildren } from "preact";
 import { Status, Table } from "../parts/common.tsx";
 import { bytesText, counted, visible } from "../parts/text.ts";
@@ -57,7 +57,7 @@ interface CardProps<T> {
   readonly children: (value: T) => ComponentChildren;
 }
 
-/** A card is drawn before its data arrives, and does not wait for that of the others. */
+/** A card is drawn before its data arrives, and does not wait for the data of others. */
 function Card<T extends object>({ title, href, of, children }: CardProps<T>) {
   const shown = of.value.value;
   return (

@@ -1,4 +1,4 @@
-// Small parts that every screen uses.
+// Small components that every screen uses.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -19,7 +19,7 @@ export function Problem({ words, retry }: { words: string | undefined; retry?: (
   );
 }
 
-/** Its error and that it is under way; what is shown of it is its children. */
+/** Shows that a request is running, or its error; its result is shown by the children. */
 export function Status({ of, empty, children }: { of: Loaded<unknown>; empty?: ComponentChildren; children?: ComponentChildren }) {
   const isFirst = of.value.value === undefined && of.busy.value;
   return (
@@ -92,7 +92,7 @@ export function Command({ text, label }: { text: string; label: string }) {
   );
 }
 
-/** Text that someone else wrote: control characters are made visible, directions do not leave it. */
+/** Text that a sender wrote: control characters are made visible, and its direction does not affect the surrounding text. */
 export function Foreign({ text, class: name }: { text: string; class?: string }) {
   return (
     <bdi class={name} dir="auto">

@@ -1,5 +1,5 @@
-// Downloads of what a screen shows, as JSON, CSV or NDJSON. The file is made in the browser. Invariant: a cell of a CSV file that a spreadsheet
-// would run as a formula is written as text.
+// Downloads the content of a screen as JSON, CSV or NDJSON; the browser creates the file. Invariant: a CSV cell that a spreadsheet would
+// run as a formula is written as text.
 import { useSending } from "../state/sending.ts";
 import { Problem } from "./common.tsx";
 
@@ -12,7 +12,7 @@ const FORMATS = {
 } as const;
 type Format = keyof typeof FORMATS;
 
-/** `read`: the rows, which may take requests. `name`: of the file, without its extension. */
+/** `read`: returns the rows, possibly after requests. `name`: file name without extension. */
 export function Download({ name, read }: { name: string; read: () => Promise<Rows> | Rows }) {
   const { send, isBusy, error } = useSending(async (format: Format) => {
     const { type, write } = FORMATS[format];
@@ -51,7 +51,7 @@ function save(name: string, contents: Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** Columns are all names that occur, objects one level deep: `labels.http.route`. */
+/** Columns are all names that occur; objects are flattened by one level: `labels.http.route`. */
 export function csvOf(rows: Rows): string {
   const flat = rows.map(flattened);
   const names = [...new Set(flat.flatMap((row) => Object.keys(row)))];

@@ -1,14 +1,14 @@
-// A list of any length with rows of one height: only those that are seen are in the document. Invariant: what is drawn depends on the place
-// alone, so half a million rows scroll as ten do; the row that is chosen by keys is always in sight.
+// A list of any length with rows of equal height: only visible rows are in the document. Invariants: drawing depends only on the scroll
+// position, so half a million rows scroll like ten; the row that is chosen by keyboard is always visible.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
-/** Beyond what is seen, on either side. */
+/** Rows that are drawn beyond the visible ones, on either side. */
 const MORE_ROWS = 12;
-/** Rows come and go by so many: while a list is scrolled, most frames then have nothing to draw anew. */
+/** Rows are added and removed in steps of this size, so that most frames while scrolling draw nothing new. */
 const STEP_ROWS = 8;
-/** Browsers draw nothing below some 16 million pixels. */
+/** Browsers draw nothing below about 16 million pixels. */
 const TALLEST_PX = 15_000_000;
 
 export interface ListProps {
@@ -16,13 +16,13 @@ export interface ListProps {
   readonly count: number;
   readonly rowPx: number;
   readonly row: (at: number) => ComponentChildren;
-  /** The chosen row. */
+  /** Index of the chosen row. */
   readonly at?: number | undefined;
-  /** What it is, where rows move: only another one is brought into sight. `at` without it. */
+  /** Identity of the chosen row, if rows can move: the list scrolls only when it changes. Default: `at`. */
   readonly chosen?: unknown;
-  /** The rows answer an earlier question: they are dimmed and cannot be clicked until the answer to the new one replaces them. */
+  /** The rows belong to an earlier query: they are dimmed and cannot be clicked until the new result replaces them. */
   readonly isStale?: boolean;
-  /** The end is near: there may be more to load. */
+  /** Called near the end of the list, to load more. */
   readonly onEnd?: () => void;
   readonly class?: string;
 }
@@ -52,7 +52,7 @@ export function List({ label, count, rowPx, row, at, chosen = at, isStale = fals
   }, [chosen]);
   const first = Math.max(0, seen.value.first - MORE_ROWS);
   const end = Math.min(count, seen.value.end + MORE_ROWS);
-  // An effect keeps what it sees until it runs again, and what draws a row sees all rows.
+  // Through a ref: an effect retains what it refers to until it runs again, and the callbacks of a list refer to all rows.
   const latest = useRef(onEnd);
   latest.current = onEnd;
   useEffect(() => {

@@ -5,7 +5,7 @@ import { Dialog, Problem } from "./common.tsx";
 import { call, wordsOf } from "../state/api.ts";
 
 export interface RemovalProps {
-  /** It goes with DELETE of this. */
+  /** Path of the DELETE request. */
   readonly path: string;
   readonly title: string;
   /** Verb on the button. */

@@ -1,5 +1,5 @@
-// Screens that are loaded when they are first opened, and what is shown if one cannot be loaded or fails while it draws. Invariant: a failure
-// of one screen leaves the navigation usable, and says what failed and what to do.
+// Loads screens when they are first opened, and shows an error if one cannot be loaded or fails while it is drawn. Invariant: if a screen
+// fails, the navigation still works, and the message says what failed and what to do.
 import { Component, type ComponentChildren, type FunctionComponent } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { whileLoading } from "../state/loaded.ts";
@@ -9,7 +9,10 @@ type Loader<P> = () => Promise<FunctionComponent<P>>;
 const RELOADED = "atherops.reloaded";
 const RELOAD_AGAIN_MS = 60_000;
 
-/** A file of an earlier release is gone after an upgrade: the page of the new one has it. False if that was tried a moment ago. */
+/**
+ * After an upgrade, a file of the earlier release no longer exists; the reloaded page refers to the new one. Returns false if that was just
+ * tried.
+ */
 function reloadOnce(): boolean {
   if (Date.now() - Number(sessionStorage.getItem(RELOADED) ?? 0) < RELOAD_AGAIN_MS) return false;
   sessionStorage.setItem(RELOADED, String(Date.now()));
@@ -48,7 +51,7 @@ export function lazy<P extends object>(load: Loader<P>): Lazy<P> {
 }
 
 interface BoundaryProps {
-  /** What is shown; another one is tried anew. */
+  /** Identifies the content; when it changes, drawing is tried again. */
   readonly of: string;
   readonly children: ComponentChildren;
 }

@@ -5,10 +5,10 @@ import { useEffect, useRef } from "preact/hooks";
 import { visible } from "./text.ts";
 
 export interface SideProps {
-  /** What it is, for who hears it. */
+  /** Label for screen readers. */
   readonly label: string;
   readonly title: string;
-  /** The address without it. */
+  /** The address with the panel closed. */
   readonly closed: string;
   readonly children: ComponentChildren;
 }
@@ -19,7 +19,7 @@ export function Side({ label, title, closed, children }: SideProps) {
   useEffect(() => {
     const [side, other] = [element.current, before.current];
     if (!side) return undefined;
-    // A form in it may have been first.
+    // A form in the panel may already have taken the focus.
     if (!side.contains(document.activeElement)) side.focus();
     return () => {
       if (side.contains(document.activeElement) && other instanceof HTMLElement && other.isConnected) other.focus();

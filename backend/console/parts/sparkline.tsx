@@ -1,4 +1,4 @@
-// A small line chart without axes. Text next to it says the same, for readers who do not see it.
+// A small line chart without axes. The text next to it contains the same information, for readers who cannot see it.
 const [WIDTH, HEIGHT] = [100, 24];
 
 export interface SparklineProps {

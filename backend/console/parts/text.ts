@@ -1,5 +1,5 @@
-// Text and numbers as the console prints them. Invariant: every character of a sender's text is visible, and none changes the direction of the
-// text around it.
+// Formats text and numbers for the console. Invariant: every character of a sender's text is visible, and none changes the direction of the
+// surrounding text.
 
 /** Control characters except tab and line feed, and characters that change the direction of text. */
 // oxlint-disable-next-line no-control-regex -- the expression looks for control characters
@@ -33,7 +33,7 @@ const NUMBER_UNITS = [
   [1e3, "k"],
 ] as const;
 
-/** From here on numbers are written with an exponent, which no unit makes readable. */
+/** Larger numbers are written with an exponent, because no unit makes them readable. */
 export const HUGE = 1e15;
 
 /** `1.2M`, `0.0034`, `1.5e+21`. */

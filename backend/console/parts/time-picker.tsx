@@ -1,5 +1,5 @@
-// The time range of a screen: typed (`30m`, `yesterday`, `14:00 to 15:00`) or chosen, one range back or forward, wider, refreshed by hand or
-// by itself, and a link with absolute times.
+// The time range of a screen: typed (`30m`, `yesterday`, `14:00 to 15:00`) or chosen; buttons for the previous, next and wider range;
+// manual or automatic refresh; and a link with absolute times.
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { address, choose, route } from "../state/route.ts";
@@ -10,7 +10,7 @@ import { Copy } from "./common.tsx";
 const REFRESHES = ["5s", "10s", "30s", "1m", "5m"] as const;
 
 export function TimePicker({ standard = "1h", onNow }: { standard?: string; onNow?: () => void }) {
-  // Read for its own sake: another address is another range.
+  // Subscribes to the address, because a new address may contain a new range.
   const { query } = route.value;
   const range = currentRange(standard);
   const spanMs = range.toMs - range.fromMs;
@@ -58,7 +58,7 @@ export function TimePicker({ standard = "1h", onNow }: { standard?: string; onNo
   );
 }
 
-/** A duration that the address takes, in whole seconds. */
+/** A duration in the form that the address accepts, in whole seconds. */
 function lastOf(spanMs: number): string {
   return `${Math.max(1, Math.min(999_999, Math.round(spanMs / 1000)))}s`;
 }
@@ -75,7 +75,7 @@ function TypedRange({ shown }: { shown: string }) {
   return (
     <>
       <input
-        // Another range is another field: what was typed is done.
+        // A new range creates a new field, which discards the typed text.
         key={shown}
         class="typed-time"
         list="time-ranges"
@@ -104,7 +104,7 @@ function TypedRange({ shown }: { shown: string }) {
   );
 }
 
-/** The address of this screen with absolute times, so that it shows the same tomorrow. */
+/** Copies the address of this screen with absolute times, so that it shows the same data tomorrow. */
 function CopyLink({ fromMs, toMs }: { fromMs: number; toMs: number }) {
   const { screen, id, query } = route.value;
   const absolute = { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString(), refresh: undefined, live: undefined };
@@ -113,7 +113,7 @@ function CopyLink({ fromMs, toMs }: { fromMs: number; toMs: number }) {
   return <Copy text={`${location.origin}${location.pathname}${target}`} label="Copy link" />;
 }
 
-/** Calls back as often as the address says, while the page is visible. */
+/** Calls back at the interval in the address, while the page is visible. */
 export function useRefresh(onRefresh: () => void): void {
   const every = durationMs(route.value.query.get("refresh") ?? "");
   const latest = useRef(onRefresh);

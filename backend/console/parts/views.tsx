@@ -63,7 +63,7 @@ export function Views({ onClose }: { onClose: () => void }) {
   );
 }
 
-/** With everything that is chosen; without a chosen record, which is gone after its retention. */
+/** Contains all choices except the chosen record, which is deleted after its retention. */
 function addressNow(): string {
   const { screen, id, query } = route.peek();
   const kept = new URLSearchParams(query);

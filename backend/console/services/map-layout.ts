@@ -1,12 +1,13 @@
-// Where the nodes of the service map are drawn: callers to the left of what they call, in columns; within a column near their neighbours.
-// Invariant: every node has a position, even if services call each other in a circle, and the work is bounded by MAX_NODES.
+// Calculates the positions of nodes in the service map: callers to the left of the services that they call, in columns; within a column,
+// near their neighbours. Invariants: every node has a position, even if services call each other in a cycle; the work is limited by
+// MAX_NODES.
 import type { ApiResponses } from "../../client/api.ts";
 
 export type Graph = ApiResponses["GET /query/services/graph"];
 export type Edge = Graph["edges"][number];
 export type NodeKind = Graph["nodes"][number]["kind"];
 
-/** More would be a hairball; the table below the map lists every call. */
+/** A larger map is unreadable; the table below it lists every call. */
 export const MAX_NODES = 120;
 export const NODE_WIDTH_PX = 168;
 export const NODE_HEIGHT_PX = 40;
@@ -57,7 +58,7 @@ function serverKind({ connection }: Edge): NodeKind {
 
 const keyOf = (kind: NodeKind, name: string): string => `${kind} ${name}`;
 
-/** The calls of one service, its callers' and its own. */
+/** The calls of one service, incoming and outgoing. */
 export function neighbourhood({ edges }: Graph, service: string): Edge[] {
   return edges.filter((edge) => edge.client === service || (edge.server === service && serverKind(edge) === "service"));
 }
@@ -114,12 +115,12 @@ function collect(edges: readonly Edge[]): Collected {
   return { nodes: [...byKey.values()], drawn, omitted: omitted.size };
 }
 
-/** A node's column is the longest way to it from a node that nothing calls. Calls that close a circle do not count. */
+/** A node's column is the longest path to it from a node without callers. Calls that close a cycle do not count. */
 function assignColumns(nodes: readonly MapNode[]): void {
   const finished = new Set<MapNode>();
   const open = new Set<MapNode>();
   const order: MapNode[] = [];
-  // As deep as the longest way, at most MAX_NODES.
+  // Recursion is as deep as the longest path, at most MAX_NODES.
   const visit = (node: MapNode): void => {
     if (finished.has(node) || open.has(node)) return;
     open.add(node);
@@ -135,7 +136,7 @@ function assignColumns(nodes: readonly MapNode[]): void {
     for (const next of node.next) if ((rank.get(next) ?? 0) > (rank.get(node) ?? 0)) next.column = Math.max(next.column, node.column + 1);
 }
 
-/** Each node near the mean of its neighbours: https://en.wikipedia.org/wiki/Layered_graph_drawing. */
+/** Places each node near the mean of its neighbours: https://en.wikipedia.org/wiki/Layered_graph_drawing. */
 function orderRows(nodes: readonly MapNode[]): MapNode[][] {
   const columns: MapNode[][] = [];
   for (const node of nodes) (columns[node.column] ??= []).push(node);

@@ -1,5 +1,5 @@
-// The service map as a picture: a box for each service, database, queue and external host, a line for each kind of call between two of them.
-// Below it a table with the same calls in numbers. Services are links, so the picture is used by keyboard too.
+// Draws the service map: a box per service, database, queue and external host, a line per kind of call between two of them; below it, a
+// table with the same calls in numbers. Services are links, so the map can be used by keyboard too.
 import { useMemo } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 import { Foreign, Status, Table } from "../parts/common.tsx";
@@ -25,7 +25,7 @@ const NAME_LENGTH = 20;
 const SHOWN_EDGES = 200;
 const LEAST_ERROR_RATIO = 0.01;
 
-/** The whole map, or only what calls one service and what it calls. */
+/** The whole map, or only the callers and callees of one service. */
 export function ServiceMap({ asked, range, service }: { asked: string; range: AddressRange; service?: string }) {
   const found = useLoaded(
     asked,
@@ -149,7 +149,7 @@ function Call({ placed: { edge, from, to }, most, isFaded }: { placed: PlacedEdg
   );
 }
 
-/** From the right side of the caller to the left side of what it calls; back and to itself in an arc below. */
+/** From the right side of the caller to the left side of the callee; backward calls and calls to itself are arcs below. */
 function pathOf(from: PlacedNode, to: PlacedNode): string {
   const [startX, startY] = [from.x + NODE_WIDTH_PX, from.y + NODE_HEIGHT_PX / 2];
   const [endX, endY] = [to.x - 2, to.y + NODE_HEIGHT_PX / 2];

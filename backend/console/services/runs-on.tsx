@@ -1,4 +1,4 @@
-// Where a service runs, as the attributes of its newest spans name it, and which alerts about it fire.
+// Shows where a service runs, according to the attributes of its newest spans, and which alerts about it are firing.
 import type { ApiResponses } from "../../client/api.ts";
 import { type Entity, entityAddress } from "../entities/entity.ts";
 import { FiringLinks, readFiring } from "../entities/links.tsx";

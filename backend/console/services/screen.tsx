@@ -1,5 +1,5 @@
-// All services of a range, what got worse first; and one service with its charts and operations, compared with another service or an earlier
-// range if the reader chooses one.
+// All services of a range, those that got worse first; and a single service with its charts and operations, optionally compared with
+// another service or an earlier range.
 import { useSignal } from "@preact/signals";
 import { counted, visible } from "../parts/text.ts";
 import { Status, Table } from "../parts/common.tsx";
@@ -93,7 +93,7 @@ function ServiceLinks({ service, range }: { service: string; range: AddressRange
 }
 
 const DAY_MS = 86_400_000;
-/** Earlier ranges of the same length: how long before. */
+/** Earlier ranges of the same length, and how far back each is. */
 const EARLIER: Readonly<Record<string, (spanMs: number) => number>> = {
   "the range before": (spanMs) => spanMs,
   "a day before": () => DAY_MS,
@@ -101,14 +101,14 @@ const EARLIER: Readonly<Record<string, (spanMs: number) => number>> = {
 };
 const OTHER_SERVICE = "service ";
 
-/** Calls of `service`, without an interval that has not ended yet. */
+/** Calls of `service`, without the last interval if it has not ended yet. */
 async function pointsOf(service: string, { fromMs, toMs }: { fromMs: number; toMs: number }, signal: AbortSignal): Promise<Point[]> {
   const query = rangeQuery({ fromMs, toMs, last: undefined });
   const points = await call<Point[]>(`/query/services/${encodeURIComponent(service)}/timeseries`, { query, signal });
   return points.filter(({ end }) => Date.parse(end) <= Date.now());
 }
 
-/** Points to compare with, at the times of the range that is shown: those of the same place in order. */
+/** Points to compare with, in the same order but at the times of the current range. */
 async function comparedPoints(service: string, chosen: string, points: readonly Point[], signal: AbortSignal): Promise<Point[]> {
   const { fromMs, toMs } = currentRange();
   const backMs = EARLIER[chosen]?.(toMs - fromMs) ?? 0;
@@ -145,7 +145,7 @@ function Compared({ service, asked }: { service: string; asked: string }) {
   );
 }
 
-/** The query whose exemplars are calls that the charts of the service count. */
+/** The query whose exemplars are calls that the service's charts count. */
 function latencyQuery(service: string): string {
   const kinds = "SPAN_KIND_SERVER|SPAN_KIND_CONSUMER";
   return `histogram_quantile(0.95, traces_spanmetrics_latency_bucket{service=${JSON.stringify(service)},span_kind=~"${kinds}"})`;

@@ -1,4 +1,4 @@
-// Services as GET /query/services has them, and which of them got worse.
+// Reads services from GET /query/services, and decides which of them got worse.
 import type { ApiResponses } from "../../client/api.ts";
 import { call } from "../state/api.ts";
 
@@ -8,12 +8,12 @@ export type Point = ApiResponses["GET /query/services/{service}/timeseries"][num
 export type Operation = ApiResponses["GET /query/services/{service}/operations"][number];
 export type Figured = Pick<Service, "calls" | "error_ratio" | "p95_ms">;
 
-/** A change of p95 counts from this factor on, and of the share of errors from this difference on. */
+/** Minimum changes that count: the factor of p95, and the difference in the share of errors. */
 const [WORSE_LATENCY, WORSE_ERRORS] = [1.5, 0.01];
-/** Fewer calls say little. */
+/** With fewer calls, changes are not significant. */
 const LEAST_CALLS = 10;
 
-/** `points`: of each series; 1 if only the figures are used. */
+/** `points`: number of points per series; 1 if only the figures are used. */
 export async function servicesBetween(fromMs: number, toMs: number, signal: AbortSignal, points = 30): Promise<Service[]> {
   const query: [string, string][] = [
     ["start", new Date(fromMs).toISOString()],
@@ -23,7 +23,7 @@ export async function servicesBetween(fromMs: number, toMs: number, signal: Abor
   return await call<Service[]>("/query/services", { query, signal });
 }
 
-/** How much worse it is than before: 0 if it is not. */
+/** How much worse the service is than before; 0 if it is not. */
 export function worseBy(now: Figured, before: Figured | undefined): number {
   if (now.calls < LEAST_CALLS) return 0;
   const errors = now.error_ratio - (before?.error_ratio ?? 0);
@@ -33,7 +33,7 @@ export function worseBy(now: Figured, before: Figured | undefined): number {
 
 const errorsOf = ({ calls, error_ratio: ratio }: Figured): number => (calls < LEAST_CALLS ? 0 : ratio);
 
-/** Those that got worse, the worst first; then those with the most errors, then those with the most calls. */
+/** Services that got worse, the worst first; then those with the most errors, then those with the most calls. */
 export function worstFirst<T extends Figured & { readonly service: string }>(
   now: readonly T[],
   before: readonly T[],

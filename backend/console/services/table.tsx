@@ -1,4 +1,4 @@
-// Services with rate, errors, p95 and how each went. Every figure leads to what it counts.
+// Services with rate, errors, p95 and their trends. Every figure links to the items that it counts.
 import { Sparkline } from "../parts/sparkline.tsx";
 import { Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
@@ -8,7 +8,7 @@ import { rateText, type Service, shareText } from "./service.ts";
 
 export interface ServiceTableProps {
   readonly services: readonly (Service & { readonly worse: number })[];
-  /** `from` and `to` of what the figures lead to. */
+  /** `from` and `to` in the links of the figures. */
   readonly range: AddressRange;
 }
 

@@ -1,7 +1,7 @@
-// A session that ended in the middle of work: calls wait here until the user has logged in again.
+// Handles a session that ends while the user works: calls wait here until the user has logged in again.
 import { signal } from "@preact/signals";
 
-/** A call was refused, and waits for a login. */
+/** True while a refused call waits for a login. */
 export const hasEnded = signal(false);
 
 let waiting: (() => void)[] = [];

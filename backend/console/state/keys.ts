@@ -1,5 +1,5 @@
-// Keys of the whole console: `/` to the query line, `g` and a letter to a screen, `?` for help. Invariant: except for Ctrl-K and Cmd-K,
-// which open the command palette, no key is taken from a field, nor one that is held with Ctrl, Alt or Meta.
+// Keys of the whole console: `/` focuses the query line, `g` and a letter opens a screen, `?` shows help. Invariant: except for Ctrl-K and
+// Cmd-K, which open the command palette, keys are ignored in fields and together with Ctrl, Alt or Meta.
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
 import { address, go } from "./route.ts";
@@ -13,9 +13,9 @@ type Handler = (event: KeyboardEvent) => void;
 const own = new Map<string, Handler>();
 let afterG = false;
 
-/** Keys of the screen that is shown, as long as it is; made anew when one of `inputs` changes. */
+/** Keys of the current screen, while it is shown; rebuilt if one of `inputs` changes. */
 export function useKeys(make: () => Record<string, Handler>, inputs: readonly unknown[]): void {
-  // With the page, not after it: a key that is pressed as soon as a row is shown goes on from that row.
+  // Synchronously with the page, so that a key that is pressed as soon as a row is shown starts from that row.
   useLayoutEffect(() => {
     const keys = Object.entries(make());
     for (const [key, handler] of keys) own.set(key, handler);
@@ -25,7 +25,7 @@ export function useKeys(make: () => Record<string, Handler>, inputs: readonly un
   }, inputs);
 }
 
-/** `j` and `k`: to the next and the previous row of a list. `at`: the chosen one, -1 for none. */
+/** `j` and `k` move to the next and previous row of a list. `at`: the chosen row, -1 for none. */
 export function stepKeys(list: { count: () => number; at: () => number; choose: (at: number) => void }): Record<string, Handler> {
   const step = (by: number) => (): void => {
     const count = list.count();

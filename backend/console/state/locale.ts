@@ -1,5 +1,5 @@
-// Browsers with LANG=C.UTF-8 or POSIX report a language such as `en-US@posix`, which `Intl` refuses. uPlot formats numbers by it when it is
-// loaded, and would leave a blank page. Imported first, so that a valid language is there before any library reads it.
+// Replaces invalid languages: browsers with LANG=C.UTF-8 or POSIX report a language such as `en-US@posix`, which `Intl` refuses. uPlot
+// formats numbers with it when it is loaded, which would leave a blank page. Imported first, so that libraries only see a valid language.
 const FALLBACK = "en";
 
 export function usableLanguage(language: string): string {

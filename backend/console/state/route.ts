@@ -1,5 +1,5 @@
-// Where the reader is: the screen, what it shows, and every choice that was made on it, all in the fragment of the address. So an address
-// can be shared, and the browser's back button works. Invariant: nothing else keeps the state of a screen; the server never sees it.
+// Stores the current screen, what it shows, and every choice on it in the fragment of the address, so that an address can be shared and the
+// browser's back button works. Invariants: a screen has no other state; the server never sees it.
 import { computed, signal } from "@preact/signals";
 
 export interface Route {
@@ -21,10 +21,10 @@ export function routeOf(hash: string): Route {
   return { screen: screen || "overview", id: id || undefined, query: new URLSearchParams(query) };
 }
 
-/** Values of parameters; of one that occurs several times, all. */
+/** Values of parameters; a list for one that occurs several times. */
 export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** An address within the console, for `href`. Empty and absent values are left out. */
+/** An address within the console, for `href`. Empty and absent values are omitted. */
 export function address(screen: string, query: Query = {}, id?: string): string {
   const kept = Object.entries(query).flatMap(([name, values]) =>
     [values ?? []].flat().flatMap((value): [string, string][] => (value ? [[name, value]] : [])),
@@ -33,7 +33,7 @@ export function address(screen: string, query: Query = {}, id?: string): string 
   return `#/${encodeURIComponent(screen)}${id ? `/${encodeURIComponent(id)}` : ""}${asked}`;
 }
 
-/** `replace`: no step of its own for the back button. */
+/** `replace`: does not add an entry to the browser's history. */
 export function go(to: string, { replace = false } = {}): void {
   if (to === location.hash) return;
   if (replace) history.replaceState(null, "", to);

@@ -1,5 +1,5 @@
-// The screens of the console: their names in the address, their titles, and the key that opens each after `g`. The navigation, the keys, the
-// help and the page title are made from this one table.
+// The screens of the console: their names in the address, their titles, and the key that opens each after `g`. Navigation, keys, help and
+// page title are generated from this table.
 import type { Route } from "./route.ts";
 
 export interface Screen {

@@ -1,5 +1,5 @@
-// A request that the user starts, such as saving a form. Invariants: it is not sent again while it runs; a refusal becomes a message, which
-// the next try clears.
+// A request that the user starts, such as saving a form. Invariants: it is not sent again while it runs; a refusal is shown as a message
+// until the next try.
 import { useSignal } from "@preact/signals";
 import { wordsOf } from "./api.ts";
 

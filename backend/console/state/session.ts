@@ -1,5 +1,5 @@
-// Who is logged in. Invariant: when a session ends in the middle of work, the screen stays as it is, a dialog asks for the password, and
-// the calls that were refused go on after it.
+// Manages the login. Invariant: if a session ends while the user works, the screen does not change, a dialog asks for the password, and the
+// refused calls continue after the login.
 import type { ApiResponses } from "../../client/api.ts";
 import { computed, signal } from "@preact/signals";
 import { continueAll } from "./ended.ts";
@@ -9,19 +9,19 @@ import { ApiFailure, call, wordsOf } from "./api.ts";
 
 export type SessionUser = ApiResponses["GET /api/auth/session"];
 
-/** undefined: not known yet; null: no user. */
+/** undefined: not known yet; null: not logged in. */
 export const user = signal<SessionUser | null | undefined>(undefined);
-/** Why who is logged in could not be found out. */
+/** Why the login state could not be determined. */
 export const problem = signal<string | undefined>(undefined);
 
 export const mayWrite = computed(() => user.value?.role === "admin" || user.value?.role === "operator");
 export const isOperator = computed(() => user.value?.role === "operator");
 
-/** Why a link did not log in; shown where one logs in otherwise. */
+/** Why a login link failed; shown on the login page. */
 export const refusedLink = signal<string | undefined>(undefined);
 const NO_LINKS = "This backend makes no links that log in; npm start does.";
 
-/** Asks the backend whose session this browser has. */
+/** Asks the backend for the user of this browser's session. */
 export async function findSession(): Promise<void> {
   try {
     user.value = await call<SessionUser>("/api/auth/session");
@@ -39,14 +39,15 @@ export async function logIn(email: string, password: string): Promise<void> {
   await call("/api/auth/session", { method: "POST", body: { email, password } });
   const found = await call<SessionUser>("/api/auth/session");
   const before = user.peek();
-  // Another person's screen would show what was not asked by this one.
+  // The screen would show data that another user requested.
   if (before && (before.email !== found.email || before.org.id !== found.org.id)) location.reload();
   user.value = found;
   continueAll();
 }
 
 /**
- * By the link that `npm start` prints, `#/login/CODE`. A fragment is sent to no server; it leaves the address before anything else is done.
+ * Logs in by the link that `npm start` prints, `#/login/CODE`. A fragment is not sent to any server; the code is removed from the address
+ * before anything else happens.
  */
 export async function logInByLink(code: string): Promise<void> {
   go(address("overview"), { replace: true });
@@ -64,7 +65,7 @@ export async function logInByLink(code: string): Promise<void> {
 /** The token of the invitation whose link was opened. */
 export const invitation = signal<string | undefined>(undefined);
 
-/** By the link of an invitation, `#/invitation/TOKEN`. */
+/** Opens the link of an invitation, `#/invitation/TOKEN`. */
 export function openInvitation(token: string): void {
   go(address("overview"), { replace: true });
   invitation.value = token;

@@ -1,5 +1,5 @@
-// Times as people read them, and the stretch of time that a screen shows. A range is `from` and `to` of the address: a duration back from
-// now (`1h`) or an instant (RFC 3339); no `to` is now. Times are shown in the reader's zone, or in UTC where that was chosen.
+// Formats times, and converts the time range of a screen. A range is `from` and `to` in the address: a duration back from now (`1h`) or an
+// instant (RFC 3339); without `to`, it ends now. Times are shown in the reader's zone, or in UTC if the reader chose that.
 import { signal } from "@preact/signals";
 import { ageText } from "../../client/age.ts";
 import { choose, route } from "./route.ts";
@@ -16,7 +16,7 @@ export const LASTS = ["5m", "15m", "1h", "6h", "24h", "7d", "30d"] as const;
 export const utc = signal(localStorage.getItem("atherops.utc") === "1");
 utc.subscribe((chosen) => localStorage.setItem("atherops.utc", chosen ? "1" : "0"));
 
-/** What the address says; what it says wrongly is the default. */
+/** The range in the address; invalid values are replaced by the default. */
 export function rangeOf(query: URLSearchParams, nowMs: number, standard = "1h"): Range {
   const [from, to] = [query.get("from") ?? standard, query.get("to")];
   const toMs = to === null ? nowMs : Date.parse(to);
@@ -26,7 +26,7 @@ export function rangeOf(query: URLSearchParams, nowMs: number, standard = "1h"):
   return { fromMs, toMs, last: backMs !== undefined && to === null ? from : undefined };
 }
 
-/** What the API takes. */
+/** Parameters for the API. */
 export function rangeQuery({ fromMs, toMs }: Range): [string, string][] {
   return [
     ["start", new Date(fromMs).toISOString()],
@@ -38,7 +38,7 @@ export function showRange(fromMs: number, toMs: number): void {
   choose({ from: new Date(Math.floor(fromMs)).toISOString(), to: new Date(Math.ceil(toMs)).toISOString() });
 }
 
-/** The stretch of something that began then and took that long, and some time on either side, for an address. */
+/** A range for an address that covers something with this start and duration, plus a margin on either side. */
 export function around(startMs: number, tookMs: number, marginMs = 60_000): { from: string; to: string } {
   return { from: new Date(startMs - marginMs).toISOString(), to: new Date(startMs + tookMs + marginMs).toISOString() };
 }
@@ -49,7 +49,7 @@ export type AddressRange = {
   readonly to?: string | undefined;
 };
 
-/** Makes the middle half as long, or twice as long. */
+/** Changes the range around its middle: half as long, or twice as long. */
 export function zoom({ fromMs, toMs }: Range, factor: number): void {
   const [middle, half] = [(fromMs + toMs) / 2, ((toMs - fromMs) / 2) * factor];
   showRange(middle - half, Math.min(middle + half, Date.now()));
@@ -77,12 +77,12 @@ export function moment(at: Date | string | number): string {
   return `${day(date)} ${clock(date, { withMs: false })}${utc.value ? "Z" : ""}`;
 }
 
-/** `2026-11-22T14:03:22`, as a field for a moment takes it, in the zone that times are shown in. */
+/** `2026-11-22T14:03:22`, for a date-time field, in the displayed time zone. */
 export function forField(ms: number): string {
   return moment(ms).replace(" ", "T").replace("Z", "");
 }
 
-/** What such a field has; undefined where it is empty. */
+/** The value of such a field; undefined if it is empty. */
 export function fieldMs(text: string): number | undefined {
   const ms = Date.parse(`${text}${utc.peek() ? "Z" : ""}`);
   return Number.isFinite(ms) ? ms : undefined;

@@ -1,7 +1,7 @@
 // Time ranges and durations as people type them.
 const UNIT_MS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
-/** undefined where it is no duration such as `90m`. */
+/** undefined if it is not a duration such as `90m`. */
 export function durationMs(text: string): number | undefined {
   const [, count, unit = ""] = /^(\d{1,6})([smhdw])$/.exec(text) ?? [];
   return count === undefined ? undefined : Number(count) * (UNIT_MS[unit] ?? 0);

@@ -1,4 +1,4 @@
-// Analysis of the spans that match: their durations over time (a heatmap), their most frequent values (facets), and how slow or failed spans
+// Analyses the matching spans: their durations over time (a heatmap), their most frequent values (facets), and how slow or failed spans
 // differ from the others. A click on a value searches for it.
 import type { ApiResponses } from "../../client/api.ts";
 import { Status, Table } from "../parts/common.tsx";
@@ -17,7 +17,7 @@ type HeatmapPoint = ApiResponses["GET /query/traces/heatmap"][number];
 const SHOWN_VALUES = 8;
 const SHOWN_DIFFERENCES = 30;
 const POINTS = 60;
-/** Parameters of the address that are parameters of the search. */
+/** Attributes that have their own parameters in the address. */
 const OWN_FIELDS = ["service", "operation"] as const;
 
 export interface AnalysisProps {
@@ -27,7 +27,7 @@ export interface AnalysisProps {
   readonly parameters: readonly (readonly [string, string])[];
 }
 
-/** Parameters of the address that search for spans with this value of a facet; undefined if it cannot be searched for. */
+/** Parameters of an address that searches for spans with this value of a facet; undefined if that is not possible. */
 function searchFor(name: string, value: string): Readonly<Record<string, string>> | undefined {
   if (OWN_FIELDS.some((known) => known === name)) return { [name]: value };
   if (name === "status" && value === "ERROR") return { error: "true" };
@@ -82,7 +82,7 @@ export function Facets({ question, parameters }: AnalysisProps) {
   );
 }
 
-/** Time from left to right, duration from bottom to top on a logarithmic scale; the darker, the more spans. */
+/** Time from left to right, duration from bottom to top on a logarithmic scale; darker cells have more spans. */
 export function Heatmap({ question, parameters }: AnalysisProps) {
   const found = useLoaded(question, async (signal) => {
     const query = [...parameters, ["points", String(POINTS)] as const];
@@ -99,7 +99,7 @@ export function Heatmap({ question, parameters }: AnalysisProps) {
 
 const [WIDTH, HEIGHT] = [600, 120];
 
-/** Buckets end at 2^(n/4) ms: n. */
+/** Index n of a bucket, which ends at 2^(n/4) ms. */
 const indexOf = (ms: number): number => Math.round(Math.log2(ms) * 4);
 
 function Cells({ points, limits }: { points: readonly HeatmapPoint[]; limits: readonly number[] }) {

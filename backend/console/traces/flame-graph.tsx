@@ -1,5 +1,5 @@
-// A trace as a flame graph, and where its time went: operations by their self time. The table has everything that the graph has, for keyboards and
-// screen readers.
+// Shows a trace as a flame graph, and where its time was spent: operations by self time. The table has the same content as the graph, for
+// keyboards and screen readers.
 import { useMemo } from "preact/hooks";
 import { Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";

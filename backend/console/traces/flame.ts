@@ -1,5 +1,5 @@
-// A trace as a flame graph: spans with the same service, operation and callers are one frame, as wide as their self time and that of everything
-// below. Invariant: the work is proportional to the number of spans, and needs no stack.
+// Builds a flame graph from a trace: spans with the same service, operation and callers form one frame, as wide as their self time plus
+// that of everything below. Invariant: the work is proportional to the number of spans, and uses no recursion.
 import { type Node, selfMs, type Tree } from "../../client/trace-tree.ts";
 
 export interface Frame {
@@ -12,11 +12,11 @@ export interface Frame {
   readonly count: number;
   readonly selfMs: number;
   readonly hasError: boolean;
-  /** One of its spans. */
+  /** The id of one of its spans. */
   readonly spanId: string;
 }
 
-/** Narrower frames cannot be seen. */
+/** Narrower frames would be invisible. */
 const LEAST_WIDTH = 0.002;
 
 interface Merged {
@@ -26,7 +26,7 @@ interface Merged {
   readonly nodes: Node[];
   readonly below: Map<string, Merged>;
   selfMs: number;
-  /** Its own and that of everything below. */
+  /** Self time plus that of everything below. */
   totalMs: number;
 }
 
@@ -99,7 +99,7 @@ export interface OperationTime {
   readonly spanId: string;
 }
 
-/** Where the time went: operations by their self time, longest first. */
+/** Operations by self time, longest first. */
 export function operationTimes(tree: Tree): OperationTime[] {
   const groups = Map.groupBy(tree.all, ({ span }) => JSON.stringify([span.Service, span.Operation]));
   const times = [...groups.values()].map((nodes): OperationTime => {

@@ -136,7 +136,7 @@ function Durations({ query }: { query: URLSearchParams }) {
   );
 }
 
-/** A name that is known, or any other: rollups know a thousand services. */
+/** A known name or any other, because rollups only contain a thousand services. */
 function Choice({ name, value, names }: { name: string; value: string; names: readonly string[] }) {
   return (
     <label>
@@ -155,7 +155,7 @@ interface FoundPages {
   readonly rows: readonly Found[] | undefined;
   readonly error: string | undefined;
   readonly isBusy: boolean;
-  /** The rows answer an earlier search. */
+  /** True if the rows belong to an earlier search. */
   readonly isStale: boolean;
   readonly more: () => void;
 }

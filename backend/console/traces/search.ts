@@ -1,8 +1,8 @@
-// What the trace search asks the backend for. The attribute field has comparisons such as `http.response.status_code>=500` or
-// `user="Ada Lovelace"`, separated by spaces; the backend parses each of them and rejects invalid ones.
+// Builds requests of the trace search. The attribute field contains comparisons such as `http.response.status_code>=500` or `user="Ada
+// Lovelace"`, separated by spaces; the backend parses each of them and rejects invalid ones.
 const COMPARISON = /[^\s"]*"[^"]*"|\S+/g;
 
-/** As GET /query/traces/search takes them in `where`. */
+/** In the form of `where` of GET /query/traces/search. */
 export function readAttributes(text: string): string[] {
   return [...text.matchAll(COMPARISON)].map(([comparison]) => comparison.replace(/"([^"]*)"$/, "$1"));
 }
@@ -12,13 +12,13 @@ export function whereParameters(text: string): [string, string][] {
   return readAttributes(text).map((comparison) => ["where", comparison]);
 }
 
-/** One equality as it is typed; undefined if it cannot be. */
+/** An equality as users type it; undefined if the value cannot be typed. */
 export function writtenAttribute(key: string, value: string): string | undefined {
   if (!/^[^\s!<>="]+$/.test(key) || value.includes('"')) return undefined;
   return `${key}=${/^\S+$/.test(value) ? value : `"${value}"`}`;
 }
 
-/** A filter with one more equality, in place of another one for the same key; undefined if it cannot be typed. */
+/** A filter with an additional equality, which replaces one for the same key; undefined if it cannot be typed. */
 export function withAttribute(text: string, key: string, value: string): string | undefined {
   const added = writtenAttribute(key, value);
   if (added === undefined) return undefined;

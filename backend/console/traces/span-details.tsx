@@ -1,4 +1,4 @@
-// One span whole.
+// Shows a single span.
 import type { ComponentChildren } from "preact";
 import { FieldText } from "../logs/message.tsx";
 import { writtenAttribute } from "./search.ts";
@@ -95,7 +95,7 @@ function SearchLink({ name, value }: { name: string; value: string }) {
 interface PairsProps {
   readonly title?: string;
   readonly pairs: readonly (readonly [string, string])[];
-  /** A value leads to the traces that have it. */
+  /** Whether a value links to the traces that have it. */
   readonly isSearchable?: boolean;
 }
 

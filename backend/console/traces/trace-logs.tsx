@@ -1,4 +1,4 @@
-// The log records of a trace, below its spans; those of the chosen span are marked. Each leads to the log explorer.
+// The log records of a trace, below its spans; those of the selected span are marked. Each links to the log explorer.
 import { recordAddress } from "../logs/record-address.ts";
 import { levelClass } from "../logs/histogram.tsx";
 import { written } from "../logs/query-line.ts";

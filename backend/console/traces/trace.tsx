@@ -1,4 +1,4 @@
-// One trace: its spans as a waterfall, next to it the details of one span.
+// Shows one trace: its spans as a waterfall, next to it the details of one span.
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { stepKeys, useKeys } from "../state/keys.ts";
@@ -109,7 +109,7 @@ function show(node: Node | undefined): void {
   choose({ span: node?.span.SpanID }, { replace: true });
 }
 
-/** Rows with a text in their service, operation or attributes. */
+/** Rows that contain a text in their service, operation or attributes. */
 function matching(rows: Node[], text: string): Node[] {
   const wanted = text.trim().toLowerCase();
   if (wanted === "") return rows;
@@ -120,7 +120,7 @@ function matching(rows: Node[], text: string): Node[] {
   );
 }
 
-/** Without what is below a collapsed span. */
+/** Rows without descendants of collapsed spans. */
 function shownRows(tree: Tree, collapsed: ReadonlySet<Node>): Node[] {
   const rows: Node[] = [];
   for (let at = 0; at < tree.all.length; at++) {

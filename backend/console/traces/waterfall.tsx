@@ -1,4 +1,4 @@
-// Spans on a common axis of time, a row each.
+// Draws spans on a common time axis, one per row.
 import { useMemo } from "preact/hooks";
 import { List } from "../parts/list.tsx";
 import { span as duration } from "../state/time.ts";
@@ -105,13 +105,13 @@ function Row({ node, tree, colour, isChosen, isCollapsed, onChoose, onToggle }: 
   );
 }
 
-/** The duration is written to the right of the bar, else to its left, else inside it, wherever there is space. */
+/** The duration is written to the right of the bar, otherwise to its left, otherwise inside it, depending on the available space. */
 function labelPosition(left: number, width: number): Record<string, string> {
   if (left + width < 80) return { left: `${left + width}%` };
   return left > 20 ? { right: `${100 - left}%` } : { right: `${Math.max(0, 100 - left - width)}%`, color: "var(--page)" };
 }
 
-/** Service → colour, in the order in which they come in. */
+/** Service → colour, in order of appearance. */
 export function coloursOf({ all }: Tree): ReadonlyMap<string, number> {
   return new Map([...new Set(all.map(({ span }) => span.Service))].map((service, at) => [service, at % COLOURS]));
 }
