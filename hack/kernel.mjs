@@ -72,9 +72,9 @@ async function compile(folder) {
 }
 
 /**
- * Replaces what AssemblyScript has no expression for: `isText("name", at, length)` compares memory with a text, eight bytes at a time, the last
- * word shifted so that bytes behind the text do not count; `text("…")` is the address of a text, and `words("…", …)` of texts that take sixteen
- * bytes each, the length in the last.
+ * Replaces what AssemblyScript has no expression for. `isText("name", at, length)` compares memory with a text, eight bytes at a time; the
+ * last word is shifted so that bytes after the text are ignored. `text("…")` is the address of a text; `words("…", …)` is the address of
+ * texts that take sixteen bytes each, with the length in the last byte.
  */
 function withTexts(source) {
   const compared = new Set();

@@ -1,8 +1,8 @@
-// Divides the query slots of each organisation between replicas, so that its limit is the same however many there are. A replica takes a
-// slot of an organisation in PostgreSQL when a query waits for one, passes it on to the next query that waits here, and gives it back when
-// none does. Invariants: replicas together use at most the limit, except for the queries that run when a replica is added or ends; slots
-// of a replica that is gone are free; while the database does not respond, each replica uses its equal part, at least one slot. Decision:
-// docs/adr/0039-shared-limits-and-claims.md.
+// Divides the query slots of each organisation between replicas, so that its limit does not depend on the number of replicas. A replica
+// takes a slot of an organisation in PostgreSQL when a query waits for one, passes it on to the next query that waits here, and returns it
+// when no query does. Invariants: all replicas together use at most the limit, except for queries that are running when a replica is added
+// or ends; slots of a replica that is gone are free; while the database does not respond, each replica uses an equal share, at least one
+// slot. Decision: docs/adr/0039-shared-limits-and-claims.md.
 import { type Kysely, sql } from "kysely";
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
@@ -10,9 +10,9 @@ import type { SlotSource } from "../admission/fair-queue.ts";
 import type { Log } from "../operations/log.ts";
 import { GONE_AFTER_S, type ReplicaSet } from "./replica-set.ts";
 
-/** Pause before a replica asks again for slots that others use. */
+/** Pause before a replica tries again to take slots that others use. */
 const POLL_MS = 50;
-/** A replica with a backlog gives a slot back after this time, so that others get it too. */
+/** A replica with a backlog returns a slot after this time, so that others get it, too. */
 const TURN_MS = 1000;
 const PATIENCE_MS = 1000;
 
@@ -24,12 +24,12 @@ export interface QuerySlotsOptions {
 
 interface Owner {
   readonly limit: number;
-  /** Slots that this replica has. */
+  /** Slots that this replica holds. */
   readonly slots: Set<number>;
   /** Slots that running and waiting queries can use. */
   wanted: number;
   turnBeganMs: number;
-  /** Other replicas may take what this one has given back. */
+  /** Until then, this replica takes no slots, so that others can take those it has returned. */
   restsUntilMs: number;
 }
 
@@ -130,7 +130,7 @@ export class QuerySlots implements AsyncDisposable {
         SELECT * FROM unnest(${kept.map(([name]) => name)}::text[], ${kept.map(([, slot]) => slot)}::integer[]))`.execute(db);
   }
 
-  /** In a random order, so that replicas that ask at once rarely try the same slot. */
+  /** In a random order, so that replicas that try concurrently rarely choose the same slot. */
   async #take(): Promise<void> {
     const { db, replicas } = this.#options;
     const nowMs = performance.now();
@@ -174,7 +174,7 @@ function isWanting({ wanted, slots, restsUntilMs }: Owner, nowMs: number): boole
   return wanted > slots.size && nowMs >= restsUntilMs;
 }
 
-/** `replica`: a column. */
+/** `replica`: the name of a column. */
 function isAlive(replica: string) {
   return sql`EXISTS (SELECT FROM replicas WHERE id = ${sql.ref(replica)} AND seen_at > now() - make_interval(secs => ${GONE_AFTER_S}))`;
 }

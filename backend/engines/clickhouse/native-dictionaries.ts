@@ -6,14 +6,14 @@ import { encodedStrings, latin1 } from "./native-columns.ts";
 const OWN_DICTIONARY = 0x600;
 const MAX_SHORT_NUMBERS = 0x100;
 
-/** The first bytes of the column. */
+/** The version at the start of the column. */
 export const KEYS_VERSION = words(1);
 
-/** Undefined if a section has no dictionary. `numbers`: one byte for each row of a section, or each pair of a map. */
+/** Undefined if a section has no dictionary. `numbers`: one byte per row of a section, or per pair of a map. */
 export function lowCardinality(dictionaries: readonly Uint8Array[], numbers: readonly Uint8Array[]): Uint8Array[] | undefined {
   if (dictionaries.some(({ length }, index) => length === 0 && numbers[index]?.length !== 0)) return undefined;
   const count = numbers.reduce((sum, { length }) => sum + length, 0);
-  // The engine expects nothing of a column of empty maps.
+  // The engine expects no bytes for a column of empty maps.
   if (count === 0) return [];
   const known = new Map<string, number>();
   const strings: Uint8Array[] = [];

@@ -1,6 +1,6 @@
-// Stores the exemplars of remote write requests next to the spans that they link to, with the retention of spans. Invariants: an organisation
-// stores a limited number in a minute; exemplars that are not stored are counted by reason and fail no request, so an unavailable store of spans
-// delays no samples.
+// Stores the exemplars of remote write requests next to the spans that they link to, with the retention of spans. Invariants: an
+// organisation stores a limited number per minute; exemplars that are not stored are counted by reason and never fail a request, so an
+// unavailable store of spans delays no samples.
 import { hash } from "node:crypto";
 import type { Sender } from "../../auth/request-identity.ts";
 import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
@@ -90,7 +90,7 @@ function addPairs(column: MapColumn, pairs: LabelPairs): void {
   column.endRow(pairs.length);
 }
 
-/** The same exemplars of a sender are stored once, as bodies of logs and spans are. */
+/** An exemplar that a sender repeats is stored once, like bodies of logs and spans. */
 function hashOf(text: string): string {
   return hash("sha256", text, "buffer").readBigUInt64BE().toString();
 }

@@ -1,15 +1,15 @@
-// Collects the exemplars of a remote write request, on the calling thread. Invariant: what it keeps has a limit in number and bytes; the others
-// are counted by reason, and never make a request fail, because its samples are worth more than they are.
+// Collects the exemplars of a remote write request, on the calling thread. Invariant: their number and size are limited; the others are
+// counted by reason and never fail the request, because its samples are worth more.
 import { MAX_EXEMPLAR_BYTES, MAX_EXEMPLAR_LABEL_BYTES, MAX_EXEMPLARS_OF_REQUEST } from "../limits.ts";
 import type { WriteRequest } from "./write-request.ts";
 
 export type LabelPairs = readonly (readonly [name: string, value: string])[];
 
 export interface Exemplar {
-  /** With `__name__`. */
+  /** Includes `__name__`. */
   readonly series: LabelPairs;
   readonly labels: LabelPairs;
-  /** As Prometheus' API answers it. */
+  /** In the format of Prometheus' API. */
   readonly value: string;
   readonly timeMs: number;
 }
@@ -18,7 +18,10 @@ export class ExemplarList {
   readonly exemplars: Exemplar[] = [];
   #bytes = 0;
 
-  /** Adds those of the current series, whose labels it replaces. `prefixes`: what is put before their names. Calls `drop` for the others. */
+  /**
+   * Adds the exemplars of the current series, and overwrites its labels. `prefixes`: the prefix for the name of each label. Calls `drop`
+   * for exemplars that are not kept.
+   */
   add(request: WriteRequest, prefixes: readonly (Uint8Array | undefined)[], drop: (reason: string, count: number) => void): void {
     const seriesBytes = request.labelTextBytes();
     if (this.#bytes + seriesBytes > MAX_EXEMPLAR_BYTES) return drop("exemplar_limit", request.exemplars);

@@ -1,10 +1,10 @@
-// Writes a PromQL expression as the engine has to read it to answer as Prometheus does: functions under the engine's names, and without the metric
-// names that the engine keeps and Prometheus drops. Invariant: the text is read once; an expression that selects several metrics by pattern keeps
-// their names, because series that differ in nothing else could not be told apart.
+// Rewrites a PromQL expression so that the engine returns what Prometheus would: functions get the engine's names, and metric names are
+// dropped that the engine keeps and Prometheus drops. Invariant: the text is read once; an expression that selects several metrics by
+// pattern keeps their names, because series that differ only in the name would become equal.
 import { endOfCall, TOKENS } from "./scalar-results.ts";
 
 const ENGINE_NAMES: Readonly<Record<string, string>> = { double_exponential_smoothing: "holt_winters" };
-/** Functions whose results have no metric name in Prometheus and keep it in VictoriaMetrics. */
+/** Functions whose results have no metric name in Prometheus but keep it in VictoriaMetrics. */
 const KEEPING_NAMES =
   /^(?:(?:avg|max|min|quantile)_over_time|predict_linear|holt_winters|double_exponential_smoothing|ceil|floor|round|clamp(?:_min|_max)?)$/;
 

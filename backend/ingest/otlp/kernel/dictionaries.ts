@@ -1,5 +1,6 @@
-// Shortens columns in which many strings are equal: each distinct string once, and its number, one byte, for each row, as DictionaryColumn of
-// backend/engines/clickhouse/native-columns.ts does. Invariant: all other streams, and the order of the streams, stay as they are.
+// Shortens columns with many equal strings: each distinct string is written once, and its number, one byte, for each row, as
+// DictionaryColumn of backend/engines/clickhouse/native-columns.ts does. Invariant: all other streams, and the order of the streams, remain
+// unchanged.
 import { copy, same } from "../../../../common/kernel/bytes";
 import { hashOf, MOST_WORDS, MOST_WORDS_BYTES, WORD_ENTRIES, WORD_SLOT_COUNT, WORD_SLOTS, WORDS } from "./memory";
 import { STREAM_LENGTHS } from "./rows";
@@ -12,8 +13,8 @@ let wordsBytes: u32 = 0;
 let textAt: usize = 0;
 
 /**
- * Shortens the streams between `at` and `end`, whose lengths are STREAM_LENGTHS, and updates these; returns the new end. `dictionaries` has a
- * bit for each stream that may get one. After `end` there is space for one byte for each string of a stream.
+ * Shortens the streams between `at` and `end`, whose lengths are in STREAM_LENGTHS, and updates these; returns the new end. `dictionaries`
+ * has a bit for each stream that may get a dictionary. After `end` there must be space for one byte per string of a stream.
  */
 export function shorten(at: usize, end: usize, streams: u32, dictionaries: u32): usize {
   memory.copy(PLAIN_LENGTHS, STREAM_LENGTHS, streams * 4);
@@ -44,7 +45,10 @@ export function shorten(at: usize, end: usize, streams: u32, dictionaries: u32):
   return at;
 }
 
-/** Collects the different strings of a stream in WORDS and writes the number of each string to `to`; returns how many strings there are. */
+/**
+ * Collects the distinct strings of a stream at WORDS and writes the number of each string to `to`; returns how many distinct strings there
+ * are.
+ */
 function numbered(from: usize, length: u32, to: usize): u32 {
   memory.fill(WORD_SLOTS, 0, WORD_SLOT_COUNT);
   wordsBytes = 0;
@@ -83,7 +87,7 @@ function addWord(from: usize, bytes: u32, number: u32): void {
   wordsBytes += bytes;
 }
 
-/** The bytes of an encoded string, its length before it included. */
+/** The size of an encoded string, including its length. */
 function stringLength(from: usize): u32 {
   let at = from;
   let length: u32 = 0;
