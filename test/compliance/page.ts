@@ -68,7 +68,7 @@ function promqlSection({ commit, prometheus, variants, ours, engineDiffers }: No
       return `| \`${escape(template)}\` | ${count} | ${firstOf(found)} |`;
     }),
     "",
-    "“Missing” and “additional” series are often the same ones: VictoriaMetrics keeps the metric's name in rollups and functions where Prometheus drops it, and starts `rate` and `increase` at the sample before the window.",
+    "VictoriaMetrics starts `rate` and `increase` at the sample before the window, so series begin earlier, and stores no NaN. Of the functions that keep the metric's name in VictoriaMetrics and drop it in Prometheus, AtherOps drops it where such a call is the whole expression.",
     "",
   ];
 }
