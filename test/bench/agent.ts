@@ -2,23 +2,17 @@
 // telemetry (lines of a log file, OTLP spans and metrics), against the collector alone with the same configuration exporting straight to
 // the same sink, in turns within one run. Reach: Node process ≤ 130 MB resident (stretch 100) and ≤ 0.5 of the lone collector's CPU. The
 // agent is bundled as in the image, with the flags and variables of Dockerfile.agent. Load and sink are this process.
-import { type ChildProcess, spawn } from "node:child_process";
-import { randomBytes, randomUUID } from "node:crypto";
-import { once } from "node:events";
-import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { appendFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { collectorEnvironment, FEATURE_GATES } from "../../agent/collector/supervision/process.ts";
-import { configFromSettings } from "../../agent/collector/config/config-from-settings.ts";
-import { readSettings } from "../../agent/settings.ts";
-import { toolPath } from "../../hack/fetch-tools.ts";
 import { cpuMs, report, residentMb, shown } from "../fixtures/measure.ts";
 import { LoadBody, metricsBody } from "../fixtures/otlp-load.ts";
 import { type AgentPlace, collectorPid, hostAgentPlace, startBundledAgent } from "../fixtures/host-agent-process.ts";
-import { eventually, freePorts, temporaryFolder } from "../fixtures/processes.ts";
+import { temporaryFolder } from "../fixtures/processes.ts";
+import { loadLines } from "./node-cost/lines.ts";
+import { startLoneCollector } from "./node-cost/senders.ts";
+import { Sink } from "./node-cost/sink.ts";
 
 const { values } = parseArgs({
   options: {
@@ -38,7 +32,6 @@ const POST_EVERY_TICKS = 5;
 const WARM_UP_S = 45;
 /** Until what was sent has left the collector. */
 const DRAIN_MS = 2500;
-const received = { bytes: 0, requests: 0 };
 
 interface Usage {
   readonly cpuMs: number;
@@ -46,58 +39,10 @@ interface Usage {
 }
 type Processes = Record<string, number>;
 
-/** The least that a backend answers, and the collector's own endpoint. */
-async function startSink(): Promise<{ url: string; listen: string } & AsyncDisposable> {
-  const answer = (request: IncomingMessage, response: ServerResponse): void => {
-    const path = request.url ?? "";
-    request.on("data", (chunk: Buffer) => (received.bytes += chunk.length));
-    request.on("end", () => {
-      received.requests += 1;
-      if (path.endsWith("/register")) {
-        const key = {
-          agent_id: "0b5a3c1e-0000-4000-8000-000000000001",
-          api_key: "ak_of_the_bench",
-          key_created_at: new Date().toISOString(),
-        };
-        response.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify(key));
-      } else if (path.startsWith("/v1/")) response.writeHead(200, { "content-type": "application/json" }).end("{}");
-      else response.writeHead(204).end();
-    });
-  };
-  const server = createServer({ keepAliveTimeout: 600_000 }, answer).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const listen = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const close = async (): Promise<void> => {
-    server.closeAllConnections();
-    await new Promise((done) => server.close(done));
-  };
-  return { url: `http://${listen}`, listen, [Symbol.asyncDispose]: close };
-}
-
-/** The agent's configuration, its exporters pointed at the sink. */
-async function startLoneCollector(place: AgentPlace, sinkListen: string): Promise<{ child: ChildProcess } & AsyncDisposable> {
-  const { settings } = readSettings("host", { ...place.env, PROXY_LISTEN: sinkListen });
-  const configFile = join(place.stateDir, "lone.yaml");
-  writeFileSync(configFile, configFromSettings(settings));
-  const [health = 0, metrics = 0] = await freePorts(2);
-  const env = collectorEnvironment({ env: {}, memoryMib: settings.collectorMemoryMib }, health, metrics);
-  const child = spawn(await toolPath("otelcol-contrib"), ["--config", configFile, FEATURE_GATES], { env, stdio: "ignore" });
-  await eventually("the lone collector is healthy", async () => (await fetch(`http://127.0.0.1:${health}/`)).ok);
-  const end = async (): Promise<void> => {
-    child.kill("SIGTERM");
-    await once(child, "exit");
-  };
-  return { child, [Symbol.asyncDispose]: end };
-}
-
 const spans = new LoadBody("spans", 500);
 const BYTES_PER_SPAN = spans.next().length / 500;
 const BYTES_PER_POINT = metricsBody(1000).length / 1000;
-/** As long and as varied as those of a busy server; 1,000 of them, because compression sees no further back. */
-const LINES = Array.from({ length: 1000 }, (_, index) => {
-  const ids = `request=${randomUUID()} trace=${randomBytes(16).toString("hex")}`;
-  return `2026-11-21T10:00:${String(index % 60).padStart(2, "0")}.${index}Z INFO checkout GET /api/items/${index * 37} served in ${index % 431} ms ${ids}\n`;
-});
+const LINES = loadLines();
 const BYTES_PER_LINE = LINES.join("").length / LINES.length;
 const linesPerTick = Math.round((bytesPerSecond * SHARES.logs * TICK_MS) / 1000 / BYTES_PER_LINE);
 const perPost = (share: number, size: number): number => Math.round((bytesPerSecond * share * TICK_MS * POST_EVERY_TICKS) / 1000 / size);
@@ -136,7 +81,7 @@ async function loaded(place: AgentPlace, processes: Processes): Promise<Record<s
 }
 
 using folder = temporaryFolder();
-await using sink = await startSink();
+await using sink = await Sink.start();
 mkdirSync(join(folder.path, "lone"));
 const quiet = { COMPRESSION: values.compression, REMOTE_CONFIG_INTERVAL: "0s" };
 const place = await hostAgentPlace(folder.path, sink.url, { ...quiet, INSTALL_TOKEN: "it_of_the_bench" });
@@ -159,9 +104,9 @@ async function measure(): Promise<void> {
   for (let round = 0; round < Number(values.rounds); round += 1) {
     const usage: Record<string, Usage> = {};
     for (const name of round % 2 === 0 ? (["agent", "lone"] as const) : (["lone", "agent"] as const)) {
-      const before = received.bytes;
+      const before = sink.bodyBytes;
       Object.assign(usage, await ways[name]());
-      megabytes[name].push((received.bytes - before) / 1e6);
+      megabytes[name].push((sink.bodyBytes - before) / 1e6);
     }
     rounds.push(usage);
   }

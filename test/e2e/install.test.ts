@@ -11,7 +11,7 @@ import { metricsOfDocs } from "../fixtures/metrics-of-docs.ts";
 import { call, eventually, readIfThere, ROOT } from "../fixtures/processes.ts";
 import { versionOf } from "../../hack/version.ts";
 import { apply, get, helm, kubectl, NAMESPACE, PortForward } from "./cluster.ts";
-import { acceptedOf, logPolicy, noisyPod, POLICY_SET, sequencePod } from "./policies.ts";
+import { acceptedOf, logPolicy, noisyPod, POLICY_SET } from "./policies.ts";
 import { compareNode, type RawSeries } from "./node-truth.ts";
 import { foundByPage, TROUBLED, troubles } from "./trouble.ts";
 
@@ -142,11 +142,6 @@ async function settled(): Promise<{ written: number; missing: number; doubled: n
 async function agentPod(): Promise<string> {
   const pods = await get("pods", "-l", "app.kubernetes.io/name=cluster-agent");
   return pods.items[0].metadata.name;
-}
-
-interface AgentPod {
-  readonly metadata: { readonly name: string };
-  readonly status: { readonly containerStatuses?: readonly { readonly state: { readonly running?: object } }[] };
 }
 
 async function agentRestarts(): Promise<number> {
@@ -307,37 +302,6 @@ test("remote configuration reaches the node, and one that the node refuses is st
   expect(await inForce()).toBe("1");
   await helm("rollback", "agent", "1", "--wait", "--timeout", "3m");
 });
-
-// Up to fifteen minutes, so only on demand.
-test.runIf(process.env["E2E_STORM"])(
-  "60 kills while 100,000 lines are written, with rotations and new configurations: one registration, no line lost",
-  async () => {
-    const sequence = `storm-${randomUUID().slice(0, 8)}`;
-    await apply(sequencePod("storm", sequence, 100_000));
-    const [{ cluster_id: id }] = (await ask("/api/clusters")).json;
-    const running = async () =>
-      (await get("pods", "-l", "app.kubernetes.io/name=cluster-agent")).items.find(
-        (pod: AgentPod) => pod.status.containerStatuses?.[0]?.state.running,
-      );
-    for (let kill = 1; kill <= 60; kill += 1) {
-      const pod = await eventually("an agent that runs", running, 120_000);
-      if (kill % 20 === 0)
-        await kubectl(["-n", NAMESPACE, "exec", pod.metadata.name, "--", "atherops-k8s-otel-agent", "rotate"]).catch(String);
-      if (kill % 15 === 0)
-        await call("PUT", `${api.url}/api/clusters/${id}/config`, {
-          bearer: token,
-          body: { config: { intervals: { metrics: `${kill}s` } } },
-        });
-      await kubectl(["-n", NAMESPACE, "delete", "pod", pod.metadata.name, "--grace-period=0", "--force", "--wait=true"]);
-    }
-    let seen = new Map<number, number>();
-    await eventually("all lines", async () => (seen = await storedSequence(sequence)).size === 100_000, 420_000).catch(() => undefined);
-    const clusters = (await ask("/api/clusters")).json.length;
-    const doubled = [...seen.values()].filter((count) => count > 1).length;
-    console.log("storm:", { stored: seen.size, doubled, clusters });
-    expect([seen.size, doubled, clusters]).toEqual([100_000, 0, 1]);
-  },
-);
 
 test("helm upgrade while telemetry flows, before and after a rotation, then rollback: no conflict, the key is kept, no line is lost", async () => {
   const before = await storedKey();

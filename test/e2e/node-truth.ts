@@ -48,6 +48,62 @@ export async function compareNode(raw: (metric: string) => Promise<RawSeries[]>,
   return [...compare(readings, samples).filter(({ series }) => !series.startsWith("system_network")), ...ofKubelet];
 }
 
+interface Usage {
+  readonly cpu?: { readonly usageCoreNanoSeconds?: number };
+  readonly network?: { readonly interfaces?: readonly { readonly name: string; readonly rxBytes?: number }[] };
+}
+/** Of the kubelet's /stats/summary. */
+export interface Summary {
+  readonly node: Usage;
+  readonly pods: readonly (Usage & { readonly podRef: { readonly name: string; readonly namespace: string } })[];
+}
+
+/** Counters of the kubelet's summary under the names of their series: CPU of the node and of each pod, bytes that each pod received. */
+function countersOf({ node, pods }: Summary): Map<string, number> {
+  const counters = new Map<string, number>();
+  const note = (series: string, value: number | undefined): void => void (value !== undefined && counters.set(series, value));
+  note("k8s_node_cpu_time_seconds_total", (node.cpu?.usageCoreNanoSeconds ?? Number.NaN) / 1e9);
+  for (const { podRef, cpu, network } of pods) {
+    if (cpu?.usageCoreNanoSeconds !== undefined)
+      note(`k8s_pod_cpu_time_seconds_total ${podRef.namespace}/${podRef.name}`, cpu.usageCoreNanoSeconds / 1e9);
+    for (const { name, rxBytes } of network?.interfaces ?? [])
+      note(`k8s_pod_network_io_bytes_total ${podRef.namespace}/${podRef.name} ${name}`, rxBytes);
+  }
+  return counters;
+}
+
+/** Counters as they are stored, between two readings of the kubelet's summary; those of pods that live through it. */
+export async function compareSummary(
+  raw: (metric: string) => Promise<RawSeries[]>,
+  readSummary: () => Promise<Summary>,
+): Promise<Compared[]> {
+  const lowest = countersOf(await readSummary());
+  const sinceMs = Date.now();
+  const stored = new Map<string, number>();
+  for (const metric of new Set([...lowest.keys()].map((series) => series.split(" ")[0] ?? ""))) {
+    const isNew = ({ atMs, metric: { direction = "receive" } }: Sample) => atMs > sinceMs && direction === "receive";
+    const samples = await eventually(
+      `${metric} of a later reading`,
+      async () => {
+        const found = newest(await raw(metric)).filter(isNew);
+        return found.length > 0 && found;
+      },
+      150_000,
+    );
+    for (const {
+      metric: { k8s_namespace_name: namespace, k8s_pod_name: pod, interface: device },
+      value,
+    } of samples)
+      stored.set([metric, pod && `${namespace}/${pod}`, device].filter(Boolean).join(" "), value);
+  }
+  const highest = countersOf(await readSummary());
+  return [...lowest].flatMap(([series, low]) => {
+    const [value, high] = [stored.get(series), highest.get(series)];
+    if (value === undefined || high === undefined) return [];
+    return [{ series, lowest: low, stored: value, highest: high, isRight: low <= value && value <= high }];
+  });
+}
+
 function newest(series: readonly RawSeries[]): Sample[] {
   return series.flatMap(({ metric, values }) => {
     const [seconds, value] = values.at(-1) ?? [0, ""];

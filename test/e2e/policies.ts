@@ -21,19 +21,19 @@ export function noisyPod(word: string): object {
   );
 }
 
-/** Writes so many numbered lines, 400 per second. */
+/** Writes so many numbered lines, 250 per second. */
 export function sequencePod(name: string, sequence: string, lines: number): object {
   return nodePod(
     name,
     `
     let number = 0;
     setInterval(() => {
-      for (let line = 0; line < 20 && number < ${lines}; line++) console.log("${sequence} " + ++number);
-    }, 50);`,
+      for (let line = 0; line < 25 && number < ${lines}; line++) console.log("${sequence} " + ++number);
+    }, 100);`,
   );
 }
 
-function nodePod(name: string, program: string): object {
+export function nodePod(name: string, program: string): object {
   const container = {
     name,
     image: `atherops-agent:${versionOf(ROOT)}`,

@@ -9,7 +9,7 @@ import type { LogEvent } from "../../../common/log-events.ts";
 import type { Log } from "../../log.ts";
 import { MAX_GONE_FILES, MAX_OPEN_FILES } from "../../limits.ts";
 import { fileId } from "./link-name.ts";
-import { type FoundFiles, LogTree } from "./log-tree.ts";
+import { LogTree } from "./log-tree.ts";
 import { type OpenFile, OpenFiles, type LogFileRules, openLogFile, type Refusal, statOpenFile } from "./open-files.ts";
 import { PathPatterns } from "./log-paths.ts";
 
@@ -69,9 +69,6 @@ export class LogFiles implements AsyncDisposable {
   /** Result of the last pass: path → id of its open file. */
   #found = new Map<string, string>();
   #refused = new Map<string, Refused>();
-  #folders: readonly FoundFiles[] = [];
-  /** Until this time, a pass that finds the same files has nothing to do. */
-  #settledUntilMs = 0;
   readonly #warnedAtMs = new Map<string, number>();
   /** Finished passes of the collector that were observed. */
   #collectorPasses = 0;
@@ -119,7 +116,6 @@ export class LogFiles implements AsyncDisposable {
     this.#paths = paths;
     this.#tree = this.#treeOf(paths);
     this.#found.clear();
-    this.#settledUntilMs = 0;
     await this.#pass();
   }
 
@@ -156,11 +152,6 @@ export class LogFiles implements AsyncDisposable {
     await this.#countCollectorPasses();
     this.#rules = this.#options.rules();
     const nowMs = this.#nowMs();
-    const folders = await Array.fromAsync(this.#tree.pass(this.#stop.signal));
-    if (nowMs < this.#settledUntilMs && areSame(folders, this.#folders)) {
-      this.#lastPassMs = this.#nowMs();
-      return;
-    }
     const [found, refused] = [new Map<string, string>(), new Map<string, Refused>()];
     /** The first path of each file; a path without links is preferred. */
     const pathOf = new Map<string, string>();
@@ -169,7 +160,7 @@ export class LogFiles implements AsyncDisposable {
       found.set(path, result);
       if (!pathOf.has(result)) pathOf.set(result, path);
     };
-    for (const { files, links, isNews } of folders) {
+    for await (const { files, links, isNews } of this.#tree.pass(this.#stop.signal)) {
       for (const path of files) note(path, (isNews ? undefined : this.#unchanged(path, nowMs)) ?? (await this.#examine(path, path, nowMs)));
       for (const path of links) note(path, await this.#examineLink(path, isNews, nowMs));
     }
@@ -180,21 +171,8 @@ export class LogFiles implements AsyncDisposable {
       if (path !== file.path || file.link === undefined || file.gone) await this.#update(file, path, nowMs);
     }
     await this.#removeSomeGone();
-    this.#folders = folders;
-    this.#settledUntilMs = this.#findSettled();
     this.#lastPassMs = this.#nowMs();
     this.#report();
-  }
-
-  /**
-   * When the next examination is due. Thousands of idle files must cost little: only refused files are examined again, and at each pass
-   * those that are gone or have no link.
-   */
-  #findSettled(): number {
-    const isOpen = [...this.#found.values()].every((id) => this.#files.get(id) !== undefined);
-    const isLinked = [...this.#files.all()].every(({ link, gone }) => link !== undefined && gone === undefined);
-    if (!isOpen || !isLinked || this.#tree.isCut) return 0;
-    return [...this.#refused.values()].reduce((earliest, { retryAtMs }) => Math.min(earliest, retryAtMs), Number.POSITIVE_INFINITY);
   }
 
   /** If the path still leads to the same file: its id, or why it is still not read. */
@@ -299,12 +277,6 @@ const PROBLEMS: Readonly<Record<NotRead, string>> = {
   hard_link: "files with another hard link in a folder that others may write to are not read",
   limit: "the limit of open log files is reached, others are not read; narrow LOG_PATHS",
 };
-
-/** False if there are links, whose targets change without them. */
-function areSame(folders: readonly FoundFiles[], before: readonly FoundFiles[]): boolean {
-  const isSame = ({ files, links, isNews }: FoundFiles, index: number) => !isNews && links.length === 0 && files === before[index]?.files;
-  return folders.length === before.length && folders.every(isSame);
-}
 
 async function isFolder(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined))?.isDirectory() ?? false;

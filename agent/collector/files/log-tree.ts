@@ -9,7 +9,6 @@ import { closeFile, type LogFileRules, openLogFile, type Refusal } from "./open-
 
 /** The matching files of one folder. */
 export interface FoundFiles {
-  /** The same array as in the previous pass if `isNews` is false. */
   readonly files: readonly string[];
   /** Paths whose last name is a symbolic link. */
   readonly links: readonly string[];
@@ -21,7 +20,6 @@ interface Listing {
   readonly id: string;
   readonly mtimeMs: number;
   readonly listedAtMs: number;
-  /** Full paths; `links` and `folders` are names. */
   readonly files: readonly string[];
   readonly links: readonly string[];
   readonly folders: readonly string[];
@@ -92,7 +90,7 @@ export class LogTree {
       const linked = listing.links.map((name) => ({ path: join(folder, name), step: this.#patterns.step(position, name) }));
       for (const { path, step } of linked) if (step.position.length > 0) links.push({ folder: path, position: step.position });
       const matching = linked.flatMap(({ path, step }) => (step.isMatch ? [path] : []));
-      yield { files: listing.files, links: matching, isNews };
+      yield { files: listing.files.map((name) => join(folder, name)), links: matching, isNews };
     }
     this.#listings = listings;
   }
@@ -117,7 +115,7 @@ export class LogTree {
           break;
         }
         const list = this.#listFor(entry, position, { files: files ?? [], links: links ?? [], folders: folders ?? [] });
-        list?.push(list === files ? join(folder, entry.name) : entry.name);
+        list?.push(entry.name);
       }
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
