@@ -54,7 +54,7 @@ class Cluster {
   renew(): void {
     const { metadata } = this.api.lease;
     const resourceVersion = String(Number(metadata?.resourceVersion) + 1);
-    const spec = { holderIdentity: this.holder, leaseDurationSeconds: 10, renewTime: new Date().toISOString() };
+    const spec = { holderIdentity: this.holder, leaseDurationSeconds: 10, renewTime: new Date() } as LeaseInMemory["lease"]["spec"];
     this.api.lease = { ...this.api.lease, metadata: { ...metadata, resourceVersion }, spec };
   }
 
@@ -183,7 +183,7 @@ test("a clock that is an hour ahead costs its agent no more than two polls where
   cluster.renew = () => {
     renew();
     const spec = cluster.api.lease.spec;
-    cluster.api.lease = { ...cluster.api.lease, spec: { ...spec, renewTime: new Date(Date.now() - 3_600_000).toISOString() } };
+    cluster.api.lease = { ...cluster.api.lease, spec: { ...spec, renewTime: new Date(Date.now() - 3_600_000) } };
   };
   await cluster.live(20 * MINUTE_MS, true);
   const ofCandidates = (5 * 20 * MINUTE_MS) / (POLL_EVERY_MS * 0.9) + 5 * 20 * 2 + 5;
@@ -225,7 +225,7 @@ describe("an agent that led, of a cluster with one node", () => {
     const standBy = new StandBy(lease, "agent-0");
     standBy.afterTerm();
     const annotations = annotationOf(new Map(["a", "b", "c", "d", "e"].map((name) => [name, 1])));
-    await standBy.afterPoll({ annotations, freeInMs: 10_000, renewedAtMs: Date.now() }, signal);
+    await standBy.afterPoll({ annotations, freeInMs: 10_000, renewedAt: new Date() }, signal);
     expect(standBy.afterFailure()).toBeGreaterThan(POLL_EVERY_MS * 1.1);
   });
 });
@@ -233,7 +233,7 @@ describe("an agent that led, of a cluster with one node", () => {
 test("a Lease that claims to be held for a year is polled as often as any", async () => {
   const standBy = new StandBy({ annotate: () => Promise.resolve(true) }, "agent-9");
   const annotations = annotationOf(new Map(["a", "b", "c", "d", "e"].map((name) => [name, 1])));
-  const view = { annotations, freeInMs: 365 * 86_400_000, renewedAtMs: Date.now() - MINUTE_MS };
+  const view = { annotations, freeInMs: 365 * 86_400_000, renewedAt: new Date(Date.now() - MINUTE_MS) };
   for (let poll = 0; poll < 10; poll++) {
     expect(await standBy.afterPoll(view, new AbortController().signal)).toBeLessThanOrEqual(LONGEST_REST_MS * 1.1);
   }

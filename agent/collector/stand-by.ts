@@ -47,7 +47,7 @@ export class StandBy {
     if (this.#isCandidate ? isDue : slots.size < SLOTS) await this.#sign(signal);
     const untilFreeMs = view.freeInMs + Math.random() * JUST_AFTER_MS;
     if (this.#isCandidate) return Math.min(spread(POLL_EVERY_MS), untilFreeMs);
-    const isLate = Date.now() - view.renewedAtMs > LATE_MS;
+    const isLate = view.renewedAt !== undefined && Date.now() - view.renewedAt.getTime() > LATE_MS;
     // If it is late twice in a row, the clocks differ.
     this.#wasLate = isLate && !this.#wasLate;
     // A time that another client wrote into the Lease cannot stop the polling.

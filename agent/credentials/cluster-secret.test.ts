@@ -1,4 +1,4 @@
-import type { Secret } from "../kubernetes/api.ts";
+import type { Secret } from "../kubernetes/transport.ts";
 import { expect, it } from "vitest";
 import { parseSecret, renderSecret, ROTATE_REQUESTED, type SecretContent } from "./cluster-secret.ts";
 

@@ -3,8 +3,8 @@
 // hash of a used install token) is stored before the call, and removed in the write that stores the call's result. The chart ships the
 // Secret empty; the agent may neither create nor list Secrets.
 import { createHash } from "node:crypto";
-import type { KubernetesApi, Secret, Where } from "../kubernetes/api.ts";
-import { KubernetesError } from "../kubernetes/transport.ts";
+import { type Secret, KubernetesError } from "../kubernetes/transport.ts";
+import type { KubernetesApi, Where } from "../kubernetes/api.ts";
 import { type RegisterClusterRequest, ROTATION_OVERLAP_MS } from "../../common/protocol/enrolment.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
 import type { Credential } from "./store.ts";
@@ -133,8 +133,8 @@ export function renderSecret(base: Secret, content: SecretContent): Secret {
     if (value === undefined) delete data[key];
     else data[key] = Buffer.from(value, "utf8").toString("base64");
   }
-  const { [ROTATE_REQUESTED]: requested = new Date().toISOString(), ...others } = base.metadata?.annotations ?? {};
-  const annotations = { ...others, ...(content.rotateRequested && { [ROTATE_REQUESTED]: requested }) };
+  const { [ROTATE_REQUESTED]: requested, ...annotations } = base.metadata?.annotations ?? {};
+  if (content.rotateRequested) annotations[ROTATE_REQUESTED] = requested ?? new Date().toISOString();
   return { ...base, metadata: { ...base.metadata, annotations }, data };
 }
 

@@ -4,9 +4,10 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Secret } from "../kubernetes/transport.ts";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { KubernetesApi, type Secret } from "../kubernetes/api.ts";
+import { KubernetesApi } from "../kubernetes/api.ts";
 import { ClusterSecret, renderSecret } from "./cluster-secret.ts";
 import { SecretFollower, type SecretView } from "./secret-follower.ts";
 

@@ -1,6 +1,5 @@
 // A Lease in an API server that is a variable: it handles versions and conflicts like the real one, and requests fail on demand.
-import type { Lease } from "../kubernetes/api.ts";
-import { KubernetesError } from "../kubernetes/transport.ts";
+import { type Lease, KubernetesError } from "../kubernetes/transport.ts";
 import type { LeaseApi } from "./lease.ts";
 
 export class LeaseInMemory implements LeaseApi {

@@ -4,8 +4,9 @@
 // rule).
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { KubernetesApi, Lease as LeaseObject, Where } from "../kubernetes/api.ts";
-import { KubernetesError } from "../kubernetes/transport.ts";
+import { type Lease as LeaseObject, KubernetesError } from "../kubernetes/transport.ts";
+import { V1MicroTime } from "@kubernetes/client-node/dist/types.js";
+import type { KubernetesApi, Where } from "../kubernetes/api.ts";
 
 export interface LeaseTiming {
   /** Others take the Lease after seeing it unchanged for this long. Whole seconds, because the API stores seconds. */
@@ -29,8 +30,8 @@ export interface LeaseView {
   readonly annotations: Annotations;
   /** Time until it can be taken if it does not change. */
   readonly freeInMs: number;
-  /** When the holder last renewed it, by the holder's clock: only a hint. NaN: unknown. */
-  readonly renewedAtMs: number;
+  /** When the holder last renewed it, by the holder's clock: only a hint. */
+  readonly renewedAt: Date | undefined;
 }
 
 /** A period in which this agent may act. Disposing it releases the Lease. */
@@ -120,13 +121,12 @@ export class Lease {
     if (this.#observed?.spec !== spec) this.#observed = { spec, at: performance.now() };
     const declaredMs = (found.spec?.leaseDurationSeconds ?? 0) * 1000;
     const freeInMs = this.#observed.at + Math.max(declaredMs, this.#timing.durationMs) - performance.now();
-    const renewedAtMs = Date.parse(found.spec?.renewTime ?? "");
-    this.#view = { annotations: found.metadata?.annotations ?? {}, freeInMs: Math.max(0, freeInMs), renewedAtMs };
+    this.#view = { annotations: found.metadata?.annotations ?? {}, freeInMs: Math.max(0, freeInMs), renewedAt: found.spec?.renewTime };
     return freeInMs < 0;
   }
 
   #held(found: LeaseObject): LeaseObject["spec"] {
-    const now = microTime();
+    const now = new V1MicroTime();
     const same = found.spec?.holderIdentity === this.#identity;
     return {
       holderIdentity: this.#identity,
@@ -228,10 +228,5 @@ function annotated(lease: LeaseObject, annotate: Annotate): LeaseObject {
 /** The spec of a Lease without a holder. */
 function free({ spec }: LeaseObject): LeaseObject["spec"] {
   const { holderIdentity: _, ...rest } = spec ?? {};
-  return { ...rest, leaseDurationSeconds: 1, renewTime: microTime() };
-}
-
-/** As the API server writes times of a Lease. */
-function microTime(): string {
-  return new Date().toISOString().replace("Z", "000Z");
+  return { ...rest, leaseDurationSeconds: 1, renewTime: new V1MicroTime() };
 }

@@ -1,48 +1,41 @@
-// The calls of the Kubernetes API that the agent makes, with the fields that it reads. Invariants: everything goes through transport.ts; an
-// object that is written back keeps all fields that it was read with.
+// The calls of the Kubernetes API that the agent makes, through the official client's generated classes, which define paths, queries and
+// models. Invariants: all requests go through transport.ts; nothing else of the client is loaded: neither its fetch nor its configuration
+// nor its watch, which ends after 30 s of silence and hides why. A bundle contains only the classes that are named here (hack/bundle.ts).
+import { AppsV1ApiRequestFactory, AppsV1ApiResponseProcessor } from "@kubernetes/client-node/dist/gen/apis/AppsV1Api.js";
+import {
+  AuthorizationV1ApiRequestFactory,
+  AuthorizationV1ApiResponseProcessor,
+} from "@kubernetes/client-node/dist/gen/apis/AuthorizationV1Api.js";
+import {
+  CoordinationV1ApiRequestFactory,
+  CoordinationV1ApiResponseProcessor,
+} from "@kubernetes/client-node/dist/gen/apis/CoordinationV1Api.js";
+import { CoreV1ApiRequestFactory, CoreV1ApiResponseProcessor } from "@kubernetes/client-node/dist/gen/apis/CoreV1Api.js";
+import { type HttpInfo, type RequestContext, ResponseContext } from "@kubernetes/client-node/dist/gen/http/http.js";
+import type { V1DaemonSet } from "@kubernetes/client-node/dist/gen/models/V1DaemonSet.js";
+import type { V1Namespace } from "@kubernetes/client-node/dist/gen/models/V1Namespace.js";
+import type { V1Pod } from "@kubernetes/client-node/dist/gen/models/V1Pod.js";
+import type { V1ResourceAttributes } from "@kubernetes/client-node/dist/gen/models/V1ResourceAttributes.js";
+import { ObjectSerializer } from "@kubernetes/client-node/dist/gen/models/ObjectSerializer.js";
+import { ServerConfiguration } from "@kubernetes/client-node/dist/gen/servers.js";
+import {
+  type Lease,
+  type Secret,
+  type ApiRequest,
+  type KubernetesAccess,
+  KubernetesError,
+  type Status,
+  Transport,
+  type TransportOptions,
+} from "./transport.ts";
 import { join } from "node:path";
 import type { ClusterSettings } from "../settings.ts";
-import { type ApiRequest, type KubernetesAccess, KubernetesError, type Status, Transport, type TransportOptions } from "./transport.ts";
 
 /** An object by its name, in its namespace. */
 export interface Where {
   readonly namespace: string;
   readonly name: string;
 }
-
-interface Named {
-  readonly apiVersion?: string;
-  readonly kind?: string;
-  readonly metadata?: {
-    readonly name?: string;
-    readonly namespace?: string;
-    readonly uid?: string;
-    readonly resourceVersion?: string;
-    readonly annotations?: Readonly<Record<string, string>>;
-  };
-}
-
-export interface Secret extends Named {
-  readonly type?: string;
-  /** In base64. */
-  readonly data?: Readonly<Record<string, string>>;
-}
-
-export interface Lease extends Named {
-  readonly spec?: {
-    readonly holderIdentity?: string;
-    readonly leaseDurationSeconds?: number;
-    /** RFC 3339 with microseconds. */
-    readonly acquireTime?: string;
-    readonly renewTime?: string;
-    readonly leaseTransitions?: number;
-  };
-}
-
-/** What a service account may do; fields that are not set stand for everything. */
-export type ResourceAttributes = Readonly<
-  Partial<Record<"group" | "resource" | "subresource" | "verb" | "name" | "namespace", string | undefined>>
->;
 
 export interface WatchEvent<T> {
   type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK";
@@ -96,155 +89,196 @@ export interface PodListJson {
   readonly items: readonly PodJson[];
 }
 
-const PODS = "/api/v1/pods";
-const MERGE_PATCH = "application/merge-patch+json";
-
 export class KubernetesApi implements AsyncDisposable {
   readonly #transport: Transport;
+  readonly #core: readonly [CoreV1ApiRequestFactory, CoreV1ApiResponseProcessor];
+  readonly #coordination: readonly [CoordinationV1ApiRequestFactory, CoordinationV1ApiResponseProcessor];
+  readonly #authorization: readonly [AuthorizationV1ApiRequestFactory, AuthorizationV1ApiResponseProcessor];
+  readonly #apps: readonly [AppsV1ApiRequestFactory, AppsV1ApiResponseProcessor];
 
   constructor(access: KubernetesAccess, options: TransportOptions = {}) {
     this.#transport = new Transport(access, options);
+    const httpApi = { send: notOurWay };
+    const configuration = { baseServer: new ServerConfiguration(access.server, {}), httpApi, middleware: [], authMethods: {} };
+    this.#core = [new CoreV1ApiRequestFactory(configuration), new CoreV1ApiResponseProcessor()];
+    this.#coordination = [new CoordinationV1ApiRequestFactory(configuration), new CoordinationV1ApiResponseProcessor()];
+    this.#authorization = [new AuthorizationV1ApiRequestFactory(configuration), new AuthorizationV1ApiResponseProcessor()];
+    this.#apps = [new AppsV1ApiRequestFactory(configuration), new AppsV1ApiResponseProcessor()];
   }
 
-  readSecret(where: Where, signal: AbortSignal): Promise<Secret> {
-    return this.#json({ method: "GET", path: secretPath(where) }, signal);
+  readSecret({ namespace, name }: Where, signal: AbortSignal): Promise<Secret> {
+    const [core, answers] = this.#core;
+    return this.#call(core.readNamespacedSecret(name, namespace), (answer) => answers.readNamespacedSecretWithHttpInfo(answer), signal);
   }
 
   /** If the object has `metadata.resourceVersion`, the API refuses (409) if it has changed since. */
-  replaceSecret(where: Where, secret: Secret, signal: AbortSignal): Promise<Secret> {
-    return this.#json(write("PUT", secretPath(where), secret), signal);
+  replaceSecret({ namespace, name }: Where, secret: Secret, signal: AbortSignal): Promise<Secret> {
+    const [core, answers] = this.#core;
+    const request = core.replaceNamespacedSecret(name, namespace, secret);
+    return this.#call(request, (answer) => answers.replaceNamespacedSecretWithHttpInfo(answer), signal);
   }
 
   /** RFC 7386 merge patch: no precondition, the last writer wins. */
-  patchSecret(where: Where, patch: object, signal: AbortSignal): Promise<Secret> {
-    return this.#json(write("PATCH", secretPath(where), patch, MERGE_PATCH), signal);
+  async patchSecret({ namespace, name }: Where, patch: object, signal: AbortSignal): Promise<Secret> {
+    const [core, answers] = this.#core;
+    const request = await core.patchNamespacedSecret(name, namespace, patch);
+    request.setHeaderParam("Content-Type", "application/merge-patch+json");
+    return this.#call(request, (answer) => answers.patchNamespacedSecretWithHttpInfo(answer), signal);
   }
 
   /**
    * Events of one Secret, starting with its current state (a synthetic ADDED). Ends when the server ends the watch, after `forSeconds`;
    * throws KubernetesError, or undici's error if the connection breaks or is silent for `silenceMs`.
    */
-  watchSecret({ namespace, name }: Where, time: WatchTime, signal: AbortSignal): AsyncGenerator<WatchEvent<Secret>> {
+  async *watchSecret({ namespace, name }: Where, time: WatchTime, signal: AbortSignal): AsyncGenerator<WatchEvent<Secret>> {
+    const request = await this.#core[0].listNamespacedSecret(namespace);
     // RBAC with `resourceNames` grants a watch only with this field selector.
-    return this.#watch(secretPath({ namespace }), { fieldSelector: `metadata.name=${name}` }, time, signal);
+    for await (const { type, object } of this.#watch(request, { fieldSelector: `metadata.name=${name}` }, time, signal)) {
+      yield { type, object: ObjectSerializer.deserialize(object, "V1Secret", "") as Secret };
+    }
   }
 
-  readLease(where: Where, signal: AbortSignal): Promise<Lease> {
-    return this.#json({ method: "GET", path: leasePath(where) }, signal);
+  readLease({ namespace, name }: Where, signal: AbortSignal): Promise<Lease> {
+    const [coordination, answers] = this.#coordination;
+    const request = coordination.readNamespacedLease(name, namespace);
+    return this.#call(request, (answer) => answers.readNamespacedLeaseWithHttpInfo(answer), signal);
   }
 
   /** Like `replaceSecret`. */
-  replaceLease(where: Where, lease: Lease, signal: AbortSignal): Promise<Lease> {
-    return this.#json(write("PUT", leasePath(where), lease), signal);
+  replaceLease({ namespace, name }: Where, lease: Lease, signal: AbortSignal): Promise<Lease> {
+    const [coordination, answers] = this.#coordination;
+    const request = coordination.replaceNamespacedLease(name, namespace, lease);
+    return this.#call(request, (answer) => answers.replaceNamespacedLeaseWithHttpInfo(answer), signal);
   }
 
-  readNamespace(name: string, signal: AbortSignal): Promise<Named> {
-    return this.#json({ method: "GET", path: `/api/v1/namespaces/${encodeURIComponent(name)}` }, signal);
+  readNamespace(name: string, signal: AbortSignal): Promise<V1Namespace> {
+    const [core, answers] = this.#core;
+    return this.#call(core.readNamespace(name), (answer) => answers.readNamespaceWithHttpInfo(answer), signal);
   }
 
   /** Whether this service account has the permission. */
-  async isAllowed(resourceAttributes: ResourceAttributes, signal: AbortSignal): Promise<boolean> {
+  async isAllowed(resourceAttributes: V1ResourceAttributes, signal: AbortSignal): Promise<boolean> {
+    const [authorization, answers] = this.#authorization;
     const review = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes } };
-    const request = write("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review);
-    const { status } = await this.#json<{ status?: { allowed?: boolean } }>(request, signal);
+    const request = authorization.createSelfSubjectAccessReview(review);
+    const { status } = await this.#call(request, (answer) => answers.createSelfSubjectAccessReviewWithHttpInfo(answer), signal);
     return status?.allowed === true;
   }
 
   /** Pods of one node, at most `limit`, from the watch cache of the API server. */
-  async podsOfNode(nodeName: string, limit: number, signal: AbortSignal): Promise<readonly PodJson[]> {
-    const query = { fieldSelector: `spec.nodeName=${nodeName}`, limit: String(limit), resourceVersion: "0" };
-    return (await this.#json<PodListJson>({ method: "GET", path: withQuery(PODS, query) }, signal)).items;
+  async podsOfNode(nodeName: string, limit: number, signal: AbortSignal): Promise<V1Pod[]> {
+    const [core, answers] = this.#core;
+    const request = await core.listPodForAllNamespaces();
+    setQuery(request, { fieldSelector: `spec.nodeName=${nodeName}`, limit, resourceVersion: "0" });
+    return (await this.#call(request, (answer) => answers.listPodForAllNamespacesWithHttpInfo(answer), signal)).items;
   }
 
   /**
    * All pods of one node, not older than `resourceVersion`, from the watch cache of the API server; "0": any version in the cache, "": the
-   * stored state.
+   * stored state. Returned as JSON, because models of pods would pull in half of the client's models.
    */
-  listPods(nodeName: string, resourceVersion: string, signal: AbortSignal): Promise<PodListJson> {
-    const query = { fieldSelector: `spec.nodeName=${nodeName}`, ...(resourceVersion !== "" && { resourceVersion }) };
-    return this.#json({ method: "GET", path: withQuery(PODS, query) }, signal);
+  async listPods(nodeName: string, resourceVersion: string, signal: AbortSignal): Promise<PodListJson> {
+    const request = await this.#core[0].listPodForAllNamespaces();
+    setQuery(request, { fieldSelector: `spec.nodeName=${nodeName}`, ...(resourceVersion !== "" && { resourceVersion }) });
+    return JSON.parse(await this.#transport.text(requestOf(request), signal)) as PodListJson;
   }
 
   /**
    * Changes of these pods after `resourceVersion`. Ends and throws like `watchSecret`; throws 410 if the server no longer knows the
    * version.
    */
-  watchPods(
+  async *watchPods(
     { nodeName, resourceVersion }: { nodeName: string; resourceVersion: string },
     time: WatchTime,
     signal: AbortSignal,
   ): AsyncGenerator<WatchEvent<PodJson>> {
-    return this.#watch(PODS, { fieldSelector: `spec.nodeName=${nodeName}`, resourceVersion }, time, signal);
+    const request = await this.#core[0].listPodForAllNamespaces();
+    const query = { fieldSelector: `spec.nodeName=${nodeName}`, resourceVersion };
+    for await (const event of this.#watch(request, query, time, signal)) yield event as WatchEvent<PodJson>;
   }
 
   /**
    * A page of at most `limit` objects of one kind; `path` is the resource's path for all namespaces. Throws TooLargeError beyond
    * `maxBytes`.
    */
-  listObjects(path: string, { limit, from, maxBytes }: PageOfObjects, signal: AbortSignal): Promise<ObjectListJson> {
-    const query = { limit: String(limit), ...(from !== undefined && { continue: from }) };
-    return this.#json({ method: "GET", path: withQuery(path, query) }, signal, maxBytes);
+  async listObjects(path: string, { limit, from, maxBytes }: PageOfObjects, signal: AbortSignal): Promise<ObjectListJson> {
+    const query = new URLSearchParams({ limit: String(limit), ...(from !== undefined && { continue: from }) });
+    const text = await this.#transport.text({ method: "GET", path: `${path}?${query.toString()}` }, signal, maxBytes);
+    return JSON.parse(text) as ObjectListJson;
   }
 
   /** Changes of these objects after `resourceVersion`. Ends and throws like `watchPods`. */
-  watchObjects(path: string, resourceVersion: string, time: WatchTime, signal: AbortSignal): AsyncGenerator<WatchEvent<ObjectJson>> {
-    return this.#watch(path, { resourceVersion }, time, signal);
+  async *watchObjects(
+    path: string,
+    resourceVersion: string,
+    { forSeconds, silenceMs }: WatchTime,
+    signal: AbortSignal,
+  ): AsyncGenerator<WatchEvent<ObjectJson>> {
+    const query = new URLSearchParams({ resourceVersion, timeoutSeconds: String(forSeconds), allowWatchBookmarks: "true", watch: "true" });
+    const lines = this.#transport.lines({ method: "GET", path: `${path}?${query.toString()}` }, silenceMs, signal);
+    for await (const line of lines) yield watchEvent(line) as WatchEvent<ObjectJson>;
   }
 
   /** RFC 7386 merge patch of the status subresource; `metadata.resourceVersion` works as in `replaceSecret`. */
   async patchStatus(path: string, patch: object, signal: AbortSignal): Promise<void> {
-    await this.#json(write("PATCH", `${path}/status`, patch, MERGE_PATCH), signal);
+    const headers = { "content-type": "application/merge-patch+json" };
+    await this.#transport.text({ method: "PATCH", path: `${path}/status`, headers, body: JSON.stringify(patch) }, signal);
   }
 
   /** The latest resourceVersion of events in all namespaces, even if there are no events. */
   async newestOfEvents(signal: AbortSignal): Promise<string> {
-    const request = { method: "GET", path: "/api/v1/events?limit=1" };
-    return (await this.#json<PodListJson>(request, signal)).metadata.resourceVersion;
+    const request = await this.#core[0].listEventForAllNamespaces();
+    setQuery(request, { limit: 1 });
+    const { metadata } = JSON.parse(await this.#transport.text(requestOf(request), signal)) as Pick<PodListJson, "metadata">;
+    return metadata.resourceVersion;
   }
 
   /** DaemonSets with this name, in all namespaces. */
-  async daemonSetsNamed(name: string, signal: AbortSignal): Promise<readonly Named[]> {
-    const path = withQuery("/apis/apps/v1/daemonsets", { fieldSelector: `metadata.name=${name}` });
-    return (await this.#json<{ items: Named[] }>({ method: "GET", path }, signal)).items;
+  async daemonSetsNamed(name: string, signal: AbortSignal): Promise<V1DaemonSet[]> {
+    const [apps, answers] = this.#apps;
+    const request = await apps.listDaemonSetForAllNamespaces();
+    setQuery(request, { fieldSelector: `metadata.name=${name}` });
+    return (await this.#call(request, (answer) => answers.listDaemonSetForAllNamespacesWithHttpInfo(answer), signal)).items;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#transport[Symbol.asyncDispose]();
   }
 
-  async *#watch<T>(
-    path: string,
+  async *#watch(
+    request: RequestContext,
     query: Record<string, string>,
     { forSeconds, silenceMs }: WatchTime,
     signal: AbortSignal,
-  ): AsyncGenerator<WatchEvent<T>> {
-    const whole = { ...query, timeoutSeconds: String(forSeconds), allowWatchBookmarks: "true", watch: "true" };
-    const lines = this.#transport.lines({ method: "GET", path: withQuery(path, whole) }, silenceMs, signal);
-    for await (const line of lines) yield watchEvent(line) as WatchEvent<T>;
+  ): AsyncGenerator<WatchEvent<unknown>> {
+    setQuery(request, { ...query, timeoutSeconds: forSeconds, allowWatchBookmarks: true, watch: true });
+    for await (const line of this.#transport.lines(requestOf(request), silenceMs, signal)) yield watchEvent(line);
   }
 
-  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller says what the API promises
-  async #json<T>(request: ApiRequest, signal: AbortSignal, maxBytes?: number): Promise<T> {
-    return JSON.parse(await this.#transport.text(request, signal, maxBytes)) as T;
+  async #call<T>(
+    request: RequestContext | Promise<RequestContext>,
+    read: (answer: ResponseContext) => Promise<HttpInfo<T>>,
+    signal: AbortSignal,
+  ): Promise<T> {
+    const text = await this.#transport.text(requestOf(await request), signal);
+    const body = { text: () => Promise.resolve(text), binary: notOurWay, stream: notOurWay };
+    return (await read(new ResponseContext(200, { "content-type": "application/json" }, body))).data;
   }
 }
 
-/** Without a name: that of all Secrets of the namespace. */
-function secretPath({ namespace, name }: { readonly namespace: string; readonly name?: string }): string {
-  const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets`;
-  return name === undefined ? path : `${path}/${encodeURIComponent(name)}`;
+function requestOf(context: RequestContext): ApiRequest {
+  const { pathname, search } = new URL(context.getUrl());
+  const body = context.getBody();
+  return {
+    method: context.getHttpMethod(),
+    path: pathname + search,
+    headers: Object.fromEntries(Object.entries(context.getHeaders()).map(([name, value]) => [name.toLowerCase(), value])),
+    body: typeof body === "string" ? body : undefined,
+  };
 }
 
-function leasePath({ namespace, name }: Where): string {
-  return `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases/${encodeURIComponent(name)}`;
-}
-
-function withQuery(path: string, query: Record<string, string>): string {
-  return `${path}?${new URLSearchParams(query).toString()}`;
-}
-
-function write(method: string, path: string, body: object, type = "application/json"): ApiRequest {
-  return { method, path, headers: { "content-type": type }, body: JSON.stringify(body) };
+function setQuery(request: RequestContext, query: Record<string, string | number | boolean>): void {
+  for (const [name, value] of Object.entries(query)) request.setQueryParam(name, String(value));
 }
 
 function watchEvent(line: string): WatchEvent<unknown> {
@@ -252,6 +286,10 @@ function watchEvent(line: string): WatchEvent<unknown> {
   if (event.type !== "ERROR") return event;
   const { code = 500, reason = "Unknown", message = "the watch ended with an error" } = event.object;
   throw new KubernetesError(code, reason, message);
+}
+
+function notOurWay(): never {
+  throw new Error("the client sends nothing by itself");
 }
 
 export function kubernetesInPod({ kubernetesServer, serviceAccountDir }: ClusterSettings, options: TransportOptions = {}): KubernetesApi {

@@ -4,6 +4,8 @@
 import { readFile } from "node:fs/promises";
 import { pause } from "../../common/loop.ts";
 import { type Dispatcher, Pool } from "../http-pool.ts";
+import type { V1Lease } from "@kubernetes/client-node/dist/gen/models/V1Lease.js";
+import type { V1Secret } from "@kubernetes/client-node/dist/gen/models/V1Secret.js";
 
 /** The API server's address and the agent's credentials. The kubelet projects the files; both change while the agent runs. */
 export interface KubernetesAccess {
@@ -190,3 +192,8 @@ async function refusal({ method, path }: ApiRequest, answer: Dispatcher.Response
     return new KubernetesError(answer.statusCode, "Unknown", `${where}, not in JSON: is this the Kubernetes API?`);
   }
 }
+
+type Data<T> = T extends Date ? T : T extends object ? { [Field in keyof T]: Data<T[Field]> } : T;
+
+export type Lease = Data<V1Lease>;
+export type Secret = Data<V1Secret>;
