@@ -207,8 +207,9 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   ownMetrics.gauge("query_answers_held_bytes", () => answers.heldBytes);
   reportTelemetry(ownMetrics, clickhouse);
   ownMetrics.queries("metrics", () => metrics.queries);
-  registerLogRoutes(app, { store: logStore, answers, guards });
-  registerLokiRoutes(app, { sandbox: stack.use(openSandbox(running, clickhouse)), store: logStore, answers, guards });
+  const sandbox = stack.use(openSandbox(running, clickhouse));
+  registerLogRoutes(app, { store: logStore, sandbox, answers, guards });
+  registerLokiRoutes(app, { sandbox, store: logStore, answers, guards });
   registerTraceRoutes(app, { store: spanStore, answers, guards });
   registerMetricsRoutes(app, { store: metrics, spans: spanStore, answers, guards });
   if (settings.alertingUrl !== undefined)

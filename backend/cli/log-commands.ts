@@ -43,6 +43,7 @@ const DEFAULT_BUCKETS = "30";
 const LOGS_EXAMPLES = `
 Examples:
   atherops logs 'level:error,warn AND (timeout OR refused) AND NOT source:probe*' --since 24h
+  atherops logs '{service_name="checkout"} |= "timeout" | json | status >= 500'
   atherops logs --level error --since 24h --grep timeout
   atherops logs --regex 'took \\d{4,} ms' --not-grep healthz --since 7d
   atherops logs --histogram --since 24h --source checkout    how many, by time, with errors
@@ -100,7 +101,7 @@ export function addLogCommands(program: Command, console: Console): void {
 
 function withFilters(command: Command): Command {
   return command
-    .argument("[query...]", "the query language of docs/log-query.md: words, field:value, field>number, AND, OR, NOT, groups")
+    .argument("[query...]", "the query language of docs/log-query.md: words, field:value, field>number, AND, OR, NOT, groups; or LogQL")
     .option("--source <name>", "service.name of the sender")
     .option("--level <level>", "trace, debug, info, warn, error or fatal")
     .option("--word <words>", "whole words of the message, ignoring case, faster than --grep; repeatable", collect, [])

@@ -50,7 +50,7 @@ function Console() {
     <>
       <Navigation />
       <main id="main" tabIndex={-1} data-loading={loadingAttribute}>
-        {missing.value && <Problem words={missing.value} />}
+        <Problem words={Object.values(missing.value)[0]} />
         <Boundary of={`${route.value.screen}/${route.value.id ?? ""}`}>
           <Screen />
         </Boundary>
@@ -104,7 +104,7 @@ effect(() => {
 });
 effect(() => {
   document.title = pageTitle(route.value);
-  missing.value = "";
+  missing.value = {};
 });
 if (route.peek().screen !== "login") void findSession();
 // Loads the code of the screen while the backend checks the session. If that fails, the screen shows the error when it is drawn.

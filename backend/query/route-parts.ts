@@ -4,6 +4,7 @@ import type { Guards } from "../auth/request-identity.ts";
 import type { SpanStore } from "../storage/traces/store.ts";
 import { objectSchema } from "../http/schemas.ts";
 import type { LogStore } from "../storage/logs/store.ts";
+import type { JobRunner } from "./sandbox/sandbox.ts";
 
 export interface TraceRouteOptions {
   store: Omit<SpanStore, "insert">;
@@ -44,6 +45,8 @@ export interface TailTimes {
 
 export interface LogRouteOptions {
   store: Omit<LogStore, "insert">;
+  /** Evaluates LogQL, by runLokiJob. */
+  sandbox: JobRunner;
   answers: ResponseBudget;
   guards: Pick<Guards, "reader">;
   now?: () => Date;

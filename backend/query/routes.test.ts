@@ -70,6 +70,7 @@ describe("the query routes", () => {
     const answers = new ResponseBudget();
     registerLogRoutes(app, {
       store: { ...remember([row]), histogram: neverAsked, patterns: neverAsked, fields: neverAsked, tail: neverAsked },
+      sandbox: { run: neverAsked },
       answers,
       guards,
       now: () => NOW,

@@ -20,6 +20,7 @@ let screens: readonly string[];
 interface Made {
   readonly dashboardId: string;
   readonly ruleId: string;
+  readonly hostId: string;
 }
 
 beforeAll(async () => {
@@ -74,6 +75,12 @@ async function fill(word: string, bearer: string): Promise<Made> {
     body: cluster,
   });
   expect(enrolled.status).toBe(201);
+  const host = await call("POST", `${backend.apiUrl}/api/v1/agents/register`, {
+    bearer: (await api("/api/install-tokens", {}, bearer)).token as string,
+    headers: { "idempotency-key": randomUUID() },
+    body: { hostname: `${word}-host`, machine_id: randomUUID().replaceAll("-", ""), agent_version: "1" },
+  });
+  expect(host.status, host.text).toBe(201);
   const panels = [{ title: word, kind: "stat", source: "metrics", width: 6, queries: [{ query: `${word}_metric` }] }];
   const dashboard = await api("/api/dashboards", { name: `${word}-dashboard`, description: "", variables: [], panels }, bearer);
   await api("/api/views", { name: `${word}-view`, address: "#/logs" }, bearer);
@@ -86,11 +93,11 @@ async function fill(word: string, bearer: string): Promise<Made> {
   const rule = await api("/alerting/rules", { name: `${word}-rule`, expr: "vector(1) > 0", severity: "critical", for: "0s" }, bearer);
   const endsAt = new Date(Date.now() + 3_600_000).toISOString();
   await api("/alerting/silences", { matchers: [{ name: "other", value: word }], endsAt, comment: word }, bearer);
-  return { dashboardId: dashboard.id as string, ruleId: rule.id as string };
+  return { dashboardId: dashboard.id as string, ruleId: rule.id as string, hostId: host.json.agent_id as string };
 }
 
 const IN_CLUSTER = "cluster=north";
-const addressesOf = ({ dashboardId, ruleId }: Made): string[] => [
+const addressesOf = ({ dashboardId, ruleId, hostId }: Made): string[] => [
   "#/overview",
   "#/services",
   "#/services?view=map",
@@ -98,6 +105,9 @@ const addressesOf = ({ dashboardId, ruleId }: Made): string[] => [
   `#/services/${OURS}-service?with=a+day+before`,
   "#/fleet",
   ...["namespace", "workload", "pod"].map((kind) => `#/fleet?view=${kind}`),
+  "#/add",
+  "#/add?kind=grafana",
+  `#/entity/${OURS}-host?kind=host&host=${hostId}`,
   "#/entity/north?kind=cluster",
   `#/entity/n1?kind=node&${IN_CLUSTER}`,
   `#/entity/shop?kind=namespace&${IN_CLUSTER}`,
@@ -105,17 +115,25 @@ const addressesOf = ({ dashboardId, ruleId }: Made): string[] => [
   `#/entity/cart-1?kind=pod&${IN_CLUSTER}&namespace=shop`,
   "#/logs",
   "#/logs?view=patterns",
+  "#/logs?live=1",
+  `#/logs?q=${encodeURIComponent('{service_name=~".+"} | level="error"')}`,
+  `#/logs?q=${encodeURIComponent('sum by (service_name) (count_over_time({service_name=~".+"}[5m]))')}`,
   "#/traces?facets=1&heatmap=1",
   "#/traces?differences=1",
   `#/traces/${TRACE}`,
   `#/traces/${TRACE}?view=flame`,
   `#/metrics?q=${encodeURIComponent('{__name__=~".*_metric"}')}`,
+  `#/metrics?view=table&builder=1&q=${encodeURIComponent('{__name__=~".*_metric"}')}`,
   "#/metrics?view=cardinality",
   "#/dashboards",
   "#/dashboards/shipped-node",
   `#/dashboards/${dashboardId}`,
+  `#/dashboards/${dashboardId}?edit=1`,
+  "#/dashboards/new",
   "#/alerts",
   `#/alerts?rule=${ruleId}`,
+  "#/alerts?rule=new",
+  ...["silence", "route", "channel"].map((kind) => `#/alerts?view=${kind}s&${kind}=new`),
   ...["firing", "silences", "routes", "channels", "deliveries"].map((view) => `#/alerts?view=${view}`),
   ...["users", "credentials", "usage", "audit", "organisations"].map((part) => `#/settings?part=${part}`),
 ];
@@ -127,7 +145,7 @@ async function shownAt(page: Page, address: string): Promise<string> {
 }
 
 /** Without addresses that the reader opened: a screen may repeat what it was asked for. */
-const withoutAsked = (shown: string): string => shown.replaceAll(`${OURS}-service`, "");
+const withoutAsked = (shown: string): string => shown.replaceAll(new RegExp(`${OURS}-(?:service|host)`, "g"), "");
 
 const openAs = async (email: string, password: string) => {
   const opened = await openPage(browser, backend.apiUrl, { viewport: { width: 1440, height: 900 } }, REFUSED);

@@ -1,11 +1,10 @@
 // Manages users of the organisation with their roles, invitations and the own password; for an operator, also organisations.
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
-import { moment } from "../state/time.ts";
 import { Problem } from "../parts/common.tsx";
 import { call } from "../state/api.ts";
 import { typedIn, useSending } from "../state/sending.ts";
-import { ResourceList } from "./resource-list.tsx";
+import { momentColumn, ResourceList } from "./resource-list.tsx";
 import { isOperator, mayWrite, user } from "../state/session.ts";
 
 type User = ApiResponses["GET /api/users"][number];
@@ -32,7 +31,7 @@ function UserList() {
       columns={[
         { name: "e-mail", of: (row) => row.email },
         { name: "role", of: (row) => row.role, control: (row, onChanged) => <RoleChoice of={row} onChanged={onChanged} /> },
-        { name: "since", of: (row) => moment(row.created_at) },
+        momentColumn("since", (row) => row.created_at),
       ]}
       removal={(row) => (row.email === user.value?.email ? undefined : `${row.email} can no longer log in; sessions end within 5 seconds.`)}
     />
@@ -75,7 +74,7 @@ function Invitations() {
         { name: "e-mail", of: (row) => row.email },
         { name: "role", of: (row) => row.role },
         { name: "invited by", of: (row) => row.created_by },
-        { name: "expires", of: (row) => moment(row.expires_at) },
+        momentColumn("expires", (row) => row.expires_at),
       ]}
       removal={(row) => `The link for ${row.email} stops working.`}
       createForm={{

@@ -1,10 +1,9 @@
 // Credentials of the organisation: read tokens, ingest tokens, keys for direct ingest and install tokens. A secret is shown once, when it is
 // created.
 import type { ApiResponses } from "../../client/api.ts";
-import { moment } from "../state/time.ts";
 import { Command } from "../parts/common.tsx";
 import { dataSources, sdkEnvironment } from "../parts/snippets.ts";
-import { ResourceList } from "./resource-list.tsx";
+import { momentColumn, ResourceList } from "./resource-list.tsx";
 
 type Key = ApiResponses["GET /api/keys"][number];
 
@@ -15,7 +14,6 @@ type IngestToken = ApiResponses["GET /api/ingest-tokens"][number];
 type ReadToken = ApiResponses["GET /api/read-tokens"][number];
 
 const NAME = { name: "name", label: "Name" };
-const momentOr = (at: string | null): string => (at ? moment(at) : "not yet");
 
 export function Credentials() {
   return (
@@ -28,9 +26,9 @@ export function Credentials() {
         path="/api/install-tokens"
         idOf={(row) => row.id}
         columns={[
-          { name: "created", of: (row) => moment(row.created_at) },
-          { name: "expires", of: (row) => moment(row.expires_at) },
-          { name: "used", of: (row) => momentOr(row.used_at) },
+          momentColumn("created", (row) => row.created_at),
+          momentColumn("expires", (row) => row.expires_at),
+          momentColumn("used", (row) => row.used_at),
         ]}
         removal={(row) => (row.used_at ? undefined : "No agent can register with it any more.")}
       />
@@ -49,8 +47,8 @@ function IngestTokens() {
         { name: "signals", of: (row) => row.signals.join(", ") },
         { name: "from", of: (row) => row.networks.join(", ") || "anywhere" },
         { name: "created by", of: (row) => row.created_by },
-        { name: "last used", of: (row) => momentOr(row.last_used_at) },
-        { name: "expires", of: (row) => (row.expires_at ? moment(row.expires_at) : "never") },
+        momentColumn("last used", (row) => row.last_used_at),
+        momentColumn("expires", (row) => row.expires_at, "never"),
       ]}
       removal={(row) => `Requests with ${row.name} are refused within 5 seconds.`}
       createForm={{
@@ -85,8 +83,8 @@ function Keys() {
       idOf={(row) => row.key_id}
       columns={[
         { name: "name", of: (row) => row.name },
-        { name: "created", of: (row) => moment(row.created_at) },
-        { name: "first used", of: (row) => momentOr(row.first_used_at) },
+        momentColumn("created", (row) => row.created_at),
+        momentColumn("first used", (row) => row.first_used_at),
       ]}
       removal={(row) => `Requests signed with ${row.name} are refused within 5 seconds.`}
       createForm={{ label: "Create key", fields: [NAME], secret: { name: "api_key", label: "The key, shown this once" } }}
@@ -103,7 +101,7 @@ function ReadTokens() {
       columns={[
         { name: "name", of: (row) => row.name },
         { name: "created by", of: (row) => row.created_by },
-        { name: "expires", of: (row) => moment(row.expires_at) },
+        momentColumn("expires", (row) => row.expires_at),
       ]}
       removal={(row) => `Requests with ${row.name} are refused within 5 seconds.`}
       createForm={{

@@ -8,12 +8,24 @@ import { visible } from "../parts/text.ts";
 import { call, wholeList } from "../state/api.ts";
 import { useSending } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
+import { moment } from "../state/time.ts";
 
 export interface Column<T> {
   readonly name: string;
   readonly of: (row: T) => string;
   /** Shown instead to users who may write. */
   readonly control?: (row: T, onChanged: () => void) => ComponentChildren;
+  /** A time, which stays on one line. */
+  readonly isMoment?: true;
+}
+
+/** `none`: shown for a row without the time. */
+export function momentColumn<T>(name: string, at: (row: T) => string | null, none = "not yet"): Column<T> {
+  const of = (row: T): string => {
+    const time = at(row);
+    return time === null ? none : moment(time);
+  };
+  return { name, of, isMoment: true };
 }
 
 export interface Field {
@@ -85,56 +97,41 @@ export function ResourceList<T>({ title, path, columns, idOf, removal, createFor
   );
 }
 
-/** Columns with a time, which stays on one line. */
-const MOMENTS: ReadonlySet<string> = new Set(["since", "created", "expires"]);
-
 interface RowsProps<T> extends Omit<ResourceListProps<T>, "createForm"> {
   readonly rows: readonly T[];
   readonly onChanged: () => void;
 }
 
 function Rows<T>({ title, path, rows, columns, idOf, removal, onChanged }: RowsProps<T>) {
-  const rowToRemove = useSignal<T | undefined>(undefined);
   const hasRemoval = removal !== undefined && mayWrite.value;
   const heads = columns.map(({ name }) => name);
   return (
-    <>
-      <Table title={title} heads={hasRemoval ? [...heads, <span class="unseen">remove</span>] : heads}>
-        {rows.map((row) => (
-          <tr key={idOf(row)}>
-            {columns.map(({ name, of, control }) => (
-              <td key={name} class={MOMENTS.has(name) ? "moment" : ""}>
-                {(mayWrite.value && control?.(row, onChanged)) || <bdi>{visible(of(row))}</bdi>}
-              </td>
-            ))}
-            {hasRemoval && (
-              <td class="actions">
-                {removal(row) && (
-                  <button
-                    type="button"
-                    class="small"
-                    aria-label={`Remove ${visible(columns[0]?.of(row) ?? "")}`}
-                    onClick={() => (rowToRemove.value = row)}
-                  >
-                    Remove
-                  </button>
-                )}
-              </td>
-            )}
-          </tr>
-        ))}
-      </Table>
-      {rowToRemove.value !== undefined && (
-        <Removal
-          title="Remove?"
-          path={`${path}/${idOf(rowToRemove.value)}`}
-          onClose={() => (rowToRemove.value = undefined)}
-          onRemoved={onChanged}
-        >
-          {visible(removal?.(rowToRemove.value) ?? "")}
-        </Removal>
-      )}
-    </>
+    <Table title={title} heads={hasRemoval ? [...heads, <span class="unseen">remove</span>] : heads}>
+      {rows.map((row) => (
+        <tr key={idOf(row)}>
+          {columns.map(({ name, of, control, isMoment }) => (
+            <td key={name} class={isMoment ? "moment" : ""}>
+              {(mayWrite.value && control?.(row, onChanged)) || <bdi>{visible(of(row))}</bdi>}
+            </td>
+          ))}
+          {hasRemoval && (
+            <td class="actions">
+              {removal(row) && (
+                <Removal
+                  label="Remove"
+                  fullLabel={`Remove ${visible(columns[0]?.of(row) ?? "")}`}
+                  class="small"
+                  path={`${path}/${idOf(row)}`}
+                  onRemoved={onChanged}
+                >
+                  {visible(removal(row) ?? "")}
+                </Removal>
+              )}
+            </td>
+          )}
+        </tr>
+      ))}
+    </Table>
   );
 }
 

@@ -5,12 +5,13 @@ import { Chart } from "../metrics/chart.tsx";
 import { queryRange } from "../metrics/prometheus.ts";
 import { PromqlField } from "../metrics/promql-field.tsx";
 import { useLoaded, useSettled } from "../state/loaded.ts";
-import { address, go } from "../state/route.ts";
+import { address } from "../state/route.ts";
 import { comparisonOf, linesRead, type LogCondition, pairsRead, pairsWritten, RULES, type Rule } from "./rule.ts";
 import { Problem } from "../parts/common.tsx";
+import { SavingForm } from "../parts/saving-form.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
-import { typedIn, useSending } from "../state/sending.ts";
+import { typedIn } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
 
 const DAY_MS = 86_400_000;
@@ -18,23 +19,19 @@ const MOST_DRAWN = 20;
 
 export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void }) {
   const expr = useSignal(rule.expr);
-  const isSaved = useSignal(false);
-  const { send, error } = useSending(async (form: HTMLFormElement) => {
+  const save = async (form: HTMLFormElement): Promise<string | undefined> => {
     const { expr: written, ...typed } = typedRule(form, expr.peek());
     const body = { ...typed, ...(rule.logs ? { logs: typedCondition(form, rule.logs) } : { expr: written }) };
     const saved = await call<Rule>(rule.id ? `${RULES}/${rule.id}` : RULES, { method: rule.id ? "PUT" : "POST", body });
-    isSaved.value = true;
     onSaved();
-    if (saved.id) go(address("alerts", { rule: saved.id }));
-  });
+    return saved.id && address("alerts", { rule: saved.id });
+  };
   return (
-    <form
-      class="stack"
-      onInput={() => (isSaved.value = false)}
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send(event.currentTarget);
-      }}
+    <SavingForm
+      label={rule.id ? "Save" : "Add"}
+      saved="Saved. It is evaluated within 5 seconds."
+      save={save}
+      refusal={mayWrite.value ? undefined : "Changing rules needs the role admin."}
     >
       <label>
         Name
@@ -52,16 +49,7 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
         </>
       )}
       <Choices rule={rule} />
-      <Problem words={error} />
-      {mayWrite.value ? (
-        <button type="submit" class="primary">
-          {rule.id ? "Save" : "Add"}
-        </button>
-      ) : (
-        <p class="quiet">Changing rules needs the role admin.</p>
-      )}
-      {isSaved.value && <p role="status">Saved. It is evaluated within 5 seconds.</p>}
-    </form>
+    </SavingForm>
   );
 }
 

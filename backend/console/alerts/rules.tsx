@@ -1,9 +1,8 @@
 // The rules with their live state, and one rule with its editor and history.
-import { useSignal } from "@preact/signals";
 import { Removal } from "../parts/removal.tsx";
 import { Side } from "../parts/side.tsx";
 import { useLoaded } from "../state/loaded.ts";
-import { address, go, route } from "../state/route.ts";
+import { address, route } from "../state/route.ts";
 import { ago } from "../state/time.ts";
 import { RuleEditor } from "./editor.tsx";
 import { RuleHistory } from "./history.tsx";
@@ -101,22 +100,16 @@ function State({ rule }: { rule: WithStatus }) {
 }
 
 function RuleSide({ rule, onChanged }: { rule: Rule; onChanged: () => void }) {
-  const isRemoving = useSignal(false);
   return (
     <Side label={rule.id ? "Rule" : "New rule"} title={rule.id ? rule.name : "New rule"} closed={address("alerts")}>
       <RuleEditor rule={rule} onSaved={onChanged} />
       {rule.id && <RuleHistory id={rule.id} />}
       {rule.id && mayWrite.value && (
-        <button type="button" class="danger" onClick={() => (isRemoving.value = true)}>
-          Remove this rule
-        </button>
-      )}
-      {isRemoving.value && (
         <Removal
+          label="Remove this rule"
           title="Remove this rule?"
           path={`${RULES}/${rule.id}`}
-          onClose={() => (isRemoving.value = false)}
-          onRemoved={() => (go(address("alerts")), onChanged())}
+          onRemoved={() => (onChanged(), address("alerts"))}
         >
           <bdi>{visible(rule.name)}</bdi> is evaluated no more. This cannot be undone.
         </Removal>

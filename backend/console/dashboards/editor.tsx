@@ -1,5 +1,6 @@
 // Edits a dashboard: its name, variables, and panels in order, with a preview of each panel. Nothing is sent until it is saved.
 import { useSignal, type Signal } from "@preact/signals";
+import type { JSX } from "preact";
 import { Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { useRefresh } from "../parts/time-picker.tsx";
@@ -10,7 +11,7 @@ import { Panels } from "./board.tsx";
 const WIDTHS = [3, 4, 6, 8, 12] as const;
 const NEW_PANEL: Panel = { title: "", kind: "timeseries", source: "metrics", width: 6, queries: [{ query: "" }] };
 
-export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (changed: Dashboard) => Promise<void> }) {
+export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (changed: Dashboard) => Promise<string> }) {
   const draft = useSignal(dashboard);
   const { send, isBusy, error } = useSending(async () => await save(draft.peek()));
   const change = (part: Partial<Dashboard>): void => void (draft.value = { ...draft.peek(), ...part });
@@ -24,19 +25,8 @@ export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (chang
       }}
     >
       <div class="filters">
-        <label>
-          Name <input type="text" required maxLength={100} value={name} onInput={(event) => change({ name: event.currentTarget.value })} />
-        </label>
-        <label>
-          Description{" "}
-          <input
-            type="text"
-            size={40}
-            maxLength={1000}
-            value={description}
-            onInput={(event) => change({ description: event.currentTarget.value })}
-          />
-        </label>
+        <Field label="Name" required maxLength={100} value={name} onType={(text) => change({ name: text })} />
+        <Field label="Description" size={40} maxLength={1000} value={description} onType={(text) => change({ description: text })} />
       </div>
       <Variables draft={draft} />
       {panels.map((panel, at) => (
@@ -84,43 +74,24 @@ function Variables({ draft }: { draft: Signal<Dashboard> }) {
 function VariableRow({ variable, set }: { variable: Variable; set: (changed: Variable | undefined) => void }) {
   return (
     <div class="filters">
-      <label>
-        Name
-        <input
-          type="text"
-          size={10}
-          required
-          pattern="\w{1,50}"
-          value={variable.name}
-          onInput={(event) => set({ ...variable, name: event.currentTarget.value })}
-        />
-      </label>
-      <label>
-        Values, separated by commas
-        <input
-          type="text"
-          value={variable.values?.join(", ") ?? ""}
-          onChange={(event) => set({ name: variable.name, values: listOf(event.currentTarget.value) })}
-        />
-      </label>
-      <label>
-        or the values of label
-        <input
-          type="text"
-          size={12}
-          value={variable.label ?? ""}
-          onChange={(event) => set({ name: variable.name, query: variable.query ?? "", label: event.currentTarget.value })}
-        />
-      </label>
-      <label>
-        in PromQL
-        <input
-          type="text"
-          size={30}
-          value={variable.query ?? ""}
-          onChange={(event) => set({ name: variable.name, label: variable.label ?? "", query: event.currentTarget.value })}
-        />
-      </label>
+      <Field label="Name" size={10} required pattern="\w{1,50}" value={variable.name} onType={(name) => set({ ...variable, name })} />
+      <Field
+        label="Values, separated by commas"
+        value={variable.values?.join(", ") ?? ""}
+        onDone={(text) => set({ name: variable.name, values: listOf(text) })}
+      />
+      <Field
+        label="or the values of label"
+        size={12}
+        value={variable.label ?? ""}
+        onDone={(label) => set({ name: variable.name, query: variable.query ?? "", label })}
+      />
+      <Field
+        label="in PromQL"
+        size={30}
+        value={variable.query ?? ""}
+        onDone={(query) => set({ name: variable.name, label: variable.label ?? "", query })}
+      />
       <button type="button" class="small" aria-label={`Remove variable ${variable.name}`} onClick={() => set(undefined)}>
         Remove
       </button>
@@ -157,9 +128,7 @@ function PanelForm({ draft, panel, at }: PanelFormProps) {
     <fieldset class="panel-form">
       <legend>{visible(title)}</legend>
       <div class="filters">
-        <label>
-          Title <input type="text" maxLength={200} value={panel.title} onInput={(event) => set({ title: event.currentTarget.value })} />
-        </label>
+        <Field label="Title" maxLength={200} value={panel.title} onType={(title) => set({ title })} />
         <Select label="Panel type" value={panel.kind} choices={PANEL_KINDS} onChoose={(kind: PanelKind) => set({ kind })} />
         {panel.kind !== "text" && (
           <Select label="From" value={panel.source} choices={SOURCES} onChoose={(source: Source) => set({ source })} />
@@ -210,28 +179,23 @@ function Queries({ panel, set }: { panel: Panel; set: (part: Partial<Panel>) => 
     <>
       {queries.map(({ query, legend }, at) => (
         <div class="filters" key={at}>
-          <label class="query-of-panel">
-            {QUERY_LABELS[source]}
-            <input
-              type="text"
-              size={60}
-              maxLength={4000}
-              value={query}
-              onChange={(event) => put(at, { query: event.currentTarget.value })}
-            />
-          </label>
+          <Field
+            class="query-of-panel"
+            label={QUERY_LABELS[source]}
+            size={60}
+            maxLength={4000}
+            value={query}
+            onDone={(text) => put(at, { query: text })}
+          />
           {source === "metrics" && (
-            <label>
-              Legend
-              <input
-                type="text"
-                size={16}
-                placeholder="{{label}}"
-                maxLength={200}
-                value={legend ?? ""}
-                onChange={(event) => put(at, { legend: event.currentTarget.value })}
-              />
-            </label>
+            <Field
+              label="Legend"
+              size={16}
+              placeholder="{{label}}"
+              maxLength={200}
+              value={legend ?? ""}
+              onDone={(text) => put(at, { legend: text })}
+            />
           )}
           {queries.length > 1 && (
             <button
@@ -251,6 +215,29 @@ function Queries({ panel, set }: { panel: Panel; set: (part: Partial<Panel>) => 
         </button>
       )}
     </>
+  );
+}
+
+interface FieldProps extends Pick<JSX.InputHTMLAttributes, "size" | "maxLength" | "required" | "pattern" | "placeholder" | "class"> {
+  readonly label: string;
+  readonly value: string;
+  /** At each key. */
+  readonly onType?: (text: string) => void;
+  /** When the field is left. */
+  readonly onDone?: (text: string) => void;
+}
+
+function Field({ label, class: name, onType, onDone, ...rest }: FieldProps) {
+  return (
+    <label class={name}>
+      {label}{" "}
+      <input
+        type="text"
+        {...rest}
+        onInput={(event) => onType?.(event.currentTarget.value)}
+        onChange={(event) => onDone?.(event.currentTarget.value)}
+      />
+    </label>
   );
 }
 

@@ -8,7 +8,7 @@ import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { lazy } from "../parts/screens.tsx";
 import { call, wholeList } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { address, go, route } from "../state/route.ts";
+import { address, route } from "../state/route.ts";
 import { useSending } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
 import { moment } from "../state/time.ts";
@@ -26,8 +26,9 @@ const NEW = "new";
 
 export function Dashboards() {
   const { id, query } = route.value;
-  if (id === undefined) return <List />;
-  if (id === NEW || query.get("edit") === "1") return <Edited id={id} key={id} />;
+  if (id === undefined || (id === NEW && !mayWrite.value)) return <List />;
+  // A viewer may be sent the address of the editor.
+  if (mayWrite.value && (id === NEW || query.get("edit") === "1")) return <Edited id={id} key={id} />;
   return <Shown id={id} key={id} />;
 }
 
@@ -95,7 +96,7 @@ function Import() {
     const imported = await readDashboard(file);
     const id = await saveNew(imported.dashboard);
     omitted.value = imported.omitted;
-    if (imported.omitted.length === 0) go(address("dashboards", {}, id));
+    return imported.omitted.length === 0 ? address("dashboards", {}, id) : undefined;
   });
   return (
     <>
@@ -172,11 +173,10 @@ function Shown({ id }: { id: string }) {
 }
 
 function Actions({ id, dashboard }: { id: string; dashboard: Dashboard }) {
-  const isLeaving = useSignal(false);
   const isShipped = id.startsWith(SHIPPED_PREFIX);
   const { send, isBusy, error } = useSending(async () => {
     const copied = await saveNew({ ...dashboard, name: `Copy of ${dashboard.name}`.slice(0, 100) });
-    go(address("dashboards", { edit: "1" }, copied));
+    return address("dashboards", { edit: "1" }, copied);
   });
   return (
     <>
@@ -193,24 +193,14 @@ function Actions({ id, dashboard }: { id: string; dashboard: Dashboard }) {
               <a class="button" href={address("dashboards", { edit: "1" }, id)}>
                 Edit
               </a>
-              <button type="button" onClick={() => (isLeaving.value = true)}>
-                Remove
-              </button>
+              <Removal label="Remove" class="" path={`/api/dashboards/${encodeURIComponent(id)}`} onRemoved={() => address("dashboards")}>
+                {visible(`${dashboard.name} is removed for everyone in the organisation.`)}
+              </Removal>
             </>
           )}
         </>
       )}
       <Problem words={error} />
-      {isLeaving.value && (
-        <Removal
-          title="Remove?"
-          path={`/api/dashboards/${encodeURIComponent(id)}`}
-          onClose={() => (isLeaving.value = false)}
-          onRemoved={() => go(address("dashboards"))}
-        >
-          {visible(`${dashboard.name} is removed for everyone in the organisation.`)}
-        </Removal>
-      )}
     </>
   );
 }
@@ -229,9 +219,9 @@ const EMPTY: Dashboard = { name: "", description: "", variables: [], panels: [] 
 function Edited({ id }: { id: string }) {
   const found = useLoaded(id, async (signal) => (id === NEW ? EMPTY : await findDashboard(id, signal)));
   const dashboard = found.value.value;
-  const save = async (changed: Dashboard): Promise<void> => {
+  const save = async (changed: Dashboard): Promise<string> => {
     if (id !== NEW) await call(`/api/dashboards/${encodeURIComponent(id)}`, { method: "PUT", body: changed });
-    go(address("dashboards", {}, id === NEW ? await saveNew(changed) : id));
+    return address("dashboards", {}, id === NEW ? await saveNew(changed) : id);
   };
   return (
     <section class="screen dashboards" aria-labelledby="title">

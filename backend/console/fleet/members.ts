@@ -45,10 +45,6 @@ function memberOf(entity: Entity, from: { readonly online: boolean; readonly las
   return { entity, online: from.online, lastHeartbeat: from.last_heartbeat, keyCreatedAt: null, collector: null };
 }
 
-export function isSilent({ online }: { readonly online: boolean }): boolean {
-  return !online;
-}
-
 export function isOld(keyCreatedAt: string | null, atMs: number): boolean {
   return keyCreatedAt !== null && atMs - Date.parse(keyCreatedAt) > OLD_KEY_MS;
 }

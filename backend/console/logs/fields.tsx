@@ -3,13 +3,19 @@
 import { Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
+import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { rangeQuery, currentRange } from "../state/time.ts";
 import type { Field } from "./query-field.tsx";
 import { type Term, writtenName } from "./query-line.ts";
 import { type Question, queryProblem } from "./rows.ts";
 
 const SHOWN_VALUES = 10;
+
+/** Why there is no answer. If the query is the reason, a wrong one is also named at the field, but LogQL may list records and count none. */
+export function Refusal({ of }: { of: Loaded<unknown> }) {
+  const refusal = queryProblem(of.error.value);
+  return refusal === undefined ? <Problem words={of.error.value} retry={of.reload} /> : <p class="quiet">{refusal}</p>;
+}
 
 export interface FieldsProps {
   /** The key of the request: another key sends another request. */
@@ -30,7 +36,7 @@ export function Fields({ asked, question, columns, onTerm, onColumn }: FieldsPro
   const total = sumOf(found.value.value?.find(({ name }) => name === "level"));
   return (
     <aside class="field-list" aria-label="Fields">
-      {queryProblem(found.error.value) === undefined && <Problem words={found.error.value} retry={found.reload} />}
+      <Refusal of={found} />
       {found.value.value?.length === 0 && <p class="quiet">No fields.</p>}
       {fields.length > 0 && <p class="quiet">Of the newest {total.toLocaleString("en")} records that match</p>}
       {fields.map((field) => (

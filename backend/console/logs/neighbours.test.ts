@@ -53,3 +53,8 @@ test("where it is not among the rows, more of them are needed", () => {
   expect(behind(row("a", 2), [row("b", 2), row("c", 2)], "after")).toBeUndefined();
   expect(words(behind(row("a", 2), [row("b", 2), row("a", 2, { labels: { k: "v" } }), row("a", 2)], "after"))).toEqual([]);
 });
+
+test("of a record that a stage has changed, all of other moments are behind it", () => {
+  expect(words(behind(row("changed", 2), [row("a", 2), row("b", 1), row("c", 0)], "before"))).toEqual(["b", "c"]);
+  expect(behind(row("changed", 2), [row("a", 2)], "before")).toBeUndefined();
+});

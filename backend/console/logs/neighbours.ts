@@ -55,13 +55,15 @@ export function stretchOf(row: LogRow, side: Side, spanMs: number): [string, str
 
 /**
  * The rows beyond the record, out of rows that start at its time and lead away from it. undefined: the record is not among them yet, so the
- * next page is needed.
+ * next page is needed. A record that LogQL stages have changed is never among them; then rows with other times are returned.
  */
 export function behind(row: LogRow, rows: readonly LogRow[], side: Side): readonly LogRow[] | undefined {
   const isIt = (other: LogRow): boolean => other.timestamp === row.timestamp && isAlike(other, row);
   // If several records are equal, the last one on this side is the first one on the other side.
   const at = side === "before" ? rows.findIndex(isIt) : rows.findLastIndex(isIt);
-  return at === -1 ? undefined : rows.slice(at + 1);
+  if (at !== -1) return rows.slice(at + 1);
+  const next = rows.findIndex(({ timestamp }) => timestamp !== row.timestamp);
+  return next === -1 ? undefined : rows.slice(next);
 }
 
 function isAlike(a: LogRow, b: LogRow): boolean {

@@ -1,12 +1,12 @@
 // The patterns of the matching messages, most frequent first: a click shows only their records or excludes them.
 import type { ApiResponses } from "../../client/api.ts";
-import { Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { currentRange, rangeQuery } from "../state/time.ts";
+import { Refusal } from "./fields.tsx";
 import { patternCondition } from "./query-line.ts";
-import { type Question, queryProblem } from "./rows.ts";
+import type { Question } from "./rows.ts";
 
 type Patterns = ApiResponses["GET /query/logs/patterns"];
 
@@ -29,7 +29,7 @@ export function Patterns({ asked, question, onCondition }: PatternsProps) {
   const most = Math.max(1, ...patterns.map(({ count }) => count));
   return (
     <section class="patterns" aria-label="Patterns">
-      {queryProblem(found.error.value) === undefined && <Problem words={found.error.value} retry={found.reload} />}
+      <Refusal of={found} />
       {found.busy.value && patterns.length === 0 && <p class="quiet">Loading …</p>}
       {found.value.value && (
         <p class="quiet" role="status">

@@ -75,9 +75,11 @@ function useQueryField({ line, range, onLine }: QueryFieldProps) {
   useLayoutEffect(() => {
     if (asked.current !== line) typed.value = asked.current = line;
   }, [line]);
-  const found = isOpen.value
-    ? suggestions(wordAt(typed.value, input.current?.selectionStart ?? typed.value.length).word, fields.value)
-    : [];
+  // LogQL has other names, and its own syntax.
+  const found =
+    isOpen.value && !typed.value.trimStart().startsWith("{")
+      ? suggestions(wordAt(typed.value, input.current?.selectionStart ?? typed.value.length).word, fields.value)
+      : [];
   const send = (): void => {
     isOpen.value = false;
     onLine(typed.value.trim());

@@ -1,5 +1,16 @@
 import { expect, test } from "vitest";
-import { hasTerm, patternCondition, piecesOf, type Term, withCondition, withoutTerm, withTerm, written } from "./query-line.ts";
+import {
+  hasTerm,
+  isLogQl,
+  isMetricOfLogQl,
+  patternCondition,
+  piecesOf,
+  type Term,
+  withCondition,
+  withoutTerm,
+  withTerm,
+  written,
+} from "./query-line.ts";
 
 const term = (name: string, value: string, not = false): Term => ({ not, name, value });
 
@@ -67,4 +78,36 @@ test("a condition is added once, and binds to all alternatives", () => {
   expect(withCondition("level:error", "/^a/")).toBe("level:error /^a/");
   expect(withCondition("level:error /^a/", "/^a/")).toBe("level:error /^a/");
   expect(withCondition("a OR b", "-/^a/")).toBe("(a OR b) -/^a/");
+});
+
+test.each([
+  ['{service_name="shop"}', term("level", "error"), '{service_name="shop"} | level="error"'],
+  ['{service_name="shop"} | level="warn"', term("level", "error"), '{service_name="shop"} | level="error"'],
+  ['{service_name="shop"} | level!="error"', term("level", "error"), '{service_name="shop"} | level="error"'],
+  ['{service_name="shop"}', term("source", 'a "b" \\'), '{service_name="shop"} | service_name="a \\"b\\" \\\\"'],
+  ['{service_name="shop"} ', term("label.http.route", "/cart", true), '{service_name="shop"} | http_route!="/cart"'],
+  ['{service_name="shop"}', term("label.2xx-rate", "1"), '{service_name="shop"} | _2xx_rate="1"'],
+  ['{service_name="shop"}', term("", "two words", true), '{service_name="shop"} != "two words"'],
+])("LogQL %s gets the stage of %j", (line, of, expected) => {
+  expect(withTerm(line, of)).toBe(expected);
+  expect(hasTerm(expected, of)).toBe(true);
+  expect(hasTerm(withoutTerm(expected, of), of)).toBe(false);
+});
+
+test("a pattern becomes a line filter of LogQL", () => {
+  const condition = patternCondition("GET /cart <_> in <_> ms") ?? "";
+  expect(withCondition('{a="b"}', condition)).toBe('{a="b"} |~ "^GET /cart .* in .* ms"');
+  expect(withCondition('{a="b"}', `-${condition}`)).toBe('{a="b"} !~ "^GET /cart .* in .* ms"');
+});
+
+test.each([
+  ['{service_name="shop"}', true, false],
+  [' { a=~"b" } |= "c"', true, false],
+  ['{"a":1}', false, false],
+  ["error (timeout OR x)", false, false],
+  ['sum by (level) (rate({a="b"}[5m]))', false, true],
+  ['count_over_time({a="b"} |= "x" [1h])', false, true],
+  ['rate(http_requests_total{a="b"})', false, false],
+])("%s is LogQL of records: %s, of metrics: %s", (line, ofRecords, ofMetrics) => {
+  expect([isLogQl(line), isMetricOfLogQl(line)]).toEqual([ofRecords, ofMetrics]);
 });

@@ -9,6 +9,37 @@ export interface Term {
   readonly value: string;
 }
 
+/** Whether the line is LogQL of records, as the backend tells it from its own language. */
+export function isLogQl(line: string): boolean {
+  return /^\s*\{\s*[A-Za-z_]\w*\s*[=!]/.test(line);
+}
+
+/** Whether the line is a metric query of LogQL, which returns series instead of records. */
+export function isMetricOfLogQl(line: string): boolean {
+  return [/^\s*[a-z_]+\s*(?:(?:by|without)\s*)?\(/, /\{\s*[A-Za-z_]\w*\s*[=!]/, /\[\d+(?:ms|[smhdwy])/].every((part) => part.test(line));
+}
+
+/** Labels of LogQL whose names differ from those of the fields by more than other characters. */
+const LOGQL_LABELS: Readonly<Record<string, string>> = { source: "service_name", service: "service_name", scope: "scope_name" };
+
+/** One condition as a stage of LogQL. */
+function stageOf({ not, name, value }: Term): string {
+  if (name === "") return `${not ? "!=" : "|="} ${JSON.stringify(value)}`;
+  return `| ${logQlLabel(name)}${not ? "!=" : "="}${JSON.stringify(value)}`;
+}
+
+function logQlLabel(name: string): string {
+  const key = name.startsWith(LABEL) ? name.slice(LABEL.length) : (LOGQL_LABELS[name] ?? name);
+  return key.replace(/^\d/, "_$&").replace(/[^a-zA-Z0-9_]/g, "_");
+}
+
+/** The line with one more stage, without its opposite, and without a stage for another value of the same label. */
+function withStage(line: string, term: Term): string {
+  const kept = line.replaceAll(` ${stageOf(term)}`, "").replaceAll(` ${stageOf({ ...term, not: !term.not })}`, "");
+  const others = new RegExp(` \\| ${logQlLabel(term.name)}="(?:[^"\\\\]|\\\\.)*"`, "g");
+  return `${(term.not || term.name === "" ? kept : kept.replace(others, "")).trimEnd()} ${stageOf(term)}`;
+}
+
 const LABEL = "label.";
 const OWN_FIELDS: ReadonlySet<string> = new Set([
   "level",
@@ -41,6 +72,7 @@ export function writtenName(name: string): string {
 
 /** The line with an additional condition, without its opposite and without other values of the same field. */
 export function withTerm(line: string, term: Term): string {
+  if (isLogQl(line)) return withStage(line, term);
   const pieces = piecesOf(line);
   if (pieces.includes("OR")) return `(${line.trim()}) ${written(term)}`;
   const replaced = new Set([written(term), written({ ...term, not: !term.not })]);
@@ -51,16 +83,18 @@ export function withTerm(line: string, term: Term): string {
 
 /** The line with an additional condition in the query language. */
 export function withCondition(line: string, condition: string): string {
+  if (isLogQl(line)) return `${line.trimEnd()} ${stageOfPattern(condition)}`;
   const pieces = piecesOf(line);
   if (pieces.includes(condition)) return line;
   return pieces.includes("OR") ? `(${line.trim()}) ${condition}` : [...pieces, condition].join(" ");
 }
 
 export function hasTerm(line: string, term: Term): boolean {
-  return piecesOf(line).includes(written(term));
+  return isLogQl(line) ? line.includes(` ${stageOf(term)}`) : piecesOf(line).includes(written(term));
 }
 
 export function withoutTerm(line: string, term: Term): string {
+  if (isLogQl(line)) return line.replaceAll(` ${stageOf(term)}`, "");
   const removed = written(term);
   return withoutPieces(piecesOf(line), (piece) => piece === removed).join(" ");
 }
@@ -138,6 +172,11 @@ export function patternCondition(pattern: string): string | undefined {
   const last = parts.at(-1)?.replace(/<_?$/, "") ?? "";
   const expression = [...parts.slice(0, -1), last].map(escaped).join(".*");
   return `/^${expression}/`;
+}
+
+/** The condition of a pattern, or its negation, as a stage of LogQL. */
+function stageOfPattern(condition: string): string {
+  return `${condition.startsWith("-") ? "!~" : "|~"} ${JSON.stringify(condition.replace(/^-?\/|\/$/g, "").replaceAll("\\/", "/"))}`;
 }
 
 /** Escaped for RE2 and for the slashes of the query language. */

@@ -1,7 +1,7 @@
 // The address of one record: its time and a hash of its content. The API has no record ids; records that are equal in all fields share an
 // address, which shows the same text.
 import { page } from "../state/api.ts";
-import type { LogRow } from "./rows.ts";
+import type { LogRow, Question } from "./rows.ts";
 
 const MOST_PAGES = 4;
 
@@ -11,15 +11,11 @@ export function recordAddress(row: LogRow): string {
   return `${row.timestamp}~${hashOf(JSON.stringify([row.message, row.host_id, row.node, row.source, row.span_id, labels]))}`;
 }
 
-/** Undefined if the record is no longer stored, or the address is invalid. */
-export async function findRecord(address: string, signal: AbortSignal): Promise<LogRow | undefined> {
+/** `question`: the query that lists the record. Undefined if the record is no longer stored, or the address is invalid. */
+export async function findRecord(address: string, question: Question, signal: AbortSignal): Promise<LogRow | undefined> {
   const [timestamp = ""] = address.split("~");
   if (!Number.isFinite(Date.parse(timestamp))) return undefined;
-  const query: [string, string][] = [
-    ["start", timestamp],
-    ["end", timestamp],
-    ["limit", "500"],
-  ];
+  const query: (readonly [string, string])[] = [...question, ["start", timestamp], ["end", timestamp], ["limit", "500"]];
   let answer = await page<LogRow[]>("/query/logs", { query, signal });
   for (let pages = 1; ; pages++) {
     const row = answer.body.find((found) => recordAddress(found) === address);

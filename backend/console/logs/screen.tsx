@@ -1,25 +1,28 @@
 // The log explorer: a query, counts over time, fields with their values, the records, and a single record. All choices are in the address:
 // query, range, columns, scale, refresh and the record.
-import { useSignal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Problem } from "../parts/common.tsx";
 import { Download } from "../parts/download.tsx";
+import { lazy } from "../parts/screens.tsx";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { call, page } from "../state/api.ts";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { currentRange, rangeQuery } from "../state/time.ts";
-import { Fields } from "./fields.tsx";
+import { Fields, Refusal } from "./fields.tsx";
 import { Histogram, type Bucket } from "./histogram.tsx";
 import { Patterns } from "./patterns.tsx";
-import { hasTerm, type Term, withCondition, withoutTerm, withTerm } from "./query-line.ts";
+import { hasTerm, isLogQl, isMetricOfLogQl, type Term, withCondition, withoutTerm, withTerm } from "./query-line.ts";
 import { QueryField } from "./query-field.tsx";
 import { Record } from "./record.tsx";
 import { findRecord, recordAddress } from "./record-address.ts";
 import { type LogRow, LogRows, type Question, questionOf, queryProblem } from "./rows.ts";
 import { LogTable } from "./table.tsx";
 
+/** Its chart library is loaded with it. */
+const LogQlChart = lazy(async () => (await import("./logql-chart.tsx")).LogQlChart);
 const BUCKETS = "80";
 const MOST_DOWNLOADED = 10_000;
 const MOST_COLUMNS = 6;
@@ -27,7 +30,8 @@ const MOST_COLUMNS = 6;
 export function Logs() {
   const { query } = route.value;
   const line = query.get("q") ?? "";
-  const isLive = query.get("live") === "1";
+  const isMetric = isMetricOfLogQl(line);
+  const isLive = query.get("live") === "1" && !isMetric;
   const again = useSignal(0);
   const rows = useRef<LogRows>();
   rows.current ??= new LogRows();
@@ -36,15 +40,10 @@ export function Logs() {
   const key = JSON.stringify([line, query.get("from"), query.get("to"), isLive]);
   const asked = `${key} ${again.value}`;
   useLayoutEffect(() => {
-    void (isLive ? store.tail(question) : store.show(key, question, rangeQuery(currentRange())));
+    if (!isMetric) void (isLive ? store.tail(question) : store.show(key, question, rangeQuery(currentRange())));
     return () => store.stop();
   }, [asked]);
   useRefresh(() => void (isLive || store.busy.peek() || again.value++));
-  const [chosen, setChosen] = useChosen(store);
-  const filter = (term: Term): void => choose({ q: withTerm(line, term), record: undefined });
-  const columns = query.getAll("column").slice(0, MOST_COLUMNS);
-  const toggleColumn = (name: string): void =>
-    choose({ column: columns.includes(name) ? columns.filter((other) => other !== name) : [...columns, name].slice(0, MOST_COLUMNS) });
   const hasFields = (query.get("fields") ?? (matchMedia("(min-width: 1000px)").matches ? "1" : "0")) === "1";
   const hasPatterns = query.get("view") === "patterns" && !isLive;
   return (
@@ -53,15 +52,45 @@ export function Logs() {
         <h1 id="title">Logs</h1>
         <QueryField
           line={line}
-          problem={queryProblem(store.error.value)}
+          problem={isMetric ? undefined : queryProblem(store.error.value)}
           range={() => rangeQuery(currentRange())}
           onLine={(q) => (q === line ? again.value++ : choose({ q: q || undefined, record: undefined }))}
         />
         <TimePicker onNow={() => again.value++} />
-        <Views isLive={isLive} hasFields={hasFields} hasPatterns={hasPatterns} />
-        <Download name="logs" read={async () => await downloaded(question)} />
-        {line !== "" && <a href={address("alerts", { rule: "new", logs: line })}>alert on this</a>}
+        {!isMetric && (
+          <>
+            <Views isLive={isLive} hasFields={hasFields} hasPatterns={hasPatterns} />
+            <Download name="logs" read={async () => await downloaded(question)} />
+            {line !== "" && !isLogQl(line) && <a href={address("alerts", { rule: "new", logs: line })}>alert on this</a>}
+          </>
+        )}
       </div>
+      {isMetric ? (
+        <LogQlChart line={line} asked={asked} />
+      ) : (
+        <Records store={store} line={line} asked={asked} isLive={isLive} hasFields={hasFields} hasPatterns={hasPatterns} again={again} />
+      )}
+    </section>
+  );
+}
+
+interface RecordsProps extends ViewsProps {
+  readonly store: LogRows;
+  readonly line: string;
+  readonly asked: string;
+  readonly again: Signal<number>;
+}
+
+function Records({ store, line, asked, isLive, hasFields, hasPatterns, again }: RecordsProps) {
+  const question = questionOf(line);
+  // Stages of LogQL change records; any other query finds them as they are stored.
+  const [chosen, setChosen] = useChosen(store, isLogQl(line) ? question : []);
+  const filter = (term: Term): void => choose({ q: withTerm(line, term), record: undefined });
+  const columns = route.value.query.getAll("column").slice(0, MOST_COLUMNS);
+  const toggleColumn = (name: string): void =>
+    choose({ column: columns.includes(name) ? columns.filter((other) => other !== name) : [...columns, name].slice(0, MOST_COLUMNS) });
+  return (
+    <>
       {queryProblem(store.error.value) === undefined && <Problem words={store.error.value} retry={() => again.value++} />}
       {isLive ? <Tail store={store} /> : !store.error.value && <Counts asked={asked} question={question} line={line} />}
       <div class={`split ${chosen ? "with-side" : ""} ${hasFields && !isLive ? "with-fields" : ""}`}>
@@ -79,11 +108,17 @@ export function Logs() {
         )}
         {chosen && <Record row={chosen} onFilter={filter} onClose={() => setChosen(undefined)} />}
       </div>
-    </section>
+    </>
   );
 }
 
-function Views({ isLive, hasFields, hasPatterns }: { isLive: boolean; hasFields: boolean; hasPatterns: boolean }) {
+interface ViewsProps {
+  readonly isLive: boolean;
+  readonly hasFields: boolean;
+  readonly hasPatterns: boolean;
+}
+
+function Views({ isLive, hasFields, hasPatterns }: ViewsProps) {
   return (
     <>
       <button type="button" aria-pressed={isLive} onClick={() => choose({ live: isLive ? undefined : "1", record: undefined })}>
@@ -104,12 +139,12 @@ function Views({ isLive, hasFields, hasPatterns }: { isLive: boolean; hasFields:
 }
 
 /** The record in the address: one of the rows, or read by its time. */
-function useChosen(store: LogRows): [LogRow | undefined, (row: LogRow | undefined) => void] {
+function useChosen(store: LogRows, question: Question): [LogRow | undefined, (row: LogRow | undefined) => void] {
   const wanted = route.value.query.get("record") ?? undefined;
   const last = useSignal<LogRow | undefined>(undefined);
   const isKnown = wanted !== undefined && last.value !== undefined && recordAddress(last.value) === wanted;
   const found = useLoaded(wanted === undefined || isKnown ? undefined : wanted, async (signal) => {
-    const row = store.rows.peek().find((other) => recordAddress(other) === wanted) ?? (await findRecord(wanted ?? "", signal));
+    const row = store.rows.peek().find((other) => recordAddress(other) === wanted) ?? (await findRecord(wanted ?? "", question, signal));
     last.value = row;
     return { row };
   });
@@ -138,7 +173,7 @@ function Counts({ asked, question, line }: { asked: string; question: Question; 
   });
   return (
     <>
-      {queryProblem(found.error.value) === undefined && <Problem words={found.error.value} retry={found.reload} />}
+      <Refusal of={found} />
       <div class="histogram-place">
         {found.value.value && (
           <Histogram

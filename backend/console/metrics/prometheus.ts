@@ -1,9 +1,11 @@
-// Client for the parts of the backend's Prometheus HTTP API that the console uses.
+// Client for the parts of the backend's Prometheus HTTP API that the console uses, and for metric queries of Loki's API, which have the same form.
 import type { Range } from "../state/time.ts";
 import { explainSyntax } from "../../client/promql-syntax.ts";
 import { ApiFailure, call } from "../state/api.ts";
 
 export const PROMETHEUS = "/query/prometheus/api/v1";
+/** Evaluates LogQL. */
+export const LOKI = "/query/loki/loki/api/v1";
 const POINTS = 240;
 const LEAST_STEP_S = 5;
 const NO_LABELS = "{}";
@@ -46,7 +48,7 @@ export function stepOf({ fromMs, toMs }: Range): number {
   return Math.max(LEAST_STEP_S, Math.ceil((toMs - fromMs) / 1000 / POINTS));
 }
 
-export async function queryRange(query: string, range: Range, signal: AbortSignal): Promise<LabelledSeries[]> {
+export async function queryRange(query: string, range: Range, signal: AbortSignal, base = PROMETHEUS): Promise<LabelledSeries[]> {
   const step = stepOf(range);
   // On multiples of the step, so that a repeated request for a range returns the same points.
   const [start, end] = [Math.floor(range.fromMs / 1000 / step) * step, Math.ceil(range.toMs / 1000 / step) * step];
@@ -56,7 +58,7 @@ export async function queryRange(query: string, range: Range, signal: AbortSigna
     ["end", String(end)],
     ["step", String(step)],
   ];
-  const { data } = await askEngine<Matrix>(query, "query_range", asked, signal);
+  const { data } = await askEngine<Matrix>(query, `${base}/query_range`, asked, signal);
   const apart = differingNames(data.result.map(({ metric }) => metric));
   // Series without labels are named after their expression.
   const named = (name: string): string => (name === NO_LABELS ? query : name);
@@ -73,7 +75,7 @@ export async function queryInstant(query: string, atMs: number, signal: AbortSig
     ["query", query],
     ["time", String(Math.round(atMs / 1000))],
   ];
-  const { data } = await askEngine<Vector>(query, "query", asked, signal);
+  const { data } = await askEngine<Vector>(query, `${PROMETHEUS}/query`, asked, signal);
   if (data.resultType !== "vector") return [{ labels: {}, value: data.result[1] }];
   return data.result.map(({ metric, value }) => ({ labels: metric, value: value[1] }));
 }
@@ -81,9 +83,10 @@ export async function queryInstant(query: string, atMs: number, signal: AbortSig
 /** Throws an Error; for an invalid expression, it says where the error is. */
 async function askEngine<T>(query: string, path: string, asked: [string, string][], signal: AbortSignal): Promise<Answer<T>> {
   try {
-    return await call<Answer<T>>(`${PROMETHEUS}/${path}`, { query: asked, signal });
+    return await call<Answer<T>>(path, { query: asked, signal });
   } catch (error) {
-    if (error instanceof ApiFailure && error.status === 400) throw new Error(explainSyntax(query, error.message), { cause: error });
+    if (path.startsWith(PROMETHEUS) && error instanceof ApiFailure && error.status === 400)
+      throw new Error(explainSyntax(query, error.message), { cause: error });
     throw error;
   }
 }

@@ -6,16 +6,14 @@ import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { currentRange, type Range } from "../state/time.ts";
 import { Cardinality } from "./cardinality.tsx";
-import { Chart, colourClass } from "./chart.tsx";
-import { ExemplarList, readExemplars } from "./exemplars.tsx";
-import { Instants, MOST_ROWS } from "./instants.tsx";
+import { readExemplars } from "./exemplars.tsx";
+import { Instants } from "./instants.tsx";
 import { queryInstant, queryRange, type Series } from "./prometheus.ts";
 import { LETTERS, Queries } from "./queries.tsx";
-import { formatValue, type Unit, unitOfQuery } from "./unit.ts";
-import { Status, Table } from "../parts/common.tsx";
-import { visible } from "../parts/text.ts";
+import { SeriesChart } from "./series-chart.tsx";
+import { unitOfQuery } from "./unit.ts";
+import { Status } from "../parts/common.tsx";
 
-const MOST_DRAWN = 50;
 const EXAMPLES = [
   ["memory by state", "sum by (state) (system_memory_usage_bytes)"],
   ["processor load", "system_cpu_load_average_1m"],
@@ -127,58 +125,11 @@ function Graph({ queries, question }: AskedProps) {
     const units = new Set(queries.map(unitOfQuery));
     return { range, series, exemplars, unit: units.size === 1 ? [...units][0] : undefined };
   });
-  const { range, series, exemplars = [], unit } = found.value.value ?? {};
+  const { range, series, exemplars, unit } = found.value.value ?? {};
   return (
     <Status of={found} empty={series?.length === 0 && "No series match in this range."}>
-      {range && series && series.length > 0 && (
-        <>
-          <Chart
-            series={series.slice(0, MOST_DRAWN)}
-            fromS={range.fromMs / 1000}
-            toS={range.toMs / 1000}
-            unit={unit}
-            exemplars={exemplars}
-          />
-          {series.length > MOST_DRAWN && (
-            <p class="quiet">
-              The first {MOST_DRAWN} of {series.length} series are drawn; use <code>topk(10, …)</code> to choose.
-            </p>
-          )}
-          <ExemplarList exemplars={exemplars} />
-          <Last series={series} unit={unit} />
-        </>
-      )}
+      {range && series && series.length > 0 && <SeriesChart series={series} range={range} unit={unit} exemplars={exemplars} />}
     </Status>
-  );
-}
-
-function Last({ series, unit }: { series: readonly Series[]; unit: Unit | undefined }) {
-  return (
-    <Table title="Series and their last values" heads={["series", "last", "min", "max"]}>
-      {series.slice(0, MOST_ROWS).map(({ name, points }, at) => {
-        const values = points.map(([, value]) => value).filter(Number.isFinite);
-        return (
-          <tr key={name}>
-            <td>
-              {at < MOST_DRAWN && <span class={`swatch ${colourClass(at)}`} />} <bdi>{visible(name)}</bdi>
-            </td>
-            <td class="number">{formatValue(values.at(-1) ?? Number.NaN, unit)}</td>
-            <td class="number">
-              {formatValue(
-                values.reduce((a, b) => Math.min(a, b), Infinity),
-                unit,
-              )}
-            </td>
-            <td class="number">
-              {formatValue(
-                values.reduce((a, b) => Math.max(a, b), -Infinity),
-                unit,
-              )}
-            </td>
-          </tr>
-        );
-      })}
-    </Table>
   );
 }
 

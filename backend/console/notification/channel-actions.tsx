@@ -6,39 +6,33 @@ import { moment } from "../state/time.ts";
 import { type Channel, CHANNELS } from "./resources.ts";
 import { Dialog, Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
-import { call, wordsOf } from "../state/api.ts";
+import { call } from "../state/api.ts";
 import { useSending } from "../state/sending.ts";
 
 export interface ChannelActionsProps {
   readonly channel: Channel;
   /** Called with a new signing secret. */
   readonly onSecret: (secret: string) => void;
-  readonly onRemoved: () => void;
+  readonly onRemoved: () => string;
 }
 
 export function ChannelActions({ channel, onSecret, onRemoved }: ChannelActionsProps) {
-  const asked = useSignal<"secret" | "removal" | undefined>(undefined);
-  const close = (): void => void (asked.value = undefined);
+  const hasAsked = useSignal(false);
   return (
     <>
       <Test id={channel.id} />
       <div class="row">
         {channel.kind === "webhook" && (
-          <button type="button" onClick={() => (asked.value = "secret")}>
+          <button type="button" onClick={() => (hasAsked.value = true)}>
             Make a new signing secret
           </button>
         )}
-        <button type="button" class="danger" onClick={() => (asked.value = "removal")}>
-          Remove this channel
-        </button>
-      </div>
-      {channel.secret_rotated_at && <p class="quiet">The signing secret was made anew {moment(channel.secret_rotated_at)}.</p>}
-      {asked.value === "secret" && <NewSecret id={channel.id} onSecret={onSecret} onClose={close} />}
-      {asked.value === "removal" && (
-        <Removal title="Remove this channel?" path={`${CHANNELS}/${channel.id}`} onClose={close} onRemoved={onRemoved}>
+        <Removal label="Remove this channel" title="Remove this channel?" path={`${CHANNELS}/${channel.id}`} onRemoved={onRemoved}>
           <bdi>{visible(channel.name)}</bdi> gets no more notifications. This cannot be undone.
         </Removal>
-      )}
+      </div>
+      {channel.secret_rotated_at && <p class="quiet">The signing secret was made anew {moment(channel.secret_rotated_at)}.</p>}
+      {hasAsked.value && <NewSecret id={channel.id} onSecret={onSecret} onClose={() => (hasAsked.value = false)} />}
     </>
   );
 }
@@ -69,24 +63,19 @@ function Test({ id }: { id: string }) {
 }
 
 function NewSecret({ id, onSecret, onClose }: { id: string; onSecret: (secret: string) => void; onClose: () => void }) {
-  const error = useSignal<string | undefined>(undefined);
-  const make = async (): Promise<void> => {
-    try {
-      onSecret((await call<{ signing_secret: string }>(`${CHANNELS}/${id}/rotate`, { method: "POST" })).signing_secret);
-      onClose();
-    } catch (failure) {
-      error.value = wordsOf(failure);
-    }
-  };
+  const { send, error } = useSending(async () => {
+    onSecret((await call<{ signing_secret: string }>(`${CHANNELS}/${id}/rotate`, { method: "POST" })).signing_secret);
+    onClose();
+  });
   return (
     <Dialog title="Make a new signing secret?" onClose={onClose}>
       <p>It is shown once. For a day messages are signed with both: give the receiver the new one until then.</p>
-      <Problem words={error.value} />
+      <Problem words={error} />
       <div class="actions">
         <button type="button" onClick={onClose}>
           Keep the present one
         </button>
-        <button type="button" class="primary" onClick={() => void make()}>
+        <button type="button" class="primary" onClick={() => void send()}>
           Make it
         </button>
       </div>

@@ -10,11 +10,12 @@ export interface ChannelFormProps {
   /** Undefined: a new channel. */
   readonly channel: Channel | undefined;
   readonly kind: ChannelKind;
-  readonly onSaved: (saved: Channel) => void;
+  /** Returns the address of the saved one. */
+  readonly onSaved: (saved: Channel) => string;
 }
 
 export function ChannelForm({ channel, kind, onSaved }: ChannelFormProps) {
-  const save = async (form: HTMLFormElement): Promise<void> => {
+  const save = async (form: HTMLFormElement): Promise<string> => {
     const text = typedIn(form);
     const body = {
       name: text("name"),
@@ -23,7 +24,7 @@ export function ChannelForm({ channel, kind, onSaved }: ChannelFormProps) {
       enabled: text("enabled") !== "",
       heartbeat: text("heartbeat").trim() || null,
     };
-    onSaved(
+    return onSaved(
       channel
         ? await call<Channel>(`${CHANNELS}/${channel.id}`, { method: "PUT", body })
         : await call<Channel>(CHANNELS, { method: "POST", body }),

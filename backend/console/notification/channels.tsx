@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { Side } from "../parts/side.tsx";
 import { useLoaded } from "../state/loaded.ts";
-import { address, go, route } from "../state/route.ts";
+import { address, route } from "../state/route.ts";
 import { ago } from "../state/time.ts";
 import {
   type Channel,
@@ -133,10 +133,10 @@ interface ChannelSideProps {
 
 function ChannelSide({ channel, secret, onMade, onChanged }: ChannelSideProps) {
   const closed = address("alerts", { view: "channels" });
-  const saved = (now: Channel): void => {
+  const saved = (now: Channel): string => {
     if (!channel) onMade(now);
     onChanged();
-    go(address("alerts", { view: "channels", channel: now.id }));
+    return address("alerts", { view: "channels", channel: now.id });
   };
   return (
     <Side label={channel ? "Channel" : "New channel"} title={channel?.name ?? "New channel"} closed={closed}>
@@ -151,7 +151,7 @@ function ChannelSide({ channel, secret, onMade, onChanged }: ChannelSideProps) {
         <ChannelActions
           channel={channel}
           onSecret={(made) => onMade({ ...channel, signing_secret: made })}
-          onRemoved={() => (go(closed), onChanged())}
+          onRemoved={() => (onChanged(), closed)}
         />
       )}
     </Side>

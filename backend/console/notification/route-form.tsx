@@ -13,13 +13,14 @@ export interface RouteFormProps {
   /** In order, without the default route. */
   readonly others: readonly NotificationRoute[];
   readonly channels: readonly Channel[];
-  readonly onSaved: (route: NotificationRoute) => void;
+  /** Returns the address of the saved one. */
+  readonly onSaved: (route: NotificationRoute) => string;
 }
 
 export function RouteForm({ route, others, channels, onSaved }: RouteFormProps) {
-  const save = async (form: HTMLFormElement): Promise<void> => {
+  const save = async (form: HTMLFormElement): Promise<string> => {
     const body = typedRoute(form, route.is_default);
-    onSaved(
+    return onSaved(
       route.id
         ? await call<NotificationRoute>(`${ROUTES}/${route.id}`, { method: "PUT", body })
         : await call<NotificationRoute>(ROUTES, { method: "POST", body }),

@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { Removal } from "../parts/removal.tsx";
 import { Side } from "../parts/side.tsx";
 import { useLoaded } from "../state/loaded.ts";
-import { address, go, route as place } from "../state/route.ts";
+import { address, route as place } from "../state/route.ts";
 import { Matchers } from "./matchers.tsx";
 import { RouteForm } from "./route-form.tsx";
 import { type Channel, channelsNow, NEW_ROUTE, type NewRoute, type NotificationRoute, ROUTES } from "./resources.ts";
@@ -27,10 +27,10 @@ export function Routes() {
   const id = place.value.query.get("route");
   const chosen = id === "new" ? NEW_ROUTE : [...routes, made.value].find((route) => route?.id === id);
   const isOpen = mayWrite.value && found.value.value !== undefined && chosen !== undefined;
-  const saved = (route: NotificationRoute): void => {
+  const saved = (route: NotificationRoute): string => {
     made.value = route;
     found.reload();
-    go(address("alerts", { view: "routes", route: route.id }));
+    return address("alerts", { view: "routes", route: route.id });
   };
   return (
     <>
@@ -108,12 +108,11 @@ function togetherBy(labels: readonly string[]): string {
 
 interface RouteSideProps extends Shown {
   readonly route: NewRoute & Partial<NotificationRoute>;
-  readonly onSaved: (route: NotificationRoute) => void;
+  readonly onSaved: (route: NotificationRoute) => string;
   readonly onChanged: () => void;
 }
 
 function RouteSide({ route, routes, channels, onSaved, onChanged }: RouteSideProps) {
-  const isRemoving = useSignal(false);
   const closed = address("alerts", { view: "routes" });
   const title = route.is_default ? "The default route" : route.id ? `Route ${(route.position ?? 0) + 1}` : "New route";
   return (
@@ -125,16 +124,11 @@ function RouteSide({ route, routes, channels, onSaved, onChanged }: RouteSidePro
         onSaved={onSaved}
       />
       {route.id && !route.is_default && (
-        <button type="button" class="danger" onClick={() => (isRemoving.value = true)}>
-          Remove this route
-        </button>
-      )}
-      {isRemoving.value && (
         <Removal
+          label="Remove this route"
           title="Remove this route?"
           path={`${ROUTES}/${route.id}`}
-          onClose={() => (isRemoving.value = false)}
-          onRemoved={() => (go(closed), onChanged())}
+          onRemoved={() => (onChanged(), closed)}
         >
           Its alerts then go to the next route that matches. This cannot be undone.
         </Removal>

@@ -26,7 +26,8 @@ export interface SilenceFormProps {
   readonly silence: Silence | undefined;
   /** Typed matchers of a new silence. */
   readonly matchers: string;
-  readonly onSaved: (silence: Silence) => void;
+  /** Returns the address of the saved one. */
+  readonly onSaved: (silence: Silence) => string;
 }
 
 export function SilenceForm({ silence, matchers, onSaved }: SilenceFormProps) {
@@ -35,7 +36,7 @@ export function SilenceForm({ silence, matchers, onSaved }: SilenceFormProps) {
   /** Undefined: now. */
   const startMs = useSignal(state === "pending" ? Date.parse(silence?.startsAt ?? "") : undefined);
   const endMs = useSignal(isNew ? Date.now() + 2 * HOUR_MS : Date.parse(silence?.endsAt ?? ""));
-  const save = async (form: HTMLFormElement): Promise<void> => {
+  const save = async (form: HTMLFormElement): Promise<string> => {
     const text = typedIn(form);
     const body = {
       ...(silence && !isNew && { id: silence.id }),
@@ -44,7 +45,7 @@ export function SilenceForm({ silence, matchers, onSaved }: SilenceFormProps) {
       endsAt: new Date(endMs.value).toISOString(),
       comment: text("comment"),
     };
-    onSaved(await call<Silence>(SILENCES, { method: "POST", body }));
+    return onSaved(await call<Silence>(SILENCES, { method: "POST", body }));
   };
   return (
     <SavingForm label={isNew ? "Silence" : "Save"} saved="Saved." save={save} takesFocus={isNew && matchers === ""}>

@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { Removal } from "../parts/removal.tsx";
 import { Side } from "../parts/side.tsx";
 import { useLoaded } from "../state/loaded.ts";
-import { address, choose, go, route } from "../state/route.ts";
+import { address, choose, route } from "../state/route.ts";
 import { moment } from "../state/time.ts";
 import { fromSilence } from "./matcher.ts";
 import { Matchers } from "./matchers.tsx";
@@ -28,10 +28,10 @@ export function Silences() {
   const id = query.get("silence");
   const chosen = [...all, made.value].find((silence) => silence?.id === id);
   const isOpen = mayWrite.value && (chosen !== undefined || id === "new");
-  const saved = (silence: Silence): void => {
+  const saved = (silence: Silence): string => {
     made.value = silence;
     found.reload();
-    go(address("alerts", { view: "silences", silence: silence.id }));
+    return address("alerts", { view: "silences", silence: silence.id });
   };
   return (
     <>
@@ -110,29 +110,23 @@ function kept(): Record<string, string | undefined> {
 
 interface SilenceSideProps {
   readonly silence: Silence | undefined;
-  readonly onSaved: (silence: Silence) => void;
+  readonly onSaved: (silence: Silence) => string;
   readonly onChanged: () => void;
 }
 
 function SilenceSide({ silence, onSaved, onChanged }: SilenceSideProps) {
-  const isEnding = useSignal(false);
   const state = silence?.status.state;
   const title = state === undefined ? "New silence" : state === "expired" ? "Silence again" : "Silence";
   return (
     <Side label={silence ? "Silence" : "New silence"} title={title} closed={address("alerts", kept())}>
       <SilenceForm silence={silence} matchers={route.value.query.get("matchers") ?? ""} onSaved={onSaved} />
       {silence && state !== "expired" && (
-        <button type="button" class="danger" onClick={() => (isEnding.value = true)}>
-          End this silence
-        </button>
-      )}
-      {silence && isEnding.value && (
         <Removal
+          label="End this silence"
           title="End this silence?"
           verb="End it"
           path={`${SILENCES}/${silence.id}`}
-          onClose={() => (isEnding.value = false)}
-          onRemoved={() => (go(address("alerts", kept())), onChanged())}
+          onRemoved={() => (onChanged(), address("alerts", kept()))}
         >
           Channels are notified of the firing alerts that it muted.
         </Removal>

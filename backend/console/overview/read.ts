@@ -1,8 +1,15 @@
-// Reads the data of the overview's cards, with requests that other screens send too. Invariant: a card whose request failed shows no
-// figure, so a zero is always a real count.
+// Reads the data of the overview's cards, with requests that other screens send too. Invariants: a card whose request failed shows no
+// figure, so a zero is always a real count; only the rows that are shown stay in memory.
 import { channelsNow } from "../notification/resources.ts";
 import type { ApiResponses } from "../../client/api.ts";
+import { allMembers, isOld, type Member } from "../fleet/members.ts";
+import { servicesBetween, worstFirst } from "../services/service.ts";
+import type { ServiceTableProps } from "../services/table.tsx";
 import { call } from "../state/api.ts";
+
+const HOUR_MS = 3_600_000;
+/** Rows of a card. */
+export const SHOWN = 10;
 
 export interface Alert {
   readonly state: "firing" | "pending";
@@ -16,6 +23,23 @@ export interface Alerting {
   readonly channels: number;
   readonly rules: number;
   readonly atMs: number;
+}
+
+export interface Agents {
+  readonly count: number;
+  readonly silentCount: number;
+  /** The first of them. */
+  readonly silent: readonly Member[];
+  readonly oldKeys: number;
+  /** Agents that report, and whose collector does not run. */
+  readonly broken: number;
+  readonly atMs: number;
+}
+
+export interface WorstServices {
+  readonly count: number;
+  /** The first of them. */
+  readonly services: ServiceTableProps["services"];
 }
 
 export type Volume = ApiResponses["GET /api/usage"][number];
@@ -39,6 +63,29 @@ export async function readAlerting(signal: AbortSignal): Promise<Alerting> {
     rules: rules.length,
     atMs: Date.now(),
   };
+}
+
+export async function readAgents(signal: AbortSignal): Promise<Agents> {
+  const members = await allMembers(signal);
+  const atMs = Date.now();
+  const silent = members.filter(({ online }) => !online);
+  return {
+    count: members.length,
+    silentCount: silent.length,
+    silent: silent.slice(0, SHOWN),
+    oldKeys: members.filter(({ keyCreatedAt }) => isOld(keyCreatedAt, atMs)).length,
+    broken: members.filter(({ online, collector }) => online && collector && collector.state !== "running").length,
+    atMs,
+  };
+}
+
+export async function readWorstServices(signal: AbortSignal): Promise<WorstServices> {
+  const nowMs = Date.now();
+  const [now, before] = await Promise.all([
+    servicesBetween(nowMs - HOUR_MS, nowMs, signal),
+    servicesBetween(nowMs - 2 * HOUR_MS, nowMs - HOUR_MS, signal, 1),
+  ]);
+  return { count: now.length, services: worstFirst(now, before).slice(0, 2 * SHOWN) };
 }
 
 export async function readStored(signal: AbortSignal): Promise<Stored> {

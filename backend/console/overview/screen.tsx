@@ -5,26 +5,22 @@ import { Status, Table } from "../parts/common.tsx";
 import { bytesText, counted, visible } from "../parts/text.ts";
 import { useRefresh } from "../parts/time-picker.tsx";
 import { entityAddress } from "../entities/entity.ts";
-import { allMembers, isOld, isSilent, type Member } from "../fleet/members.ts";
 import { ThisMachine } from "../fleet/this-machine.tsx";
-import { servicesBetween, worstFirst } from "../services/service.ts";
 import { ServiceTable } from "../services/table.tsx";
 import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { mayWrite } from "../state/session.ts";
 import { ago } from "../state/time.ts";
-import { type Alerting, readAlerting, readStored, type Stored } from "./read.ts";
+import { type Agents, type Alerting, readAgents, readAlerting, readStored, readWorstServices, SHOWN, type Stored } from "./read.ts";
 
 const EVERY_MS = 30_000;
-const HOUR_MS = 3_600_000;
-const SHOWN = 10;
 
 export function Overview() {
   const alerting = useLoaded("alerting", readAlerting, { everyMs: EVERY_MS });
-  const members = useLoaded("agents", async (signal) => ({ all: await allMembers(signal), atMs: Date.now() }), { everyMs: EVERY_MS });
+  const agents = useLoaded("agents", readAgents, { everyMs: EVERY_MS });
   const stored = useLoaded("stored", readStored, { everyMs: EVERY_MS });
   const reload = (): void => {
-    for (const part of [alerting, members, stored]) part.reload();
+    for (const part of [alerting, agents, stored]) part.reload();
   };
   useRefresh(reload);
   return (
@@ -33,13 +29,13 @@ export function Overview() {
         <h1 id="title">Overview</h1>
       </div>
       <ThisMachine onReady={reload} />
-      <SetUp alerting={alerting.value.value} members={members.value.value?.all} signals={stored.value.value?.signals} />
+      <SetUp alerting={alerting.value.value} agents={agents.value.value?.count} signals={stored.value.value?.signals} />
       <div class="cards">
         <Card title="Alerts" href={address("alerts", { view: "firing" })} of={alerting}>
           {(shown) => <Firing {...shown} />}
         </Card>
-        <Card title="Agents" href={address("fleet")} of={members}>
-          {({ all, atMs }) => <Agents members={all} atMs={atMs} />}
+        <Card title="Agents" href={address("fleet")} of={agents}>
+          {(shown) => <AgentFigures {...shown} />}
         </Card>
         <Card title="Stored today" href={address("settings", { part: "usage" })} of={stored}>
           {({ volume }) => <StoredToday volume={volume} />}
@@ -101,20 +97,17 @@ function Firing({ alerts, channels, atMs }: Alerting) {
   );
 }
 
-function Agents({ members, atMs }: { members: readonly Member[]; atMs: number }) {
-  const silent = members.filter(isSilent);
-  const old = members.filter((member) => isOld(member.keyCreatedAt, atMs));
-  const broken = members.filter(({ online, collector }) => online && collector && collector.state !== "running");
+function AgentFigures({ count, silentCount, silent, oldKeys, broken, atMs }: Agents) {
   return (
     <>
       <p>
-        <a class={`figure ${silent.length > 0 ? "level is-error" : ""}`} href={address("fleet")}>
-          {silent.length} silent
+        <a class={`figure ${silentCount > 0 ? "level is-error" : ""}`} href={address("fleet")}>
+          {silentCount} silent
         </a>{" "}
-        of {members.length}
+        of {count}
       </p>
       <ul class="plain-list">
-        {silent.slice(0, SHOWN).map(({ entity, lastHeartbeat }) => (
+        {silent.map(({ entity, lastHeartbeat }) => (
           <li key={entityAddress(entity)}>
             <a href={entityAddress(entity)} title={visible(entity.name)}>
               <bdi>{visible(entity.name)}</bdi>
@@ -124,16 +117,16 @@ function Agents({ members, atMs }: { members: readonly Member[]; atMs: number })
             </span>
           </li>
         ))}
-        {silent.length > SHOWN && <li class="quiet">and {silent.length - SHOWN} more</li>}
+        {silentCount > silent.length && <li class="quiet">and {silentCount - silent.length} more</li>}
       </ul>
-      {broken.length > 0 && (
+      {broken > 0 && (
         <p class="level is-warn">
-          <a href={address("fleet")}>{counted(broken.length, "collector")}</a> not running
+          <a href={address("fleet")}>{counted(broken, "collector")}</a> not running
         </p>
       )}
-      {old.length > 0 && (
+      {oldKeys > 0 && (
         <p class="level is-warn">
-          <a href={address("fleet")}>{counted(old.length, "old key")}</a>, older than 60 days
+          <a href={address("fleet")}>{counted(oldKeys, "old key")}</a>, older than 60 days
         </p>
       )}
     </>
@@ -165,7 +158,7 @@ function StoredToday({ volume }: Pick<Stored, "volume">) {
 
 interface SetUpProps {
   readonly alerting: Alerting | undefined;
-  readonly members: readonly Member[] | undefined;
+  readonly agents: number | undefined;
   readonly signals: ReadonlySet<string> | undefined;
 }
 
@@ -177,11 +170,11 @@ const TO_SDK = connect("OpenTelemetry SDK", "sdk");
 const TO_PROMETHEUS = connect("Prometheus", "prometheus");
 
 /** Lists the parts that are not set up, each with links that add it. Shows nothing if everything is set up. */
-function SetUp({ alerting, members, signals }: SetUpProps) {
-  if (!alerting || !members || !signals) return null;
+function SetUp({ alerting, agents, signals }: SetUpProps) {
+  if (!alerting || agents === undefined || !signals) return null;
   const { rules, channels } = alerting;
   const steps: [boolean, string, Link[]][] = [
-    [members.length > 0, "Agents", [TO_CLUSTER, TO_HOST]],
+    [agents > 0, "Agents", [TO_CLUSTER, TO_HOST]],
     [signals.has("logs"), "Logs", [TO_CLUSTER, TO_HOST, TO_SDK]],
     [signals.has("traces"), "Traces", [TO_SDK]],
     [signals.has("metrics"), "Metrics", [TO_CLUSTER, TO_HOST, TO_SDK, TO_PROMETHEUS]],
@@ -210,29 +203,18 @@ function SetUp({ alerting, members, signals }: SetUpProps) {
 }
 
 function WorstServices() {
-  const found = useLoaded(
-    "services of the last hour",
-    async (signal) => {
-      const nowMs = Date.now();
-      const [now, before] = await Promise.all([
-        servicesBetween(nowMs - HOUR_MS, nowMs, signal),
-        servicesBetween(nowMs - 2 * HOUR_MS, nowMs - HOUR_MS, signal, 1),
-      ]);
-      return worstFirst(now, before);
-    },
-    { everyMs: 2 * EVERY_MS },
-  );
-  const services = found.value.value ?? [];
+  const found = useLoaded("services of the last hour", readWorstServices, { everyMs: 2 * EVERY_MS });
+  const { services = [], count = 0 } = found.value.value ?? {};
   return (
     <article class="card">
       <h2>
         <a href={address("services")}>Services in the last hour</a>
       </h2>
-      <Status of={found} empty={services.length === 0 && "No spans in the last hour."}>
-        {services.length > 0 && <ServiceTable services={services.slice(0, 2 * SHOWN)} range={{ from: "1h", to: undefined }} />}
-        {services.length > 2 * SHOWN && (
+      <Status of={found} empty={count === 0 && "No spans in the last hour."}>
+        {count > 0 && <ServiceTable services={services} range={{ from: "1h", to: undefined }} />}
+        {count > services.length && (
           <p>
-            <a href={address("services")}>All {services.length} services</a>
+            <a href={address("services")}>All {count} services</a>
           </p>
         )}
       </Status>

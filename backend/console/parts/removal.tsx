@@ -1,43 +1,63 @@
-// The dialog before a resource is removed. Invariant: it names the consequences; if the backend refuses, the message is shown and the resource stays.
+// A button that removes a resource, and the dialog before that. Invariant: the dialog names the consequences; if the backend refuses, the message is shown and the resource stays.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Dialog, Problem } from "./common.tsx";
-import { call, wordsOf } from "../state/api.ts";
+import { call } from "../state/api.ts";
+import { useSending } from "../state/sending.ts";
 
 export interface RemovalProps {
+  /** On the button. */
+  readonly label: string;
+  /** For screen readers, if several buttons have the same label. */
+  readonly fullLabel?: string;
+  readonly class?: string;
   /** Path of the DELETE request. */
   readonly path: string;
-  readonly title: string;
-  /** Verb on the button. */
+  readonly title?: string;
+  /** Verb on the button of the dialog. */
   readonly verb?: string;
+  /** The consequences. */
   readonly children: ComponentChildren;
-  readonly onClose: () => void;
-  readonly onRemoved: () => void;
+  /** Returns the address that is opened then, if any. */
+  readonly onRemoved: () => string | void;
 }
 
-export function Removal({ path, title, verb = "Remove", children, onClose, onRemoved }: RemovalProps) {
-  const error = useSignal<string | undefined>(undefined);
-  const remove = async (): Promise<void> => {
-    try {
-      await call(path, { method: "DELETE" });
-      onClose();
-      onRemoved();
-    } catch (failure) {
-      error.value = wordsOf(failure);
-    }
-  };
+export function Removal({
+  label,
+  fullLabel,
+  class: name = "danger",
+  path,
+  title = "Remove?",
+  verb = "Remove",
+  children,
+  onRemoved,
+}: RemovalProps) {
+  const isAsked = useSignal(false);
+  const { send, error } = useSending(async () => {
+    await call(path, { method: "DELETE" });
+    isAsked.value = false;
+    return onRemoved();
+  });
+  const close = (): void => void (isAsked.value = false);
   return (
-    <Dialog title={title} onClose={onClose}>
-      <p>{children}</p>
-      <Problem words={error.value} />
-      <div class="actions">
-        <button type="button" onClick={onClose}>
-          Keep it
-        </button>
-        <button type="button" class="danger" onClick={() => void remove()}>
-          {verb}
-        </button>
-      </div>
-    </Dialog>
+    <>
+      <button type="button" class={name} aria-label={fullLabel} onClick={() => (isAsked.value = true)}>
+        {label}
+      </button>
+      {isAsked.value && (
+        <Dialog title={title} onClose={close}>
+          <p>{children}</p>
+          <Problem words={error} />
+          <div class="actions">
+            <button type="button" onClick={close}>
+              Keep it
+            </button>
+            <button type="button" class="danger" onClick={() => void send()}>
+              {verb}
+            </button>
+          </div>
+        </Dialog>
+      )}
+    </>
   );
 }

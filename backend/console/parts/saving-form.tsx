@@ -10,19 +10,22 @@ export interface SavingFormProps {
   readonly label: string;
   /** Shown after a save. A form that is replaced by its result needs none. */
   readonly saved?: string;
-  /** Throws an Error whose message is shown to the user. */
-  readonly save: (form: HTMLFormElement) => Promise<void>;
+  /** Throws an Error whose message is shown to the user; resolves to the address that is opened then, if any. */
+  readonly save: (form: HTMLFormElement) => Promise<string | void>;
+  /** Shown instead of the button to a user who may not save. */
+  readonly refusal?: string | undefined;
   /** Focus the first field, for a form that the user has just opened. */
   readonly takesFocus?: boolean;
   readonly children: ComponentChildren;
 }
 
-export function SavingForm({ label, saved, save, takesFocus, children }: SavingFormProps) {
+export function SavingForm({ label, saved, save, refusal, takesFocus, children }: SavingFormProps) {
   const element = useRef<HTMLFormElement>(null);
   const isSaved = useSignal(false);
   const { send, error } = useSending(async (form: HTMLFormElement) => {
-    await save(form);
+    const next = await save(form);
     isSaved.value = true;
+    return next;
   });
   useEffect(() => {
     if (takesFocus) element.current?.querySelector<HTMLElement>("input, textarea")?.focus();
@@ -39,9 +42,13 @@ export function SavingForm({ label, saved, save, takesFocus, children }: SavingF
     >
       {children}
       <Problem words={error} />
-      <button type="submit" class="primary">
-        {label}
-      </button>
+      {refusal ? (
+        <p class="quiet">{refusal}</p>
+      ) : (
+        <button type="submit" class="primary">
+          {label}
+        </button>
+      )}
       {saved && isSaved.value && <p role="status">{saved}</p>}
     </form>
   );

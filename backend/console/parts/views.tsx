@@ -1,5 +1,4 @@
 // Saves the address of the screen under a name, for everyone in the organisation. Saved views are found in the command palette and listed here.
-import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
 import { call, wholeList } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
@@ -15,7 +14,6 @@ type View = ApiResponses["GET /api/views"][number];
 
 export function Views({ onClose }: { onClose: () => void }) {
   const found = useLoaded("views", async (signal) => await wholeList<View>("/api/views", signal));
-  const leaving = useSignal<View | undefined>(undefined);
   const rows = found.value.value?.rows ?? [];
   const save = async (form: HTMLFormElement): Promise<void> => {
     await call("/api/views", { method: "POST", body: { name: typedIn(form)("name").trim(), address: addressNow() } });
@@ -33,9 +31,15 @@ export function Views({ onClose }: { onClose: () => void }) {
                 <bdi>{visible(view.name)}</bdi>
               </a>
               {mayWrite.value && (
-                <button type="button" class="small" aria-label={`Remove ${visible(view.name)}`} onClick={() => (leaving.value = view)}>
-                  Remove
-                </button>
+                <Removal
+                  label="Remove"
+                  fullLabel={`Remove ${visible(view.name)}`}
+                  class="small"
+                  path={`/api/views/${view.id}`}
+                  onRemoved={found.reload}
+                >
+                  {visible(`${view.name} is removed for everyone in the organisation.`)}
+                </Removal>
               )}
             </li>
           ))}
@@ -48,16 +52,6 @@ export function Views({ onClose }: { onClose: () => void }) {
             <input name="name" type="text" required maxLength={100} />
           </label>
         </SavingForm>
-      )}
-      {leaving.value && (
-        <Removal
-          title="Remove?"
-          path={`/api/views/${leaving.value.id}`}
-          onClose={() => (leaving.value = undefined)}
-          onRemoved={found.reload}
-        >
-          {visible(`${leaving.value.name} is removed for everyone in the organisation.`)}
-        </Removal>
       )}
     </Dialog>
   );

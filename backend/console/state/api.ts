@@ -11,8 +11,8 @@ const LOGIN_PATHS: ReadonlySet<string> = new Set([
   "/api/auth/invitation",
   "/api/auth/invitation/accept",
 ]);
-/** What is missing from the screen because a shard is unavailable; empty if nothing is. */
-export const missing = signal("");
+/** What is missing from the last answer of each path because a shard is unavailable. */
+export const missing = signal<Readonly<Record<string, string>>>({});
 const TRIES = 3;
 const LONGEST_WAIT_S = 20;
 
@@ -56,7 +56,7 @@ export async function page<T>(path: string, options: Call = {}): Promise<Page<T>
       await loggedInAgain(logins, options.signal);
       continue;
     }
-    missing.value = /"(.*)"/.exec(answer.headers.get("warning") ?? "")?.[1] ?? missing.value;
+    noteMissing(path.split("?", 1)[0] ?? "", /"(.*)"/.exec(answer.headers.get("warning") ?? "")?.[1]);
     if (answer.ok)
       return { body: (answer.status === 204 ? undefined : await answer.json()) as T, next: nextOf(answer.headers.get("link")) };
     const waitS = Number(answer.headers.get("retry-after") ?? Number.NaN);
@@ -64,6 +64,11 @@ export async function page<T>(path: string, options: Call = {}): Promise<Page<T>
     if (!isReading || ![429, 503].includes(answer.status) || tries === TRIES || !(waitS <= LONGEST_WAIT_S)) throw await failureOf(answer);
     await wait(Math.max(waitS, 1) * 1000, options.signal);
   }
+}
+
+function noteMissing(path: string, warning: string | undefined): void {
+  const { [path]: before, ...others } = missing.peek();
+  if (before !== warning) missing.value = warning === undefined ? others : { ...others, [path]: warning };
 }
 
 /** All pages of a list, up to a limit. */

@@ -1,7 +1,9 @@
 // A request that the user starts, such as saving a form. Invariants: it is not sent again while it runs; a refusal is shown as a message
-// until the next try.
+// until the next try; a late answer does not lead back a user who has left the form.
 import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
 import { wordsOf } from "./api.ts";
+import { go } from "./route.ts";
 
 export interface Sending<A extends unknown[]> {
   readonly send: (...args: A) => Promise<void>;
@@ -10,16 +12,19 @@ export interface Sending<A extends unknown[]> {
   readonly error: string | undefined;
 }
 
-/** `work` throws an Error whose message is shown to the user. */
-export function useSending<A extends unknown[]>(work: (...args: A) => Promise<void>): Sending<A> {
+/** `work` throws an Error whose message is shown to the user, and resolves to the address that is opened then, if any. */
+export function useSending<A extends unknown[]>(work: (...args: A) => Promise<string | void>): Sending<A> {
   const error = useSignal<string | undefined>(undefined);
   const isBusy = useSignal(false);
+  const isShown = useRef(true);
+  useEffect(() => () => void (isShown.current = false), []);
   const send = async (...args: A): Promise<void> => {
     if (isBusy.peek()) return;
     isBusy.value = true;
     error.value = undefined;
     try {
-      await work(...args);
+      const next = await work(...args);
+      if (next && isShown.current) go(next);
     } catch (failure) {
       error.value = wordsOf(failure);
     } finally {

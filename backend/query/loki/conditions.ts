@@ -16,6 +16,11 @@ export interface Pushed {
   readonly matching: Matching;
 }
 
+/** Whether one of the stages may leave records out. */
+export function leavesOut(stages: readonly Stage[]): boolean {
+  return stages.some(({ kind }) => kind === "line_filter" || kind === "label_filter");
+}
+
 /** `keysOf`: the attribute keys of labels, if they were looked up. */
 export function push(query: LogQuery, keysOf: KeysOf = ANY_KEYS): Pushed {
   const matching = matchingOf(patternsOf(query));

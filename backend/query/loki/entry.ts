@@ -92,6 +92,8 @@ export type Category = "stream" | "metadata" | "parsed";
 export class Entry {
   readonly timeNs: bigint;
   line: string;
+  /** As it is stored. */
+  row: Row | undefined;
   /** The error of a stage; empty if there is none. */
   error = "";
   errorDetails = "";
@@ -194,6 +196,8 @@ export interface Row {
   readonly scope_name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly line: string;
+  /** Where `hasIds` of the query asks for it. */
+  readonly row_id?: string;
 }
 
 /** Creates entries; records of one sender share the labels of their stream. */
@@ -217,7 +221,9 @@ export class EntryMaker {
     }
     // An attribute with this name takes precedence.
     metadata.push(["detected_level", row.level], ...empty);
-    return new Entry(BigInt(row.ns), row.line, this.#streamOf(row, own), metadata);
+    const entry = new Entry(BigInt(row.ns), row.line, this.#streamOf(row, own), metadata);
+    entry.row = row;
+    return entry;
   }
 
   #streamOf({ source, level, host_id, node }: Row, own: readonly [string, string][]): ReadonlyMap<string, string> {

@@ -5,7 +5,7 @@ import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { ApiError } from "../../errors.ts";
 import { MAX_ANSWERED_SERIES, MAX_LOKI_ANSWER_BYTES, MAX_REPLACED_LABEL_CHARACTERS } from "../limits.ts";
 import { collectStreams, matrixAnswer, scalarAnswer, streamsAnswer, vectorAnswer } from "./answers.ts";
-import { push } from "./conditions.ts";
+import { leavesOut, push } from "./conditions.ts";
 import { LabelSet, NO_LABELS, type Sample, type Series } from "./entry.ts";
 import { wrongQuery } from "./grammar.ts";
 import { groupingLabels, leafOf, type SeriesLabels } from "./leaf.ts";
@@ -40,7 +40,6 @@ export async function answerLogs(
   const { span, limit, oldestFirst, categorize } = asked;
   const pushed = push(query);
   const passes = pipelineOf(pushed.rest);
-  const drops = pushed.rest.some(({ kind }) => kind === "line_filter" || kind === "label_filter");
   return await runQueued(engine, orgId, options, async (ask) => {
     const streams = collectStreams(categorize);
     const wanted = {
@@ -48,7 +47,7 @@ export async function answerLogs(
       span: { start: span.start, end: span.end - 1n },
       oldestFirst,
       hasLines: true,
-      limit: drops ? undefined : limit,
+      limit: leavesOut(pushed.rest) ? undefined : limit,
     };
     let [count, warnings]: [number, string[]] = [0, []];
     for await (const entry of records(ask, orgId, wanted, new Budget(engine.bounds, options.signal))) {

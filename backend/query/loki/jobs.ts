@@ -4,14 +4,16 @@ import { Sql } from "../../engines/clickhouse/sql.ts";
 import type { RecordFilter } from "../../storage/logs/filter.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
 import type { LogRow } from "../../storage/logs/store.ts";
+import type { Page } from "../../storage/page.ts";
 import { ORGANISATION } from "../sandbox/protocol.ts";
 import type { JobContext } from "../sandbox/serve-jobs.ts";
 import { collectStreams, jsonOf } from "./answers.ts";
-import { push } from "./conditions.ts";
+import { leavesOut, push } from "./conditions.ts";
 import { ENDPOINTS, requiredLogs } from "./endpoints.ts";
 import { EntryMaker } from "./entry.ts";
 import type { RequestParameters } from "./parameters.ts";
 import { pipelineOf } from "./pipeline.ts";
+import { answerRecords } from "./record-pages.ts";
 import { type Bounds, BOUNDS, Budget } from "./regex.ts";
 import type { Stage } from "./syntax.ts";
 
@@ -26,10 +28,20 @@ export interface EndpointJob {
   readonly bounds?: Bounds | undefined;
 }
 
-/** Computes which records a tail reads. */
-export interface TailFilterJob {
-  readonly kind: "tail_filter";
+/** Computes which stored records a query of logs selects, before stages that ClickHouse cannot evaluate. */
+export interface FilterJob {
+  readonly kind: "filter";
   readonly parameters: RequestParameters;
+}
+
+/** Reads a page of records and applies all stages to them. */
+export interface RecordsJob {
+  readonly kind: "records";
+  readonly parameters: RequestParameters;
+  /** SQL of further conditions. */
+  readonly conditions: readonly string[];
+  readonly page: Page;
+  readonly bounds?: Bounds | undefined;
 }
 
 /** Computes the message for one read of a tail; empty if nothing is to be sent. */
@@ -41,11 +53,12 @@ export interface TailMessageJob {
   readonly bounds?: Bounds | undefined;
 }
 
-export type LokiJob = EndpointJob | TailFilterJob | TailMessageJob;
+export type LokiJob = EndpointJob | FilterJob | RecordsJob | TailMessageJob;
 
 export async function runLokiJob(job: LokiJob, { read, signal }: JobContext): Promise<Uint8Array> {
-  if (job.kind === "tail_filter") return jsonOf(tailFilter(job));
+  if (job.kind === "filter") return jsonOf(logFilter(job));
   const bounds = job.bounds ?? BOUNDS;
+  if (job.kind === "records") return await answerRecords({ read, bounds }, requiredLogs(job.parameters), job, signal);
   if (job.kind === "tail_message") {
     const { rest } = push(requiredLogs(job.parameters));
     return Buffer.from(await messageOf(rest, job.rows, new Budget(bounds, signal)));
@@ -59,18 +72,26 @@ interface SentFilter {
   readonly conditions: readonly string[];
   readonly from: string;
   readonly blockRows?: number | undefined;
+  readonly stages: LogFilter["stages"];
 }
 
-function tailFilter({ parameters }: TailFilterJob): SentFilter {
-  const { conditions, matching } = push(requiredLogs(parameters));
-  return { conditions: conditions.map(({ text }) => text), from: matching.from.text, blockRows: matching.blockRows };
+export interface LogFilter {
+  readonly filter: RecordFilter;
+  /** What is left for a RecordsJob: stages that leave records out, stages that only change them, or none. */
+  readonly stages: "filter" | "change" | "none";
 }
 
-/** Reads the result of a TailFilterJob. */
-export function readTailFilter(answer: Buffer): RecordFilter {
-  const { conditions, from, blockRows } = JSON.parse(answer.toString("utf8")) as SentFilter;
+function logFilter({ parameters }: FilterJob): SentFilter {
+  const { conditions, matching, rest } = push(requiredLogs(parameters));
+  const stages = leavesOut(rest) ? "filter" : rest.length > 0 ? "change" : "none";
+  return { conditions: conditions.map(({ text }) => text), from: matching.from.text, blockRows: matching.blockRows, stages };
+}
+
+/** Reads the result of a FilterJob. */
+export function readLogFilter(answer: Buffer): LogFilter {
+  const { conditions, from, blockRows, stages } = JSON.parse(answer.toString("utf8")) as SentFilter;
   const matching = { ...NO_MATCHING, from: new Sql(from), blockRows };
-  return { labels: [], also: { conditions: conditions.map((text) => new Sql(text)), matching } };
+  return { filter: { labels: [], also: { conditions: conditions.map((text) => new Sql(text)), matching } }, stages };
 }
 
 /** `rows`: in JSON; undefined marks skipped records. Throws ApiError query_too_expensive. */

@@ -154,6 +154,10 @@ export interface Wanted extends Pick<Pushed, "conditions" | "matching"> {
   readonly hasLines: boolean;
   /** Maximum number of records that are needed. */
   readonly limit?: number | undefined;
+  /** Records come after this one. */
+  readonly after?: Cursor | undefined;
+  /** Rows have `row_id`, for a cursor. */
+  readonly hasIds?: boolean;
 }
 
 const FIELDS = sql`toString(toUnixTimestamp64Nano(time)) AS ns, level, source, host_id, node, trace_id, span_id, severity_number, scope_name, labels`;
@@ -163,10 +167,10 @@ const SIZES = sql`level, source, message, labels, host_id, node, scope_name`;
 export async function* records(ask: Ask, orgId: string, wanted: Wanted, budget: Budget): AsyncGenerator<Entry> {
   const { span, oldestFirst, conditions, matching, limit = Number.POSITIVE_INFINITY } = wanted;
   // The alias is not `message`, because a condition on that would see the alias instead of the stored column.
-  const columns = wanted.hasLines ? sql`${FIELDS}, message AS line` : sql`${FIELDS}, '' AS line`;
+  const columns = sql`${FIELDS}, ${wanted.hasLines ? sql`message` : sql`''`} AS line${wanted.hasIds ? sql`, toString(id) AS row_id` : sql``}`;
   const entries = new EntryMaker();
   const { bounds } = budget;
-  let [count, bytes, after]: [number, number, Cursor | undefined] = [0, 0, undefined];
+  let [count, bytes, after]: [number, number, Cursor | undefined] = [0, 0, wanted.after];
   do {
     const rows = Math.min(PAGE_RECORDS, Math.max(1, limit - count));
     const page = { range: span, limit: rows, after, oldestFirst };

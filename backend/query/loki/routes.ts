@@ -12,12 +12,12 @@ import type { ResponseBudget } from "../../http/response-budget.ts";
 import { acceptWebSocket, isUpgrade } from "../../http/websocket.ts";
 import type { LogStore, LogTail } from "../../storage/logs/store.ts";
 import { type Arrived, TailCounts } from "../../storage/logs/tail.ts";
-import { TAIL_TIMES, type TailForm, tailStream } from "../native/log-tail-stream.ts";
+import { TAIL_TIMES, type TailForm, tailStream } from "../log-tail-stream.ts";
 import type { TailTimes } from "../route-parts.ts";
 import { addFormParser, answerJson, FORM, formFields, PARTIAL } from "../page-route.ts";
 import type { JobRunner } from "../sandbox/sandbox.ts";
 import { ENDPOINTS, QUERY, text } from "./endpoints.ts";
-import { type EndpointJob, readTailFilter, type TailFilterJob, type TailMessageJob } from "./jobs.ts";
+import { type EndpointJob, type FilterJob, readLogFilter, type TailMessageJob } from "./jobs.ts";
 import { checkRepeated, type RequestParameters } from "./parameters.ts";
 import type { Bounds } from "./regex.ts";
 
@@ -154,7 +154,7 @@ export function registerTail(app: FastifyInstance, options: LokiRouteOptions): v
     if (reply.raw.closed) counts.leave(orgId);
     else reply.raw.once("close", () => counts.leave(orgId));
     const signal = AbortSignal.any([goneSignal(reply), stopping.signal]);
-    const filter = readTailFilter(await sandbox.run(orgId, { kind: "tail_filter", parameters } satisfies TailFilterJob, { signal }));
+    const { filter } = readLogFilter(await sandbox.run(orgId, { kind: "filter", parameters } satisfies FilterJob, { signal }));
     const tail = await store.tail(orgId, filter, undefined, now().getTime());
     const next = () => tail.next({ signal, admit: () => answers.admit(orgId) }, now().getTime());
     const first = await next();

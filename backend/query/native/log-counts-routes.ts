@@ -7,7 +7,8 @@ import { MAX_BUCKETS } from "../limits.ts";
 import { answerJson } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
 import { type RangeFilter, SAMPLED_RECORDS } from "../../storage/logs/counts.ts";
-import { filterSchema, readFilter } from "./log-filter-parameters.ts";
+import { filterSchema } from "./log-filter-parameters.ts";
+import { countedFilter, readSelection } from "./log-selection.ts";
 import type { LogRouteOptions } from "../route-parts.ts";
 import { objectSchema } from "../../http/schemas.ts";
 
@@ -56,9 +57,12 @@ const FIELD_SCHEMA = objectSchema({
   },
 });
 
-export function registerCountRoutes(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: LogRouteOptions): void {
-  const read = (request: FastifyRequest, schema: ReturnType<typeof filterSchema>): RangeFilter => {
-    const filter = readFilter(request, schema);
+export function registerCountRoutes(
+  app: FastifyInstance,
+  { store, sandbox, answers, guards, now = () => new Date() }: LogRouteOptions,
+): void {
+  const read = async (request: FastifyRequest, schema: ReturnType<typeof filterSchema>): Promise<RangeFilter> => {
+    const filter = countedFilter(await readSelection(request, schema, sandbox));
     const page = readPage(request as FastifyRequest<{ Querystring: PageParameters }>, now());
     return { ...filter, range: page.range as RangeFilter["range"] };
   };
@@ -69,7 +73,7 @@ export function registerCountRoutes(app: FastifyInstance, { store, answers, guar
     query: HISTOGRAM_SCHEMA,
     response: { 200: { type: "array", items: STRETCH_SCHEMA } },
     handler: async (request: FastifyRequest<{ Querystring: { buckets: number } }>, reply: FastifyReply) => {
-      const filter = read(request, HISTOGRAM_SCHEMA);
+      const filter = await read(request, HISTOGRAM_SCHEMA);
       const ask = {
         answers,
         ask: async (orgId: string, options: object) => [await store.histogram(orgId, filter, request.query.buckets, options)],
@@ -87,7 +91,7 @@ export function registerCountRoutes(app: FastifyInstance, { store, answers, guar
     query: PATTERNS_SCHEMA,
     response: { 200: PATTERNS_ANSWER },
     handler: async (request: FastifyRequest<{ Querystring: { limit: number } }>, reply: FastifyReply) => {
-      const filter = read(request, PATTERNS_SCHEMA);
+      const filter = await read(request, PATTERNS_SCHEMA);
       const { limit } = request.query;
       return answerJson(request, reply, { answers, ask: async (orgId, options) => [await store.patterns(orgId, filter, limit, options)] });
     },
@@ -101,7 +105,7 @@ export function registerCountRoutes(app: FastifyInstance, { store, answers, guar
     query: FIELDS_SCHEMA,
     response: { 200: { type: "array", items: FIELD_SCHEMA } },
     handler: async (request, reply) => {
-      const filter = read(request, FIELDS_SCHEMA);
+      const filter = await read(request, FIELDS_SCHEMA);
       return answerJson(request, reply, { answers, ask: async (orgId, options) => [await store.fields(orgId, filter, options)] });
     },
   });

@@ -1,10 +1,9 @@
 // Parses the parameters of a query string that filter log records, for all routes of logs. Invariant: an unknown parameter is rejected by
 // name, because ignoring a filter would return everything.
-import type { FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
 import { MAX_PATTERN_CHARACTERS, MAX_PATTERN_STEPS } from "../../storage/limits.ts";
 import { MAX_SEARCH_WORDS } from "../limits.ts";
-import { readPrefixed, refuseUnknown } from "../page-route.ts";
+import { readPrefixed } from "../page-route.ts";
 import type { RecordFilter } from "../../storage/logs/filter.ts";
 import { wordsOf } from "../../storage/logs/words.ts";
 import { patternsOfLogQuery, withLogQuery } from "./log-query/conditions.ts";
@@ -37,7 +36,8 @@ const FILTER_PARAMETERS = {
     maxLength: MOST_QUERY_CHARACTERS,
     description:
       "the query language of docs/log-query.md: words, field:value, field>number, wildcards, AND, OR, NOT and groups, for example " +
-      'level:error,warn AND (timeout OR "connection reset") AND NOT source:probe*. All other parameters must hold as well',
+      'level:error,warn AND (timeout OR "connection reset") AND NOT source:probe*; or LogQL, for example {service_name="checkout"} |= "timeout" ' +
+      "(in rules, only the former). All other parameters must hold as well",
   },
   source: { type: "string", description: "service.name of the sender" },
   level: { type: "string", description: "such as info or error, any case" },
@@ -79,12 +79,6 @@ export const FILTER_SCHEMA = {
   patternProperties: { "^(not_)?label\\..": REPEATABLE },
   additionalProperties: false,
 };
-
-/** Throws ApiError invalid_parameter that names the parameter. `schema`: the schema of the route. */
-export function readFilter(request: FastifyRequest, schema: ReturnType<typeof filterSchema>): RecordFilter {
-  refuseUnknown(request, schema.properties, ["label.", "not_label."]);
-  return filterOf(request.query as FilterParameters);
-}
 
 /** Builds the filter from parameters that match the schema. Throws ApiError invalid_parameter that names the parameter. */
 export function filterOf(parameters: FilterParameters): RecordFilter {

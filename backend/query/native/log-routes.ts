@@ -5,7 +5,8 @@ import { addRoute, endpoint } from "../../http/route.ts";
 import { answerPage } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
 import { registerCountRoutes } from "./log-counts-routes.ts";
-import { filterSchema, readFilter } from "./log-filter-parameters.ts";
+import { filterSchema } from "./log-filter-parameters.ts";
+import { readSelection, readStagedPage } from "./log-selection.ts";
 import { registerTailRoute } from "./log-tail-routes.ts";
 import { LOG_SCHEMA, type LogRouteOptions } from "../route-parts.ts";
 
@@ -17,7 +18,7 @@ interface Parameters extends PageParameters {
 }
 
 export function registerLogRoutes(app: FastifyInstance, options: LogRouteOptions): void {
-  const { store, answers, guards, now = () => new Date() } = options;
+  const { store, sandbox, answers, guards, now = () => new Date() } = options;
   registerCountRoutes(app, options);
   registerTailRoute(app, options);
   addRoute(app, guards, {
@@ -29,10 +30,15 @@ export function registerLogRoutes(app: FastifyInstance, options: LogRouteOptions
     query: QUERY_SCHEMA,
     response: { 200: { type: "array", items: LOG_SCHEMA } },
     handler: async (request: FastifyRequest<{ Querystring: Parameters }>, reply: FastifyReply) => {
-      const record = readFilter(request, QUERY_SCHEMA);
+      const { filter, staged } = await readSelection(request, QUERY_SCHEMA, sandbox);
       const order = request.query.order === "oldest" ? { oldestFirst: true } : {};
-      const filter = { ...readPage(request, now(), record.traceId !== undefined), ...record, ...order };
-      return answerPage(request, reply, { answers, page: filter, ask: (orgId, options) => store.query(orgId, filter, options) });
+      const page = { ...readPage(request, now(), filter.traceId !== undefined), ...order };
+      return answerPage(request, reply, {
+        answers,
+        page,
+        ask: (orgId, options) =>
+          staged ? readStagedPage(sandbox, orgId, { page, staged }, options) : store.query(orgId, { ...page, ...filter }, options),
+      });
     },
   });
 }

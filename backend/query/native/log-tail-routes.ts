@@ -6,10 +6,11 @@ import { addRoute, endpoint } from "../../http/route.ts";
 import { readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { goneSignal } from "../../http/client.ts";
-import { filterSchema, readFilter } from "./log-filter-parameters.ts";
+import { filterSchema } from "./log-filter-parameters.ts";
+import { readSelection } from "./log-selection.ts";
 import type { LogRouteOptions } from "../route-parts.ts";
 import { TailCounts } from "../../storage/logs/tail.ts";
-import { TAIL_TIMES, tailStream } from "./log-tail-stream.ts";
+import { TAIL_TIMES, tailStream } from "../log-tail-stream.ts";
 import { optionalSchema } from "../../http/schemas.ts";
 
 const SCHEMA = filterSchema({});
@@ -23,7 +24,7 @@ const EVENTS = {
 
 export function registerTailRoute(
   app: FastifyInstance,
-  { store, answers, guards, now = () => new Date(), tails = {} }: LogRouteOptions,
+  { store, sandbox, answers, guards, now = () => new Date(), tails = {} }: LogRouteOptions,
 ): void {
   const counts = new TailCounts(tails);
   const stopping = new AbortController();
@@ -39,7 +40,12 @@ export function registerTailRoute(
     headers: optionalSchema({ "last-event-id": { type: "string", description: "the id of the last event that was read" } }),
     documented: { response: { 200: EVENTS } },
     handler: async (request, reply) => {
-      const filter = readFilter(request, SCHEMA);
+      const { filter, staged } = await readSelection(request, SCHEMA, sandbox);
+      if (staged)
+        throw new ApiError(
+          "invalid_parameter",
+          "query: a tail has a selector, line filters and filters of stored labels; Loki's API tails with more",
+        );
       const after = lastEventId(request);
       const { orgId } = readerOf(request);
       counts.enter(orgId);

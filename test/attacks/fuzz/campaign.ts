@@ -11,7 +11,7 @@ import { Sandbox } from "../../../backend/query/sandbox/sandbox.ts";
 import { peakResidentMb } from "../../fixtures/measure.ts";
 import { Choices, Programs } from "../programs.ts";
 import { mainProgram } from "./main-process.ts";
-import { memoryEngine, NOW_NS, SPAN, type Stored, storeCells, storeRecord } from "./memory-engine.ts";
+import { memoryEngine, NOW_NS, SPAN, SPAN_NS, type Stored, storeCells, storeRecord } from "./memory-engine.ts";
 import { StallMeter, threadCpuMs } from "./stall-meter.ts";
 
 export const STALL_MS = 50;
@@ -185,7 +185,12 @@ class Campaign {
       ["query", metrics, endpoint("query", { query: metrics, time: SPAN.end })],
       ["detected_fields", logs, endpoint("detected_fields", { query: logs, ...SPAN })],
       ["tail", logs, { kind: "tail_message", parameters: { query: logs }, rows }],
-      ["tail filter", logs, { kind: "tail_filter", parameters: { query: logs } }],
+      ["filter", logs, { kind: "filter", parameters: { query: logs } }],
+      [
+        "records",
+        logs,
+        { kind: "records", parameters: { query: logs }, conditions: [], page: { range: SPAN_NS, limit: 100, after: undefined } },
+      ],
       ["detected_fields", logs, endpoint("detected_field/:name/values", { query: logs, ...SPAN }, "a")],
       ["patterns", logs, endpoint("patterns", { query: logs, ...SPAN })],
       [`labels: ${labels}`, selector, endpoint(labels, { query: selector, "match[]": selector, ...SPAN }, "a")],

@@ -5,6 +5,7 @@ import type { Choices, HostileRecord } from "../programs.ts";
 
 const START_MS = Date.parse("2026-11-24T00:00:00Z");
 export const SPAN = { start: String(START_MS / 1000), end: String(START_MS / 1000 + 3600) };
+export const SPAN_NS = { start: BigInt(START_MS) * 1_000_000n, end: BigInt(START_MS + 3_600_000) * 1_000_000n };
 export const NOW_NS = BigInt(START_MS + 3_600_000) * 1_000_000n;
 
 /** What one program reads. */
@@ -26,7 +27,7 @@ export function storeRecord({ message, attributes }: HostileRecord, index: numbe
   const ns = String(BigInt(START_MS + 1000 + index * 1000) * 1_000_000n);
   const id = String(1_000_000 + index);
   const common = { level: "info", source: "hostile", host_id: "host", node: "node", trace_id: "", span_id: "", severity_number: 9 };
-  const row = { time_ns: ns, id, ns, ...common, scope_name: "", labels: attributes, line: message };
+  const row = { time_ns: ns, id, ns, ...common, scope_name: "", labels: attributes, line: message, row_id: id };
   const position = { time_ns: ns, id, bytes: String(message.length) };
   const timestamp = new Date(START_MS + index * 1000).toISOString().replace("Z", "000000Z");
   return {

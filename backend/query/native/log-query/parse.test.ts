@@ -85,10 +85,7 @@ test.each([
   ["duration_ms>", "column 1: after > comes a number; for example duration_ms>400"],
   ["level:error,,warn", "column 13: a value is missing after the comma; for example level:a,b"],
   ["level:error, warn", "column 13: a value is missing after the comma"],
-  [
-    '{app="x"} |= "timeout"',
-    'column 1: this is LogQL, which Loki\'s API answers; here fields have no braces; for example service:checkout "timeout"',
-  ],
+  ['{app="x"} |= "timeout"', 'column 1: LogQL is not accepted here; for example service:checkout "timeout"'],
   ['{"app":"x"}', '<{"app":"x"}>'],
 ])("%s is refused with its column and an example, or read as text", (text, words) => {
   let answer: string;

@@ -27,8 +27,9 @@ export type LogQuery =
 
 const NAME = /^[A-Za-z_@][\w.@/-]*/;
 const SIGN = /^(?:!=|>=|<=|:>=|:<=|:>|:<|[:=<>])/;
-/** A LogQL selector, which users copy from Grafana. */
-const LOGQL = /^\{\s*[A-Za-z_]\w*\s*[=!]/;
+/** A selector; a text that begins with `{`, such as JSON, has no name and operator after it. */
+const LOGQL = /^\s*\{\s*[A-Za-z_]\w*\s*[=!]/;
+const METRIC_OF_LOGQL = [/^\s*[a-z_]+\s*(?:(?:by|without)\s*)?\(/, /\{\s*[A-Za-z_]\w*\s*[=!]/, /\[\d+(?:ms|[smhdwy])/];
 const FIELDS_WITH_EXAMPLE: Readonly<Record<string, string>> = {
   level: "level:error",
   source: "source:checkout",
@@ -37,6 +38,11 @@ const FIELDS_WITH_EXAMPLE: Readonly<Record<string, string>> = {
   host_id: "host_id:<id>",
   trace_id: "trace_id:<32 hex digits>",
 };
+
+/** Whether the query is LogQL of records, and so none of this language. */
+export function isLogQl(text: string): boolean {
+  return LOGQL.test(text);
+}
 
 /** Undefined for an empty query. Throws ApiError invalid_parameter. */
 export function parseLogQuery(text: string): LogQuery | undefined {
@@ -57,8 +63,13 @@ class Parser {
   parse(): LogQuery | undefined {
     this.#space();
     if (this.#at === this.#text.length) return undefined;
-    if (LOGQL.test(this.#text.slice(this.#at, this.#at + MOST_NAME_CHARACTERS)))
-      throw this.#refusal(this.#at, "this is LogQL, which Loki's API answers; here fields have no braces", 'service:checkout "timeout"');
+    if (isLogQl(this.#text)) throw this.#refusal(this.#at, "LogQL is not accepted here", 'service:checkout "timeout"');
+    if (METRIC_OF_LOGQL.every((part) => part.test(this.#text)))
+      throw this.#refusal(
+        this.#at,
+        "a metric query of LogQL is charted by the console and answered by Loki's API, not with records",
+        '{service_name="checkout"}',
+      );
     const query = this.#or();
     if (this.#at < this.#text.length) throw this.#refusal(this.#at, "this ) closes nothing", '(error OR warn) timeout, or ")" as text');
     return query;

@@ -1,9 +1,9 @@
 // Streams a tail, as server-sent events by default. It queries after records were stored, at most once per second; while no records arrive,
 // it only checks the credential. Invariant: the stream ends with its client, its credential or the process, or if the reader stops reading.
-import { Wakeup } from "../../../common/loop.ts";
-import { ApiError } from "../../errors.ts";
-import type { Arrived, TailEvent } from "../../storage/logs/tail.ts";
-import type { TailTimes } from "../route-parts.ts";
+import { Wakeup } from "../../common/loop.ts";
+import { ApiError } from "../errors.ts";
+import type { Arrived, TailEvent } from "../storage/logs/tail.ts";
+import type { TailTimes } from "./route-parts.ts";
 
 export const TAIL_TIMES: TailTimes = { pollMs: 1000, idleMs: 5000, commentMs: 15_000, checkMs: 4000, stallMs: 30_000 };
 const RETRIED = new Set([429, 502, 503]);

@@ -1,0 +1,63 @@
+// Series of a query as a chart, and below it with their last, least and greatest values.
+import { Table } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import type { Range } from "../state/time.ts";
+import { Chart, colourClass } from "./chart.tsx";
+import { type Exemplar, ExemplarList } from "./exemplars.tsx";
+import { MOST_ROWS } from "./instants.tsx";
+import type { Series } from "./prometheus.ts";
+import { formatValue, type Unit } from "./unit.ts";
+
+const MOST_DRAWN = 50;
+
+export interface SeriesChartProps {
+  readonly series: readonly Series[];
+  readonly range: Range;
+  readonly unit?: Unit | undefined;
+  readonly exemplars?: readonly Exemplar[] | undefined;
+}
+
+export function SeriesChart({ series, range, unit, exemplars = [] }: SeriesChartProps) {
+  return (
+    <>
+      <Chart series={series.slice(0, MOST_DRAWN)} fromS={range.fromMs / 1000} toS={range.toMs / 1000} unit={unit} exemplars={exemplars} />
+      {series.length > MOST_DRAWN && (
+        <p class="quiet">
+          The first {MOST_DRAWN} of {series.length} series are drawn; use <code>topk(10, …)</code> to choose.
+        </p>
+      )}
+      <ExemplarList exemplars={exemplars} />
+      <Last series={series} unit={unit} />
+    </>
+  );
+}
+
+function Last({ series, unit }: { series: readonly Series[]; unit: Unit | undefined }) {
+  return (
+    <Table title="Series and their last values" heads={["series", "last", "min", "max"]}>
+      {series.slice(0, MOST_ROWS).map(({ name, points }, at) => {
+        const values = points.map(([, value]) => value).filter(Number.isFinite);
+        return (
+          <tr key={name}>
+            <td>
+              {at < MOST_DRAWN && <span class={`swatch ${colourClass(at)}`} />} <bdi>{visible(name)}</bdi>
+            </td>
+            <td class="number">{formatValue(values.at(-1) ?? Number.NaN, unit)}</td>
+            <td class="number">
+              {formatValue(
+                values.reduce((a, b) => Math.min(a, b), Infinity),
+                unit,
+              )}
+            </td>
+            <td class="number">
+              {formatValue(
+                values.reduce((a, b) => Math.max(a, b), -Infinity),
+                unit,
+              )}
+            </td>
+          </tr>
+        );
+      })}
+    </Table>
+  );
+}

@@ -1,0 +1,68 @@
+// A page of GET /query/logs for LogQL with stages that ClickHouse cannot evaluate: records are read in the order of the page, and those that
+// pass all stages are returned as that route returns records. Invariant: a page starts after the last record of the one before.
+import { Sql } from "../../engines/clickhouse/sql.ts";
+import { type Cursor, formatTime, type Page } from "../../storage/page.ts";
+import { MAX_LOKI_ANSWER_BYTES } from "../limits.ts";
+import { ORGANISATION } from "../sandbox/protocol.ts";
+import { leavesOut, push } from "./conditions.ts";
+import { type Entry, labelName, type Row } from "./entry.ts";
+import { type Reading, runQueued } from "./evaluate.ts";
+import { pipelineOf } from "./pipeline.ts";
+import { records } from "./range-points.ts";
+import { Budget } from "./regex.ts";
+import type { LogQuery } from "./syntax.ts";
+
+/** The largest time that the store has, for a page without an end. */
+const END_OF_TIME_NS = 9_223_372_036_000_000_000n;
+
+export interface PageRequest {
+  readonly page: Page;
+  /** SQL of further conditions. */
+  readonly conditions: readonly string[];
+}
+
+/** A line with the cursor of the next page, or an empty one; then the records as a JSON array. */
+export async function answerRecords(
+  engine: Reading,
+  query: LogQuery,
+  { page, conditions }: PageRequest,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  const { conditions: pushed, matching, rest } = push(query);
+  const passes = pipelineOf(rest);
+  const { range, limit, after, oldestFirst = false } = page;
+  const wanted = {
+    conditions: [...pushed, ...conditions.map((text) => new Sql(text))],
+    matching,
+    span: { start: range.start ?? 0n, end: range.end ?? END_OF_TIME_NS },
+    oldestFirst,
+    hasLines: true,
+    limit: leavesOut(rest) ? undefined : limit,
+    after,
+    hasIds: true,
+  };
+  return await runQueued(engine, ORGANISATION, { signal }, async (ask) => {
+    const found: string[] = [];
+    let [bytes, last]: [number, Cursor | undefined] = [0, undefined];
+    for await (const entry of records(ask, ORGANISATION, wanted, new Budget(engine.bounds, signal))) {
+      if (!passes(entry)) continue;
+      const row = entry.row as Row;
+      const record = JSON.stringify(recordOf(row, entry));
+      found.push(record);
+      bytes += record.length;
+      if (found.length < limit && bytes <= MAX_LOKI_ANSWER_BYTES) continue;
+      last = { time: BigInt(row.ns), id: BigInt(row.row_id ?? 0) };
+      break;
+    }
+    return Buffer.from(`${last ? `${last.time}.${last.id}` : ""}\n[${found.join(",")}]`);
+  });
+}
+
+/** The labels that the stages left, those of the record under their own names. */
+function recordOf({ ns, scope_name: scope, row_id: _id, line: _line, ...row }: Row, entry: Entry): object {
+  const labels = [...entry.labels()];
+  const names = new Set(labels.map(([name]) => name));
+  const kept = Object.entries(row.labels).filter(([key]) => names.has(labelName(key)));
+  const parsed = labels.filter(([, , category]) => category === "parsed").map(([name, value]) => [name, value] as const);
+  return { ...row, timestamp: formatTime(BigInt(ns)), scope, message: entry.line, labels: Object.fromEntries([...kept, ...parsed]) };
+}

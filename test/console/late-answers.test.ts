@@ -1,0 +1,152 @@
+// Answers that arrive after the user has gone on, in a real Chromium against a real backend: a save leads no one back, and a notice about
+// missing rows ends with the next complete answer.
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { adminPassword } from "../fixtures/backend-process.ts";
+import { logInBy, openBrowser, openPage, openScreen } from "../fixtures/browser.ts";
+import { call } from "../fixtures/processes.ts";
+
+const backend = backendOfFile({ NOTIFY_ALLOWED_NETWORKS: "127.0.0.1" });
+let browser: Browser;
+let dashboardId: string;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+  const body = { name: "kept", description: "", variables: [], panels: [] };
+  const made = await call("POST", `${backend.apiUrl}/api/dashboards`, { bearer: await backend.operator(), body });
+  expect(made.status).toBe(201);
+  dashboardId = made.json.id as string;
+});
+afterAll(async () => await browser?.close());
+
+const openLoggedIn = async () => {
+  const opened = await openPage(browser, backend.apiUrl, { viewport: { width: 1280, height: 800 } }, /status of 401/);
+  await logInBy(opened.page, "admin@localhost", adminPassword(backend.place));
+  return opened;
+};
+const press = async (page: Page, name: string): Promise<void> =>
+  await page.locator("main").getByRole("button", { name, exact: true }).click();
+
+interface Save {
+  readonly name: string;
+  readonly address: () => string;
+  readonly path: string;
+  readonly send: (page: Page) => Promise<unknown>;
+}
+
+const SAVES: readonly Save[] = [
+  {
+    name: "a rule",
+    address: () => "#/alerts?rule=new",
+    path: "/alerting/rules",
+    send: async (page) => {
+      await page.getByLabel("Name", { exact: true }).fill("late");
+      await page.locator(".cm-content").fill("vector(1) > 2");
+      await press(page, "Add");
+    },
+  },
+  {
+    name: "a channel",
+    address: () => "#/alerts?view=channels&channel=new",
+    path: "/alerting/channels",
+    send: async (page) => {
+      await page.getByLabel("Name", { exact: true }).fill("late");
+      await page.getByLabel("Address, https://…").fill("https://127.0.0.1:1/");
+      await press(page, "Add");
+    },
+  },
+  {
+    name: "a route",
+    address: () => "#/alerts?view=routes&route=new",
+    path: "/alerting/routes",
+    send: async (page) => await press(page, "Add"),
+  },
+  {
+    name: "a silence",
+    address: () => `#/alerts?view=silences&silence=new&matchers=${encodeURIComponent('alertname="late"')}`,
+    path: "/alerting/silences",
+    send: async (page) => {
+      await page.getByLabel(/^Why/).fill("late");
+      await press(page, "Silence");
+    },
+  },
+  {
+    name: "an imported dashboard",
+    address: () => "#/dashboards",
+    path: "/api/dashboards",
+    send: async (page) => {
+      const buffer = Buffer.from(JSON.stringify({ name: "late", description: "", variables: [], panels: [] }));
+      await page.getByLabel("Import JSON").setInputFiles({ name: "late.json", mimeType: "application/json", buffer });
+    },
+  },
+  {
+    name: "a copied dashboard",
+    address: () => `#/dashboards/${dashboardId}`,
+    path: "/api/dashboards",
+    send: async (page) => await press(page, "Copy"),
+  },
+  {
+    name: "an edited dashboard",
+    address: () => `#/dashboards/${dashboardId}?edit=1`,
+    path: "/api/dashboards/",
+    send: async (page) => await press(page, "Save"),
+  },
+  {
+    name: "a removed dashboard",
+    address: () => `#/dashboards/${dashboardId}`,
+    path: "/api/dashboards/",
+    send: async (page) => {
+      await press(page, "Remove");
+      await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+    },
+  },
+];
+
+test("who has opened another screen before a save is answered stays there", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  const pulledBack: string[] = [];
+  for (const { name, address, path, send } of SAVES) {
+    await openScreen(page, address());
+    const [asked, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    await page.route(
+      (url) => url.pathname.startsWith(path),
+      async (route) => {
+        if (route.request().method() === "GET") return await route.fallback();
+        asked.resolve();
+        await released.promise;
+        await route.continue();
+      },
+    );
+    await send(page);
+    await asked.promise;
+    await openScreen(page, "#/settings");
+    const answered = page.waitForResponse((response) => response.request().method() !== "GET" && response.ok());
+    released.resolve();
+    await (await answered).finished();
+    // What follows the answer in the page is done before the page answers this.
+    await page.evaluate("new Promise((done) => setTimeout(done))");
+    if (new URL(page.url()).hash !== "#/settings") pulledBack.push(name);
+    await page.unrouteAll();
+  }
+  expect(pulledBack).toEqual([]);
+  expect(complaints).toEqual([]);
+});
+
+test("the notice of an unavailable shard ends with the next complete answer", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  const notice = page.getByText("a shard of the log and trace store is unavailable");
+  const isOfRecords = (url: URL): boolean => url.pathname === "/query/logs";
+  await page.route(isOfRecords, async (route) => {
+    const headers = { warning: '199 atherops "a shard of the log and trace store is unavailable: rows are missing"' };
+    await route.fulfill({ headers, json: [] });
+  });
+  await openScreen(page, "#/logs");
+  await notice.waitFor();
+  await page.unroute(isOfRecords);
+  await press(page, "Search");
+  await notice.waitFor({ state: "detached" });
+  expect(complaints).toEqual([]);
+});
