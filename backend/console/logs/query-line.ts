@@ -9,7 +9,7 @@ export interface Term {
   readonly value: string;
 }
 
-/** Whether the line is LogQL of records, as the backend tells it from its own language. */
+/** Whether the line is LogQL that lists records, by the same rule as in the backend. */
 export function isLogQl(line: string): boolean {
   return /^\s*\{\s*[A-Za-z_]\w*\s*[=!]/.test(line);
 }

@@ -28,7 +28,7 @@ beforeAll(async () => {
 afterAll(async () => await logs?.[Symbol.asyncDispose]());
 
 const ask = async (path: string, query: string, more: Record<string, string> = {}) =>
-  await logs.get("org", `/query/logs${path}?${new URLSearchParams({ query, ...more })}`);
+  await logs.get("org", `/query/logs${path}?${new URLSearchParams({ query, ...more }).toString()}`);
 
 async function rows(query: string, more: Record<string, string> = {}): Promise<LogRow[]> {
   const answer = await ask("", query, more);
@@ -79,7 +79,7 @@ test("stages change the records that are listed, and a record keeps its own labe
 test.each(["newest", "oldest"])("pages of records that pass all stages follow one another, %s first", async (order) => {
   const query = '{service_name="shop"} | json | n != "3"';
   const found: number[] = [];
-  let url: string | undefined = `/query/logs?${new URLSearchParams({ query, limit: "7", order })}`;
+  let url: string | undefined = `/query/logs?${new URLSearchParams({ query, limit: "7", order }).toString()}`;
   for (let pages = 0; url && pages < 20; pages += 1) {
     const answer = await logs.get("org", url);
     expect(answer.statusCode).toBe(200);
