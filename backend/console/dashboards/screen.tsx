@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
 import { Problem, Status, Table } from "../parts/common.tsx";
+import { saveFile } from "../parts/download.tsx";
 import { visible } from "../parts/text.ts";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { lazy } from "../parts/screens.tsx";
@@ -206,12 +207,8 @@ function Actions({ id, dashboard }: { id: string; dashboard: Dashboard }) {
 }
 
 function download(dashboard: Dashboard): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([`${JSON.stringify(dashboard, undefined, 1)}\n`], { type: "application/json" }));
-  link.download = `${dashboard.name.replaceAll(/[^\w-]+/g, "-") || "dashboard"}.json`;
-  link.click();
-  // The browser reads it after the click.
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  const contents = new Blob([`${JSON.stringify(dashboard, undefined, 1)}\n`], { type: "application/json" });
+  saveFile(`${dashboard.name.replaceAll(/[^\w-]+/g, "-") || "dashboard"}.json`, contents);
 }
 
 const EMPTY: Dashboard = { name: "", description: "", variables: [], panels: [] };

@@ -1,5 +1,10 @@
-import { expect, test } from "vitest";
-import { csvOf } from "./download.tsx";
+import { expect, test, vi } from "vitest";
+
+const { csvOf } = await vi.hoisted(async () => {
+  vi.stubGlobal("location", { hash: "" });
+  vi.stubGlobal("window", { addEventListener: () => undefined });
+  return await import("./download.tsx");
+});
 
 test("rows of different fields are one table, and no cell is a formula", () => {
   const rows = [

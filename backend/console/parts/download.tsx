@@ -16,7 +16,7 @@ type Format = keyof typeof FORMATS;
 export function Download({ name, read }: { name: string; read: () => Promise<Rows> | Rows }) {
   const { send, isBusy, error } = useSending(async (format: Format) => {
     const { type, write } = FORMATS[format];
-    save(`${name}.${format}`, new Blob([write(await read())], { type }));
+    saveFile(`${name}.${format}`, new Blob([write(await read())], { type }));
   });
   return (
     <>
@@ -42,7 +42,8 @@ export function Download({ name, read }: { name: string; read: () => Promise<Row
   );
 }
 
-function save(name: string, contents: Blob): void {
+/** Saves a file of this name on the reader's machine. */
+export function saveFile(name: string, contents: Blob): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(contents);
   link.download = name;
