@@ -31,7 +31,11 @@ export function withoutKeeper(statement: string): string {
  * Each shard has the rows with one parity of this expression. Other tables are split by service, so a parent and its child may be on
  * different shards.
  */
-const HALF_BY: Readonly<Record<string, string>> = { logs: "intDiv(toUnixTimestamp(time), 60)", service_edges: "cityHash64(client)" };
+const HALF_BY: Readonly<Record<string, string>> = {
+  logs: "intDiv(toUnixTimestamp(time), 60)",
+  service_edges: "cityHash64(client)",
+  exemplars: "cityHash64(name)",
+};
 
 /** Distributes each row to one of the shards. */
 function halved(statement: string): string {

@@ -147,7 +147,7 @@ async function readRows(client: ClickHouseClient, query: string): Promise<Buffer
 async function insertRows(client: ClickHouseClient, folder: string, insert: Insert): Promise<void> {
   const file = join(folder, randomUUID());
   try {
-    const { structure, pieces } = nativeBlock(insert.columns, insert.rows);
+    const { structure, pieces } = await nativeBlock(insert.columns, insert.rows);
     await writePieces(file, [...coalescePieces(pieces)]);
     const names = columnNames(insert.columns);
     const source = sql`file(${file}, 'Native', ${structure})`;

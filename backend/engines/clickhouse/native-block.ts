@@ -1,5 +1,6 @@
 // Combines the rows of many bodies into one block of ClickHouse's Native format (docs: "Native", src/Formats/NativeReader.cpp). Invariant:
 // pure; sections of one table always have the same columns in the same order.
+import { TimeSlices } from "../../../common/time-slices.ts";
 import {
   type Column,
   DictionaryColumn,
@@ -99,8 +100,8 @@ export interface NativeBlock {
   readonly pieces: readonly Uint8Array[];
 }
 
-/** One block of all `sections`. */
-export function nativeBlock(columns: NativeColumns, sections: readonly NativeRows[]): NativeBlock {
+/** One block of all `sections`. Lets other work run every few milliseconds. */
+export async function nativeBlock(columns: NativeColumns, sections: readonly NativeRows[]): Promise<NativeBlock> {
   const count = sections.reduce((sum, section) => sum + section.count, 0);
   const streamsOf = sections.map(splitStreams);
   let taken = 0;
@@ -108,43 +109,45 @@ export function nativeBlock(columns: NativeColumns, sections: readonly NativeRow
     taken += 1;
     return streamsOf.map((streams) => streams[taken - 1] as Uint8Array);
   };
+  const slices = new TimeSlices();
   const structure: string[] = [];
-  const pieces = [varints(columns.length, count)];
+  const pieces: (readonly Uint8Array[])[] = [[varints(columns.length, count)]];
   for (const [name, type] of columns) {
     const streams = Array.from({ length: streamCount(type) }, nextStream);
-    const written = writeColumn(type, streams, sections);
+    const written = await writeColumn(type, streams, sections, slices);
     structure.push(`${name} ${written.type}`);
-    pieces.push(encodedString(name), encodedString(written.type), ...written.pieces);
+    pieces.push([encodedString(name), encodedString(written.type)], written.pieces);
   }
-  return { structure: structure.join(", "), pieces };
+  return { structure: structure.join(", "), pieces: pieces.flat() };
 }
 
 /** The type of the column in the block, and its bytes. Each stream is an array of one part for each section. */
-function writeColumn(
+async function writeColumn(
   type: NativeType,
   [first = [], ...others]: readonly Uint8Array[][],
   sections: readonly NativeRows[],
-): { type: string; pieces: readonly Uint8Array[] } {
+  slices: TimeSlices,
+): Promise<{ type: string; pieces: readonly Uint8Array[] }> {
   if (type === "constant String") {
     const numbers = sections.map(({ count }) => new Uint8Array(count));
-    return { type: "LowCardinality(String)", pieces: [KEYS_VERSION, ...(lowCardinality(first, numbers) ?? [])] };
+    return { type: "LowCardinality(String)", pieces: [KEYS_VERSION, ...((await lowCardinality(first, numbers, slices)) ?? [])] };
   }
   if (type.startsWith("constant ")) return { type: plainType(type), pieces: [repeated(first, sections)] };
   const [second = [], ...values] = others;
   if (type === "dictionary String") {
-    const numbered = lowCardinality(first, second);
+    const numbered = await lowCardinality(first, second, slices);
     return numbered
       ? { type: "LowCardinality(String)", pieces: [KEYS_VERSION, ...numbered] }
-      : { type: "String", pieces: plainStrings(first, second) };
+      : { type: "String", pieces: await plainStrings(first, second, slices) };
   }
   if (!type.startsWith("Map")) return { type, pieces: first };
   const offsets = offsetsOf(first);
   if (type === "Map(String, String)") return { type, pieces: [offsets, ...second, ...values.flat()] };
   const [keys = [], ...rest] = values;
-  const numbered = lowCardinality(second, keys);
+  const numbered = await lowCardinality(second, keys, slices);
   return numbered
     ? { type: "Map(LowCardinality(String), String)", pieces: [KEYS_VERSION, offsets, ...numbered, ...rest.flat()] }
-    : { type: "Map(String, String)", pieces: [offsets, ...plainStrings(second, keys), ...rest.flat()] };
+    : { type: "Map(String, String)", pieces: [offsets, ...(await plainStrings(second, keys, slices)), ...rest.flat()] };
 }
 
 /** The type of a column in text formats. */

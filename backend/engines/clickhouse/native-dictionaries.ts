@@ -1,5 +1,6 @@
 // Joins the dictionaries of many sections into one LowCardinality(String) of ClickHouse's Native format (SerializationLowCardinality.cpp), so
 // that the engine hashes each string once instead of once per row. Invariant: the block has the strings of its sections in their order.
+import type { TimeSlices } from "../../../common/time-slices.ts";
 import { encodedStrings, latin1 } from "./native-columns.ts";
 
 /** Flags: the block has its own, complete dictionary. The width of the numbers is added: 0 for 8 bits, 2 for 32. */
@@ -9,29 +10,41 @@ const MAX_SHORT_NUMBERS = 0x100;
 /** The version at the start of the column. */
 export const KEYS_VERSION = words(1);
 
-/** Undefined if a section has no dictionary. `numbers`: one byte per row of a section, or per pair of a map. */
-export function lowCardinality(dictionaries: readonly Uint8Array[], numbers: readonly Uint8Array[]): Uint8Array[] | undefined {
+/**
+ * Undefined if a section has no dictionary. `numbers`: one byte per row of a section, or per pair of a map. In slices, because senders may
+ * send thousands of bodies a second with other keys in each.
+ */
+export async function lowCardinality(
+  dictionaries: readonly Uint8Array[],
+  numbers: readonly Uint8Array[],
+  slices: TimeSlices,
+): Promise<Uint8Array[] | undefined> {
   if (dictionaries.some(({ length }, index) => length === 0 && numbers[index]?.length !== 0)) return undefined;
   const count = numbers.reduce((sum, { length }) => sum + length, 0);
   // The engine expects no bytes for a column of empty maps.
   if (count === 0) return [];
   const known = new Map<string, number>();
   const strings: Uint8Array[] = [];
-  const numberOf = (string: Uint8Array): number => {
-    const text = latin1(string);
-    const number = known.get(text) ?? strings.push(string) - 1;
-    known.set(text, number);
-    return number;
-  };
-  const joined = dictionaries.map((dictionary) => Array.from(encodedStrings(dictionary), numberOf));
-  const isShort = strings.length <= MAX_SHORT_NUMBERS;
+  const joined = await slices.map(dictionaries, (dictionary) => {
+    const added: Uint8Array[] = [];
+    const inBlock = Array.from(encodedStrings(dictionary), (string) => {
+      const text = latin1(string);
+      const number = known.get(text) ?? known.size;
+      if (number === known.size) added.push(string);
+      known.set(text, number);
+      return number;
+    });
+    if (added.length > 0) strings.push(Buffer.concat(added));
+    return inBlock;
+  });
+  const isShort = known.size <= MAX_SHORT_NUMBERS;
   const all = isShort ? new Uint8Array(count) : new Uint32Array(count);
   let at = 0;
-  for (const [index, section] of numbers.entries()) {
+  await slices.map([...numbers.entries()], ([index, section]) => {
     renumber(section, joined[index] ?? [], all, at);
     at += section.length;
-  }
-  return [words(OWN_DICTIONARY + (isShort ? 0 : 2), strings.length), ...strings, words(count), new Uint8Array(all.buffer)];
+  });
+  return [words(OWN_DICTIONARY + (isShort ? 0 : 2), known.size), ...strings, words(count), new Uint8Array(all.buffer)];
 }
 
 function renumber(section: Uint8Array, joined: readonly number[], all: Uint8Array | Uint32Array, from: number): void {
@@ -41,9 +54,13 @@ function renumber(section: Uint8Array, joined: readonly number[], all: Uint8Arra
   for (const number of section) all[at++] = joined[number] ?? 0;
 }
 
-/** The strings of all sections without dictionaries. */
-export function plainStrings(dictionaries: readonly Uint8Array[], cells: readonly Uint8Array[]): Uint8Array[] {
-  return cells.map((numbers, index) => {
+/** The strings of all sections without dictionaries; in slices, because one body without a dictionary makes it necessary for all others. */
+export async function plainStrings(
+  dictionaries: readonly Uint8Array[],
+  cells: readonly Uint8Array[],
+  slices: TimeSlices,
+): Promise<Uint8Array[]> {
+  return await slices.map([...cells.entries()], ([index, numbers]) => {
     const strings = [...encodedStrings(dictionaries[index] ?? new Uint8Array())];
     return strings.length === 0 ? numbers : Buffer.concat(Array.from(numbers, (number) => strings[number] ?? new Uint8Array()));
   });

@@ -96,9 +96,10 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
       await clientsOf(shard).inserts.command({ query: statement, clickhouse_settings: cluster === undefined ? {} : DDL_SETTINGS });
     },
     async insert(insert) {
+      const { pieces } = await nativeBlock(insert.columns, insert.rows);
       const { stream } = await clientsOf(insert.shard).inserts.exec({
         query: `INSERT INTO ${insert.table} (${columnNames(insert.columns)}) FORMAT Native`,
-        values: Readable.from(coalescePieces(nativeBlock(insert.columns, insert.rows).pieces), { objectMode: false }),
+        values: Readable.from(coalescePieces(pieces), { objectMode: false }),
         clickhouse_settings: { ...insertSettings(insert), ...(cluster !== undefined && quorumSettings(insertQuorum)) },
       });
       // The response to an INSERT is empty; reading it to the end frees the socket.

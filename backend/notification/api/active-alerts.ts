@@ -7,7 +7,7 @@ import type { StoredRoute } from "../routing/route-body.ts";
 import { routerOf } from "../routing/plan.ts";
 import type { StoredSilence } from "../routing/silences.ts";
 import type { AlertsTable, NotificationDb } from "../model/table.ts";
-import { TimeSlices } from "../model/time-slices.ts";
+import { TimeSlices } from "../../../common/time-slices.ts";
 
 /** In the format of Alertmanager. */
 export interface StandingAlert {

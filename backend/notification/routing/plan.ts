@@ -6,7 +6,7 @@ import { MAX_GROUP_MEMBERS_PER_ORG, MAX_GROUPS_PER_ORG, MAX_MESSAGES_PER_PASS, M
 import { type GroupState, type GroupTimes, groupTurn } from "./group-state.ts";
 import { compileMatchers, type Labels, type Matcher, matcherOf } from "../model/matchers.ts";
 import type { Alert } from "../model/message.ts";
-import { TimeSlices } from "../model/time-slices.ts";
+import { TimeSlices } from "../../../common/time-slices.ts";
 import { createHash } from "node:crypto";
 import type { StoredRoute } from "./route-body.ts";
 

@@ -1,5 +1,4 @@
-// Divides long work for one organisation into slices of the event loop, so that requests of other organisations are answered in between,
-// and counts the time of the work itself.
+// Divides long work into slices of the event loop, so that other requests are answered in between, and counts the time of the work itself.
 import { setImmediate as nextTurn } from "node:timers/promises";
 
 const SLICE_MS = 10;
