@@ -98,10 +98,9 @@ describe.each(Object.entries(OWN))("of %s", (name, { value }) => {
     expect(await asks("GET", "label/of/values", { ...RANGE, "match[]": "shared" })).toEqual([name]);
   });
 
-  test("metadata is of its own metrics; version and exemplars contain nothing of any tenant", async () => {
+  test("metadata is of its own metrics; version contains nothing of any tenant", async () => {
     expect(await asks("GET", "status/buildinfo")).toEqual({ version: "2.24.0" });
     const metadata = await asks("GET", "metadata", { limit: "40000" });
     expect(Object.keys(metadata as object)).toEqual([`only_${name}`, "shared"]);
-    expect(await asks("POST", "query_exemplars", { query: "shared", ...RANGE })).toEqual([]);
   });
 });
