@@ -174,7 +174,9 @@ if (Object.keys(minutes).length > 0) report("overview, open", values, minutes);
 interface Usage extends Record<string, number> {
   heapKb: number;
   objectsKb: number;
+  /** Of the DOM, in the page or kept apart from it. */
   nodes: number;
+  nodesInPage: number;
   listeners: number;
 }
 
@@ -185,6 +187,7 @@ async function usageOf(session: CDPSession, heap: Heap): Promise<Usage> {
     heapKb: Math.round(valueOf("JSHeapUsedSize") / 1024),
     objectsKb: objectsKb(heap),
     nodes: valueOf("Nodes"),
+    nodesInPage: await page.evaluate<number>("document.evaluate('count(//node())', document).numberValue"),
     listeners: valueOf("JSEventListeners"),
   };
 }

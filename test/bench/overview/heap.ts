@@ -9,6 +9,8 @@ interface Snapshot {
 }
 
 const OF_THE_ENGINE: ReadonlySet<string> = new Set(["code", "hidden", "object shape"]);
+/** Chromium's list of up to 150 layout shifts, and its records of loaded modules. */
+const OF_THE_BROWSER = /^native (?:LayoutShift|LayoutShiftAttribution|DOMRectReadOnly|SingleModuleClient)$/;
 
 /** Bytes by type and constructor. */
 export type Heap = ReadonlyMap<string, number>;
@@ -28,6 +30,7 @@ export async function heapOf(cdp: CDPSession): Promise<Heap> {
     const type = types[0][nodes[at + typeAt] ?? 0] ?? "";
     if (OF_THE_ENGINE.has(type)) continue;
     const key = type.includes("string") ? "strings" : `${type} ${strings[nodes[at + nameAt] ?? 0]?.slice(0, 60)}`;
+    if (OF_THE_BROWSER.test(key)) continue;
     heap.set(key, (heap.get(key) ?? 0) + (nodes[at + sizeAt] ?? 0));
   }
   return heap;
