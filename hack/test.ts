@@ -113,12 +113,12 @@ function readReport(file: string): Report | undefined {
   }
 }
 
-/** One line for each failed test, and for each file that could not be loaded: `FILE: TEST: error, on one line`. */
+/** One line for each failed test, and for each file that did not load or whose `beforeAll` failed: `FILE: TEST: error, on one line`. */
 function failedTests(report: Report | undefined): string[] {
   return (report?.testResults ?? []).flatMap((file) => {
     const name = relative(ROOT, file.name);
-    if (file.status === "failed" && file.assertionResults.length === 0) return [`${name}: ${onOneLine(file.message)}`];
     const tests = file.assertionResults.filter((test) => test.status === "failed");
+    if (file.status === "failed" && tests.length === 0) return [`${name}: ${onOneLine(file.message)}`];
     return tests.map((test) => `${name}: ${test.fullName}: ${onOneLine(test.failureMessages[0] ?? "")}`);
   });
 }
