@@ -22,9 +22,11 @@ describe.skipIf(!postgresBinaries)(`two replicas${postgresBinaries ? "" : `: ${N
     const set = await call("PUT", `${places[0].apiUrl}/api/orgs/${tenant.orgId}/limits`, { bearer: operator, body: unlimited });
     expect(set.status, set.text).toBeLessThan(300);
     await eventually("the limit is lifted everywhere", async () => {
-      const answers = await Promise.all(
-        places.map(({ apiUrl }) => signedPost(apiUrl, "/ingest/logs/otlp", tenant.apiKey, logs("warm", 1000))),
+      // More than the limit lets through at once.
+      const bodies = places.flatMap(({ apiUrl }) =>
+        Array.from({ length: 8 }, (_, index) => ({ apiUrl, body: logs(`warm ${index}`, 1000) })),
       );
+      const answers = await Promise.all(bodies.map(({ apiUrl, body }) => signedPost(apiUrl, "/ingest/logs/otlp", tenant.apiKey, body)));
       return answers.every(({ status }) => status === 204);
     });
   });
