@@ -1,6 +1,6 @@
 // Keeps the evaluator's rules equal to those of the database, in the background: notices a change, hands it over, requests a reload, and
 // reads the evaluator until it has loaded the change. If the evaluator rejects a rule file, `Quarantine` finds the rule and withholds it:
-// with a local vmalert, each suspect is tried in a dry run; otherwise, all suspects are withheld and tried one at a time on the evaluator.
+// if there is a vmalert program on this machine, each suspect is tried in a dry run; otherwise, all suspects are withheld and tried one at a time on the evaluator.
 // Invariants: it never gives up and never blocks a request; all valid rules eventually reach the evaluator; a change of one organisation
 // does not delay a reload for another. Every replica may run one.
 import { Loop, pause } from "../../common/loop.ts";
@@ -46,7 +46,7 @@ const MAX_RELOAD_PAUSE_MS = 1000;
 
 /** Changes of an organisation that the evaluator may not have loaded yet. */
 interface Waiting {
-  /** When the first of them was noticed, or when the evaluator last loaded some. */
+  /** When the wait began: the first change was noticed, or the evaluator loaded some of them, but not all. */
   readonly sinceMs: number;
   /** Revision that the last reload should load; undefined: nothing was handed over yet. */
   announced: number | undefined;

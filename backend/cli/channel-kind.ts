@@ -45,7 +45,7 @@ export async function existingChannels(client: Client): Promise<Existing[]> {
 }
 
 /** A file's text without its last line end: a secret is never an argument, and is usually the only text of its file. */
-export function secretOf(file: string): string {
+export function textOfFile(file: string): string {
   try {
     return readFileSync(file, "utf8").trim();
   } catch (error) {
@@ -61,7 +61,7 @@ function readChannel(fields: Fields): Resource {
   const settings = Object.fromEntries(
     Object.entries(given).map(([key, value]) => {
       const secret = key.replace(/_file$/, "");
-      return key !== secret && secret === SECRET[kind] && typeof value === "string" ? [secret, secretOf(value)] : [key, value];
+      return key !== secret && secret === SECRET[kind] && typeof value === "string" ? [secret, textOfFile(value)] : [key, value];
     }),
   );
   return {

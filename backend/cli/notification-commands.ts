@@ -1,7 +1,7 @@
 // `atherops channels`, `routes`, `silences`, `deliveries` and `alerts`: manage notifications, one resource at a time. Invariants: a secret
 // is read from a file, never from an argument; a generated one is printed once.
 import { Argument, Option, type Command } from "commander";
-import { CHANNEL_KINDS, channelKind, channelPath, CHANNELS, existingChannels, secretOf } from "./channel-kind.ts";
+import { CHANNEL_KINDS, channelKind, channelPath, CHANNELS, existingChannels, textOfFile } from "./channel-kind.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
 import { typedMatcher } from "./alerting-fields.ts";
 import { addRemovalByName, addSwitches, findExisting, several } from "./named-resources.ts";
@@ -109,12 +109,12 @@ function neededOf({ kind, endpoint, urlFile, routingKeyFile, to }: ChannelOption
 function settingsOf({ endpoint, urlFile, routingKeyFile, region, to, title, textFile }: ChannelOptions): object {
   return {
     ...(endpoint !== undefined && { url: endpoint }),
-    ...(urlFile !== undefined && { url: secretOf(urlFile) }),
-    ...(routingKeyFile !== undefined && { routing_key: secretOf(routingKeyFile) }),
+    ...(urlFile !== undefined && { url: textOfFile(urlFile) }),
+    ...(routingKeyFile !== undefined && { routing_key: textOfFile(routingKeyFile) }),
     ...(region !== undefined && { region }),
     ...(to && { to }),
     ...(title !== undefined && { title }),
-    ...(textFile !== undefined && { text: secretOf(textFile) }),
+    ...(textFile !== undefined && { text: textOfFile(textFile) }),
   };
 }
 

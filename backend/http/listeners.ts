@@ -120,7 +120,7 @@ export class ServedCertificate implements Disposable {
   }
 }
 
-/** Undefined if Node.js cannot parse the certificate; the listener has already refused that. */
+/** Undefined if Node.js cannot parse the certificate; the TLS server refuses such a certificate. */
 function readExpiry({ cert }: CertificatePair): Date | undefined {
   try {
     return new X509Certificate(cert).validToDate;

@@ -25,7 +25,7 @@ export function whyRefused(path: string, rules: LogPathRules): string | undefine
 
 /**
  * Rules for files that a walk found, by their paths without links. Files that the operator's own LOG_PATHS name are allowed as well, but
- * links that lead out of it are not followed. `paths`: LOG_PATHS of this host.
+ * links that lead outside both are not followed. `paths`: LOG_PATHS of this host.
  */
 export function logFileRules(rules: LogPathRules, paths: readonly string[]): LogFileRules {
   const allowed = new PathPatterns([...rules.allowed, ...paths.flatMap(withRotated)].map(resolvedPattern));

@@ -1,5 +1,5 @@
-// Keeps requests with log file lines until they are answered. If the agent is killed in between, it does not know whether the backend has
-// them, and the collector sends their batches in other requests or reads their lines again. Invariant: if a batch of such a request arrives
+// Keeps requests with log file lines until they are answered. If the agent is killed in between, it cannot know whether the backend has
+// them, and the collector may send their batches in other groups or read their lines again. Invariant: if a batch of such a request arrives
 // again, the identical request is sent first, so that the backend stores it once. Files are not synced, like those of stored-batches.ts:
 // they survive kill -9, and a file that a power cut damaged is ignored.
 import { createHash } from "node:crypto";
@@ -65,7 +65,7 @@ export class UnansweredRequests {
     return this.#read(id)?.body;
   }
 
-  /** Written in place: its name is the hash of its content, so an incomplete file is recognised. */
+  /** Written in place: its name is the hash of the body, so an incomplete file is recognised. */
   #write(id: string, content: Buffer): void {
     const file = join(this.#folder, id);
     const write = (): void => writeFileSync(file, content, { mode: 0o600 });

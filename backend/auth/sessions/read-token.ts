@@ -1,6 +1,7 @@
 // Read tokens: long-lived JWTs with their own audience that may only read, for Grafana and programs that cannot log in. Invariant: the
 // signature is verified before the lookup, so a forged token costs no statement. The row decides whether a token is valid and is cached for
-// at most 4 s, so every replica refuses a removed token within 5 s.
+// at most 4 s, so every replica refuses a removed token within 5 s; while the database does not respond, it is valid for up to 15 minutes
+// (lookup-cache.ts).
 import type { KeyObject } from "node:crypto";
 import { SignJWT } from "jose";
 import type { DatabaseOutage } from "../database-outage.ts";

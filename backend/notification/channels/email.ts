@@ -14,8 +14,9 @@ import { createHash } from "node:crypto";
 export interface EmailText {
   readonly subject: string;
   readonly text: string;
-  /** The same for all attempts, and for all messages of a group, so that mail programs show these together. */
+  /** The same for all attempts. */
   readonly messageId: string;
+  /** The same for all messages of a group, so that mail programs show these together. */
   readonly references: string;
 }
 

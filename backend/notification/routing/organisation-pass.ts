@@ -1,6 +1,6 @@
 // Runs one pass over an organisation's alerts: reads them, plans, and writes messages and decisions. Invariants: one replica at a time
 // processes an organisation; messages and the state of their groups are written in one transaction, which fails if the lock was lost;
-// whatever happens, the organisation becomes due again.
+// if a pass fails or its replica ends, the organisation becomes due again when the lock expires.
 import { randomUUID } from "node:crypto";
 import { sql, type Transaction } from "kysely";
 import { MAX_ALERTS_PER_MESSAGE } from "../limits.ts";
@@ -36,8 +36,8 @@ export interface TurnOptions {
 /** Longer than any pass takes. */
 export const TURN_LOCK_MS = 60_000;
 /**
- * The pause after a pass is at least LEAST_GAP_MS, and at least GAP_TIMES as long as the work of the pass. The same applies to its total
- * time, including waits for other work, but this counts for at most MOST_GAP_OF_ALERT_MS per alert.
+ * The pause after a pass is at least LEAST_GAP_MS, and at least GAP_TIMES as long as the work of the pass. It is also
+ * GAP_TIMES as long as the total time of the pass, with waits for other work; this bound is at most MOST_GAP_OF_ALERT_MS per alert.
  */
 const LEAST_GAP_MS = 250;
 const GAP_TIMES = 20;
@@ -46,7 +46,7 @@ const LEAST_RECHECK_MS = 5000;
 /** Rows per statement. */
 const CHUNK = 200;
 
-/** Returns the milliseconds until the next pass; undefined if another replica holds the lock. Throws if the database is unavailable. */
+/** Returns the shortest pause before the next pass of this replica, in milliseconds; undefined if another replica holds the lock. Throws if the database is unavailable. */
 export async function organisationTurn(options: TurnOptions, orgId: string): Promise<number | undefined> {
   const { db, nowMs } = options;
   const beganMs = nowMs();
@@ -63,7 +63,7 @@ export async function organisationTurn(options: TurnOptions, orgId: string): Pro
 }
 
 interface Looked {
-  /** When the next evaluation is due; undefined: only after a change. */
+  /** When the next pass is due; undefined: only after a change. */
   readonly nextAt: Date | undefined;
   /** Evaluated alerts. */
   readonly alerts: number;
@@ -107,7 +107,7 @@ async function release(db: NotificationDb, orgId: string, lockedUntil: Date, due
 async function planPass(options: TurnOptions, orgId: string, channels: ReadonlyMap<string, string>, lockedUntil: Date): Promise<Looked> {
   const { db, nowMs } = options;
   const now = new Date(nowMs());
-  // Read first, because settling a message may change the state of its group.
+  // Read first, because the result of a delivery may change the state of its group.
   const pending = await readPending(db, orgId);
   const expired = await rulesWithExpired(db, orgId, now);
   const completedUntil = expired.length > 0 ? await options.completedUntil(orgId, expired) : undefined;

@@ -87,8 +87,9 @@ export interface Plan<A> {
   readonly messages: readonly GroupMessage<A>[];
   /** Group states to write. */
   readonly changed: readonly { readonly group: GroupOf; readonly state: GroupState }[];
-  readonly gone: readonly string[];
   /** Keys of groups that are no longer stored. */
+  readonly gone: readonly string[];
+  /** Fingerprints of alerts that are no longer stored. */
   readonly forgotten: readonly string[];
   /** When something is due next; undefined: only after a change. */
   readonly nextAt: Date | undefined;

@@ -1,6 +1,6 @@
-// Copies the RED figures of each minute from the projection of the spans into `span_minutes`, where they outlive the spans. Invariants: a
-// copy may be repeated at any time, because the table keeps the copy with most calls; a minute is read from its copy only after its last
-// copy was made.
+// Copies the calls, errors and durations of each minute from a projection of `spans` into `span_minutes`, where they outlive the spans.
+// Invariants: a copy may be repeated at any time, because the table keeps the copy with most calls; queries read a minute from
+// `span_minutes` only once it will not be copied again.
 import type { Shard } from "../../engines/clickhouse/client.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
@@ -26,8 +26,8 @@ const MAX_NAME_CHARACTERS = 256;
 const MAX_ROWS_PER_MINUTE = 10_000;
 
 /**
- * Copies what is due, by organisation and hour: all whole hours older than 25 hours that have no copy yet, and the hour that will be read
- * from its copy next, to include spans that arrived late. Safe to run at any time, on several replicas; each shard copies the minutes of
+ * Copies what is due, by organisation and hour: all whole hours older than 25 hours that have no copy yet, and the last hour that
+ * is read from copies with the one that follows, to include spans that arrived late. Safe to run at any time, on several replicas; each shard copies the minutes of
  * its own spans. If a copy fails, the others are still made, and a later pass retries it before its spans expire. Throws the first failure,
  * ApiError storage_unavailable.
  */
