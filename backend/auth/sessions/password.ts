@@ -89,7 +89,7 @@ export class LoginBackoff {
   /** In the order of their last successful login. */
   readonly #succeeded = new Set<string>();
 
-  /** `failures`: those of all replicas. */
+  /** `failures`: the counts of all replicas. */
   constructor(now: () => number = Date.now, failures?: LoginFailures) {
     this.#now = now;
     this.#failures = failures;
@@ -105,19 +105,6 @@ export class LoginBackoff {
     pair.inFlight++;
     this.#remember(key, pair);
     return 0;
-  }
-
-  /**
-   * Applies the failures that the database has for a running attempt. Returns the milliseconds until the pair may try again; above 0, the
-   * attempt has ended.
-   */
-  learn(email: string, address: string, { failures, lastFailureMs }: Failures): number {
-    const pair = this.#pairs.get(pairKey(email, address));
-    if (!pair || failures <= pair.failures) return 0;
-    Object.assign(pair, { failures, lastFailureMs });
-    const waitMs = waitAfter(pair, this.#now());
-    if (waitMs > 0) this.end(email, address, "undecided");
-    return waitMs;
   }
 
   /**
@@ -145,30 +132,35 @@ export class LoginBackoff {
   }
 
   /**
-   * One attempt, counted for all replicas: `check` is undefined if what was sent is wrong. Throws ApiError `login_backoff` with `refusal`
-   * instead if the pair has to wait.
+   * Runs one attempt, which counts for all replicas: `check` resolves to undefined if the credential is wrong. If the pair has to wait,
+   * throws ApiError `login_backoff` with `refusal` instead.
    */
   async attempt<T>(email: string, address: string, refusal: string, check: () => Promise<T | undefined>): Promise<T | undefined> {
     const refuse = (ms: number): void => {
       if (ms > 0) throw new ApiError("login_backoff", refusal, { retryAfterS: ms / 1000 });
     };
     refuse(this.begin(email, address));
-    const pair = pairKey(email, address);
+    const key = pairKey(email, address);
     let outcome: "right" | "wrong" | "undecided" = "undecided";
-    let waitMs = 0;
     try {
-      const before = await this.#failures?.read(pair);
-      waitMs = before ? this.learn(email, address, before) : 0;
-      refuse(waitMs);
+      const before = await this.#failures?.read(key);
+      if (before) refuse(this.#learn(key, before));
       const checked = await check();
       outcome = checked === undefined ? "wrong" : "right";
-      if (outcome === "wrong") await this.#failures?.add(pair);
-      else if (before && before.failures > 0) await this.#failures?.clear(pair);
+      if (outcome === "wrong") await this.#failures?.add(key);
+      else if (before && before.failures > 0) await this.#failures?.clear(key);
       return checked;
     } finally {
-      // An attempt that has to wait has ended.
-      if (waitMs === 0) this.end(email, address, outcome);
+      this.end(email, address, outcome);
     }
+  }
+
+  /** Applies the failures that other replicas have counted. Returns the milliseconds until the pair may try again. */
+  #learn(key: string, { failures, lastFailureMs }: Failures): number {
+    const pair = this.#pairs.get(key);
+    if (!pair || failures <= pair.failures) return 0;
+    Object.assign(pair, { failures, lastFailureMs });
+    return waitAfter(pair, this.#now());
   }
 
   #fresh(pair: Pair | undefined): Pair {
