@@ -209,7 +209,7 @@ export async function causesOf413(): Promise<string> {
     if (messages.length !== [...text.matchAll(MADE_413)].length) throw new Error(`${file} makes a 413 whose message cannot be read`);
     return messages.map((message) => `| ${message} | \`${file}\` |`);
   });
-  return `## Causes of a 413\nEvery message, with the file that makes it. The agent answers its collector for files of \`agent/\`, and the backend for the others.\n\n| message | made in |\n|---|---|\n${rows.join("\n")}\n`;
+  return `## Causes of a 413\nEvery message, with the file that creates it. The agent sends the messages of files in \`agent/\` to its collector; the backend sends all others.\n\n| message | file |\n|---|---|\n${rows.join("\n")}\n`;
 }
 
 /** The page about LogQL: where a query is evaluated, and which template functions are supported or rejected. */

@@ -1,12 +1,12 @@
-// Commands about a resource that is found by its name or its id: enable, disable, remove. Invariant: a name that is not there is a Problem that
-// names the command that lists them.
+// Adds commands for a resource that users identify by name or id: enable, disable, remove. Invariant: an unknown name is a Problem that names
+// the command which lists the existing ones.
 import type { Command } from "commander";
 import type { Existing, Kind } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
 import { Problem } from "./cli-error.ts";
 import type { Console } from "./output.ts";
 
-/** Throws Problem. */
+/** Finds a resource by name, otherwise by id. Throws Problem. */
 export async function findExisting(kind: Kind, client: Client, nameOrId: string): Promise<Existing> {
   const { noun, section } = kind;
   const all = await kind.list(client);

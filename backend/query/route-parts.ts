@@ -45,7 +45,7 @@ export interface TailTimes {
 
 export interface LogRouteOptions {
   store: Omit<LogStore, "insert">;
-  /** Evaluates LogQL, by runLokiJob. */
+  /** Parses and evaluates LogQL with runLokiJob. */
   sandbox: JobRunner;
   answers: ResponseBudget;
   guards: Pick<Guards, "reader">;

@@ -221,9 +221,9 @@ function Queries({ panel, set }: { panel: Panel; set: (part: Partial<Panel>) => 
 interface FieldProps extends Pick<JSX.InputHTMLAttributes, "size" | "maxLength" | "required" | "pattern" | "placeholder" | "class"> {
   readonly label: string;
   readonly value: string;
-  /** At each key. */
+  /** Called for each change while typing. */
   readonly onType?: (text: string) => void;
-  /** When the field is left. */
+  /** Called when the user leaves the changed field. */
   readonly onDone?: (text: string) => void;
 }
 

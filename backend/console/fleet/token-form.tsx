@@ -5,9 +5,9 @@ import { SavingForm } from "../parts/saving-form.tsx";
 import { typedIn } from "../state/sending.ts";
 
 export interface TokenFormProps {
-  /** Who uses the token, as in “as Grafana reaches it”. */
+  /** The program that uses the token, as in “as Grafana reaches it”. */
   readonly program: string;
-  /** `url` has no slash at its end. Throws an Error whose message is shown to the user. */
+  /** `url` has no trailing slash. Throws an Error whose message is shown to the user. */
   readonly create: (name: string, url: string) => Promise<void>;
   /** The field called `name`, if there is one. */
   readonly children?: ComponentChildren;

@@ -11,7 +11,10 @@ import { type Question, queryProblem } from "./rows.ts";
 
 const SHOWN_VALUES = 10;
 
-/** Why there is no answer. If the query is the reason, a wrong one is also named at the field, but LogQL may list records and count none. */
+/**
+ * Shows why a request failed. The query field also shows what is wrong with a query, so the message is quiet; but it is needed here, because
+ * LogQL that lists records may be refused for counts.
+ */
 export function Refusal({ of }: { of: Loaded<unknown> }) {
   const refusal = queryProblem(of.error.value);
   return refusal === undefined ? <Problem words={of.error.value} retry={of.reload} /> : <p class="quiet">{refusal}</p>;

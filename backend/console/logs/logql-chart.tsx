@@ -1,4 +1,5 @@
-// A metric query of LogQL in the log field, such as sum by (level) (rate({service_name="shop"}[5m])): its series instead of records.
+// Charts a metric query of LogQL from the field for log queries, such as sum by (level) (rate({service_name="shop"}[5m])), whose results are
+// series instead of records.
 import { SeriesChart } from "../metrics/series-chart.tsx";
 import { LOKI, queryRange } from "../metrics/prometheus.ts";
 import { Status } from "../parts/common.tsx";

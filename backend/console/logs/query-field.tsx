@@ -75,7 +75,7 @@ function useQueryField({ line, range, onLine }: QueryFieldProps) {
   useLayoutEffect(() => {
     if (asked.current !== line) typed.value = asked.current = line;
   }, [line]);
-  // LogQL has other names, and its own syntax.
+  // There are no completions for LogQL, which has other label names and its own syntax.
   const found =
     isOpen.value && !typed.value.trimStart().startsWith("{")
       ? suggestions(wordAt(typed.value, input.current?.selectionStart ?? typed.value.length).word, fields.value)

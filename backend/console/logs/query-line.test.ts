@@ -1,16 +1,5 @@
 import { expect, test } from "vitest";
-import {
-  hasTerm,
-  isLogQl,
-  isMetricOfLogQl,
-  patternCondition,
-  piecesOf,
-  type Term,
-  withCondition,
-  withoutTerm,
-  withTerm,
-  written,
-} from "./query-line.ts";
+import { hasTerm, patternCondition, piecesOf, type Term, withCondition, withoutTerm, withTerm, written } from "./query-line.ts";
 
 const term = (name: string, value: string, not = false): Term => ({ not, name, value });
 
@@ -98,16 +87,4 @@ test("a pattern becomes a line filter of LogQL", () => {
   const condition = patternCondition("GET /cart <_> in <_> ms") ?? "";
   expect(withCondition('{a="b"}', condition)).toBe('{a="b"} |~ "^GET /cart .* in .* ms"');
   expect(withCondition('{a="b"}', `-${condition}`)).toBe('{a="b"} !~ "^GET /cart .* in .* ms"');
-});
-
-test.each([
-  ['{service_name="shop"}', true, false],
-  [' { a=~"b" } |= "c"', true, false],
-  ['{"a":1}', false, false],
-  ["error (timeout OR x)", false, false],
-  ['sum by (level) (rate({a="b"}[5m]))', false, true],
-  ['count_over_time({a="b"} |= "x" [1h])', false, true],
-  ['rate(http_requests_total{a="b"})', false, false],
-])("%s is LogQL of records: %s, of metrics: %s", (line, ofRecords, ofMetrics) => {
-  expect([isLogQl(line), isMetricOfLogQl(line)]).toEqual([ofRecords, ofMetrics]);
 });

@@ -1,5 +1,6 @@
 // Edits the query line of the log explorer as text: adds and removes single conditions. The backend parses the line (docs/log-query.md), so
 // this file only knows where one condition ends and the next begins. Invariant: the text written for a value matches exactly this value.
+import { isLogQl } from "../../client/logql.ts";
 
 /** A condition that is added by a click. */
 export interface Term {
@@ -7,16 +8,6 @@ export interface Term {
   /** A field as GET /query/logs/fields names it, such as `level` or `label.http.route`; empty: the message contains `value`. */
   readonly name: string;
   readonly value: string;
-}
-
-/** Whether the line is LogQL that lists records, by the same rule as in the backend. */
-export function isLogQl(line: string): boolean {
-  return /^\s*\{\s*[A-Za-z_]\w*\s*[=!]/.test(line);
-}
-
-/** Whether the line is a metric query of LogQL, which returns series instead of records. */
-export function isMetricOfLogQl(line: string): boolean {
-  return [/^\s*[a-z_]+\s*(?:(?:by|without)\s*)?\(/, /\{\s*[A-Za-z_]\w*\s*[=!]/, /\[\d+(?:ms|[smhdwy])/].every((part) => part.test(line));
 }
 
 /** Labels of LogQL whose names differ from those of the fields by more than other characters. */

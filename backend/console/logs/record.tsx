@@ -15,7 +15,7 @@ import { Copy, Foreign } from "../parts/common.tsx";
 
 const AROUND_MS = 5 * 60_000;
 const TRACE_AROUND_MS = 30 * 60_000;
-/** Records whose messages differ in the first characters, this many, are different ones. */
+/** Number of first characters of a message that distinguish records with the same time and span. */
 const KEPT_APART = 200;
 
 export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (term: Term) => void; onClose: () => void }) {

@@ -14,14 +14,15 @@ import { currentRange, rangeQuery } from "../state/time.ts";
 import { Fields, Refusal } from "./fields.tsx";
 import { Histogram, type Bucket } from "./histogram.tsx";
 import { Patterns } from "./patterns.tsx";
-import { hasTerm, isLogQl, isMetricOfLogQl, type Term, withCondition, withoutTerm, withTerm } from "./query-line.ts";
+import { isLogQl, isMetricOfLogQl } from "../../client/logql.ts";
+import { hasTerm, type Term, withCondition, withoutTerm, withTerm } from "./query-line.ts";
 import { QueryField } from "./query-field.tsx";
 import { Record } from "./record.tsx";
 import { findRecord, recordAddress } from "./record-address.ts";
 import { type LogRow, LogRows, type Question, questionOf, queryProblem } from "./rows.ts";
 import { LogTable } from "./table.tsx";
 
-/** Its chart library is loaded with it. */
+/** Loaded on demand, because it needs the chart library. */
 const LogQlChart = lazy(async () => (await import("./logql-chart.tsx")).LogQlChart);
 const BUCKETS = "80";
 const MOST_DOWNLOADED = 10_000;

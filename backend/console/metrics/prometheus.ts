@@ -1,10 +1,11 @@
-// Client for the parts of the backend's Prometheus HTTP API that the console uses, and for metric queries of Loki's API, which have the same form.
+// Client for the parts of the backend's Prometheus HTTP API that the console uses, and for metric queries of Loki's API, whose responses have
+// the same form.
 import type { Range } from "../state/time.ts";
 import { explainSyntax } from "../../client/promql-syntax.ts";
 import { ApiFailure, call } from "../state/api.ts";
 
 export const PROMETHEUS = "/query/prometheus/api/v1";
-/** Evaluates LogQL. */
+/** Base path of Loki's API, which evaluates LogQL. */
 export const LOKI = "/query/loki/loki/api/v1";
 const POINTS = 240;
 const LEAST_STEP_S = 5;

@@ -1,4 +1,4 @@
-// Series of a query as a chart, and below it with their last, least and greatest values.
+// Draws the series of a query as a chart, and lists them below it with their last, minimum and maximum values.
 import { Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import type { Range } from "../state/time.ts";

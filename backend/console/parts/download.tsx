@@ -42,7 +42,7 @@ export function Download({ name, read }: { name: string; read: () => Promise<Row
   );
 }
 
-/** Saves a file of this name on the reader's machine. */
+/** Saves a file with this name on the user's machine. */
 export function saveFile(name: string, contents: Blob): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(contents);

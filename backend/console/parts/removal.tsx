@@ -1,4 +1,5 @@
-// A button that removes a resource, and the dialog before that. Invariant: the dialog names the consequences; if the backend refuses, the message is shown and the resource stays.
+// A button that removes a resource after a confirmation. Invariants: the dialog names the consequences; if the backend refuses, the message is
+// shown and the resource stays.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Dialog, Problem } from "./common.tsx";
@@ -6,7 +7,7 @@ import { call } from "../state/api.ts";
 import { useSending } from "../state/sending.ts";
 
 export interface RemovalProps {
-  /** On the button. */
+  /** Text of the button. */
   readonly label: string;
   /** For screen readers, if several buttons have the same label. */
   readonly fullLabel?: string;
@@ -18,7 +19,7 @@ export interface RemovalProps {
   readonly verb?: string;
   /** The consequences. */
   readonly children: ComponentChildren;
-  /** Returns the address that is opened then, if any. */
+  /** Called after the removal; returns the address to open, if any. */
   readonly onRemoved: () => string | void;
 }
 

@@ -10,7 +10,7 @@ export interface SavingFormProps {
   readonly label: string;
   /** Shown after a save. A form that is replaced by its result needs none. */
   readonly saved?: string;
-  /** Throws an Error whose message is shown to the user; resolves to the address that is opened then, if any. */
+  /** Throws an Error whose message is shown to the user; resolves to the address to open, if any. */
   readonly save: (form: HTMLFormElement) => Promise<string | void>;
   /** Shown instead of the button to a user who may not save. */
   readonly refusal?: string | undefined;

@@ -75,7 +75,7 @@ export function useLoaded<T>(
 
 const PAUSE_MS = 500;
 
-/** What a user types, as of the last pause in typing, so that a question is asked after a pause and not for each key. */
+/** Returns the typed text as of the last pause in typing, so that a request is sent after a pause and not for each key. */
 export function useSettled(text: string): string {
   const settled = useSignal(text);
   useEffect(() => {

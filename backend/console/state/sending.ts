@@ -1,5 +1,5 @@
 // A request that the user starts, such as saving a form. Invariants: it is not sent again while it runs; a refusal is shown as a message
-// until the next try; a late answer does not lead back a user who has left the form.
+// until the next try; a late answer does not move a user who has left the form.
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { wordsOf } from "./api.ts";
@@ -12,7 +12,7 @@ export interface Sending<A extends unknown[]> {
   readonly error: string | undefined;
 }
 
-/** `work` throws an Error whose message is shown to the user, and resolves to the address that is opened then, if any. */
+/** `work` throws an Error whose message is shown to the user, and resolves to the address to open, if any. */
 export function useSending<A extends unknown[]>(work: (...args: A) => Promise<string | void>): Sending<A> {
   const error = useSignal<string | undefined>(undefined);
   const isBusy = useSignal(false);

@@ -1,7 +1,7 @@
 // Sends messages as plain-text e-mails through the operator's SMTP server. Invariants: mail goes only to users of the organisation and to
 // domains that the operator lists, checked at each attempt; an address is a single address, whatever it contains; only the code of the
-// server's response is shown to users; a password is sent unencrypted only to a server on loopback; the text has no markup. The mailer is loaded by the first
-// message.
+// server's response is shown to users; a password is sent unencrypted only to a server on loopback; the text has no markup. The first
+// message loads the mailer.
 import { readFileSync } from "node:fs";
 import { getCACertificates } from "node:tls";
 import { bareHost, isLoopback } from "../../../common/ip-networks.ts";

@@ -92,7 +92,7 @@ export type Category = "stream" | "metadata" | "parsed";
 export class Entry {
   readonly timeNs: bigint;
   line: string;
-  /** As it is stored. */
+  /** The stored row. */
   row: Row | undefined;
   /** The error of a stage; empty if there is none. */
   error = "";
@@ -196,7 +196,7 @@ export interface Row {
   readonly scope_name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly line: string;
-  /** Where `hasIds` of the query asks for it. */
+  /** Set if `hasIds` was requested. */
   readonly row_id?: string;
 }
 

@@ -1,5 +1,5 @@
-// A page of GET /query/logs for LogQL with stages that ClickHouse cannot evaluate: records are read in the order of the page, and those that
-// pass all stages are returned as that route returns records. Invariant: a page starts after the last record of the one before.
+// Reads a page of GET /query/logs for LogQL with stages that ClickHouse cannot evaluate: reads records in the order of the page, and
+// returns those that pass all stages in that route's format. Invariant: a page starts after the last record of the previous one.
 import { Sql } from "../../engines/clickhouse/sql.ts";
 import { type Cursor, formatTime, type Page } from "../../storage/page.ts";
 import { MAX_LOKI_ANSWER_BYTES } from "../limits.ts";
@@ -12,7 +12,7 @@ import { records } from "./range-points.ts";
 import { Budget } from "./regex.ts";
 import type { LogQuery } from "./syntax.ts";
 
-/** The largest time that the store has, for a page without an end. */
+/** The latest time that can be stored, for a page without an end. */
 const END_OF_TIME_NS = 9_223_372_036_000_000_000n;
 
 export interface PageRequest {
@@ -58,7 +58,7 @@ export async function answerRecords(
   });
 }
 
-/** The labels that the stages left, those of the record under their own names. */
+/** A record in the format of GET /query/logs: stored labels that the stages kept have their attribute keys, parsed ones their names. */
 function recordOf({ ns, scope_name: scope, row_id: _id, line: _line, ...row }: Row, entry: Entry): object {
   const labels = [...entry.labels()];
   const names = new Set(labels.map(([name]) => name));

@@ -1,7 +1,8 @@
-// The records that a request of the routes of logs selects: by the parameters, and by the query language of docs/log-query.md or LogQL.
-// Invariants: LogQL is parsed and evaluated in the sandbox, never here; a part of a query is never ignored.
+// Reads which records a request to a logs route selects: by its parameters, and by the query language of docs/log-query.md or LogQL.
+// Invariants: LogQL is parsed and evaluated in the sandbox, never in this process; no part of a query is ignored.
 import type { FastifyRequest } from "fastify";
 import { readerOf } from "../../auth/request-identity.ts";
+import { isLogQl } from "../../client/logql.ts";
 import { ApiError } from "../../errors.ts";
 import { type RecordFilter, recordConditions } from "../../storage/logs/filter.ts";
 import type { Found, Page } from "../../storage/page.ts";
@@ -10,15 +11,14 @@ import { type FilterJob, readLogFilter, type RecordsJob } from "../loki/jobs.ts"
 import { refuseUnknown } from "../page-route.ts";
 import type { LogRouteOptions } from "../route-parts.ts";
 import { filterOf, type FilterParameters, type filterSchema } from "./log-filter-parameters.ts";
-import { isLogQl } from "./log-query/parse.ts";
 
 export interface LogSelection {
   readonly filter: RecordFilter;
-  /** LogQL with stages that ClickHouse cannot evaluate; `filter` has the other conditions of the request. */
+  /** Set for LogQL with stages that ClickHouse cannot evaluate. Its `filter` has only the other parameters of the request. */
   readonly staged?: { readonly query: string; readonly leavesOut: boolean; readonly filter: RecordFilter };
 }
 
-/** Throws ApiError invalid_parameter naming the parameter. `schema`: that of the route. */
+/** Throws ApiError invalid_parameter that names the parameter. `schema`: that of the route. */
 export async function readSelection(
   request: FastifyRequest,
   schema: ReturnType<typeof filterSchema>,
@@ -37,7 +37,7 @@ export async function readSelection(
   return { filter: { ...filter, also: selected.also }, ...staged };
 }
 
-/** For an answer that is counted by ClickHouse, of the records as they are stored. */
+/** The filter for counts, which ClickHouse computes from stored records. Throws ApiError invalid_parameter if a stage may leave records out. */
 export function countedFilter({ filter, staged }: LogSelection): RecordFilter {
   if (!staged?.leavesOut) return filter;
   throw new ApiError(
@@ -53,10 +53,8 @@ export async function readStagedPage(
   { page, staged }: { readonly page: Page; readonly staged: NonNullable<LogSelection["staged"]> },
   options: QueryOptions,
 ): Promise<Found> {
-  const { range, limit, after, oldestFirst } = page;
   const conditions = recordConditions(staged.filter).map(({ text }) => text);
-  const parameters = { query: staged.query };
-  const job: RecordsJob = { kind: "records", parameters, conditions, page: { range, limit, after, oldestFirst: oldestFirst ?? false } };
+  const job: RecordsJob = { kind: "records", parameters: { query: staged.query }, conditions, page };
   const answer = await sandbox.run(orgId, job, options);
   const lineEnd = answer.indexOf("\n");
   const [, time, id] = /^(\d+)\.(\d+)$/.exec(answer.toString("latin1", 0, lineEnd)) ?? [];

@@ -59,8 +59,8 @@ const EXEMPLARS = {
       type: "array",
       items: objectSchema({
         labels: { ...texts, description: "such as trace_id and span_id" },
-        value: text("value; of a span, the seconds that it took"),
-        timestamp: { type: "number", description: "Unix seconds; of a span, its start" },
+        value: text("the value; for a span, its duration in seconds"),
+        timestamp: { type: "number", description: "Unix seconds; for a span, its start" },
       }),
     },
   }),

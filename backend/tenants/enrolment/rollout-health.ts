@@ -1,4 +1,5 @@
-// Decides which nodes of a cluster use its newest remote configuration, which of them are unhealthy, and whether the configuration is the cause.
+// Decides which nodes of a cluster use its newest remote configuration, which of them are unhealthy, and whether the configuration is the
+// cause.
 import { createHash } from "node:crypto";
 import type { Kysely, Selectable } from "kysely";
 import { durationMs } from "../../../common/duration.ts";

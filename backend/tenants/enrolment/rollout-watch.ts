@@ -1,6 +1,6 @@
-// Stops the rollout of a cluster's remote configuration when nodes that use it become unhealthy: all nodes then get the previous configuration.
-// The first replica watches each stage for its first hour. Invariants: a cluster that sends no heartbeats is skipped, so an outage of the backend
-// stops no rollout; a stage that an administrator has just changed is not stopped.
+// Stops the rollout of a cluster's remote configuration when nodes that use it become unhealthy: all nodes then get the previous
+// configuration. The first replica watches each stage for its first hour. Invariants: a cluster that sends no heartbeats is skipped, so an
+// outage of the backend stops no rollout; a stage that an administrator has just changed is not stopped.
 import type { Kysely } from "kysely";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";

@@ -1,6 +1,7 @@
 // Parses the query language of log records (docs/log-query.md): words, fields, AND, OR, NOT and groups. Invariants: parsing takes time
 // proportional to the length of the query; length, terms and depth are limited; invalid syntax is rejected with its column and an example,
 // because ignoring a condition would return everything.
+import { isLogQl, isMetricOfLogQl } from "../../../client/logql.ts";
 import { ApiError } from "../../../errors.ts";
 import { quotedAt, wordAt } from "./scan.ts";
 
@@ -27,9 +28,6 @@ export type LogQuery =
 
 const NAME = /^[A-Za-z_@][\w.@/-]*/;
 const SIGN = /^(?:!=|>=|<=|:>=|:<=|:>|:<|[:=<>])/;
-/** A selector; a text that begins with `{`, such as JSON, has no name and operator after it. */
-const LOGQL = /^\s*\{\s*[A-Za-z_]\w*\s*[=!]/;
-const METRIC_OF_LOGQL = [/^\s*[a-z_]+\s*(?:(?:by|without)\s*)?\(/, /\{\s*[A-Za-z_]\w*\s*[=!]/, /\[\d+(?:ms|[smhdwy])/];
 const FIELDS_WITH_EXAMPLE: Readonly<Record<string, string>> = {
   level: "level:error",
   source: "source:checkout",
@@ -38,11 +36,6 @@ const FIELDS_WITH_EXAMPLE: Readonly<Record<string, string>> = {
   host_id: "host_id:<id>",
   trace_id: "trace_id:<32 hex digits>",
 };
-
-/** Whether the query is LogQL of records, and so none of this language. */
-export function isLogQl(text: string): boolean {
-  return LOGQL.test(text);
-}
 
 /** Undefined for an empty query. Throws ApiError invalid_parameter. */
 export function parseLogQuery(text: string): LogQuery | undefined {
@@ -64,7 +57,7 @@ class Parser {
     this.#space();
     if (this.#at === this.#text.length) return undefined;
     if (isLogQl(this.#text)) throw this.#refusal(this.#at, "LogQL is not accepted here", 'service:checkout "timeout"');
-    if (METRIC_OF_LOGQL.every((part) => part.test(this.#text)))
+    if (isMetricOfLogQl(this.#text))
       throw this.#refusal(
         this.#at,
         "a metric query of LogQL is charted by the console and answered by Loki's API, not with records",
