@@ -1,120 +1,51 @@
 // Installed as its users install it: two charts on a real cluster, a workload, and everything that happens to an installation in its life.
 // The steps build on one another, in order. Run by `npm run test:e2e` (hack/test.ts). One file, because an installation has one life.
 import { randomUUID } from "node:crypto";
-import { readdirSync } from "node:fs";
-import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { login } from "../fixtures/backend-process.ts";
 import { type Reading, readHost } from "../fixtures/host-truth.ts";
 import { metricsOfDocs } from "../fixtures/metrics-of-docs.ts";
-import { call, eventually, readIfThere, ROOT } from "../fixtures/processes.ts";
-import { versionOf } from "../../hack/version.ts";
-import { apply, get, helm, kubectl, NAMESPACE, PortForward } from "./cluster.ts";
+import { type Answer, eventually } from "../fixtures/processes.ts";
+import { apply, get, helm, kubectl, NAMESPACE } from "./cluster.ts";
+import {
+  AGENT_CHART,
+  AGENT_IMAGE,
+  AGENT_SET,
+  agentPod,
+  agentProcess,
+  BACKEND_CHART,
+  InstalledBackend,
+  installBackendChart,
+  killAgentProcess,
+  makeNamespace,
+  removeNamespace,
+  storedKey,
+  type StoredNumbers,
+  WAIT,
+} from "./installation.ts";
 import { acceptedOf, logPolicy, noisyPod, POLICY_SET } from "./policies.ts";
 import { compareNode, type RawSeries } from "./node-truth.ts";
 import { foundByPage, TROUBLED, troubles } from "./trouble.ts";
 
-const BACKEND_CHART = join(ROOT, "charts/backend");
-const AGENT_CHART = join(ROOT, "charts/cluster-agent");
-const ADMIN = "admin@localhost";
 const SEQUENCE = `seq-${randomUUID().slice(0, 8)}`;
-const AGENT_SET = [
-  "--set",
-  "backendUrl=http://backend:8080",
-  "--set",
-  "clusterName=e2e",
-  "--set",
-  "allowPlainHttp=true",
-  "--set",
-  "metricsInterval=5s",
-  // Their own metrics, by their own scraping.
-  "--set-json",
-  'podAnnotations={"prometheus.io/scrape":"true","prometheus.io/port":"9598"}',
-];
-/** What this cluster needs beyond that, e.g. `--set hostMountPropagation=None`. */
-AGENT_SET.push(...(process.env["E2E_AGENT_FLAGS"] ?? "").split(" ").filter(Boolean));
-const AGENT_IMAGE = `atherops-agent:${versionOf(ROOT)}`;
 
-let api: PortForward;
-let password: string;
-let token: string;
-/** What this machine says of itself, long before the agent's samples that are compared with it. */
+let backend: InstalledBackend;
+/** Reading of this machine's /proc, long before the agent's samples that are compared with it. */
 let atTheBeginning: Reading;
 
 beforeAll(async () => {
   atTheBeginning = readHost();
-  await kubectl(["delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true"]);
-  await kubectl(["delete", "pv", "-l", `app=${NAMESPACE}`, "--wait=false"]);
-  await kubectl(["create", "namespace", NAMESPACE]);
-  await makeVolume();
+  await makeNamespace();
 });
 
 afterAll(async () => {
-  await api?.[Symbol.asyncDispose]();
-  if (!process.env["E2E_KEEP"]) await kubectl(["delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true"]);
+  await backend?.[Symbol.asyncDispose]();
+  if (!process.env["E2E_KEEP"]) await removeNamespace();
 });
 
-/** A claim for the backend: dynamic where the cluster has a default class, else a folder of the node, which belongs to root. */
-async function makeVolume(): Promise<void> {
-  const classes = JSON.parse(await kubectl(["get", "storageclass", "-o", "json"])).items as {
-    metadata: { annotations?: Record<string, string> };
-  }[];
-  const dynamic = classes.some((item) => item.metadata.annotations?.["storageclass.kubernetes.io/is-default-class"] === "true");
-  const claim = { apiVersion: "v1", kind: "PersistentVolumeClaim", metadata: { name: "telemetry", namespace: NAMESPACE } };
-  const size = { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "5Gi" } } };
-  if (dynamic) return await apply({ ...claim, spec: size });
-  const volume = `${NAMESPACE}-${randomUUID()}`;
-  const folder = `/var/lib/${NAMESPACE}/${volume}`;
-  await apply(
-    {
-      apiVersion: "v1",
-      kind: "PersistentVolume",
-      metadata: { name: volume, labels: { app: NAMESPACE } },
-      spec: {
-        capacity: { storage: "5Gi" },
-        accessModes: ["ReadWriteOnce"],
-        persistentVolumeReclaimPolicy: "Retain",
-        storageClassName: "",
-        hostPath: { path: folder, type: "DirectoryOrCreate" },
-      },
-    },
-    { ...claim, spec: { ...size, storageClassName: "", volumeName: volume } },
-  );
-}
-
-async function session(): Promise<string> {
-  return await eventually("a login", () => login(api.url, ADMIN, password), 60_000);
-}
-
-async function ask(path: string): Promise<ReturnType<typeof call> extends Promise<infer Answer> ? Answer : never> {
-  const url = path.startsWith("http") ? path : `${api.url}${path}`;
-  const answer = await call("GET", url, { bearer: token });
-  if (answer.status !== 401) return answer;
-  token = await session();
-  return await call("GET", url, { bearer: token });
-}
-
-async function series(query: string): Promise<{ metric: Record<string, string>; value: [number, string] }[]> {
-  const answer = await ask(`/query/prometheus/api/v1/query?query=${encodeURIComponent(query)}`);
-  return answer.json?.data?.result ?? [];
-}
-
-/** number → how often it is stored. */
-async function storedSequence(sequence = SEQUENCE): Promise<Map<number, number>> {
-  const seen = new Map<number, number>();
-  let next: string | undefined = `${api.url}/query/logs?limit=500&q=${sequence}`;
-  while (next) {
-    const answer = await ask(next);
-    if (answer.status !== 200) throw new Error(`${answer.status} ${answer.text}`);
-    for (const row of answer.json as { message: string }[]) {
-      const number = Number(row.message.split(" ")[1]);
-      seen.set(number, (seen.get(number) ?? 0) + 1);
-    }
-    const link = /<([^>]+)>; rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
-    next = link && new URL(link, api.url).href;
-  }
-  return seen;
+/** Unlike `backend.ask`, returns an answer of any status. */
+async function ask(path: string): Promise<Answer> {
+  return await backend.call("GET", path);
 }
 
 /** The newest number that the workload has written by now: its pod's own log is the reference. */
@@ -123,14 +54,14 @@ async function writtenSoFar(): Promise<number> {
   return Number(line.split(" ")[1]);
 }
 
-/** Waits until all that is written now is stored; answers how many numbers are missing and doubled among them. */
+/** Waits until everything that was written so far is stored; returns how many of its numbers are missing and doubled. */
 async function settled(): Promise<{ written: number; missing: number; doubled: number }> {
   const written = await writtenSoFar();
-  let seen = new Map<number, number>();
+  let seen: StoredNumbers = new Map();
   await eventually(
     `all ${written} lines stored`,
     async () => {
-      seen = await storedSequence();
+      seen = await backend.storedNumbers(SEQUENCE);
       return [...seen.keys()].filter((number) => number <= written).length === written;
     },
     120_000,
@@ -139,109 +70,48 @@ async function settled(): Promise<{ written: number; missing: number; doubled: n
   return { written, missing: written - upTo.length, doubled: upTo.filter(([, count]) => count > 1).length };
 }
 
-async function agentPod(): Promise<string> {
-  const pods = await get("pods", "-l", "app.kubernetes.io/name=cluster-agent");
-  return pods.items[0].metadata.name;
-}
-
 async function agentRestarts(): Promise<number> {
   return (await get("pod", await agentPod())).status.containerStatuses[0].restartCount;
 }
 
-/** Where the node is this machine (not kind), its processes are seen here. Undefined elsewhere. */
-function agentProcess(): number | undefined {
-  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  const agent = pids.find((pid) => readIfThere(`/proc/${pid}/cmdline`).includes("/app/atherops-k8s-otel-agent.js\0run"));
-  return agent === undefined ? undefined : Number(agent);
-}
-
-/** Kills the agent's, as the kernel would. False where it is not seen. */
-function killAgentProcess(): boolean {
-  const agent = agentProcess();
-  if (agent === undefined) console.warn("NOT SHOWN: the node is not this machine, so the agent's process was not killed by itself");
-  return agent !== undefined && process.kill(agent, "SIGKILL");
-}
-
-/** The key in force, as the Secret holds it (base64). */
-async function storedKey(): Promise<string> {
-  return (await get("secret", "cluster-agent-credentials")).data["api-key"];
-}
-
 test("helm install brings up the backend, and its helm test passes", async () => {
   const started = performance.now();
-  await helm(
-    "install",
-    "backend",
-    BACKEND_CHART,
-    "--set",
-    "persistence.existingClaim=telemetry",
-    "--set",
-    "persistence.chown=true",
-    "--set",
-    "evaluation.interval=5s",
-    "--wait",
-    "--timeout",
-    "3m",
-  );
+  await installBackendChart();
   console.log(`backend installed and ready: ${Math.round((performance.now() - started) / 1000)} s`);
   await helm("test", "backend", "--timeout", "2m");
-  const secret = await get("secret", "backend-secrets");
-  password = Buffer.from(secret.data.ADMIN_PASSWORD, "base64").toString();
-  api = await PortForward.open("backend", 8080);
-  token = await session();
-  expect(token).toMatch(/^ey/);
+  backend = await InstalledBackend.open();
+  expect(backend.token).toMatch(/^ey/);
 });
 
 test("helm install of the agent with a fresh install token: telemetry of all kinds is read back within two minutes, and a rule fires", async () => {
-  const inBackend = ["-n", NAMESPACE, "exec", "-i", "deployment/backend", "--", "env", "XDG_CONFIG_HOME=/tmp", "atherops"];
-  await kubectl([...inBackend, "login", "--email", ADMIN], `${password}\n`);
-  const installToken = await kubectl([...inBackend, "tokens", "create", "--ttl", "1h"]);
-  await apply({
-    apiVersion: "v1",
-    kind: "Secret",
-    metadata: { name: "install-token", namespace: NAMESPACE },
-    stringData: { token: installToken.trim() },
-  });
+  await backend.makeInstallToken();
   const started = performance.now();
   const seconds = (): number => Math.round((performance.now() - started) / 1000);
-  await helm(
-    "install",
-    "agent",
-    AGENT_CHART,
-    ...AGENT_SET,
-    "--set",
-    "installToken.existingSecret=install-token",
-    "--wait",
-    "--timeout",
-    "3m",
-  );
+  await helm("install", "agent", AGENT_CHART, ...AGENT_SET, "--set", "installToken.existingSecret=install-token", ...WAIT);
   console.log(`agent installed and ready: ${seconds()} s`);
   await apply(workload());
-  const rule = await call("POST", `${api.url}/alerting/rules`, {
-    bearer: token,
-    body: {
-      name: "pods run",
-      severity: "info",
-      expr: `count(container_memory_working_set_bytes{namespace="${NAMESPACE}"}) > 0`,
-      for: "0s",
-      enabled: true,
-    },
+  const rule = await backend.call("POST", "/alerting/rules", {
+    name: "pods run",
+    severity: "info",
+    expr: `count(container_memory_working_set_bytes{namespace="${NAMESPACE}"}) > 0`,
+    for: "0s",
+    enabled: true,
   });
   expect(rule.status, rule.text).toBe(201);
   await eventually(
     "cAdvisor series of the workload",
-    async () => (await series(`container_memory_working_set_bytes{namespace="${NAMESPACE}",pod=~"writer.*"}`)).length > 0,
+    async () => (await backend.series(`container_memory_working_set_bytes{namespace="${NAMESPACE}",pod=~"writer.*"}`)).length > 0,
     120_000,
   );
   console.log(`cAdvisor series: ${seconds()} s`);
   await eventually(
     "kubelet series of the workload",
-    async () => (await series(`{__name__=~"k8s_pod_.+",k8s_pod_name=~"writer.*"}`)).length > 0,
+    async () => (await backend.series(`{__name__=~"k8s_pod_.+",k8s_pod_name=~"writer.*"}`)).length > 0,
     120_000,
   );
   console.log(`kubelet series: ${seconds()} s`);
-  await eventually("host series of the node", async () => (await series(`system_memory_usage_bytes`)).length > 0, 120_000);
-  await eventually("pod logs", async () => (await storedSequence()).size > 0, 120_000);
+  await eventually("host series of the node", async () => (await backend.series(`system_memory_usage_bytes`)).length > 0, 120_000);
+  await eventually("pod logs", async () => (await backend.storedNumbers(SEQUENCE)).size > 0, 120_000);
   console.log(`pod logs: ${seconds()} s`);
   const [span] = await eventually(
     "spans",
@@ -263,7 +133,7 @@ test("helm install of the agent with a fresh install token: telemetry of all kin
 });
 
 test("a LogPolicy redacts and limits a noisy pod and no other, with a status, and is listed by diagnose", async () => {
-  await helm("upgrade", "agent", AGENT_CHART, "--reuse-values", ...POLICY_SET, "--wait", "--timeout", "3m");
+  await helm("upgrade", "agent", AGENT_CHART, "--reuse-values", ...POLICY_SET, ...WAIT);
   const word = `noisy-${randomUUID().slice(0, 8)}`;
   await apply(logPolicy("cards", { redact: String.raw`card=\d+`, bytesPerSecond: 2000 }), logPolicy("wrong", { redact: "(?=x)" }));
   await apply(noisyPod(word));
@@ -277,7 +147,7 @@ test("a LogPolicy redacts and limits a noisy pod and no other, with a status, an
   for (const { message } of await stored()) expect(message).toContain("****");
   const dropped = await eventually(
     "the count of dropped bytes",
-    async () => (await series(`atherops_agent_logs_rate_limited_bytes_total{namespace="${NAMESPACE}"} > 100000`))[0],
+    async () => (await backend.series(`atherops_agent_logs_rate_limited_bytes_total{namespace="${NAMESPACE}"} > 100000`))[0],
     120_000,
   );
   console.log(`dropped by the rate limit: ${dropped.value[1]} bytes`);
@@ -290,7 +160,7 @@ test("a LogPolicy redacts and limits a noisy pod and no other, with a status, an
 test("remote configuration reaches the node, and one that the node refuses is stopped with the reason", async () => {
   const cluster = async () => (await ask("/api/clusters")).json[0];
   const { cluster_id: id } = await cluster();
-  const write = async (config: object) => await call("PUT", `${api.url}/api/clusters/${id}/config`, { bearer: token, body: { config } });
+  const write = async (config: object) => await backend.call("PUT", `/api/clusters/${id}/config`, { config });
   expect((await write({ log_level: "warn" })).json).toMatchObject({ version: "1" });
   const inForce = async (): Promise<string> => (await cluster()).nodes[0].config.in_force;
   await eventually("the first version in force", async () => (await inForce()) === "1", 60_000);
@@ -300,22 +170,22 @@ test("remote configuration reaches the node, and one that the node refuses is st
   expect(config).toMatchObject({ version: "2", percent: 0, stopped: expect.stringContaining("refuses the configuration") });
   await eventually("the version before without a problem", async () => (await cluster()).nodes[0].config.error === null, 60_000);
   expect(await inForce()).toBe("1");
-  await helm("rollback", "agent", "1", "--wait", "--timeout", "3m");
+  await helm("rollback", "agent", "1", ...WAIT);
 });
 
 test("helm upgrade while telemetry flows, before and after a rotation, then rollback: no conflict, the key is kept, no line is lost", async () => {
   const before = await storedKey();
-  await helm("upgrade", "agent", AGENT_CHART, "--reuse-values", "--set", "logLevel=debug", "--wait", "--timeout", "3m");
+  await helm("upgrade", "agent", AGENT_CHART, "--reuse-values", "--set", "logLevel=debug", ...WAIT);
   expect(await storedKey()).toBe(before);
   await kubectl(["-n", NAMESPACE, "exec", await agentPod(), "--", "atherops-k8s-otel-agent", "rotate"]);
   const rotated = await eventually("the rotated key in the Secret", async () => {
     const now = await storedKey();
     return now !== before && now;
   });
-  await helm("upgrade", "agent", AGENT_CHART, "--reuse-values", "--set", "logLevel=info", "--wait", "--timeout", "3m");
+  await helm("upgrade", "agent", AGENT_CHART, "--reuse-values", "--set", "logLevel=info", ...WAIT);
   expect(await storedKey()).toBe(rotated);
-  await helm("rollback", "agent", "1", "--wait", "--timeout", "3m");
-  await helm("upgrade", "backend", BACKEND_CHART, "--reuse-values", "--set", "logLevel=debug", "--wait", "--timeout", "3m");
+  await helm("rollback", "agent", "1", ...WAIT);
+  await helm("upgrade", "backend", BACKEND_CHART, "--reuse-values", "--set", "logLevel=debug", ...WAIT);
   const outcome = await settled();
   console.log("after upgrades, rotation and rollback:", outcome);
   expect(outcome).toMatchObject({ missing: 0, doubled: 0 });
@@ -334,14 +204,15 @@ test("the agent's pod deleted, killed without grace, and the backend's pod delet
   expect(forced).toMatchObject({ missing: 0 });
   const before = await agentRestarts();
   if (killAgentProcess()) await eventually("the container started again", async () => (await agentRestarts()) > before, 120_000);
+  else console.warn("NOT SHOWN: the node is not this machine, so the agent's process was not killed by itself");
   const killed = await settled();
   console.log("agent's Node process killed:", killed);
   expect(killed).toMatchObject({ missing: 0 });
   await kubectl(["-n", NAMESPACE, "delete", "pod", "-l", "app.kubernetes.io/name=atherops-backend", "--wait=true"]);
   await kubectl(["-n", NAMESPACE, "rollout", "status", "deployment/backend", "--timeout=240s"]);
-  const backend = await settled();
-  console.log("backend pod deleted:", backend);
-  expect(backend).toMatchObject({ missing: 0, doubled: killed.doubled });
+  const replaced = await settled();
+  console.log("backend pod deleted:", replaced);
+  expect(replaced).toMatchObject({ missing: 0, doubled: killed.doubled });
 });
 
 test("the kubelet rotates a container's log while it is written: no line is lost", async () => {
@@ -372,11 +243,11 @@ test("the kubelet rotates a container's log while it is written: no line is lost
     async () => {
       const rows = (await ask(`/query/logs?limit=1&q=${encodeURIComponent(`${sequence} ${lines} `)}`)).json;
       if (!rows?.length) return false;
-      const seen = await storedSequence(sequence);
+      const seen = await backend.storedNumbers(sequence);
       return seen.size === lines && seen;
     },
     240_000,
-  ).catch(() => storedSequence(sequence));
+  ).catch(() => backend.storedNumbers(sequence));
   const folder = await kubectl([
     "-n",
     NAMESPACE,
@@ -406,14 +277,13 @@ test("what is wrong with a workload is found by the page's commands, in state, e
     spec: { terminationGracePeriodSeconds: 1, containers: [container] },
   });
   const started = performance.now();
-  const inBackend = ["-n", NAMESPACE, "exec", "-i", "deployment/backend", "--", "env", "XDG_CONFIG_HOME=/tmp"];
-  await kubectl([...inBackend, "atherops", "login", "--email", ADMIN], `${password}\n`);
-  for (const { what, command, answer } of await foundByPage(AGENT_IMAGE, (line) => kubectl([...inBackend, "sh", "-c", line])))
+  await backend.loginInPod();
+  for (const { what, command, answer } of await foundByPage(AGENT_IMAGE, (line) => backend.shell(line)))
     console.log(`${what}\n  ${command}\n  ${answer.trim()}`);
   console.log(`all of it found after ${Math.round((performance.now() - started) / 1000)} s`);
   await eventually(
     "the annotated pod's metric, once",
-    async () => (await series(`e2e_orders_total{k8s_pod_name="annotated"} == 7`)).length === 1,
+    async () => (await backend.series(`e2e_orders_total{k8s_pod_name="annotated"} == 7`)).length === 1,
     120_000,
   );
   const [scheduling] = (await ask(`/query/logs?source=kubernetes-events&label.k8s.event.reason=FailedScheduling&limit=1`)).json;
@@ -451,7 +321,7 @@ test("uninstalled and installed again, the cluster keeps its identity and needs 
   const before = (await ask("/api/clusters")).json;
   expect(before).toHaveLength(1);
   await helm("uninstall", "agent", "--wait");
-  await helm("install", "agent", AGENT_CHART, ...AGENT_SET, "--take-ownership", "--wait", "--timeout", "3m");
+  await helm("install", "agent", AGENT_CHART, ...AGENT_SET, "--take-ownership", ...WAIT);
   const after = await eventually("the cluster online", async () => {
     const now = (await ask("/api/clusters")).json;
     return now[0]?.online && now;

@@ -1,4 +1,4 @@
-// An installation of both charts in the namespace of the end-to-end tests, and what a user asks of it.
+// Installs both charts in the namespace of the end-to-end tests, and calls the backend, its pod and the agent's pods.
 import { randomUUID } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ export const AGENT_SET = [
     "--set",
     value,
   ]),
-  // Their own metrics, by their own scraping.
+  // The agents scrape their own metrics.
   "--set-json",
   'podAnnotations={"prometheus.io/scrape":"true","prometheus.io/port":"9598"}',
   // What this cluster needs beyond that, e.g. `--set hostMountPropagation=None`.
@@ -25,7 +25,7 @@ export const AGENT_SET = [
 ];
 export const WAIT = ["--wait", "--timeout", "3m"];
 
-/** The namespace, as new, with a claim for the backend. */
+/** Creates the namespace anew, with a claim for the backend. */
 export async function makeNamespace(): Promise<void> {
   await removeNamespace();
   await kubectl(["delete", "pv", "-l", `app=${NAMESPACE}`, "--wait=false"]);
@@ -37,7 +37,7 @@ export async function removeNamespace(): Promise<void> {
   await kubectl(["delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true"]);
 }
 
-/** Dynamic where the cluster has a default class, else a folder of the node, which belongs to root. */
+/** Dynamic if the cluster has a default storage class; otherwise a folder of the node, which belongs to root. */
 async function makeVolume(): Promise<void> {
   const classes = JSON.parse(await kubectl(["get", "storageclass", "-o", "json"])).items as {
     metadata: { annotations?: Record<string, string> };
@@ -65,6 +65,11 @@ async function makeVolume(): Promise<void> {
   );
 }
 
+export async function installBackendChart(): Promise<void> {
+  const values = ["persistence.existingClaim=telemetry", "persistence.chown=true", "evaluation.interval=5s"];
+  await helm("install", "backend", BACKEND_CHART, ...values.flatMap((value) => ["--set", value]), ...WAIT);
+}
+
 /** number → how often it is stored. */
 export type StoredNumbers = Map<number, number>;
 
@@ -79,13 +84,23 @@ export class InstalledBackend implements AsyncDisposable {
   }
 
   static async install(): Promise<InstalledBackend> {
-    const values = ["persistence.existingClaim=telemetry", "persistence.chown=true", "evaluation.interval=5s"];
-    await helm("install", "backend", BACKEND_CHART, ...values.flatMap((value) => ["--set", value]), ...WAIT);
+    await installBackendChart();
+    return await InstalledBackend.open();
+  }
+
+  /** Logs in to a backend that is installed. */
+  static async open(): Promise<InstalledBackend> {
     const secret = await get("secret", "backend-secrets");
-    const api = await PortForward.open("backend", 8080);
+    await using opened = new AsyncDisposableStack();
+    const api = opened.use(await PortForward.open("backend", 8080));
     const backend = new InstalledBackend(api, Buffer.from(secret.data.ADMIN_PASSWORD, "base64").toString());
     await backend.#login();
+    opened.move();
     return backend;
+  }
+
+  get token(): string {
+    return this.#token;
   }
 
   async #login(): Promise<void> {
@@ -96,7 +111,7 @@ export class InstalledBackend implements AsyncDisposable {
     await this.api[Symbol.asyncDispose]();
   }
 
-  /** `path`: or a whole address. */
+  /** `path` may also be an absolute URL. Logs in again after a 401. */
   async call(method: string, path: string, body?: object): Promise<Answer> {
     const url = new URL(path, this.api.url).href;
     const send = () => call(method, url, { bearer: this.#token, ...(body && { body }) });
@@ -106,7 +121,7 @@ export class InstalledBackend implements AsyncDisposable {
     return await send();
   }
 
-  /** Throws unless it is answered 200. */
+  /** Throws unless the status is 200. */
   async ask(path: string): Promise<Answer> {
     const answer = await this.call("GET", path);
     if (answer.status !== 200) throw new Error(`${path}: ${answer.status} ${answer.text}`);
@@ -131,7 +146,7 @@ export class InstalledBackend implements AsyncDisposable {
     return seen;
   }
 
-  /** Waits for `count` numbers for as long as more arrive. */
+  /** Waits for `count` numbers, as long as more arrive. */
   async allNumbers(sequence: string, count: number): Promise<StoredNumbers> {
     let seen: StoredNumbers = new Map();
     for (let before = -1; before < seen.size && seen.size < count;) {
@@ -148,12 +163,12 @@ export class InstalledBackend implements AsyncDisposable {
     return await kubectl(["-n", NAMESPACE, ...inPod], input);
   }
 
-  /** `atherops` in its pod is logged in from now on, for 15 minutes. */
+  /** Logs `atherops` in its pod in, for 15 minutes. */
   async loginInPod(): Promise<void> {
     await this.shell(`atherops login --email ${ADMIN}`, `${this.#password}\n`);
   }
 
-  /** A fresh install token, in the Secret `install-token`. */
+  /** Stores a fresh install token in the Secret `install-token`. */
   async makeInstallToken(): Promise<void> {
     await this.loginInPod();
     const token = (await this.shell("atherops tokens create --ttl 1h")).trim();
@@ -180,14 +195,14 @@ export async function runningAgentPod(): Promise<string> {
   return await eventually("an agent that runs", find, 180_000);
 }
 
-/** Where the node is this machine (not kind), its processes are seen here. Undefined elsewhere. */
+/** Process id of the agent if the node is this machine (not kind), so that its processes are visible; otherwise undefined. */
 export function agentProcess(): number | undefined {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   const agent = pids.find((pid) => readIfThere(`/proc/${pid}/cmdline`).includes("/app/atherops-k8s-otel-agent.js\0run"));
   return agent === undefined ? undefined : Number(agent);
 }
 
-/** Kills the agent's, as the kernel would. False where there is none to be seen. */
+/** Kills the process of `agentProcess`. False if there is none. */
 export function killAgentProcess(): boolean {
   const agent = agentProcess();
   return agent !== undefined && process.kill(agent, "SIGKILL");
