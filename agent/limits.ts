@@ -77,13 +77,13 @@ export const MAX_UNREAD_BYTES = 4 * 1024 * 1024;
 // monitors/scrape-jobs.ts
 /** Scrape jobs of ServiceMonitors and PodMonitors: an endpoint of a monitor, for each Service that it selects. */
 export const MAX_MONITOR_JOBS = 1000;
-/** JSON of one of them, and eight times what its regular expressions become when their repetitions are written out. */
+/** JSON of one scrape job, plus eight times the length of its regular expressions with their repetitions written out. */
 export const MAX_MONITOR_JOB_CHARACTERS = 64 * 1024;
 
 // monitors/fair-share.ts
-/** The same of all of them; namespaces share it. The collector (v0.149) needs 200 MiB and 1 s of CPU to read 1 MiB. */
+/** JSON of all scrape jobs of a node, with regular expressions counted in the same way; namespaces share it. The collector (v0.149) needs 200 MiB and 1 s of CPU to read 1 MiB. */
 export const MAX_MONITOR_CHARACTERS = 1024 * 1024;
-/** Endpoints of the monitors of one namespace, each for each Service, that are looked at. */
+/** Endpoints that are examined of the monitors of one namespace; each counts once per Service that its monitor selects. */
 export const MAX_MONITOR_TARGETS = 10_000;
 
 // monitors/pod-targets.ts

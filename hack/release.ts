@@ -177,9 +177,9 @@ async function archive({ version, epoch }: Release, tree: string): Promise<void>
   await execa("tar", [...sameBytes, "-C", join(WORK, "archive"), "-I", "gzip -n", "-cf", file, name]);
 }
 
-/** Helm writes the time of packing into the archive, so it is packed once more with the commit's. */
 /**
  * A chart has its own version, which rises with its values (hack/chart-values.ts); an untagged chart gets the commit's name as its build.
+ * Helm writes the time of packing into the archive, so it is packed once more with the commit's time.
  */
 async function charts({ version, epoch }: Release): Promise<void> {
   const build = version.includes("+") ? version.slice(version.indexOf("+")) : "";

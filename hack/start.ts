@@ -85,7 +85,7 @@ function startBackend(place: Places, engines: Record<string, string>): Program {
 }
 
 /**
- * The path of the collector; undefined if the user stops `npm start` meanwhile. If the collector must be downloaded or built first, which
+ * The path of the collector; undefined if the user stops `npm start` before it is found. If the collector must be downloaded or built first, which
  * may take minutes, the console shows the progress. Throws ToolError.
  */
 async function collectorPath(backend: Program, place: Places): Promise<string | undefined> {

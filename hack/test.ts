@@ -77,7 +77,7 @@ async function main(args: string[]): Promise<void> {
   console.log(summary(report, failed));
 }
 
-/** Sets KUBECONFIG to a kind cluster unless it names one. */
+/** Starts a kind cluster and sets KUBECONFIG to it, unless KUBECONFIG is set. Throws CannotTest. */
 function prepareCluster(): void {
   if (process.env["KUBECONFIG"]) return;
   if (spawnSync("docker", ["info"], { stdio: "ignore" }).status !== 0) throw new CannotTest(NO_CLUSTER);

@@ -61,7 +61,7 @@ export class ClusterCollector implements AsyncDisposable {
       began: ({ message }) => log.warn({ event: "cluster_collector.failed", err: message }, "cannot collect for the cluster; retrying"),
       ended: () => log.info({ event: "cluster_collector.recovered" }, "collecting for the cluster has recovered"),
     });
-    // Safe: an agent that reaches the API server collects meanwhile.
+    // Safe: another agent that reaches the API server collects until then.
     this.#loop = new Loop({ step: (signal) => this.#step(signal), failed: (error) => this.#polls.failed(error as Error) });
   }
 
@@ -88,7 +88,7 @@ export class ClusterCollector implements AsyncDisposable {
       if (!term && lease.view) pauseMs = await this.#standBy.afterPoll(lease.view, signal);
       this.#polls.recovered();
     } catch (error) {
-      // Safe: an agent that reaches the API server collects meanwhile.
+      // Safe: another agent that reaches the API server collects until then.
       if (!signal.aborted) this.#polls.failed(error as Error);
       return this.#standBy.afterFailure();
     }

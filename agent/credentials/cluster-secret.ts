@@ -1,7 +1,7 @@
 // Reads and writes the Secret that stores the cluster's identity; no other code knows its layout. Invariants: each write names the version
-// that it is based on, so no agent overwrites a newer write of another; data that must survive a crash (the Idempotency-Key of a call, the
-// hash of a used install token) is stored before the call, and removed in the write that stores the call's result. The chart ships the
-// Secret empty; the agent may neither create nor list Secrets.
+// that it is based on, so no agent overwrites a newer write of another; a call's Idempotency-Key must survive a crash, so it is
+// stored before the call and removed in the write that stores the call's result, together with the hash of a used install token. The chart
+// ships the Secret empty; the agent may neither create nor list Secrets.
 import { createHash } from "node:crypto";
 import { type Secret, KubernetesError } from "../kubernetes/transport.ts";
 import type { KubernetesApi, Where } from "../kubernetes/api.ts";

@@ -11,9 +11,9 @@ export interface Credential {
 }
 
 export interface CredentialSource {
-  /** The credential in force, from memory; undefined until enrolled. */
-  current(): Credential | undefined;
   /** The current credential, from memory; undefined until enrolled. */
+  current(): Credential | undefined;
+  /** Reads the store again (after a 401) and returns the credential. Never throws: if that fails, it logs and returns the known one. */
   refresh(reason: string): Promise<Credential | undefined>;
   /** Receives `X-Key-Age-Days` of each response that accepted the key of `credential`. */
   noteKeyAge?(credential: Credential, days: number): void;

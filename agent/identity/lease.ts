@@ -209,7 +209,7 @@ export class Lease {
     const signal = AbortSignal.timeout(this.#timing.renewEveryMs);
     try {
       if (await this.#write(annotated(lease, annotate), free(lease), signal)) return;
-      // Another client annotated it meanwhile; its holder has not changed.
+      // Another client has annotated it since; its holder has not changed.
       const found = await this.#api.readLease(this.#where, signal);
       if (found.spec?.holderIdentity === this.#identity) await this.#write(annotated(found, annotate), free(found), signal);
     } catch (error) {

@@ -1,7 +1,7 @@
 // Serves the node's pods to the collector in the form of the Kubernetes API: list and watch, which its informers call, are answered on
 // loopback from what the agent knows. It also serves the scrape jobs of monitors and their targets. Invariants: no call reaches the API
-// server; a client without this run's password gets no pods; a client waits until the pods are known, and never gets an empty list
-// meanwhile; a client that does not read is disconnected.
+// server; a client without this run's password gets no pods; a client waits until the pods are known, instead of getting an empty
+// list; a client that does not read is disconnected.
 //
 // Each component of the collector that needs pods opens its own watch (k8sattributesprocessor v0.149: one per pipeline). A client that was
 // disconnected starts over with a list, which is cheap here; no history of changes is kept.

@@ -1,7 +1,7 @@
 // Converts OTLP/JSON metrics to Prometheus exposition text, the format that `/ingest` accepts. Invariants: it writes no line that the store
 // would refuse; a sample keeps its point's own time; data that cannot be represented is counted by reason and never becomes a wrong number.
 // Source: OpenTelemetry specification, compatibility/prometheus_and_openmetrics.md, "OTLP Metric points to Prometheus". HELP and TYPE lines
-// are omitted, because they would be half of the bytes of a small scrape and the query API offers no metadata. Scope labels are omitted
+// are omitted, because they would be half of the bytes of a small scrape and the backend does not store metadata. Scope labels are omitted
 // too.
 import { BodyError, listOf, type MetricsDocument, parseDocument, type ResourceMetrics } from "./document.ts";
 import { MAX_REQUESTS_PER_BODY } from "./limits.ts";

@@ -1,5 +1,5 @@
 // The oxlint plugin `plain-english`. Its rule `words` reports private words in comments, string literals and declared names. Its rule
-// `explained-sleep` requires a comment on each sleep in a test that names what passes meanwhile, because tests should wait for an event or
+// `explained-sleep` requires a comment on each sleep in a test that names what the test waits for, because tests should wait for an event or
 // use `eventually`. Its rule `whole-comments` rejects a comment that opens with "Of …", which is incomplete without the line below it.
 import { privateWords, wordsOfName } from "./words.mjs";
 

@@ -74,7 +74,7 @@ async function run(go: string, args: string[], cwd: string, progress: Progress):
   // The caller's GOFLAGS, workspace or target platform must not change the result.
   const { GOFLAGS: _flags, GOOS: _os, GOARCH: _arch, ...inherited } = process.env;
   const child = spawn(go, args, { cwd, env: { ...inherited, CGO_ENABLED: "0", GOWORK: "off" }, stdio: ["ignore", "pipe", "pipe"] });
-  // Programs of the product that run meanwhile have priority. An abandoned build is ended, because it would keep all cores busy for
+  // Programs of the product that run at the same time have priority. An abandoned build is ended, because it would keep all cores busy for
   // minutes.
   if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL);
   const end = (): void => void child.kill("SIGINT");

@@ -1,5 +1,5 @@
-// Answers that arrive after the user has gone on, in a real Chromium against a real backend: a save leads no one back, and a notice about
-// missing rows ends with the next complete answer.
+// Answers that arrive after the user has opened another screen, in a real Chromium against a real backend: a save does not lead back, and a
+// notice about missing rows ends with the next complete answer.
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
@@ -103,7 +103,7 @@ const SAVES: readonly Save[] = [
   },
 ];
 
-test("who has opened another screen before a save is answered stays there", async () => {
+test("a user who has opened another screen before a save is answered stays there", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   const pulledBack: string[] = [];

@@ -1,6 +1,6 @@
-// Every protocol for programs with an ingest token, by hostile kind: bodies that are too large, bombs, deep, cut off or of the wrong form, tokens
-// that are stolen, expired or of another signal, and requests that claim the identity of another organisation. Each is refused by its own status,
-// stores nothing for the victim, and a neighbour's request that follows is accepted.
+// Sends hostile requests to every protocol for programs with an ingest token: bodies that are too large, bombs, deep, cut off or of the wrong
+// form, tokens that are stolen, expired or of another signal, and requests that claim the identity of another organisation. Each is refused by
+// its own status and stores nothing for the victim, and a neighbour's request that follows is accepted.
 import { randomBytes } from "node:crypto";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { Client, credentials, Metadata, status } from "@grpc/grpc-js";
@@ -142,7 +142,7 @@ let [attacker, victim]: Tenant[] = [];
 let [token, victimToken, removedToken, expiringToken] = ["", "", "", ""];
 beforeAll(async () => {
   [attacker, victim] = [await backend.tenant("attacker"), await backend.tenant("victim")];
-  // The shortest that there is.
+  // The shortest lifetime that is allowed.
   expiringToken = await newToken(attacker, { ttl: "1m" });
   token = await newToken(attacker, {});
   victimToken = await newToken(victim, {});

@@ -1,7 +1,7 @@
 // Opens the log files of a host for its collector. Once a second, it looks for files that LOG_PATHS matches, validates and opens new ones,
 // and maintains a folder with one link per descriptor, which is all that the collector includes. Invariants: a file is read only if it was
-// validated while open; a deleted or renamed file stays open until the collector has read it to its end; a file that cannot be read does
-// not stop others from being read; new, renamed and removed files never restart the collector.
+// validated while open; a deleted or renamed file stays open until the collector has read it to its end (at most MAX_GONE_FILES of them); a
+// file that cannot be read does not stop others from being read; new, renamed and removed files never restart the collector.
 import { readFileSync } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";
 import { Loop } from "../../../common/loop.ts";

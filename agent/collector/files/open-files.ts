@@ -143,7 +143,7 @@ const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK |
 const FOLDER_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_DIRECTORY;
 const OTHERS_WRITE = 0o022n;
 
-/** Why a file is not read. `gone`: it no longer exists, or was replaced meanwhile. */
+/** Why a file is not read. `gone`: it no longer exists, or was replaced while it was opened. */
 export type Refusal = "gone" | "unreadable" | "outside" | "special" | "hard_link";
 
 export interface LogFileRules {
@@ -200,7 +200,7 @@ async function isOwnersFolder(path: string, { dev, ino, uid }: BigIntStats): Pro
   try {
     const { uid: owner, mode } = await statOpenFile(folder);
     if ((owner !== 0n && owner !== uid) || (mode & OTHERS_WRITE) !== 0n) return false;
-    // This is the folder that contains the file, even if folders are renamed meanwhile.
+    // This is the folder that contains the file, even if folders are being renamed.
     const named = await lstat(`/proc/self/fd/${folder}/${path.slice(slash + 1)}`, { bigint: true });
     return named.dev === dev && named.ino === ino;
   } finally {

@@ -32,7 +32,7 @@ interface Doubt {
 
 const FILE = "stored-batches";
 /**
- * A commit of offsets writes several pages; a collector that is killed meanwhile may have changed the file's time without saving the
+ * A commit of offsets writes several pages; a collector that is killed during it may have changed the file's time without saving the
  * offsets.
  */
 const COMMIT_MS = 1000;

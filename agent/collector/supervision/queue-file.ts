@@ -1,7 +1,7 @@
 // Reads and repairs the file of one disk queue as the collector stores it (exporterhelper v0.149, persistent_queue.go and meta.proto): keys
 // of entries are numbers, and the key `qmv0` has the read index, the write index and the entries that are being sent. If the disk is full,
 // a failed read makes the collector skip an entry: it stays in the file below the read index, and the collector never sends it. `rewind`
-// moves the read index back. Invariant: no collector uses the file meanwhile.
+// moves the read index back. Invariant: no collector runs while the file is used here.
 import { open } from "node:fs/promises";
 import { MAX_METADATA_BYTES } from "../../limits.ts";
 import { type PageUse, readEntries } from "./bbolt-file.ts";

@@ -79,7 +79,8 @@ function adviceFor(error: unknown): string {
 function clockFinding(clock: Clock): Finding {
   const skew = Math.round(clock.skewS());
   if (Math.abs(skew) < WARN_SKEW_S) return { name: "clock", status: "ok", detail: `${Math.abs(skew)} s from the backend's` };
-  const advice = "set this machine's clock (NTP); requests are signed with the backend's time meanwhile, but telemetry carries this one";
+  const advice =
+    "set this machine's clock (NTP); requests are signed with the backend's time until then, but telemetry carries this machine's";
   const status = Math.abs(skew) < FAIL_SKEW_S ? "warn" : "fail";
   return { name: "clock", status, detail: `${Math.abs(skew)} s ${skew > 0 ? "behind" : "ahead of"} the backend's`, advice };
 }

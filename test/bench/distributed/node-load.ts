@@ -6,7 +6,7 @@ import { signedPost } from "../../fixtures/processes.ts";
 import { expositionBody } from "../peers/bodies.ts";
 import type { Shape } from "./simulate.ts";
 
-/** Of a node, a second. */
+/** Records of a node per second. */
 export const LINES = 25;
 export const SPANS = 10;
 export const SAMPLES = 2000 / 30;

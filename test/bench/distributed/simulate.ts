@@ -4,11 +4,11 @@
 /** A node sends one round a second (node-load.ts). */
 export interface Shape {
   readonly roundsPerSecond: number;
-  /** Records in a round, as those of so many nodes in a second. */
+  /** A round has the records that this number of nodes sends per second. */
   readonly nodesOfARound: number;
 }
 
-/** By component. */
+/** Cores by component. */
 export type Cores = Readonly<Record<string, number>>;
 
 export interface Point extends Shape {
@@ -30,7 +30,7 @@ export function simulate(rest: Cores, points: readonly [Point, Point], load: Sha
   );
 }
 
-/** CPU seconds. A cost that would be negative is 0, and the other one explains both loads as well as one can. */
+/** Costs in CPU seconds that explain both loads. If one would be negative, it is 0, and the other is the best fit to both loads. */
 export function costs(points: readonly (Shape & { readonly cores: number })[]): { readonly perRound: number; readonly perNode: number } {
   const [first, second] = points.map(({ roundsPerSecond: rounds, nodesOfARound, cores }) => ({
     rounds,

@@ -76,7 +76,7 @@ export function podLogs(input: PodLogsInput): Fragment {
   };
 }
 
-/** A line's own time is ignored if it is more than a day away from the runtime's. */
+/** A line's own time is ignored if it is more than a day before the runtime's: the line is about another day. */
 const FIELDS = logFields({ hasRuntimeTime: true, maxAgeMs: 86_400_000 });
 const FIRST_FIELD = "fields-colours";
 
