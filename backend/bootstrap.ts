@@ -1,4 +1,4 @@
-// Creates the first organisation and its operator at the first start. Invariant: each is created once, also if several replicas start
+// Creates the first organisation and its operator at the first start. Invariant: each is created once, even if several replicas start
 // together or a start is interrupted.
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";

@@ -97,7 +97,7 @@ export const SETTINGS_TABLE = {
     clickhouseQuerySlots: setting("CLICKHOUSE_QUERY_SLOTS", integer({ min: 1 }), {
       default: "8",
       description:
-        "Concurrent queries of logs and spans of one replica of the backend with an external ClickHouse. One organisation has at most 2 at all replicas.",
+        "Concurrent queries of logs and spans of one replica of the backend with an external ClickHouse. One organisation has at most 2 in all replicas together.",
     }),
     clickhousePartialAnswers: setting("CLICKHOUSE_PARTIAL_ANSWERS", flag, {
       default: "false",
@@ -115,7 +115,7 @@ export const SETTINGS_TABLE = {
     metricsQuerySlots: setting("METRICS_QUERY_SLOTS", integer({ min: 1 }), {
       default: "3",
       description:
-        "Concurrent queries of metrics of one replica of the backend; more for a VictoriaMetrics cluster. One organisation has at most half of them, at least 2, at all replicas.",
+        "Concurrent queries of metrics of one replica of the backend; more for a VictoriaMetrics cluster. One organisation has at most half of them, but at least 2, in all replicas together.",
     }),
     metricsWriteUrl: setting("METRICS_WRITE_URL", url(), {
       value: "distributed.metrics.writeUrl",

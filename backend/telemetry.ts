@@ -56,7 +56,7 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
     statistics: async (...asked) => (await this.#get()).spanStore.statistics(...asked),
     graph: async (...asked) => (await this.#get()).spanStore.graph(...asked),
     insertExemplars: async (batch) => (await this.#get()).spanStore.insertExemplars(batch),
-    // Panels ask for exemplars of every series.
+    // Dashboards request exemplars for every panel, which must not load an unused engine.
     exemplars: async (...asked) => (this.isUnused ? Buffer.from("[]") : (await this.#get()).spanStore.exemplars(...asked)),
     serviceNames: async (...asked) => (await this.#get()).spanStore.serviceNames(...asked),
     operationNames: async (...asked) => (await this.#get()).spanStore.operationNames(...asked),

@@ -10,7 +10,7 @@ import { Batcher } from "../engines/batcher.ts";
 import { ApiError } from "../errors.ts";
 import type { Log } from "../operations/log.ts";
 import { MAX_CLAIMS_PER_STATEMENT, MAX_WAITING_CLAIMS } from "../operations/limits.ts";
-import { GONE_AFTER_S } from "./replica-set.ts";
+import { isAlive } from "./replica-set.ts";
 
 /** A body that arrives again after this time is stored again (once-writer.ts). */
 const WINDOW_S = 600;
@@ -91,8 +91,7 @@ export class BodyClaims implements AsyncDisposable {
     const { db, replicaId } = this.#options;
     const { rows } = await sql`
       UPDATE body_claims SET replica = ${replicaId}::uuid, claimed_at = now()
-      WHERE body = ${idOf(body)}::uuid AND (claimed_at < now() - make_interval(secs => ${INSERT_S}) OR NOT EXISTS (
-        SELECT FROM replicas WHERE replicas.id = body_claims.replica AND seen_at > now() - make_interval(secs => ${GONE_AFTER_S})))
+      WHERE body = ${idOf(body)}::uuid AND (claimed_at < now() - make_interval(secs => ${INSERT_S}) OR NOT ${isAlive("body_claims.replica")})
       RETURNING body`.execute(db);
     if (rows.length > 0) return;
     const message = "another replica may be storing this body; send it again later";

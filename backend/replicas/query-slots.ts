@@ -8,11 +8,11 @@ import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { SlotSource } from "../admission/fair-queue.ts";
 import type { Log } from "../operations/log.ts";
-import { GONE_AFTER_S, type ReplicaSet } from "./replica-set.ts";
+import { isAlive, type ReplicaSet } from "./replica-set.ts";
 
 /** Pause before a replica tries again to take slots that others use. */
 const POLL_MS = 50;
-/** A replica with a backlog returns a slot after this time, so that others get it, too. */
+/** A replica with a backlog returns a slot after this time, so that the others get slots, too. */
 const TURN_MS = 1000;
 const PATIENCE_MS = 1000;
 
@@ -29,7 +29,7 @@ interface Owner {
   /** Slots that running and waiting queries can use. */
   wanted: number;
   turnBeganMs: number;
-  /** Until then, this replica takes no slots, so that others can take those it has returned. */
+  /** Until this time, the replica takes no slots, so that others can take the one that it returned. */
   restsUntilMs: number;
 }
 
@@ -62,7 +62,7 @@ export class QuerySlots implements AsyncDisposable {
     });
   }
 
-  /** `kind`: the kind of queries. `limit`: slots of one organisation at all replicas. */
+  /** `kind`: the kind of queries. `limit`: slots of one organisation in all replicas together. */
   share(kind: string, limit: number): SlotSource {
     const nameOf = (orgId: string): string => `${kind}:${orgId}`;
     return {
@@ -130,7 +130,7 @@ export class QuerySlots implements AsyncDisposable {
         SELECT * FROM unnest(${kept.map(([name]) => name)}::text[], ${kept.map(([, slot]) => slot)}::integer[]))`.execute(db);
   }
 
-  /** In a random order, so that replicas that try concurrently rarely choose the same slot. */
+  /** Takes free slots in a random order, so that replicas that try concurrently rarely choose the same slot. */
   async #take(): Promise<void> {
     const { db, replicas } = this.#options;
     const nowMs = performance.now();
@@ -152,7 +152,7 @@ export class QuerySlots implements AsyncDisposable {
     for (const { owner: name, slot } of rows) {
       const owner = this.#owners.get(name);
       if (owner?.slots.size === 0) owner.turnBeganMs = performance.now();
-      // Otherwise its client has disconnected meanwhile.
+      // The owner wants fewer slots now if a client has disconnected since.
       if (owner && owner.slots.size < owner.wanted) owner.slots.add(slot);
       else this.#mustGiveBack = true;
     }
@@ -172,9 +172,4 @@ export class QuerySlots implements AsyncDisposable {
 
 function isWanting({ wanted, slots, restsUntilMs }: Owner, nowMs: number): boolean {
   return wanted > slots.size && nowMs >= restsUntilMs;
-}
-
-/** `replica`: the name of a column. */
-function isAlive(replica: string) {
-  return sql`EXISTS (SELECT FROM replicas WHERE id = ${sql.ref(replica)} AND seen_at > now() - make_interval(secs => ${GONE_AFTER_S}))`;
 }

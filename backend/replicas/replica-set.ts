@@ -10,7 +10,7 @@ import { MAX_REPORTED_OWNERS } from "../operations/limits.ts";
 
 const REPORT_EVERY_MS = 2000;
 /** A replica that has not reported for this time counts as gone. */
-export const GONE_AFTER_S = 10;
+const GONE_AFTER_S = 10;
 const REMOVED_AFTER_S = 60;
 /** This part of each limit is divided equally, so that a sender that moves to another replica is served there immediately. */
 const EQUAL_PART = 0.1;
@@ -52,6 +52,11 @@ export function shareOf(owner: string, own: Demand, others: readonly Demand[]): 
   const mine = own[owner] ?? 0;
   const total = others.reduce((sum, demand) => sum + (demand[owner] ?? 0), mine);
   return EQUAL_PART / count + (1 - EQUAL_PART) * (total > 0 ? mine / total : 1 / count);
+}
+
+/** A condition: the replica whose id is in `column` is running. */
+export function isAlive(column: string) {
+  return sql`EXISTS (SELECT FROM replicas WHERE id = ${sql.ref(column)} AND seen_at > now() - make_interval(secs => ${GONE_AFTER_S}))`;
 }
 
 export interface SharedReplicasOptions {

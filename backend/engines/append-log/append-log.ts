@@ -231,7 +231,7 @@ export class AppendLog implements AsyncDisposable {
     await this.#batcher.flush();
     for (const path of [join(this.folder, MARKER_FILE), ...this.#segments.map((segment) => segment.path)])
       await link(path, join(folder, basename(path))).catch((error: NodeJS.ErrnoException) => {
-        // Safe: the segment was removed meanwhile because it is no longer needed, or was linked before.
+        // Safe: the segment has been removed because it is no longer needed, or was linked before.
         if (error.code !== "ENOENT" && error.code !== "EEXIST") throw error;
       });
   }

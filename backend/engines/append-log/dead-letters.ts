@@ -88,7 +88,7 @@ export class DeadLetters {
     const fits = (): boolean => this.#files < MAX_DEAD_LETTER_FILES && this.#bytes + bytes <= maxBytes;
     if (fits() || this.#nowMs() < this.#recountAtMs) return fits();
     this.#recountAtMs = this.#nowMs() + RECOUNT_MS;
-    // A file that was deleted meanwhile takes no space.
+    // A file that has been deleted in the meantime takes no space.
     const sizeOf = (name: string): Promise<number> =>
       stat(join(this.folder, name)).then(
         ({ size }) => size,

@@ -73,7 +73,7 @@ export interface ClickHouseOptions extends Omit<RemoteOptions, "urls"> {
   spread?: readonly string[];
   /** The folder of the embedded engine, e.g. `DATA_DIR/clickhouse`. */
   dataDir: string;
-  /** With replicas, whose queries count together. */
+  /** Set if there are other replicas: their queries count, too. */
   shareSlots?: ShareSlots | undefined;
   /** The size of libuv's thread pool (UV_THREADPOOL_SIZE), which limits the concurrent statements of the embedded engine. */
   threads?: number;

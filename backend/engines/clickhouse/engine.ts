@@ -38,7 +38,7 @@ export interface Engine extends AsyncDisposable {
   readonly shardCount: number;
   /** The rows of all shards, or of one if `shard` is set. */
   query(statement: string, shard?: number): Promise<unknown[]>;
-  /** Lines of JSON. Settles only when the engine has released the query, also if `signal` aborts. */
+  /** Lines of JSON. Settles only when the engine has released the query, even if `signal` aborts. */
   read(statement: string, limits: ReadLimits, signal: AbortSignal): Promise<Buffer>;
   ping(): Promise<void>;
   /** Runs on the tables of one shard; default: the first. */

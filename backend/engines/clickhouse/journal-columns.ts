@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { writeDurably } from "../../../common/files.ts";
 import { columnsIdOf, type JournalEntry } from "./row-journal.ts";
-import { type NativeColumns, type NativeRows, type NativeType, streamsByColumn } from "./native-block.ts";
+import { type NativeColumns, type NativeRows, type NativeType, plainType, streamsByColumn } from "./native-block.ts";
 
 /** Bytes per row in the first stream of a column that is empty in all rows, by its earlier type; the other streams of a map are empty. */
 const EMPTY_BYTES: Readonly<Record<string, number>> = {
@@ -29,8 +29,7 @@ export function convertEntry(folder: string, columns: NativeColumns, entry: Jour
   const entryColumns = readColumns(folder, entry.columnsId);
   const types = new Map<string, NativeType>(entryColumns);
   const fits =
-    REQUIRED.every((name) => types.has(name)) &&
-    columns.every(([name, type]) => [type, earlierType(type)].includes(types.get(name) ?? type));
+    REQUIRED.every((name) => types.has(name)) && columns.every(([name, type]) => [type, plainType(type)].includes(types.get(name) ?? type));
   return entryColumns && fits
     ? { ...entry, columnsId: columnsIdOf(columns), rows: convertRows(entryColumns, columns, entry.rows) }
     : undefined;
@@ -50,19 +49,12 @@ function columnsFile(folder: string, id: number): string {
   return join(folder, `${id}.columns`);
 }
 
-/** The type of the column in earlier versions, which stored each cell of each row. */
-function earlierType(type: NativeType): string {
-  return type.replace(/constant |dictionary /, "");
-}
-
 function convertRows(from: NativeColumns, to: NativeColumns, rows: NativeRows): NativeRows {
   const known = streamsByColumn(from, rows);
   const types = new Map<string, NativeType>(from);
   const streams = to.flatMap(([name, type]) => {
     const found = known.get(name);
-    return found && types.get(name) === type
-      ? found
-      : convertStreams(type, found ?? emptyStreams(earlierType(type), rows.count), rows.count);
+    return found && types.get(name) === type ? found : convertStreams(type, found ?? emptyStreams(plainType(type), rows.count), rows.count);
   });
   return { count: rows.count, bytes: concatenate(streams), streamLengths: streams.map(({ length }) => length) };
 }
@@ -72,7 +64,7 @@ function emptyStreams(type: string, count: number): Uint8Array[] {
   return type.startsWith("Map") ? [first, new Uint8Array(), new Uint8Array()] : [first];
 }
 
-/** Converts the streams of a column of its earlier type. */
+/** Converts the streams of a column from the type that it had in earlier versions. */
 function convertStreams(type: NativeType, streams: readonly Uint8Array[], count: number): readonly Uint8Array[] {
   if (type.startsWith("constant ")) return streams.map((stream) => stream.subarray(0, stream.length / count));
   const withoutDictionary = new Uint8Array();

@@ -100,7 +100,7 @@ export interface NativeBlock {
   readonly pieces: readonly Uint8Array[];
 }
 
-/** One block of all `sections`. Lets other work run every few milliseconds. */
+/** One block of all `sections`. Yields to the event loop every few milliseconds. */
 export async function nativeBlock(columns: NativeColumns, sections: readonly NativeRows[]): Promise<NativeBlock> {
   const count = sections.reduce((sum, section) => sum + section.count, 0);
   const streamsOf = sections.map(splitStreams);
@@ -150,8 +150,8 @@ async function writeColumn(
     : { type: "Map(String, String)", pieces: [offsets, ...(await plainStrings(second, keys, slices)), ...rest.flat()] };
 }
 
-/** The type of a column in text formats. */
-function plainType(type: NativeType): string {
+/** The type of the cells: in text formats, and in journals of versions that stored each cell of each row. */
+export function plainType(type: NativeType): string {
   return type.replace(/constant |dictionary /, "");
 }
 

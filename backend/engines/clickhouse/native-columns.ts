@@ -90,8 +90,8 @@ const MAX_DICTIONARY_STRINGS = 128;
 const MAX_DICTIONARY_BYTES = 8192;
 
 /**
- * Strings of which many are equal. The first stream has each distinct string once, the second has its number, one byte, for each row. If that
- * is not shorter, the first stream is empty and the second has all strings.
+ * A column with many equal strings. The first stream has each distinct string once, the second one byte per row: the number of its string.
+ * If that is not shorter, the first stream is empty and the second has all strings.
  */
 export class DictionaryColumn extends StringColumn {
   /** Call once: the numbers overwrite the strings. */
@@ -114,12 +114,12 @@ export class DictionaryColumn extends StringColumn {
   }
 }
 
-/** Another text for each sequence of bytes. */
+/** The bytes as a text, which is a different one for different bytes. */
 export function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
 }
 
-/** The strings of a stream, each with its length before it. */
+/** The strings of a stream, each preceded by its length. */
 export function* encodedStrings(stream: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < stream.length;) {
     let [length, end] = [0, at];

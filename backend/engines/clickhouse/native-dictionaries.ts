@@ -1,18 +1,21 @@
-// Joins the dictionaries of many sections into one LowCardinality(String) of ClickHouse's Native format (SerializationLowCardinality.cpp), so
-// that the engine hashes each string once instead of once per row. Invariant: the block has the strings of its sections in their order.
+// Joins the dictionaries of many sections into one LowCardinality(String) of ClickHouse's Native format
+// (SerializationLowCardinality.cpp), so that the engine hashes each string once instead of once per row. Invariant: the block has the
+// strings of its sections in their order.
 import type { TimeSlices } from "../../../common/time-slices.ts";
 import { encodedStrings, latin1 } from "./native-columns.ts";
 
 /** Flags: the block has its own, complete dictionary. The width of the numbers is added: 0 for 8 bits, 2 for 32. */
 const OWN_DICTIONARY = 0x600;
 const MAX_SHORT_NUMBERS = 0x100;
+/** Different dictionaries that are remembered while a block is built, of at most 8 KiB each. */
+const MAX_REMEMBERED = 256;
 
 /** The version at the start of the column. */
 export const KEYS_VERSION = words(1);
 
 /**
- * Undefined if a section has no dictionary. `numbers`: one byte per row of a section, or per pair of a map. In slices, because senders may
- * send thousands of bodies a second with other keys in each.
+ * Undefined if a section has no dictionary. `numbers`: one byte per row of a section, or per pair of a map. The work is done in slices,
+ * because senders may send thousands of bodies a second, each with different keys.
  */
 export async function lowCardinality(
   dictionaries: readonly Uint8Array[],
@@ -25,7 +28,12 @@ export async function lowCardinality(
   if (count === 0) return [];
   const known = new Map<string, number>();
   const strings: Uint8Array[] = [];
+  // Most bodies of a block have the same dictionary.
+  const earlier = new Map<string, readonly number[]>();
   const joined = await slices.map(dictionaries, (dictionary) => {
+    const whole = latin1(dictionary);
+    const same = earlier.get(whole);
+    if (same) return same;
     const added: Uint8Array[] = [];
     const inBlock = Array.from(encodedStrings(dictionary), (string) => {
       const text = latin1(string);
@@ -35,6 +43,7 @@ export async function lowCardinality(
       return number;
     });
     if (added.length > 0) strings.push(Buffer.concat(added));
+    if (earlier.size < MAX_REMEMBERED) earlier.set(whole, inBlock);
     return inBlock;
   });
   const isShort = known.size <= MAX_SHORT_NUMBERS;
@@ -48,13 +57,12 @@ export async function lowCardinality(
 }
 
 function renumber(section: Uint8Array, joined: readonly number[], all: Uint8Array | Uint32Array, from: number): void {
-  // Most bodies of a block have the same dictionary.
   if (joined.every((number, index) => number === index)) return all.set(section, from);
   let at = from;
   for (const number of section) all[at++] = joined[number] ?? 0;
 }
 
-/** The strings of all sections without dictionaries; in slices, because one body without a dictionary makes it necessary for all others. */
+/** The strings of all sections, without dictionaries. In slices, too, because one body without a dictionary causes this for all others. */
 export async function plainStrings(
   dictionaries: readonly Uint8Array[],
   cells: readonly Uint8Array[],

@@ -14,7 +14,7 @@ import { DDL_SETTINGS, insertSettings, killStatement, QUERY_SETTINGS, quorumSett
 
 const REQUEST_TIMEOUT_MS = 60_000;
 const CONTROL_CONNECTIONS = 4;
-/** Other servers get the queries of a server that did not answer. */
+/** For this time after a server failed to respond, the other servers get its queries. */
 const REST_MS = 5000;
 
 export interface RemoteOptions {

@@ -1,5 +1,5 @@
 // Runs the statements of the embedded store on a thread, which is restarted after it ends or hangs. SQLite's failures get PostgreSQL's
-// codes, so that callers handle a single list. Invariants: every statement gets one result, also if the thread ends; a transaction fails
+// codes, so that callers handle a single list. Invariants: every statement gets one result, even if the thread ends; a transaction fails
 // with its thread; at most one thread has the file open; an error contains the engine's message, but no value that was bound to the
 // statement.
 import { Worker } from "node:worker_threads";

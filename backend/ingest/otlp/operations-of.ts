@@ -1,10 +1,12 @@
 // Lists the operations that the decoded spans of a body name. It reads the bytes of their columns, so it does not matter which path decoded
 // them. Invariant: the function is pure, runs on any thread, and is bounded, however many names a body contains.
 import { type NativeRows, streamsByColumn } from "../../engines/clickhouse/native-block.ts";
-import { encodedStrings } from "../../engines/clickhouse/native-columns.ts";
+import { encodedStrings, latin1 } from "../../engines/clickhouse/native-columns.ts";
 import { MAX_OPERATIONS_PER_BODY, MAX_OPERATION_NAME_BYTES } from "../limits.ts";
 import type { DayOperations, DaySection, Operation } from "./rows.ts";
 import { SPAN_COLUMNS } from "./decode-spans.ts";
+
+const EMPTY_CELL = "\0";
 
 export function operationsOf(sections: readonly DaySection[]): DayOperations[] {
   let room = MAX_OPERATIONS_PER_BODY;
@@ -20,25 +22,29 @@ function distinct(rows: NativeRows, room: number): Operation[] {
   const [services, operations, kinds] = ["service", "operation", "kind"].map((name) => cells(streams.get(name) ?? []));
   const seen = new Map<string, Operation>();
   for (let row = 0; row < rows.count && seen.size < room; row += 1) {
-    const [service, operation, kind] = [nextText(services), nextText(operations), nextText(kinds)];
-    if (Math.max(service.length, operation.length, kind.length) > MAX_OPERATION_NAME_BYTES) continue;
-    const key = [service, kind, operation].map((cell) => cell.toString("latin1")).join("\0");
-    if (!seen.has(key)) seen.set(key, { service: service.toString(), operation: operation.toString(), kind: kind.toString() });
+    const [service, operation, kind] = [nextCell(services), nextCell(operations), nextCell(kinds)];
+    // Unique for the three names, because each cell begins with its length.
+    const key = service + operation + kind;
+    if (seen.has(key)) continue;
+    const names = { service: nameOf(service), operation: nameOf(operation), kind: nameOf(kind) };
+    if (Object.values(names).every((name) => Buffer.byteLength(name) <= MAX_OPERATION_NAME_BYTES)) seen.set(key, names);
   }
   return [...seen.values()];
 }
 
-/** The string of each row, preceded by its length, of a column with or without a dictionary. */
-function* cells(streams: readonly Uint8Array[]): Generator<Uint8Array> {
-  const [first = new Uint8Array(), numbers] = streams;
-  const dictionary = [...(numbers ? encodedStrings(first) : [])];
-  if (numbers && dictionary.length > 0) for (const number of numbers) yield dictionary[number] ?? new Uint8Array(1);
-  else yield* encodedStrings(numbers ?? first);
+/** The cell of each row of a column with or without a dictionary, as `latin1` returns it. */
+function* cells([first = new Uint8Array(), numbers]: readonly Uint8Array[]): Generator<string> {
+  const dictionary = numbers ? Array.from(encodedStrings(first), latin1) : [];
+  if (numbers && dictionary.length > 0) for (const number of numbers) yield dictionary[number] ?? EMPTY_CELL;
+  else for (const cell of encodedStrings(numbers ?? first)) yield latin1(cell);
 }
 
-/** Without its length. */
-function nextText(column: Iterator<Uint8Array> | undefined): Buffer {
-  const cell: Uint8Array = column?.next().value ?? new Uint8Array(1);
-  const at = cell.findIndex((byte) => byte < 0x80) + 1;
-  return Buffer.from(cell.buffer, cell.byteOffset + at, cell.length - at);
+function nextCell(column: Iterator<string> | undefined): string {
+  return column?.next().value ?? EMPTY_CELL;
+}
+
+/** The cell without its length. */
+function nameOf(cell: string): string {
+  const bytes = Buffer.from(cell, "latin1");
+  return bytes.toString("utf8", bytes.findIndex((byte) => byte < 0x80) + 1);
 }

@@ -1,12 +1,8 @@
 // Decodes OTLP bodies into rows without blocking the event loop. The size of a body decides where it is decoded:
 //
-//
-//
 // 1. small bodies: immediately, on this thread;
 // 2. larger bodies, if the WebAssembly kernel accepts them: on this thread, one per turn of the event loop;
 // 3. all others: on worker threads (otlp-decoder-worker.ts).
-//
-//
 //
 // Invariants: each body gets one result, even if decoding it kills its thread; memory for the rows of a body is reserved before they are
 // built; the queues are fair, so however many bodies of one organisation wait, the next body of another organisation is not behind them.

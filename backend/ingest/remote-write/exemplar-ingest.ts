@@ -32,7 +32,7 @@ export interface StoredExemplars {
 
 export type ExemplarIngest = (sender: Sender, exemplars: readonly Exemplar[], receivedAtMs: number) => Promise<StoredExemplars>;
 
-/** Counts what this replica stores. */
+/** The limit per minute applies to each replica separately. */
 export function createExemplarIngest({ store, retentionDays }: ExemplarIngestOptions): ExemplarIngest {
   const nextId = createIds();
   const counts = new Map<string, number>();
@@ -90,7 +90,7 @@ function addPairs(column: MapColumn, pairs: LabelPairs): void {
   column.endRow(pairs.length);
 }
 
-/** An exemplar that a sender repeats is stored once, like bodies of logs and spans. */
+/** Identifies the exemplars of a request, which are stored once if the sender repeats it, like bodies of logs and spans. */
 function hashOf(text: string): string {
   return hash("sha256", text, "buffer").readBigUInt64BE().toString();
 }

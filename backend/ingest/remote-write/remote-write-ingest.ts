@@ -21,7 +21,7 @@ export interface RemoteWriteOptions {
 
 /** The engine takes about 10 ms to write more. */
 const LARGE_BYTES = 1024 * 1024;
-/** The longest is 1 KiB, with the labels of a series; all of a request have 1 MiB. */
+/** Memory that is reserved for each exemplar; the labels of all exemplars of a request take at most 1 MiB. */
 const EXEMPLAR_BYTES = 1024;
 
 /** Throws as checkWrite; `over_quota` above the limit of active series; `storage_unavailable` and `unstorable` as the store does. */

@@ -53,7 +53,7 @@ export class WriteRequest {
   sampleCount = 0;
   /** Number of exemplars of the current series. */
   exemplars = 0;
-  /** Start and end of the first of them. */
+  /** Start and end of each of the first MAX_EXEMPLARS_OF_REQUEST of these. */
   #exemplarRanges: number[] = [];
   histograms = 0;
   /** Whether the request has fields other than labels and samples, metadata for example. */
@@ -151,7 +151,7 @@ export class WriteRequest {
     if (this.labelCount % 1 !== 0) throw new ApiError("invalid_payload", "a series or an exemplar has a label without a value");
   }
 
-  /** The engine ignores them, so a request with exemplars can be passed on as it came. */
+  /** Skips an exemplar, for `readExemplar`. The engine ignores exemplars, so a request that has some can be passed on unchanged. */
   #passExemplar(end: number): void {
     if (this.exemplars < MAX_EXEMPLARS_OF_REQUEST) this.#exemplarRanges.push(this.#at, end);
     this.exemplars += 1;

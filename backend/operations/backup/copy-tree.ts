@@ -54,7 +54,7 @@ export async function sizeOf(pieces: readonly Piece[]): Promise<Size> {
   return { files, bytes };
 }
 
-/** Copies into `target`, which it creates. A file that is deleted meanwhile is skipped. */
+/** Copies into `target`, which it creates. A file that is deleted during the copy is skipped. */
 export async function copyPieces(pieces: readonly Piece[], target: string, signal?: AbortSignal): Promise<Entries> {
   const entries: Entries = {};
   const folders = new Map<string, number>();

@@ -55,8 +55,8 @@ export async function moveToPostgres(move: Move): Promise<Moved> {
     if (before) return before;
     await migrate(to);
     return await inTransaction(to, async (trx) => {
-      // A backend that starts on this database meanwhile waits for this lock before it creates its first organisation; another move waits,
-      // too.
+      // A backend that starts on this database during the move waits for this lock before it creates its first organisation; so does
+      // another move.
       await advisoryLock(to, trx, "bootstrap");
       const meanwhile = await earlierMove(from.tables(), trx, tables, tables, refusal);
       if (meanwhile) return meanwhile;
@@ -109,7 +109,7 @@ async function upToDate(database: Database): Promise<Database> {
   return database;
 }
 
-/** Reads all tables as of one point in time, whatever is written meanwhile. */
+/** Reads all tables as of one point in time, whatever is written during the copy. */
 async function atOneMoment<T>(database: Database, run: (trx: Transaction<AnyTables>) => Promise<T>): Promise<T> {
   return await database.tables<AnyTables>().transaction().setIsolationLevel("repeatable read").execute(run);
 }

@@ -156,7 +156,7 @@ class Recent {
   raise(raised: ReadonlyMap<number, number>): void {
     for (const [register, rank] of raised) {
       const known = this.#knownOf(register);
-      // Another body may have raised the register meanwhile.
+      // Another body may have raised the register in the meantime.
       if (rank <= known) continue;
       this.#ranks.move(known, rank);
       this.#set(register, rank);

@@ -53,7 +53,7 @@ export interface VictoriaMetricsStoreOptions {
   readonly queriesPerOrg?: number;
   /** Concurrent queries of all organisations. */
   readonly querySlots?: number;
-  /** With replicas, whose queries count together. */
+  /** Set if there are other replicas: their queries count, too. */
   readonly shareSlots?: ShareSlots | undefined;
   /** Aborts when the process is asked to stop: waiting queries are rejected, and the stop does not wait for running ones. */
   readonly stopping?: AbortSignal;
@@ -241,7 +241,7 @@ function refuseLong(selectors: readonly string[]): void {
     throw new ApiError("invalid_parameter", `match[]: all selectors together have at most ${MAX_SELECTOR_BYTES / 1024} KiB`);
 }
 
-/** So that `offset 1w` can be asked now if metrics are kept for a week. */
+/** With this slack, `offset 1w` is accepted if metrics are kept for a week. */
 const OFFSET_SLACK_MS = 3_600_000;
 
 /** An instant query that reads before the retention is refused; a range query begins at its first step within the retention. */

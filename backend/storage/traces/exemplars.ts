@@ -27,8 +27,8 @@ export interface SeriesExemplars {
 }
 
 const TIME_PARTS = 20;
-const MOST_PER_SERIES = 100;
-const MOST_EXEMPLARS = 1000;
+export const MOST_PER_SERIES = 100;
+export const MOST_EXEMPLARS = 1000;
 /** Buckets of all series and intervals; if there are more, the response is a sample. */
 const MOST_GROUPS = 200_000;
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;

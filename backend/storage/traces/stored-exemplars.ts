@@ -7,14 +7,14 @@ import {
   EXEMPLAR_SERIES,
   type ExemplarSelector,
   groupBySeries,
+  MOST_EXEMPLARS,
+  MOST_PER_SERIES,
   readExemplars,
   refuseExpression,
   selectedBy,
   type SeriesExemplars,
 } from "./exemplars.ts";
 
-const MOST_PER_SERIES = 100;
-const MOST_EXEMPLARS = 1000;
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
 
 interface StoredRow {
