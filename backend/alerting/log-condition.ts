@@ -1,11 +1,11 @@
 // Conditions of rules over log records: their validation, their form as an expression, and the series through which the evaluator sees the
 // counts. Invariants: no key of an organisation can write these series, because the server sets `host_id` and no key has COUNTED_BY; the
 // count of an earlier condition of a rule is never used for the present one.
-import { invalidField } from "../http/schemas.ts";
 import { createHash } from "node:crypto";
 import { RE2JS } from "re2js";
 import { durationMs } from "../../common/duration.ts";
 import { ApiError } from "../errors.ts";
+import { invalidField } from "../http/schemas.ts";
 import { FILTER_SCHEMA, filterOf, type FilterParameters } from "../query/native/log-filter-parameters.ts";
 import { patternsOfLogQuery } from "../query/native/log-query/conditions.ts";
 import { type Comparison, COMPARISONS, GROUP_FIELDS, isGroupField, labelIn } from "../storage/logs/group-counts.ts";

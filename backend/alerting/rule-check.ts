@@ -1,10 +1,10 @@
 // Checks a rule before it is stored: its shape, an instant query limited to the organisation (which finds an unknown function or a wrong
 // argument), and a dry run of vmalert (which finds what its parser refuses). Invariant: vmalert accepts every rule that passes, because one
 // rule that it refuses stops the rules of all tenants. Organisations take turns; if the client has disconnected, the engines are not asked.
-import { invalidField } from "../http/schemas.ts";
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
 import type { MetricsStore } from "../storage/metrics/store.ts";
 import { ApiError } from "../errors.ts";
+import { invalidField } from "../http/schemas.ts";
 import { FairQueue } from "../admission/fair-queue.ts";
 import { whyNoAlert } from "./expression.ts";
 import { MAX_REASON_LENGTH } from "./limits.ts";

@@ -1,9 +1,9 @@
 // The rules of all organisations in the database. Invariant: every statement names the organisation, so that a rule of another one is
 // never seen or changed; every change raises the organisation's revision in the same transaction.
-import { invalidField } from "../http/schemas.ts";
 import { randomUUID } from "node:crypto";
 import { type ColumnType, type Generated, type Kysely, type Selectable, sql, type Transaction } from "kysely";
 import { ApiError } from "../errors.ts";
+import { invalidField } from "../http/schemas.ts";
 import { MAX_FOR_MS, MAX_LOG_RULES_PER_ORG, MAX_RULES_BYTES_PER_ORG, MAX_RULES_PER_ORG } from "./limits.ts";
 import { forgetCount, type LogCountsTable, scheduleCount } from "./log-count-rows.ts";
 import { countEveryMs, expressionOf, isSameCondition, type LogCondition } from "./log-condition.ts";

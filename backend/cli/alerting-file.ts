@@ -9,7 +9,7 @@ import { Problem } from "./cli-error.ts";
 import { isDeepStrictEqual } from "node:util";
 import type { Client } from "./client.ts";
 
-/** A thousand rules have about 500 KiB. */
+/** A thousand rules take about 500 KiB. */
 const MOST_BYTES = 8 * 1024 * 1024;
 
 /** Section, such as `rules`, → its entries. Sections that no file contains are missing. */

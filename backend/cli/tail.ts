@@ -1,6 +1,6 @@
 // A live tail of logs over server-sent events. Invariants: a record is printed once, and gaps are reported, even if connections are lost:
-// the client asks the backend to continue after the last event. An event is delivered once it is complete; it has at most MAX_EVENT_LENGTH.
-// The tail ends when the signal aborts, or with an error that a retry cannot fix.
+// the client asks the backend to continue after the last event. An event is delivered once it is complete, and has at most
+// MAX_EVENT_LENGTH characters. The tail ends when the signal aborts, or with an error that a retry cannot fix.
 import { once } from "node:events";
 import { pause } from "../../common/loop.ts";
 import { PassingProblem, Problem } from "./cli-error.ts";

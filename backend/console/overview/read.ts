@@ -28,7 +28,7 @@ export interface Alerting {
 export interface Agents {
   readonly count: number;
   readonly silentCount: number;
-  /** The first of them. */
+  /** The silent agents that the card lists. */
   readonly silent: readonly Member[];
   readonly oldKeys: number;
   /** Agents that report, and whose collector does not run. */
@@ -38,7 +38,7 @@ export interface Agents {
 
 export interface WorstServices {
   readonly count: number;
-  /** The first of them. */
+  /** The services that the card lists. */
   readonly services: ServiceTableProps["services"];
 }
 
