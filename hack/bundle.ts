@@ -123,9 +123,9 @@ function licence({ id, folder, license }: Package): string {
   return `${"=".repeat(80)}\n${id} (${license})\n\n${texts.join("\n\n") || "The package carries no text of its licence."}\n`;
 }
 
-// Takes out of the bundled agent what it does not use of the official Kubernetes client: its classes have methods for every call of the API
-// and its serialiser names every model, which no bundler can know to be unused: 7 MB resident on every node. Invariant: what stays is
-// decided by agent/kubernetes/api.ts alone: the calls that it names, and every model that these calls, or it, read or write. Where the
+// Removes the unused parts of the official Kubernetes client from the bundled agent: its classes have methods for every call of the API
+// and its serialiser names every model, which no bundler can know to be unused: 7 MB resident on every node. Invariant: only
+// agent/kubernetes/api.ts decides what stays: the calls that it names, and every model that these calls, or it, read or write. If the
 // client's text is not as expected, the build fails.
 
 const CALLS = "agent/kubernetes/api.ts";

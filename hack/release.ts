@@ -3,7 +3,7 @@
 //
 //   hack/release              from a clean checkout whose HEAD has the tag v<version of package.json>
 //   hack/release --untagged   a trial from the working tree; the version gets the commit's name as its build
-//   hack/release --set-version 0.2.0   writes the version wherever it is said, and gives it what the changelog has as unreleased
+//   hack/release --set-version 0.2.0   writes the version everywhere, and moves the unreleased changes in the changelog to it
 //   hack/release --help
 //
 // dist/

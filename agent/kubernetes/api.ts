@@ -48,6 +48,15 @@ export interface WatchTime {
   readonly silenceMs: number;
 }
 
+const WATCH_SECONDS = 300;
+/** Bookmarks arrive every minute. */
+const SILENCE_MS = 150_000;
+
+/** As in client-go: between WATCH_SECONDS and twice that, so that watches of many nodes do not end together. */
+export function randomWatchTime(): WatchTime {
+  return { forSeconds: Math.round(WATCH_SECONDS * (1 + Math.random())), silenceMs: SILENCE_MS };
+}
+
 /** A pod as the API server returns it; a bookmark has only the version. */
 export interface PodJson {
   readonly metadata: { readonly resourceVersion: string; readonly uid: string } & Readonly<Record<string, unknown>>;

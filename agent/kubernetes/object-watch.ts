@@ -2,7 +2,7 @@
 // are kept while the API server is unavailable and during a list; a kind that the cluster does not have counts as having no objects; memory
 // for kept objects (kept-objects.ts) and for each page is limited, whatever authors write.
 import { type Backoff, DEFAULT_BACKOFF, Loop, spread } from "../../common/loop.ts";
-import type { KubernetesApi, ObjectJson } from "./api.ts";
+import { type KubernetesApi, type ObjectJson, randomWatchTime } from "./api.ts";
 import { KubernetesError, TooLargeError } from "./transport.ts";
 import { MAX_MONITOR_PAGE_BYTES, MAX_NAMESPACE_OBJECT_CHARACTERS, MAX_OBJECT_CHARACTERS } from "../limits.ts";
 import { KeptObjects, type MaxCharacters } from "./kept-objects.ts";
@@ -23,9 +23,6 @@ export interface ObjectWatchOptions<T> {
   readonly maxCharacters?: MaxCharacters;
 }
 
-/** As in pods/node-pods.ts. */
-const WATCH_SECONDS = 300;
-const SILENCE_MS = 150_000;
 /** How long until a resource definition that is installed later is found. */
 const NO_SUCH_KIND_MS = 60_000;
 const PAGE_OBJECTS = 256;
@@ -82,9 +79,8 @@ export class ObjectWatch<T> implements AsyncDisposable {
     this.#isKnown.resolve();
     recovered();
     if (this.#watchFrom === undefined) return spread(NO_SUCH_KIND_MS);
-    const time = { forSeconds: Math.round(WATCH_SECONDS * (1 + Math.random())), silenceMs: SILENCE_MS };
     try {
-      for await (const { type, object } of api.watchObjects(path, this.#watchFrom, time, signal)) {
+      for await (const { type, object } of api.watchObjects(path, this.#watchFrom, randomWatchTime(), signal)) {
         this.#watchFrom = object.metadata.resourceVersion;
         if (type === "BOOKMARK") continue;
         if (type !== "ADDED") this.#mayFit ||= this.#kept.dropped.size > 0;

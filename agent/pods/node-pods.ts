@@ -3,7 +3,7 @@
 // unavailable; each listener gets every change once and in order, including changes during an outage.
 import { type Backoff, backoffOf, DEFAULT_BACKOFF, Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
-import type { KubernetesApi, PodJson, WatchEvent } from "../kubernetes/api.ts";
+import { type KubernetesApi, type PodJson, randomWatchTime, type WatchEvent } from "../kubernetes/api.ts";
 import { KubernetesError } from "../kubernetes/transport.ts";
 import type { Log } from "../log.ts";
 import { MAX_POD_CHARACTERS } from "../limits.ts";
@@ -28,10 +28,6 @@ export interface PodChange {
   readonly pod: string;
 }
 
-/** As in client-go: between this and twice this, so that watches of many nodes do not end together. */
-const WATCH_SECONDS = 300;
-/** Bookmarks come every minute. */
-const SILENCE_MS = 150_000;
 /** A watch that lasted this long counts as successful, and its end starts a new count of failures. */
 const STEADY_MS = 30_000;
 const RESOLVE_EVERY_MS = 1000;
@@ -153,8 +149,7 @@ export class NodePods implements AsyncDisposable {
 
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
     const { api, nodeName } = this.#options;
-    const time = { forSeconds: Math.round(WATCH_SECONDS * (1 + Math.random())), silenceMs: SILENCE_MS };
-    for await (const event of api.watchPods({ nodeName, resourceVersion }, time, signal)) this.#take(event);
+    for await (const event of api.watchPods({ nodeName, resourceVersion }, randomWatchTime(), signal)) this.#take(event);
     this.#outage.recovered();
   }
 
