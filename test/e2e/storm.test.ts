@@ -110,7 +110,6 @@ describe.runIf(process.env["E2E_STORM"])("a storm of kills (with E2E_STORM=1)", 
       const storm = { kills, stored: seen.size, doubled, clusters: clusters.length, registrations: registrations.length };
       console.log("storm:", { ...storm, sigkills, rotations: rotations.length, configuration: version });
       expect(storm).toMatchObject({ stored: LINES, doubled: 0, clusters: 1, registrations: 1 });
-      expect(kills).toBeGreaterThanOrEqual(4 * KILLS_OF_A_PHASE);
       expect(clusters[0].online).toBe(true);
       // Each key replaces the one before, so no two were in use side by side.
       expect(rotations.length).toBeGreaterThan(0);
