@@ -27,7 +27,7 @@ export interface ChildOptions {
   readonly readyUrl: string;
   /**
    * A URL with the login, which also has to return 2xx before the child counts as ready. VictoriaMetrics reads its password file during the
-   * first request that needs it, and rejects requests that arrive meanwhile (lib/flagutil/password.go).
+   * first request that needs it, and rejects requests until it has read it (lib/flagutil/password.go).
    */
   readonly loginUrl?: string;
   readonly log: Log;

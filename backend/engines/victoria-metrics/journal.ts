@@ -85,7 +85,7 @@ export class WriteJournal implements AsyncDisposable {
       // Unfinished or failed writes of this process were never acknowledged, so a torn tail matters only at the start.
       if (content.damagedBytes > 0 || (content.tornBytes > 0 && crashes === 0)) this.#onDamage?.(segment, content);
       count += await sendAll(content.records, resend);
-      // An engine that crashed meanwhile may have accepted some of them and lost them.
+      // If the engine has crashed since, it may have lost writes that it had accepted.
       if (this.#crashes !== crashes) throw new Error("the engine crashed during the replay of its journal");
       this.#replayedAtMs.set(segment, this.#nowMs());
       this.#pendingReplay.delete(segment);

@@ -1,7 +1,7 @@
 // Reads the two messages of Prometheus remote write, prometheus.WriteRequest (1.0) and io.prometheus.write.v2.Request (2.0), series by
-// series. It has its own loop instead of WireReader, because a call for each field would cost more than reading the field. Invariants: it
-// creates no string or object for a series, so its memory does not depend on the body; it never reads beyond the end of a message;
-// malformed input throws `malformed_body` or `invalid_payload`.
+// series. It has its own loop instead of WireReader, because a call for each field would cost more than reading the field. Invariants:
+// reading a series creates no string or object, and the caller reads a limited number of exemplars, so the memory does not depend on the
+// body; it never reads beyond the end of a message; malformed input throws `malformed_body` or `invalid_payload`.
 import { ApiError } from "../../errors.ts";
 import { MAX_EXEMPLARS_OF_REQUEST, MAX_SAMPLES_OF_SERIES, MAX_SYMBOLS } from "../limits.ts";
 import { BYTES, FIXED32, FIXED64, VARINT } from "../protobuf/wire-reader.ts";
@@ -54,7 +54,7 @@ export class WriteRequest {
   /** Number of exemplars of the current series. */
   exemplars = 0;
   /** Start and end of each of the first MAX_EXEMPLARS_OF_REQUEST of these. */
-  #exemplarRanges: number[] = [];
+  readonly #exemplarRanges: number[] = [];
   histograms = 0;
   /** Whether the request has fields other than labels and samples, metadata for example. */
   hasOther = false;
@@ -131,7 +131,6 @@ export class WriteRequest {
     this.labelCount = 0;
     this.sampleCount = 0;
     this.exemplars = 0;
-    this.#exemplarRanges = [];
     this.histograms = 0;
     while (this.#at < end) {
       const tag = this.#varint(end);
@@ -153,7 +152,10 @@ export class WriteRequest {
 
   /** Skips an exemplar, for `readExemplar`. The engine ignores exemplars, so a request that has some can be passed on unchanged. */
   #passExemplar(end: number): void {
-    if (this.exemplars < MAX_EXEMPLARS_OF_REQUEST) this.#exemplarRanges.push(this.#at, end);
+    if (this.exemplars < MAX_EXEMPLARS_OF_REQUEST) {
+      this.#exemplarRanges[2 * this.exemplars] = this.#at;
+      this.#exemplarRanges[2 * this.exemplars + 1] = end;
+    }
     this.exemplars += 1;
     this.#at = end;
   }

@@ -58,8 +58,8 @@ export async function moveToPostgres(move: Move): Promise<Moved> {
       // A backend that starts on this database during the move waits for this lock before it creates its first organisation; so does
       // another move.
       await advisoryLock(to, trx, "bootstrap");
-      const meanwhile = await earlierMove(from.tables(), trx, tables, tables, refusal);
-      if (meanwhile) return meanwhile;
+      const other = await earlierMove(from.tables(), trx, tables, tables, refusal);
+      if (other) return other;
       await copyRows(from.tables(), trx, tables, progress);
       return { rows: await compareRows(from.tables(), trx, tables, progress), tables: tables.length, wasMoved: false };
     });
