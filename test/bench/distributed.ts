@@ -1,7 +1,7 @@
-// `npm run bench -- distributed [--seconds 30] [--shapes 5x40,200x1,20x10,12x40,100x4]` with VM_CLUSTER_BIN: CPU of each component of a distributed
-// installation (two vmstorage with two copies, vminsert, vmselect, PostgreSQL, two replicas, a ClickHouse stand-in) under loads of several
-// organisations, each with the merges that follow. A simulation from the first two loads is compared with the others, and estimates 10,000
-// nodes on 10 shards. Target: within 25 %. Not run to its end yet (docs/measurements/2026-11-26-growth.md, "Since then").
+// `npm run bench -- distributed [--seconds 30] [--shapes 120x1,30x20,20x10,12x40,60x4,4x60]` with VM_CLUSTER_BIN: CPU of each component of a
+// distributed installation (two vmstorage with two copies, vminsert, vmselect, PostgreSQL, two replicas, a ClickHouse stand-in) under loads
+// of several organisations, each with the merges that follow. A simulation from the first three loads is compared with the others, and
+// estimates 10,000 nodes on 10 shards. Target: within 25 %. Takes twelve minutes of a quiet machine.
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { login, makeTenant, startBackend, type Tenant } from "../fixtures/backend-process.ts";
@@ -11,11 +11,23 @@ import { report } from "../fixtures/measure.ts";
 import { startMetricsCluster } from "../fixtures/metrics-cluster.ts";
 import { call } from "../fixtures/processes.ts";
 import { startShardServers } from "../fixtures/shard-servers.ts";
-import { LINES, REQUESTS_OF_A_ROUND, SAMPLES, type Sender, sendRounds, SPANS } from "./distributed/node-load.ts";
-import { costs, NODES_10_000, type Cores, type Point, type Shape, simulate } from "./distributed/simulate.ts";
+import { LINES, SAMPLES, type Sender, sendRounds, SPANS } from "./distributed/node-load.ts";
+import {
+  type Cores,
+  type Costs,
+  fitCosts,
+  type Installation,
+  inserts,
+  insertSeconds,
+  MEASURED,
+  NODES_10_000,
+  type Point,
+  type Shape,
+  simulate,
+} from "./distributed/simulate.ts";
 
 const { values } = parseArgs({
-  options: { shapes: { type: "string", default: "5x40,200x1,20x10,12x40,100x4" }, seconds: { type: "string", default: "30" } },
+  options: { shapes: { type: "string", default: "120x1,30x20,20x10,12x40,60x4,4x60" }, seconds: { type: "string", default: "30" } },
 });
 /** ROUNDSxNODES: rounds a second, and nodes in each. */
 const shapes = values.shapes.split(",").map((shape): Shape => {
@@ -29,6 +41,12 @@ const REST_S = 20;
 /** The engines write what they have in memory within five seconds. */
 const LEAST_SETTLE_S = 12;
 const MOST_SETTLE_S = 120;
+/** Each load is measured this often, in turns. */
+const PASSES = 2;
+/** The simulation is fitted to these first loads. */
+const FITTED = 3;
+const LARGE_INSTALLATION: Installation = { replicas: 10, shards: 10 };
+const NO_COSTS: Costs = { perRequest: 0, perInsert: 0, perNode: 0 };
 const COMPONENTS = ["main", "postgres", "vminsert", "vmselect", "vmstorage", "shard-server"];
 
 await using stack = new AsyncDisposableStack();
@@ -65,11 +83,13 @@ function difference(after: Cores, before: Cores, divisor = 1): Cores {
   return Object.fromEntries(Object.entries(after).map(([name, value]) => [name, (value - (before[name] ?? 0)) / divisor]));
 }
 
-async function merges(): Promise<number> {
+async function numberOfShard(query: string): Promise<number> {
   const url = new URL(shards.urlOf(1));
-  const answer = await call("POST", `${url.origin}/?default_format=TabSeparated`, { body: "SELECT count() FROM system.merges" });
+  const answer = await call("POST", `${url.origin}/?default_format=TabSeparated`, { body: query });
   return Number(answer.text);
 }
+
+const countInserts = (): Promise<number> => numberOfShard("SELECT sum(value) FROM system.events WHERE event = 'InsertQuery'");
 
 /** Until no merge has run for some seconds. */
 async function settle(): Promise<void> {
@@ -77,7 +97,7 @@ async function settle(): Promise<void> {
   for (let second = 0; second < MOST_SETTLE_S && (second < LEAST_SETTLE_S || quiet < 5); second += 1) {
     // Paces the look at merges.
     await sleep(1000);
-    quiet = (await merges()) === 0 ? quiet + 1 : 0;
+    quiet = (await numberOfShard("SELECT count() FROM system.merges")) === 0 ? quiet + 1 : 0;
   }
 }
 
@@ -89,9 +109,27 @@ async function measureRest(): Promise<Cores> {
   return difference(cpuSeconds(), before, REST_S);
 }
 
-async function measure(shape: Shape, rest: Cores): Promise<Point & { readonly failures: number }> {
-  const [before, startedMs] = [cpuSeconds(), performance.now()];
+interface MeasuredPoint extends Point {
+  readonly failures: number;
+}
+
+function mean(points: readonly MeasuredPoint[]): MeasuredPoint {
+  const [first] = points;
+  if (!first) throw new Error("nothing was measured");
+  const average = (value: (point: MeasuredPoint) => number): number => points.reduce((sum, point) => sum + value(point), 0) / points.length;
+  return {
+    nodesOfARound: first.nodesOfARound,
+    roundsPerSecond: average((point) => point.roundsPerSecond),
+    insertsPerSecond: average((point) => point.insertsPerSecond),
+    failures: points.reduce((sum, point) => sum + point.failures, 0),
+    cores: Object.fromEntries(COMPONENTS.map((name) => [name, average((point) => point.cores[name] ?? 0)])),
+  };
+}
+
+async function measure(shape: Shape, rest: Cores): Promise<MeasuredPoint> {
+  const [before, insertsBefore, startedMs] = [cpuSeconds(), await countInserts(), performance.now()];
   const sent = await sendRounds(senders, shape, seconds);
+  const insertsPerSecond = ((await countInserts()) - insertsBefore) / sent.seconds;
   await settle();
   const used = difference(cpuSeconds(), before);
   const settledS = (performance.now() - startedMs) / 1000 - sent.seconds;
@@ -99,39 +137,56 @@ async function measure(shape: Shape, rest: Cores): Promise<Point & { readonly fa
   const cores = Object.fromEntries(
     Object.entries(used).map(([name, cpuS]) => [name, (cpuS - settledS * (rest[name] ?? 0)) / sent.seconds]),
   );
-  return { roundsPerSecond: sent.rounds / sent.seconds, nodesOfARound: shape.nodesOfARound, cores, failures: sent.failures };
+  const roundsPerSecond = sent.rounds / sent.seconds;
+  return { roundsPerSecond, nodesOfARound: shape.nodesOfARound, cores, insertsPerSecond, failures: sent.failures };
 }
 
-for (const shape of shapes.slice(0, 2)) await sendRounds(senders, shape, seconds / 2);
+for (const shape of shapes.slice(0, FITTED)) await sendRounds(senders, shape, seconds / 2);
 await settle();
 const rest = await measureRest();
-const points: (Point & { readonly failures: number })[] = [];
-for (const shape of shapes) points.push(await measure(shape, rest));
-
-const [first, second] = points;
-if (!first || !second) throw new Error("two loads are needed");
-const fitted = [first, second] as const;
-const table: Record<string, Record<string, string>> = {
-  "at rest": Object.fromEntries(COMPONENTS.map((name) => [name, (rest[name] ?? 0).toFixed(3)])),
-};
-for (const [index, point] of points.entries()) {
-  const simulated = simulate(rest, fitted, point);
-  const rounds = point.roundsPerSecond;
-  const records = rounds * point.nodesOfARound * (LINES + SPANS + SAMPLES);
-  const load = `${index < 2 ? "fitted" : "check"}: ${rounds.toFixed(1)} rounds/s of ${point.nodesOfARound} nodes, ${records.toFixed(0)} records/s`;
-  const show = (name: string): string => {
-    const [measured = 0, expected = 0] = [point.cores[name], simulated[name]];
-    const error = index < 2 ? "" : `, ${((expected / measured - 1) * 100).toFixed(0)} %`;
-    return `${measured.toFixed(3)} (${expected.toFixed(3)}${error})`;
-  };
-  table[`${load}, ${point.failures} failures`] = Object.fromEntries(COMPONENTS.map((name) => [name, show(name)]));
+const passes: MeasuredPoint[][] = [];
+for (let pass = 0; pass < PASSES; pass += 1) {
+  const points: MeasuredPoint[] = [];
+  for (const shape of shapes) points.push(await measure(shape, rest));
+  passes.push(points);
 }
-const cost = (name: string) => costs(fitted.map((point) => ({ ...point, cores: (point.cores[name] ?? 0) - (rest[name] ?? 0) })));
-const microseconds = (name: string, unit: "perRound" | "perNode", count: number): string => ((cost(name)[unit] * 1e6) / count).toFixed(2);
-table["µs of a request"] = Object.fromEntries(COMPONENTS.map((name) => [name, microseconds(name, "perRound", REQUESTS_OF_A_ROUND)]));
-table["µs of a record, row or sample"] = Object.fromEntries(
-  COMPONENTS.map((name) => [name, microseconds(name, "perNode", recordsFor(name))]),
+const points = shapes.map((_, index) => mean(passes.flatMap((pass) => pass[index] ?? [])));
+
+const fitted = points.slice(0, FITTED);
+const secondsOfInsert = insertSeconds(fitted);
+const costs = Object.fromEntries(COMPONENTS.map((name) => [name, fitCosts(fitted, name, rest[name] ?? 0)]));
+const simulated = (name: string, load: Shape, insertsPerSecond: number, ofRest = 1): number =>
+  simulate(ofRest * (rest[name] ?? 0), costs[name] ?? NO_COSTS, load, insertsPerSecond);
+const row = (cell: (name: string) => string, insertCell: string): Record<string, string> => ({
+  ...Object.fromEntries(COMPONENTS.map((name) => [name, cell(name)])),
+  "inserts/s": insertCell,
+});
+/** A measured figure, in brackets the simulated one and its error. */
+function comparison(measured: number, expected: number): string {
+  const error = ((expected / measured - 1) * 100).toFixed(0);
+  return `${measured.toFixed(3)} (${expected.toFixed(3)}, ${error} %)`;
+}
+const table: Record<string, Record<string, string>> = { "at rest": row((name) => (rest[name] ?? 0).toFixed(3), "") };
+for (const [index, point] of points.entries()) {
+  const { roundsPerSecond: rounds, nodesOfARound, insertsPerSecond, failures } = point;
+  const expected = inserts(point, MEASURED, secondsOfInsert);
+  const records = rounds * nodesOfARound * (LINES + SPANS + SAMPLES);
+  const kind = index < FITTED ? "fitted" : "check";
+  const load = `${kind}: ${rounds.toFixed(1)} rounds/s of ${nodesOfARound} nodes, ${records.toFixed(0)} records/s, ${failures} failures`;
+  table[load] = row((name) => comparison(point.cores[name] ?? 0, simulated(name, point, expected)), comparison(insertsPerSecond, expected));
+}
+const microseconds = (seconds = 0): string => (seconds * 1e6).toFixed(1);
+table["µs of a request"] = row((name) => microseconds(costs[name]?.perRequest), "");
+table["µs of an insert"] = row((name) => microseconds(costs[name]?.perInsert), `one each ${(secondsOfInsert * 1000).toFixed(0)} ms`);
+table["µs of a record, row or sample"] = row((name) => microseconds((costs[name]?.perNode ?? 0) / recordsFor(name)), "");
+const manyInserts = inserts(NODES_10_000, LARGE_INSTALLATION, secondsOfInsert);
+/** Each replica and each shard uses what it uses at rest. */
+function partsAtRest(name: string): number {
+  if (name === "main") return LARGE_INSTALLATION.replicas / MEASURED.replicas;
+  return name === "shard-server" ? LARGE_INSTALLATION.shards : 1;
+}
+table[`10,000 nodes, ${LARGE_INSTALLATION.replicas} replicas, ${LARGE_INSTALLATION.shards} shards`] = row(
+  (name) => simulated(name, NODES_10_000, manyInserts, partsAtRest(name)).toFixed(1),
+  manyInserts.toFixed(0),
 );
-const many = simulate(rest, fitted, NODES_10_000, 10);
-table["10,000 nodes on 10 shards"] = Object.fromEntries(COMPONENTS.map((name) => [name, (many[name] ?? 0).toFixed(1)]));
 report("distributed", { shapes, seconds }, table);

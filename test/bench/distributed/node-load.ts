@@ -12,7 +12,6 @@ export const SPANS = 10;
 export const SAMPLES = 2000 / 30;
 const SPAN_BODIES = 2;
 const ROUNDS_OF_A_SCRAPE = 10;
-export const REQUESTS_OF_A_ROUND = 1 + SPAN_BODIES + 1 / ROUNDS_OF_A_SCRAPE;
 
 export interface Sender {
   readonly apiUrl: string;

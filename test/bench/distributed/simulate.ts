@@ -1,5 +1,6 @@
-// Estimates the cores of each component from its cores at rest and two measured loads, which differ in the size of bodies. Model: a
-// component uses what it uses at rest, a part for each round of bodies, and a part for the records of each node. Other loads validate it.
+// Estimates the cores of each component from its cores at rest and three measured loads. Model: a component uses what it uses at rest, and
+// a part for each request, for each insert into ClickHouse, and for the records of each node. A replica runs one insert at a time for each
+// table and shard, and the bodies that arrive during an insert become the next one, so inserts reach a limit. Other loads validate it.
 
 /** A node sends one round a second (node-load.ts). */
 export interface Shape {
@@ -13,36 +14,76 @@ export type Cores = Readonly<Record<string, number>>;
 
 export interface Point extends Shape {
   readonly cores: Cores;
+  readonly insertsPerSecond: number;
 }
 
+export interface Installation {
+  readonly replicas: number;
+  readonly shards: number;
+}
+
+/** What the benchmark starts. */
+export const MEASURED: Installation = { replicas: 2, shards: 1 };
 /** What 10,000 nodes send. */
 export const NODES_10_000: Shape = { roundsPerSecond: 10_000, nodesOfARound: 1 };
 
-/** In ClickHouse a row costs the same with any number of shards, and each shard uses what it uses at rest. */
-export function simulate(rest: Cores, points: readonly [Point, Point], load: Shape, shards = 1): Record<string, number> {
-  return Object.fromEntries(
-    Object.keys(points[0].cores).map((name) => {
-      const atRest = rest[name] ?? 0;
-      const { perRound, perNode } = costs(points.map((point) => ({ ...point, cores: Math.max(0, (point.cores[name] ?? 0) - atRest) })));
-      const { roundsPerSecond: rounds, nodesOfARound } = load;
-      return [name, (name === "shard-server" ? shards : 1) * atRest + rounds * perRound + rounds * nodesOfARound * perNode];
-    }),
-  );
+/** A round is one body of log records, two of spans, and a tenth of one of samples. */
+const BODIES_OF_TABLES = [1, 2];
+export const REQUESTS_OF_A_ROUND = 3.1;
+const ITERATIONS = 20_000;
+const LONGEST_INSERT_MS = 1000;
+
+/** CPU seconds of a component: of a request, of an insert into ClickHouse, and of what a node sends in a second. */
+export interface Costs {
+  readonly perRequest: number;
+  readonly perInsert: number;
+  readonly perNode: number;
 }
 
-/** Costs in CPU seconds that explain both loads. If one would be negative, it is 0, and the other is the best fit to both loads. */
-export function costs(points: readonly (Shape & { readonly cores: number })[]): { readonly perRound: number; readonly perNode: number } {
-  const [first, second] = points.map(({ roundsPerSecond: rounds, nodesOfARound, cores }) => ({
-    rounds,
-    nodes: rounds * nodesOfARound,
-    cores,
-  }));
-  if (!first || !second) throw new Error("a simulation needs two loads");
-  const determinant = first.rounds * second.nodes - second.rounds * first.nodes;
-  const perRound = (first.cores * second.nodes - second.cores * first.nodes) / determinant;
-  const perNode = (first.rounds * second.cores - second.rounds * first.cores) / determinant;
-  const alone = (unit: "rounds" | "nodes") =>
-    (first[unit] * first.cores + second[unit] * second.cores) / (first[unit] ** 2 + second[unit] ** 2);
-  if (perRound < 0) return { perRound: 0, perNode: alone("nodes") };
-  return perNode < 0 ? { perRound: alone("rounds"), perNode: 0 } : { perRound, perNode };
+/** Seconds from one insert of a queue to the next that explain best how many inserts were measured. */
+export function insertSeconds(points: readonly Point[]): number {
+  const error = (seconds: number): number =>
+    points.reduce((sum, point) => sum + (inserts(point, MEASURED, seconds) / point.insertsPerSecond - 1) ** 2, 0);
+  const candidates = Array.from({ length: LONGEST_INSERT_MS }, (_, ms) => (ms + 1) / 1000);
+  return candidates.reduce((best, seconds) => (error(seconds) < error(best) ? seconds : best));
+}
+
+/** Inserts a second into all shards, if each queue starts an insert every `seconds` at most. */
+export function inserts({ roundsPerSecond }: Shape, { replicas, shards }: Installation, seconds: number): number {
+  const queues = replicas * shards;
+  return BODIES_OF_TABLES.reduce((sum, bodies) => {
+    return sum + Math.min(bodies * roundsPerSecond, queues / seconds);
+  }, 0);
+}
+
+/** Least squares of relative errors; no cost is negative. */
+export function fitCosts(points: readonly Point[], component: string, atRest: number): Costs {
+  const rows = points.map((point) => {
+    const cores = point.cores[component] ?? 0;
+    return { parts: partsOf(point, point.insertsPerSecond).map((part) => part / cores), rest: atRest / cores };
+  });
+  const costs = [0, 0, 0];
+  for (let iteration = 0; iteration < ITERATIONS; iteration += 1) {
+    const at = iteration % costs.length;
+    let [explained, square] = [0, 0];
+    for (const { parts, rest } of rows) {
+      const part = parts[at] ?? 0;
+      const others = parts.reduce((sum, other, index) => sum + (index === at ? 0 : other * (costs[index] ?? 0)), 0);
+      explained += part * (1 - rest - others);
+      square += part * part;
+    }
+    costs[at] = Math.max(0, explained / square);
+  }
+  const [perRequest = 0, perInsert = 0, perNode = 0] = costs;
+  return { perRequest, perInsert, perNode };
+}
+
+/** Cores of a component under a load. */
+export function simulate(atRest: number, { perRequest, perInsert, perNode }: Costs, load: Shape, insertsPerSecond: number): number {
+  const [requests = 0, inserted = 0, nodes = 0] = partsOf(load, insertsPerSecond);
+  return atRest + requests * perRequest + inserted * perInsert + nodes * perNode;
+}
+
+function partsOf({ roundsPerSecond, nodesOfARound }: Shape, insertsPerSecond: number): number[] {
+  return [roundsPerSecond * REQUESTS_OF_A_ROUND, insertsPerSecond, roundsPerSecond * nodesOfARound];
 }
