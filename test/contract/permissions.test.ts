@@ -29,7 +29,7 @@ const NEEDS: Record<string, string> = { "clusterState.enabled": "signals.metrics
 const README = readFileSync(join(AGENT_CHART, "README.md"), "utf8");
 
 function table(): Row[] {
-  const text = /## What it may do in the cluster\n([^]*?)\n\n/.exec(README)?.[1] ?? "";
+  const text = /## Permissions in the cluster\n([^]*?)\n\n/.exec(README)?.[1] ?? "";
   return text
     .split("\n")
     .slice(2)

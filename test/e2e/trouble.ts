@@ -14,7 +14,7 @@ interface Trouble {
   readonly once?: string;
 }
 
-/** An event that was not collected within this time never will be (charts/cluster-agent/README.md, "The whole cluster"). */
+/** An event that was not collected within this time never will be (charts/cluster-agent/README.md, "Cluster state and events"). */
 const LOOK_FOR_MS = 60_000;
 const TRIES = 4;
 
@@ -23,7 +23,7 @@ const TROUBLES: Readonly<Record<string, Trouble>> = {
     name: "unplaceable",
     answers: [/unplaceable/, /unplaceable-/, /WARN.*nodes are available/i, /Scaled up replica set unplaceable-/],
   },
-  "A container ends again and again": {
+  "A container restarts again and again": {
     name: "crashing",
     answers: [/crashing/, /crashing/, /Back-off restarting failed container/, /ERROR no database at db:5432/],
   },
