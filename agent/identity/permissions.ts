@@ -1,5 +1,5 @@
 // Lists the permissions that the cluster agent needs, and checks them at start: a missing permission is reported with the RBAC rule that
-// grants it, instead of causing a 403 during a rotation. Invariant: the tables match docs/decisions.md, "What an agent may touch in a
+// grants it, instead of causing a 403 during a rotation. Invariant: the tables match docs/decisions.md, "Permissions of an agent in a
 // cluster", and the chart grants them (test/faults/cluster-diagnose.test.ts).
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
