@@ -5,6 +5,8 @@ import { existsSync } from "node:fs";
 import { writeDurably } from "../common/files.ts";
 import { generatedOnce, secretsFolder } from "./operations/backup/secrets.ts";
 import { advisoryLock, type Database } from "./engines/relational/database.ts";
+import { tenantDatabase } from "./engines/relational/tenant-database.ts";
+import { installTokenRow } from "./tenants/enrolment/install-token.ts";
 import { reencryptKeys } from "./tenants/enrolment/key-table.ts";
 import type { MasterKeys } from "./tenants/enrolment/master-key.ts";
 import type { EnrolmentTables } from "./tenants/enrolment/table.ts";
@@ -26,10 +28,11 @@ export interface BootstrapOptions {
 }
 
 const FIRST_ORG = "default";
+const FIRST_INSTALL_TOKEN_TTL_MS = 24 * 60 * 60_000;
 
 /** Creates the first organisation and operator if there is none, and re-encrypts keys with the current master key. One replica at a time. */
 export async function bootstrap(options: BootstrapOptions): Promise<void> {
-  const { database, settings, log, masterKeys, now = Date.now } = options;
+  const { database, settings, secrets, log, masterKeys, now = Date.now } = options;
   const db = database.tables<AccountTables & EnrolmentTables & NotificationTables>();
   await db.transaction().execute(async (trx) => {
     await advisoryLock(database, trx, "bootstrap");
@@ -46,6 +49,10 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
     const org = await insertOrg(trx, FIRST_ORG, new Date(now()));
     const operator = { org_id: org.id, email: settings.adminEmail, role: "operator" as const, password_hash: await hashPassword(password) };
     const user = await insertUser(trx, operator, new Date(now()));
+    if (secrets.firstInstallToken !== undefined) {
+      const token = installTokenRow(org.id, secrets.firstInstallToken, now(), FIRST_INSTALL_TOKEN_TTL_MS);
+      await tenantDatabase(trx, org.id).insertInto("install_tokens").values(token).execute();
+    }
     log.info(
       { event: "bootstrap.completed", audit: true, action: "bootstrap", org_id: org.id, user_id: user.id, email: user.email },
       "created the first organisation and operator",

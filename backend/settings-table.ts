@@ -285,6 +285,12 @@ export const SETTINGS_TABLE = {
       value: "secrets.existingSecret",
       description: "Password of the first user. Unset, with embedded engines only: generated and kept in `DATA_DIR/secrets`.",
     }),
+    firstInstallToken: setting("FIRST_INSTALL_TOKEN", bytes(32), {
+      isSecret: true,
+      value: "secrets.existingSecret",
+      description:
+        "Install token of the first organisation, created at the first start and valid for 24 hours, so that one cluster can enrol without a login.",
+    }),
     masterKey: setting("MASTER_KEY", base64(32), {
       isSecret: true,
       value: "secrets.existingSecret",

@@ -1,8 +1,8 @@
 // `npm run bench -- node-cost [--loads 0,100,5000] [--seconds 15] [--rounds 3] [--signals metrics,logs,traces] [--promtail PROGRAM]
-// [--alloy PROGRAM]`: what a node pays for the host agent with its collector, compared to the collector alone with the same configuration, and
+// [--alloy PROGRAM] [--fluent-bit PROGRAM] [--gogc 50]`: what a node pays for the host agent with its collector, compared to the collector alone with the same configuration, and
 // to other programs that read files. Each load is lines per second of one file, fed to one program at a time, in turns. CPU is user and system
-// time of all threads, memory the most that was resident, network all bytes at a sink of its own. With `--signals logs` none reads metrics.
-// Only tried with `--loads 0,100 --seconds 3 --rounds 1` on a busy machine, without Promtail and Alloy: no figures are recorded.
+// time of all threads, memory the most that was resident, network all bytes at a sink of its own. With `--signals logs` none reads metrics;
+// `--gogc` adds the collector alone with this value of GOGC. Ratios of CPU are taken within a round.
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 import { cpuMs, proportionalMb, report, residentMb, shown } from "../fixtures/measure.ts";
 import { temporaryFolder } from "../fixtures/processes.ts";
 import { loadLines } from "./node-cost/lines.ts";
-import { type LokiClient, type Sender, startAgent, startCollector, startLokiClient } from "./node-cost/senders.ts";
+import { LONE_COLLECTOR, type LokiClient, type Sender, startAgent, startCollector, startLokiClient } from "./node-cost/senders.ts";
 
 const { values } = parseArgs({
   options: {
@@ -20,6 +20,8 @@ const { values } = parseArgs({
     signals: { type: "string", default: "metrics,logs,traces" },
     promtail: { type: "string" },
     alloy: { type: "string" },
+    "fluent-bit": { type: "string" },
+    gogc: { type: "string" },
   },
 });
 const seconds = Number(values.seconds);
@@ -79,7 +81,8 @@ const senders: Sender[] = [
   stack.use(await startAgent(join(folder.path, "agent"), env)),
   stack.use(await startCollector(join(folder.path, "lone"), env)),
 ];
-for (const name of ["promtail", "alloy"] satisfies LokiClient[]) {
+if (values.gogc !== undefined) senders.push(stack.use(await startCollector(join(folder.path, "gogc"), env, values.gogc)));
+for (const name of ["promtail", "alloy", "fluent-bit"] satisfies LokiClient[]) {
   const program = values[name];
   if (program !== undefined) senders.push(stack.use(await startLokiClient(name, program, join(folder.path, name))));
 }
@@ -104,6 +107,10 @@ for (const load of values.loads.split(",").map(Number)) {
         "CPU ms/s": shown(
           rows.map((row) => row.cpuMsPerS),
           1,
+        ),
+        "CPU, collector alone = 1": shown(
+          rows.map((row, round) => row.cpuMsPerS / (measured.get(LONE_COLLECTOR)?.[round]?.cpuMsPerS ?? Number.NaN)),
+          2,
         ),
         "resident MB": shown(rows.map((row) => row.residentMb)),
         "proportional MB": shown(rows.map((row) => row.proportionalMb)),

@@ -24,7 +24,7 @@ async function rendered(chart: string, values: string, ...more: string[]): Promi
 }
 
 function withoutSecrets(text: string): string {
-  return text.replaceAll(/^( {2}(?:MASTER_KEY|JWT_SECRET|ADMIN_PASSWORD): ).+$/gm, "$1<generated>");
+  return text.replaceAll(/^( {2}(?:MASTER_KEY|JWT_SECRET|ADMIN_PASSWORD|FIRST_INSTALL_TOKEN): ).+$/gm, "$1<generated>");
 }
 
 interface Manifest {

@@ -1,5 +1,4 @@
 // Administration of install tokens: create, list, revoke. Invariant: the token itself is shown once, in the response to its creation.
-import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { durationWithin } from "../../../common/duration.ts";
 import { audit } from "../../auth/audit-log.ts";
@@ -19,7 +18,7 @@ import {
 } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_INSTALL_TOKEN_TTL_MS } from "../limits.ts";
-import { newInstallToken } from "./install-token.ts";
+import { installTokenRow, newInstallToken } from "./install-token.ts";
 import type { EnrolmentDeps } from "./table.ts";
 import { type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
@@ -94,10 +93,8 @@ function registerCreation(app: FastifyInstance, { db, guards, now }: EnrolmentDe
     ...endpoint("POST", "/api/install-tokens", "admin"),
     ...schemas.create,
     handler: async (request: FastifyRequest<{ Body: { ttl: string } }>, reply: FastifyReply) => {
-      const at = now();
-      const expires = new Date(at + ttlMs(request.body.ttl));
-      const { token, hash } = newInstallToken();
-      const row = { id: randomUUID(), org_id: callerOf(request).orgId, token_hash: hash, created_at: new Date(at), expires_at: expires };
+      const token = newInstallToken();
+      const row = installTokenRow(callerOf(request).orgId, token, now(), ttlMs(request.body.ttl));
       await tenantDatabase(db, row.org_id)
         .transaction()
         .execute(async (trx) => {
@@ -107,13 +104,11 @@ function registerCreation(app: FastifyInstance, { db, guards, now }: EnrolmentDe
             .where("org_id", "=", row.org_id)
             .where("used_at", "is", null);
           await requireCapacity(trx.$extendTables<OrgTable>(), row.org_id, "unused install tokens", unused);
-          await trx
-            .insertInto("install_tokens")
-            .values({ ...row, used_at: null, used_idempotency_key: null, used_body_hash: null, used_key_id: null })
-            .execute();
+          await trx.insertInto("install_tokens").values(row).execute();
         });
-      audit(request, "install_token.create", { install_token_id: row.id, expires_at: expires.toISOString() });
-      return await reply.code(201).send({ id: row.id, token, expires_at: expires.toISOString() });
+      const expiresAt = row.expires_at.toISOString();
+      audit(request, "install_token.create", { install_token_id: row.id, expires_at: expiresAt });
+      return await reply.code(201).send({ id: row.id, token, expires_at: expiresAt });
     },
   });
 }

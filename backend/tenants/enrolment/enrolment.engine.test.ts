@@ -16,6 +16,7 @@ import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
+const FIRST_TOKEN = `it_${"f".repeat(43)}`;
 
 const clusterBody = (change: object = {}) => ({ cluster_name: "prod", cluster_uid: randomUUID(), agent_version: "1.0.0", ...change });
 
@@ -25,7 +26,7 @@ describeOnEachStore((store) => {
   let other: Org;
 
   beforeAll(async () => {
-    backend = await accountsApp(store.database, { env: { JWT_TTL: "30d" } });
+    backend = await accountsApp(store.database, { env: { JWT_TTL: "30d", FIRST_INSTALL_TOKEN: FIRST_TOKEN } });
     org = await makeOrg(backend);
     other = await makeOrg(backend);
   });
@@ -39,6 +40,17 @@ describeOnEachStore((store) => {
   const clusterOf = (id: string) => listedCluster(backend, org, id);
 
   describe("registration", () => {
+    test("the token of the first start enrols one cluster of the first organisation within 24 hours", async () => {
+      const first = await backend.login();
+      const [token] = (await backend.call("GET", "/api/install-tokens", { bearer: first })).json();
+      expect(Date.parse(token.expires_at)).toBe(backend.clock.ms + 24 * HOUR_MS);
+      const answer = await register(FIRST_TOKEN, randomUUID(), clusterBody());
+      expect(answer.statusCode).toBe(201);
+      const clusters = (await backend.call("GET", "/api/clusters", { bearer: first })).json();
+      expect(clusters).toMatchObject([{ cluster_id: answer.json().cluster_id }]);
+      expect(brief(await register(FIRST_TOKEN, randomUUID(), clusterBody()))).toEqual([401, "invalid_install_token"]);
+    });
+
     test("an install token gets a key that signs at once, in the organisation of the token", async () => {
       const answer = await register(await installToken(backend, org.token), randomUUID(), clusterBody());
       expect(answer.statusCode).toBe(201);

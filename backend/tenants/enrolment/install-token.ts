@@ -1,6 +1,6 @@
 // One-time install tokens. Invariant: a token registers one agent. The same Idempotency-Key gets the same key again until that key has signed a
 // request, is revoked, or 24 hours have passed, so a crash of the agent loses nothing. Only hashes of tokens are stored.
-import { createHash, randomBytes } from "node:crypto";
+import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import type { Kysely, Transaction } from "kysely";
 import { IDEMPOTENCY_KEY_HEADER } from "../../../common/protocol/enrolment.ts";
@@ -14,13 +14,19 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 /** How long a lost response can be requested again. */
 export const REPLAY_MS = 24 * 60 * 60_000;
 
-export function newInstallToken(): { token: string; hash: string } {
-  const token = `it_${randomBytes(32).toString("base64url")}`;
-  return { token, hash: hashOf(token) };
+export function newInstallToken(): string {
+  return `it_${randomBytes(32).toString("base64url")}`;
 }
 
-function hashOf(token: string): string {
-  return createHash("sha256").update(token, "utf8").digest("hex");
+/** The row of an unused token. */
+export function installTokenRow(orgId: string, token: string | Buffer, createdAtMs: number, ttlMs: number): InstallTokenRow {
+  const [createdAt, expiresAt] = [new Date(createdAtMs), new Date(createdAtMs + ttlMs)];
+  const unused = { used_at: null, used_idempotency_key: null, used_body_hash: null, used_key_id: null };
+  return { id: randomUUID(), org_id: orgId, token_hash: hashOf(token), created_at: createdAt, expires_at: expiresAt, ...unused };
+}
+
+function hashOf(token: string | Buffer): string {
+  return createHash("sha256").update(token).digest("hex");
 }
 
 /** The Idempotency-Key, lower case. Throws `missing_idempotency_key`. */

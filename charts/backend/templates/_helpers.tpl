@@ -49,6 +49,7 @@ DATABASE_URL: distributed.connectionSecret
 DATA_DIR: persistence
 EVALUATION_INTERVAL: evaluation.interval
 EVALUATOR_QUERY_URL: distributed.vmalert.queryUrl
+FIRST_INSTALL_TOKEN: secrets.existingSecret
 INGEST_TOKENS: ingestTokens.enabled
 INGEST_TOKENS_OVER_HTTP: ingestTokens.overHttp
 JWT_SECRET: secrets.existingSecret
@@ -131,6 +132,7 @@ TRUSTED_PROXIES: trustedProxies
 - { name: MASTER_KEY_FILE, value: /run/secrets/atherops/MASTER_KEY }
 - { name: JWT_SECRET_FILE, value: /run/secrets/atherops/JWT_SECRET }
 - { name: ADMIN_PASSWORD_FILE, value: /run/secrets/atherops/ADMIN_PASSWORD }
+- { name: FIRST_INSTALL_TOKEN, valueFrom: { secretKeyRef: { name: {{ include "backend.secret" . }}, key: FIRST_INSTALL_TOKEN, optional: true } } }
 - { name: ADMIN_EMAIL, value: {{ .Values.admin.email | quote }} }
 - { name: LOGS_RETENTION_DAYS, value: {{ .Values.retention.logsDays | quote }} }
 - { name: TRACES_RETENTION_DAYS, value: {{ .Values.retention.tracesDays | quote }} }

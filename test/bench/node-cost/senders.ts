@@ -1,5 +1,5 @@
-// What may run on a node: the agent with its collector, the collector alone with the agent's configuration, Promtail and Alloy, each with the
-// settings of its documentation. All read one folder of log files of their own and keep their offsets on disk.
+// What may run on a node: the agent with its collector, the collector alone with the agent's configuration, Promtail, Alloy and Fluent Bit,
+// each with the settings of its documentation. All read one folder of log files of their own and keep their offsets on disk.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -19,15 +19,21 @@ export interface Sender extends AsyncDisposable {
   readonly processes: () => Readonly<Record<string, number>>;
 }
 
+export const LONE_COLLECTOR = "collector alone";
+
 /** The agent's configuration, its exporters pointed at the sink. */
-export async function startLoneCollector(place: AgentPlace, sinkListen: string): Promise<{ child: ChildProcess } & AsyncDisposable> {
+export async function startLoneCollector(
+  place: AgentPlace,
+  sinkListen: string,
+  goEnv: Record<string, string> = {},
+): Promise<{ child: ChildProcess } & AsyncDisposable> {
   const { settings } = readSettings("host", { ...place.env, PROXY_LISTEN: sinkListen });
   const configFile = join(place.stateDir, "lone.yaml");
   // Without an agent that opens files, it reads them by their own paths.
   const links = `${place.stateDir}/log-files/*`;
   writeFileSync(configFile, configFromSettings(settings).replace(links, `${place.logFolder}/*.log`));
   const [health = 0, metrics = 0] = await freePorts(2);
-  const env = collectorEnvironment({ env: {}, memoryMib: settings.collectorMemoryMib }, health, metrics);
+  const env = collectorEnvironment({ env: goEnv, memoryMib: settings.collectorMemoryMib }, health, metrics);
   const started = startProgram(await toolPath("otelcol-contrib"), ["--config", configFile, FEATURE_GATES], env);
   await eventually("the lone collector is healthy", async () => (await fetch(`http://127.0.0.1:${health}/`)).ok);
   return started;
@@ -41,11 +47,13 @@ export async function startAgent(folder: string, env: NodeJS.ProcessEnv): Promis
   return { logFolder: place.logFolder, sink, processes, [Symbol.asyncDispose]: ends(agent, sink) };
 }
 
-export async function startCollector(folder: string, env: NodeJS.ProcessEnv): Promise<Sender> {
+/** With `gogc`, the collector runs with this value of GOGC. */
+export async function startCollector(folder: string, env: NodeJS.ProcessEnv, gogc?: string): Promise<Sender> {
   const sink = await Sink.start();
   const place = await hostAgentPlace(folder, sink.url, env);
-  const lone = await startLoneCollector(place, sink.listen);
-  return { logFolder: place.logFolder, sink, processes: pidOf("collector alone", lone.child), [Symbol.asyncDispose]: ends(lone, sink) };
+  const lone = await startLoneCollector(place, sink.listen, gogc === undefined ? {} : { GOGC: gogc });
+  const name = gogc === undefined ? LONE_COLLECTOR : `${LONE_COLLECTOR}, GOGC=${gogc}`;
+  return { logFolder: place.logFolder, sink, processes: pidOf(name, lone.child), [Symbol.asyncDispose]: ends(lone, sink) };
 }
 
 /** Configurations of programs that send lines of files to Loki's API. */
@@ -79,6 +87,26 @@ loki.write "sink" {
       "--disable-reporting",
       file,
     ],
+  },
+  "fluent-bit": {
+    file: "fluent-bit.conf",
+    config: (url: string, logs: string, state: string) => `[SERVICE]
+    Log_Level error
+[INPUT]
+    Name tail
+    Path ${logs}/*.log
+    DB ${state}/positions.db
+    Refresh_Interval 5
+[OUTPUT]
+    Name loki
+    Match *
+    Host ${new URL(url).hostname}
+    Port ${new URL(url).port}
+    Labels job=files
+    Drop_Single_Key raw
+    Compress gzip
+`,
+    args: (file: string) => ["-c", file],
   },
 } as const;
 
