@@ -223,7 +223,7 @@ export function logqlPage(): string {
 Try it: \`curl -G -H "Authorization: Bearer $TOKEN" --data-urlencode 'query=sum by (level) (count_over_time({service_name="shop"} | json [5m]))' $URL/query/loki/loki/api/v1/query\`. Routes, labels and bounds: [the contract](../contract.md#query).
 
 ## Where a query is evaluated
-ClickHouse evaluates what has an exact form in SQL, over any number of records. A sandbox process evaluates the rest record by record, of at most 200,000 records.
+ClickHouse evaluates the parts that SQL can express exactly, for any number of records. A sandbox process evaluates the rest record by record, for at most 200,000 records.
 
 | part of a query | in ClickHouse |
 |---|---|
@@ -236,7 +236,7 @@ ClickHouse evaluates what has an exact form in SQL, over any number of records. 
 | range aggregations | all but \`rate_counter\` |
 | \`regexp\`, \`pattern\`, \`unpack\`, \`line_format\`, \`label_format\`, \`decolorize\` | never |
 
-The whole query is evaluated record by record if one record in its range needs it: a line of JSON that is cut, a key that occurs twice, an object whose members would become the same label, a line above 4 KiB, more than 6 labels of the line, or a number such as \`1.50\` whose text is asked for.
+The whole query is evaluated record by record if one record in its range needs it: a line of JSON that is cut, a key that occurs twice, an object whose members would become the same label, a line above 4 KiB, more than 6 labels of the line, or a number such as \`1.50\` whose text the query needs.
 
 ## Template functions
 \`line_format\` and \`label_format\` take Go's templates with fields, variables, \`{{if}}\` and these functions. Every function whose work is bounded by the length of its arguments is supported:

@@ -56,7 +56,7 @@ export async function pages(): Promise<Record<string, string>> {
     "docs/reference/backend-metrics.md": metricsPage(
       "Own metrics of the backend",
       "backend/operations/own-metrics.ts",
-      "At `/metrics` of the health port (9090), for Prometheus. Labels have few values: never an organisation, a key or anything from a payload. Metrics of a role (`api`, `alerting`) are there where the role is. `process_*` and `nodejs_*` of the process come along.",
+      "At `/metrics` of the health port (9090), for Prometheus. Labels have few values: never an organisation, a key or anything from a payload. Metrics of a role (`api`, `alerting`) exist only in processes with that role. The page also has `process_*` and `nodejs_*`.",
       backendMetrics(),
     ),
     "docs/sizing.md": withCalculatedTables(readFileSync(join(ROOT, "docs/sizing.md"), "utf8")),
@@ -71,7 +71,7 @@ function settingsPage(title: string, file: string, intro: string, table: Table):
 function errorsPage(): string {
   const rows = Object.entries(ERROR_CODES).map(([name, [status, meaning]]) => `| ${status} | \`${name}\` | ${cell(meaning)} |`);
   const intro =
-    'Every answer of 400 and above is `{"error": "<code>", "message": "<what is wrong and what to do>"}`. The list is closed. The Prometheus routes answer errors in Prometheus\' own form. The table describes each code; the `message` of a response describes the specific cause. What to do about a 503: [the contract](../contract.md#503-unavailable). A 413 without this body comes from a proxy between client and backend, such as an Ingress with `proxy-body-size`.';
+    'Every answer of 400 and above is `{"error": "<code>", "message": "<what is wrong and what to do>"}`. The list is closed. The Prometheus routes return errors in Prometheus\' format. The table describes each code; the `message` of a response describes the specific cause. What to do about a 503: [the contract](../contract.md#503-unavailable). A 413 without this body comes from a proxy between client and backend, such as an Ingress with `proxy-body-size`.';
   return `# Error codes\n${GENERATED("backend/errors.ts")}\n\n${intro}\n\n| status | code | when |\n|---|---|---|\n${rows.join("\n")}\n`;
 }
 

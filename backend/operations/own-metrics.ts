@@ -18,7 +18,7 @@ export const READ_AT_SCRAPE = {
   auth_stale_seconds:
     "For how long keys, sessions and read tokens have been accepted as last known, because the account database does not answer; 0: they are checked.",
   backup_last_timestamp_seconds: "When the newest complete backup of BACKUP_FOLDER was begun; 0: there is none. Only with BACKUP_EVERY.",
-  evaluator_in_step: "1 while no rule change waits for the evaluator longer than 5 s.",
+  evaluator_in_step: "0 while a change of a rule has waited for vmalert for more than 5 s, otherwise 1.",
   evaluator_up: "1 while the evaluator answers: rules are evaluated.",
   notification_working: "1 while alerts are dispatched and messages about them are sent.",
   notification_attempts_in_flight: "Messages about alerts that are being sent.",
@@ -71,20 +71,20 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   });
   const rejected = new Counter({
     name: "atherops_ingest_requests_rejected_total",
-    help: "Ingest bodies refused whole, by signal and error code.",
+    help: "Ingest bodies that were refused as a whole, by signal and error code.",
     labelNames: ["signal", "reason"],
     registers,
   });
   const latency = new Histogram({
     name: "atherops_http_request_duration_seconds",
-    help: "From the request's headers to the end of the answer.",
+    help: "Time from the request's headers to the end of the response.",
     labelNames: ["route", "method", "status"],
     buckets: LATENCY_BUCKETS_S,
     registers,
   });
   const restarts = new Counter({
     name: "atherops_engine_restarts_total",
-    help: "Engine children that came up again after a crash.",
+    help: "Restarts of embedded engines after a crash.",
     labelNames: ["engine"],
     registers,
   });
@@ -136,7 +136,7 @@ function alertingCounters(registers: Registry[]): Pick<OwnMetrics, "logsCounted"
   });
   const notificationDropped = new Counter({
     name: "atherops_notification_alerts_dropped_total",
-    help: "Alerts of the evaluator that were not kept, and groups of alerts beyond an organisation's bound, by reason.",
+    help: "Alerts that were not stored, and groups of alerts above an organisation's limit, by reason.",
     labelNames: ["reason"],
     registers,
   });
