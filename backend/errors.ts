@@ -27,7 +27,7 @@ export const ERROR_CODES = {
   login_refused: [401, "the identity provider refused this login; the message says why: start again"],
   invalid_install_token: [401, "the install token is unknown, expired or used"],
   wrong_key_kind: [403, "this key may not use this endpoint"],
-  forbidden: [403, "the user's role does not allow this, or a token was sent to what it is not for; the message says why"],
+  forbidden: [403, "the user's role, or the kind of token, does not allow this; the message says why"],
   not_found: [404, "the resource does not exist in this organisation"],
   method_not_allowed: [405, "see the Allow header"],
   request_timeout: [408, "the head or the body of the request arrives too slowly"],

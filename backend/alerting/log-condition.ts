@@ -34,15 +34,15 @@ export const LOG_CONDITION_SCHEMA = {
   type: "object",
   additionalProperties: false,
   required: ["window", "operator", "threshold"],
-  description: "instead of `expr`: how many log records there are. The rule fires where the comparison holds",
+  description: "instead of `expr`: a condition on the number of log records. The rule fires if the comparison is true",
   properties: {
     filter: {
       ...FILTER_SCHEMA,
       maxProperties: MAX_LOG_RULE_FILTERS,
       default: {},
-      description: "which records: filters as of GET /query/logs",
+      description: "which records to count: filters as in GET /query/logs",
     },
-    window: { type: "string", maxLength: 50, description: "records of so long until now are counted, 30s to 1d, e.g. 5m" },
+    window: { type: "string", maxLength: 50, description: "counts records of this period before now, 30s to 1d, e.g. 5m" },
     by: {
       type: "array",
       maxItems: MAX_GROUP_FIELDS,
@@ -50,8 +50,8 @@ export const LOG_CONDITION_SCHEMA = {
       items: { type: "string", minLength: 1, maxLength: 200 },
       default: [],
       description:
-        "fields whose values are counted apart, each an alert of its own: source, level, host_id, node or label.<key>; as a label " +
-        "of the alert, what is no letter, digit or underscore of <key> becomes _",
+        "fields whose values are counted separately, each as a separate alert: source, level, host_id, node or label.<key>; in the label " +
+        "of the alert, characters of <key> that are not letters, digits or underscores become _",
     },
     operator: { type: "string", enum: COMPARISONS },
     threshold: { type: "integer", minimum: 0, maximum: 1_000_000_000_000 },

@@ -35,10 +35,10 @@ const NO_ALERTS: LiveRules = { rules: [], omitted: [] };
 const names = (description: string) => ({ type: "array", items: { type: "string" }, description });
 const RULES_QUERY = optionalSchema({
   type: { type: "string", enum: ["alert", "record"], description: "there are no recording rules" },
-  "rule_name[]": names("only rules of these names; repeatable"),
+  "rule_name[]": names("only rules with these names; repeatable"),
   "rule_group[]": names("only rules of these groups; repeatable"),
   "file[]": names("only rules of these files; repeatable"),
-  exclude_alerts: { type: "boolean", default: false, description: "rules without their alerts" },
+  exclude_alerts: { type: "boolean", default: false, description: "true: rules without their alerts" },
 });
 
 const texts = { type: "object", additionalProperties: { type: "string" } };

@@ -52,8 +52,8 @@ const HISTORY_QUERY = optionalSchema({
 
 const VALIDATION_SCHEMA = objectSchema(["valid"], {
   valid: { type: "boolean" },
-  matching_series: { type: "integer", minimum: 0, description: "of a valid rule: how many series it matches now" },
-  message: { type: "string", description: "of an invalid one: why" },
+  matching_series: { type: "integer", minimum: 0, description: "for a valid rule: how many series it matches now" },
+  message: { type: "string", description: "for an invalid rule: the reason" },
 });
 
 const rules = { tag: "alerting" } as const;

@@ -84,7 +84,7 @@ const BODY_PROPERTIES = {
       "PromQL or MetricsQL: a comparison without `bool`, `and` / `or` / `unless` of such, an aggregation over such, or absent(…)",
   },
   logs: LOG_CONDITION_SCHEMA,
-  for: { type: "string", maxLength: 50, default: "0s", description: "how long the expression must hold, e.g. 5m" },
+  for: { type: "string", maxLength: 50, default: "0s", description: "how long the expression must be true, e.g. 5m" },
   enabled: { type: "boolean", default: true },
   labels: { ...textMap(1000), description: "added to every alert" },
   annotations: {

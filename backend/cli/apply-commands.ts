@@ -30,7 +30,7 @@ A file has a list for each kind of resource. What is in no file stays as it is, 
     - matchers: [severity="critical"]   # all have to hold: =, !=, =~ and !~
       channels: [on-call]
       group_by: [alertname]             # default; also group_wait, group_interval, repeat_interval, continue
-    - default: true                     # takes what no other takes
+    - default: true                     # takes unmatched alerts
       channels: []
   silences:
     - matchers: [instance=~"db-.*"]
@@ -54,7 +54,7 @@ A file has a list for each kind of resource. What is in no file stays as it is, 
         - title: Errors
           kind: timeseries              # or stat, table, list, text
           source: logs                  # or metrics (PromQL), traces (attributes)
-          width: 6                      # of 12 columns
+          width: 6                      # columns of 12
           queries: [{query: 'source:checkout level:error'}]
   views:
     - {name: Errors of checkout, address: '#/logs?q=source:checkout+level:error'}

@@ -51,7 +51,7 @@ function addSearch(traces: Command, console: Console): void {
     .option("--label <key=value>", "an attribute's exact value; repeatable", (value: string, all: string[]) => [...all, value], [])
     .option(
       "--where <comparison>",
-      "key=value, key!=value, key>=500, key (is there), !key; repeatable",
+      "key=value, key!=value, key>=500, key (exists), !key; repeatable",
       (value: string, all: string[]) => [...all, value],
       [],
     )

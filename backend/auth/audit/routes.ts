@@ -33,7 +33,7 @@ const declaration = {
     action: { type: "string" },
     org_id: TEXT_OR_NULL,
     actor: { ...TEXT_OR_NULL, description: "the e-mail address of the user; null for a key or an unauthenticated client" },
-    actor_id: { ...TEXT_OR_NULL, description: "the id of that user or key" },
+    actor_id: { ...TEXT_OR_NULL, description: "the id of the user or key" },
     address: TEXT_OR_NULL,
     request_id: { type: "string" },
     subject: { type: "object", additionalProperties: true },

@@ -41,8 +41,7 @@ function writeRoute({ handler, ingestTokens, remoteWrite }: RemoteWriteRouteOpti
   return {
     ...endpoint("POST", "/api/v1/write", ingestTokens.access("metrics"), "ingest"),
     summary: "Prometheus remote write 1.0 or 2.0, with an ingest token",
-    description:
-      "Requires `INGEST_TOKENS=true`. In 2.0 the headers `X-Prometheus-Remote-Write-*-Written` have the number of what was stored.",
+    description: "Requires `INGEST_TOKENS=true`. In 2.0 the headers `X-Prometheus-Remote-Write-*-Written` have the number of stored items.",
     consumes: [CONTENT_TYPES.protobuf],
     bodyIsOptional: true,
     documented: {

@@ -53,7 +53,7 @@ function parametersOf({ url }: FastifyRequest): URLSearchParams {
 }
 
 const STATUSES = [400, 404, 500];
-const TEXT = { type: "string", description: "the message alone, for who sends `Accept: application/json`, as amtool does" };
+const TEXT = { type: "string", description: "only the message, if the request has exactly `Accept: application/json`, as amtool sends it" };
 
 export const ALERTMANAGER_ERRORS: RouteDeclaration["otherErrors"] = {
   schemas: Object.fromEntries(STATUSES.map((status) => [status, TEXT])),

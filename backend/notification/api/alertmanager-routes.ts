@@ -47,7 +47,7 @@ const ALERT = objectSchema({
   annotations: texts,
   startsAt: TIME_SCHEMA,
   updatedAt: TIME_SCHEMA,
-  endsAt: { ...TIME_SCHEMA, description: "when the alert ends unless the evaluator sends it again" },
+  endsAt: { ...TIME_SCHEMA, description: "time at which the alert ends unless the evaluator sends it again" },
   generatorURL: text,
   receivers: { type: "array", items: RECEIVER },
   status: objectSchema({ state: { type: "string", enum: ["active", "suppressed"] }, silencedBy: ids, inhibitedBy: ids, mutedBy: ids }),

@@ -44,7 +44,7 @@ export const CHANNEL_ROUTES = {
   },
   create: {
     ...endpoint("POST", "/channels", "admin", "alerting"),
-    summary: "Create a channel, at most 100; for a webhook, signing_secret is returned here and never again",
+    summary: "Create a channel, at most 100; for a webhook, signing_secret is returned only here",
     body: CHANNEL_BODY_SCHEMA,
     documented: { response: { 201: CHANNEL_SCHEMA } },
   },

@@ -33,7 +33,7 @@ interface Query {
 
 const STATUS = { type: "string", enum: ["pending", "delivered", "failed"] };
 const DELIVERY_SCHEMA = {
-  id: { ...UUID_SCHEMA, description: "the `webhook-id`, the same over all attempts" },
+  id: { ...UUID_SCHEMA, description: "the `webhook-id`, the same for all attempts" },
   channel_id: UUID_SCHEMA,
   rule_ids: { type: "array", items: UUID_SCHEMA },
   status: STATUS,
@@ -98,7 +98,7 @@ const NOTIFICATION_ROUTE_ROUTES = {
   },
   replace: {
     ...endpoint("PUT", "/routes/:id", "admin", "alerting"),
-    summary: "Replaces a route in full; of the default route everything but its matchers",
+    summary: "Replaces a whole route; the matchers of the default route cannot change",
     body: ROUTE_BODY_SCHEMA,
     documented: { response: { 200: ROUTE_SCHEMA } },
   },

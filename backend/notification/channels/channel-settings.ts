@@ -47,28 +47,28 @@ const SETTINGS = {
     type: "string",
     minLength: 1,
     maxLength: MAX_CHANNEL_URL_LENGTH,
-    description: "of a webhook or Slack: https://…, not of an internal address; Slack's is a secret: written, never read back",
+    description: "for a webhook or Slack: https://…, not an internal address; Slack's URL is a secret and never returned",
   },
-  routing_key: { type: "string", pattern: "^[A-Za-z0-9]{20,64}$", description: "of PagerDuty; a secret: written, never read back" },
+  routing_key: { type: "string", pattern: "^[A-Za-z0-9]{20,64}$", description: "for PagerDuty; a secret and never returned" },
   region: { type: "string", enum: ["us", "eu"], description: "of PagerDuty" },
   title: {
     type: "string",
     minLength: 1,
     maxLength: MAX_TITLE_TEMPLATE_LENGTH,
-    description: "own words instead of the title, such as {{ labels.team }}: {{ count }} {{ status }}; not of a webhook",
+    description: "custom title, such as {{ labels.team }}: {{ count }} {{ status }}; not for a webhook",
   },
   text: {
     type: "string",
     minLength: 1,
     maxLength: MAX_TEXT_TEMPLATE_LENGTH,
-    description: "own words instead of the text, such as {{#alerts}}{{ annotations.summary }}{{/alerts}}; not of a webhook",
+    description: "custom text, such as {{#alerts}}{{ annotations.summary }}{{/alerts}}; not for a webhook",
   },
   to: {
     type: "array",
     minItems: 1,
     maxItems: MAX_RECIPIENTS,
     items: { type: "string", minLength: 3, maxLength: 254 },
-    description: "of e-mail: addresses of users of your organisation, and of domains that the operator lists",
+    description: "for e-mail: addresses of users of your organisation, and of domains that the operator allows",
   },
 } as const;
 const OF_KIND: Readonly<Record<ChannelKind, readonly (keyof typeof SETTINGS)[]>> = {
@@ -101,14 +101,14 @@ export const CHANNEL_SCHEMA = objectSchema(
     settings: {
       type: "object",
       additionalProperties: true,
-      description: "without what is secret; of a webhook's URL, viewers see the host",
+      description: "secrets are left out; viewers see only the host of a webhook's URL",
     },
     enabled: { type: "boolean" },
     heartbeat: { type: ["string", "null"] },
     last_heartbeat_at: OPTIONAL_TIME_SCHEMA,
     secret_rotated_at: OPTIONAL_TIME_SCHEMA,
     created_at: TIME_SCHEMA,
-    signing_secret: { type: "string", description: "of a webhook, whsec_…: shown here and never again" },
+    signing_secret: { type: "string", description: "for a webhook: whsec_…, returned only here" },
   },
 );
 

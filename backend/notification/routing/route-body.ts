@@ -48,14 +48,14 @@ const PROPERTIES = {
     type: "array",
     maxItems: MAX_MATCHERS,
     items: MATCHER,
-    description: "all of them have to hold for an alert's labels, as in Alertmanager; none: every alert",
+    description: "the labels of an alert must match all of them, as in Alertmanager; none: every alert",
   },
   channel_ids: {
     type: "array",
     maxItems: MAX_CHANNELS_PER_ROUTE,
     items: { type: "string" },
     default: [],
-    description: "channels that are notified; none: alerts are not sent",
+    description: "channels to notify; none: alerts are not sent",
   },
   group_by: {
     type: "array",
@@ -64,23 +64,26 @@ const PROPERTIES = {
     default: ["alertname"],
     description: "alerts with the same values of these labels are sent in one message; `...`: all labels; none: all alerts of the route",
   },
-  group_wait: duration("30s", "how long a new group waits for others of its alerts"),
+  group_wait: duration("30s", "how long a new group waits for more alerts"),
   group_interval: duration("5m", "how long a group waits after a message before changes are sent"),
-  repeat_interval: duration("4h", "how long until the same alerts are sent again"),
-  continue: { type: "boolean", default: false, description: "later routes are asked too" },
+  repeat_interval: duration("4h", "how long until unchanged alerts are sent again"),
+  continue: { type: "boolean", default: false, description: "true: later routes are evaluated too" },
 };
 
 /** JSON schema of a body of create and replace. */
 export const ROUTE_BODY_SCHEMA = closedSchema(["matchers"], {
   ...PROPERTIES,
-  position: { type: "integer", minimum: 0, description: "its place among the routes, from 0; left out: the last, or where it is" },
+  position: { type: "integer", minimum: 0, description: "position among the routes, from 0; default: the last, or its current position" },
 });
 
 export const ROUTE_SCHEMA = objectSchema(["id", "position", "is_default", "created_at", ...Object.keys(PROPERTIES)], {
   id: UUID_SCHEMA,
   position: { type: "integer", minimum: 0 },
   ...PROPERTIES,
-  is_default: { type: "boolean", description: "takes what no other takes; it is always there, and last" },
+  is_default: {
+    type: "boolean",
+    description: "true for the default route, which takes unmatched alerts; it always exists and is the last one",
+  },
   created_at: TIME_SCHEMA,
 });
 

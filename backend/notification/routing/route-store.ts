@@ -59,7 +59,7 @@ export class RouteTable {
       const former = rows.find((row) => row.id === id);
       if (!former) throw notFound("route");
       if (former.is_default && route.matchers.length > 0)
-        throw invalidField("matchers", "the default route takes what no other takes, and has none");
+        throw invalidField("matchers", "the default route takes unmatched alerts, and has no matchers");
       if (former.is_default && route.continues) throw invalidField("continue", "there is no route after the default one");
       await checkChannels(trx, orgId, route);
       await trx.updateTable("routes").set(columnsOf(route)).where("org_id", "=", orgId).where("id", "=", id).execute();

@@ -41,17 +41,17 @@ const MATCHER = objectSchema(["name", "value"], {
   name: { type: "string" },
   value: { type: "string" },
   isRegex: { type: "boolean", default: false },
-  isEqual: { type: "boolean", default: true, description: "false: the label must be another" },
+  isEqual: { type: "boolean", default: true, description: "false: the label's value must differ" },
 });
 const MATCHERS = { type: "array", minItems: 1, maxItems: MAX_MATCHERS, items: MATCHER };
 
 /** JSON schema of a body; like Alertmanager, it accepts and ignores other fields. */
 export const SILENCE_BODY_SCHEMA = objectSchema(["matchers", "endsAt", "comment"], {
-  id: { type: ["string", "null"], description: "of a silence that this one takes the place of" },
-  matchers: { ...MATCHERS, description: "all of them have to hold for an alert's labels" },
+  id: { type: ["string", "null"], description: "the id of a silence to replace" },
+  matchers: { ...MATCHERS, description: "the labels of an alert must match all of them" },
   startsAt: { type: "string", maxLength: 50, description: "RFC 3339; default and earliest: now" },
   endsAt: { type: "string", maxLength: 50, description: "RFC 3339; at most a year from now" },
-  createdBy: { type: "string", description: "not taken: it is who asks" },
+  createdBy: { type: "string", description: "ignored: it is the user who sends the request" },
   comment: { type: "string", maxLength: 2000 },
 });
 

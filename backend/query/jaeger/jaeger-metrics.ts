@@ -26,7 +26,7 @@ const PARAMETERS = {
   endTs: text("milliseconds since 1970; default now"),
   lookback: text("milliseconds before endTs; default one hour"),
   step: text("milliseconds; at least, and by default, a minute"),
-  ratePer: text("ignored: a point is of its own step"),
+  ratePer: text("ignored: a point covers its own step"),
 };
 const QUANTILE = text("above 0, at most 1; required");
 
@@ -56,7 +56,7 @@ export function registerJaegerMetrics(app: FastifyInstance, { store, answers, gu
   const routes = (Object.keys(FAMILIES) as FamilyName[]).map((name) => ({
     ...endpoint("GET", `/query/jaeger/api/metrics/${name}`, "reader", "jaeger"),
     summary: `Jaeger's HTTP API: ${FAMILIES[name].summary}, by service or operation`,
-    description: "Of whole minutes, without the one that has not ended.",
+    description: "Covers whole minutes, without the current one.",
     documented: {
       query: { type: "object", properties: { ...PARAMETERS, ...(name === "latencies" && { quantile: QUANTILE }) } },
       response: { 200: METRICS },

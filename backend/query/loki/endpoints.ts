@@ -95,7 +95,10 @@ export function addFormat(add: Add): void {
   });
 }
 
-const LIMITS = { limit: text("how many; 1000 by default, at most 5000"), line_limit: text("records that are looked at; 1000 by default") };
+const LIMITS = {
+  limit: text("maximum number of results; 1000 by default, at most 5000"),
+  line_limit: text("records to read; 1000 by default"),
+};
 
 const selected = (parameters: RequestParameters, nowNs: bigint) => ({
   span: readSpan(parameters, nowNs),
@@ -135,7 +138,7 @@ export function addAmounts(add: Add): void {
   });
   const parameters = {
     limit: text("100 by default"),
-    targetLabels: text("names of labels, by commas"),
+    targetLabels: text("names of labels, separated by commas"),
     aggregateBy: text("labels or series"),
   };
   add("index/volume", "bytes by labels", { ...SPAN, query: SELECTOR, ...parameters }, (parameters, { engine, nowNs }) => {

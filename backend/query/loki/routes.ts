@@ -126,7 +126,7 @@ function wantsCategories(request: FastifyRequest): boolean {
     .some((flag) => flag.trim() === "categorize-labels");
 }
 
-const IGNORED = text("ignored: a tail begins with what arrives from now on");
+const IGNORED = text("ignored: a tail begins with records that arrive from now on");
 const PARAMETERS = { query: QUERY, start: IGNORED, limit: IGNORED, delay_for: IGNORED };
 /** The response to a successful upgrade is 101. */
 const MESSAGE = {

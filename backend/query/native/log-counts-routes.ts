@@ -17,7 +17,7 @@ const FIELDS_SCHEMA = filterSchema({ start, end });
 const HISTOGRAM_SCHEMA = filterSchema({
   start,
   end,
-  buckets: { type: "integer", minimum: 1, maximum: MAX_BUCKETS, default: 60, description: "stretches of the range, at most" },
+  buckets: { type: "integer", minimum: 1, maximum: MAX_BUCKETS, default: 60, description: "maximum number of parts" },
 });
 
 const PATTERNS_SCHEMA = filterSchema({
@@ -28,7 +28,7 @@ const PATTERNS_SCHEMA = filterSchema({
 
 const PATTERNS_ANSWER = objectSchema({
   records: { type: "integer", description: "records that match" },
-  sampled_one_of: { type: "integer", description: "one of so many stretches of time was read; 1: all, and counts are exact" },
+  sampled_one_of: { type: "integer", description: "one of this number of periods was read; 1: all were read, and counts are exact" },
   patterns: {
     type: "array",
     items: objectSchema({
@@ -41,11 +41,11 @@ const PATTERNS_ANSWER = objectSchema({
 
 const STRETCH_SCHEMA = objectSchema({
   start: { type: "string", format: "date-time" },
-  end: { type: "string", format: "date-time", description: "where the next begins; of the last, the end of the range" },
+  end: { type: "string", format: "date-time", description: "start of the next part; for the last part, the end of the range" },
   counts: {
     type: "object",
     additionalProperties: { type: "integer" },
-    description: "records by level; those of seldom levels are other",
+    description: "records by level; rare levels are counted as other",
   },
 });
 
@@ -69,7 +69,7 @@ export function registerCountRoutes(
   addRoute(app, guards, {
     ...endpoint("GET", "/query/logs/histogram", "reader"),
     summary: "How many log records there are, by time and level",
-    description: "Over equal stretches of the range, oldest first. Filters as of GET /query/logs.",
+    description: "Counts for equal parts of the range, oldest first. Filters as in GET /query/logs.",
     query: HISTOGRAM_SCHEMA,
     response: { 200: { type: "array", items: STRETCH_SCHEMA } },
     handler: async (request: FastifyRequest<{ Querystring: { buckets: number } }>, reply: FastifyReply) => {
@@ -85,9 +85,9 @@ export function registerCountRoutes(
     ...endpoint("GET", "/query/logs/patterns", "reader"),
     summary: "Patterns of messages, and how many records each has",
     description:
-      "Messages that differ in numbers, ids or single words are one pattern, in which <_> is what differs. If more than " +
-      `${MAX_PATTERN_SAMPLE_RECORDS} records match, a sample of evenly spread stretches of time is read, and counts are estimates. ` +
-      "Filters as of GET /query/logs.",
+      "Messages that differ in numbers, ids or single words form one pattern, in which <_> replaces the differing parts. If more than " +
+      `${MAX_PATTERN_SAMPLE_RECORDS} records match, only evenly spread periods of the range are read, and counts are estimates. ` +
+      "Filters as in GET /query/logs.",
     query: PATTERNS_SCHEMA,
     response: { 200: PATTERNS_ANSWER },
     handler: async (request: FastifyRequest<{ Querystring: { limit: number } }>, reply: FastifyReply) => {
@@ -100,8 +100,8 @@ export function registerCountRoutes(
     ...endpoint("GET", "/query/logs/fields", "reader"),
     summary: "The fields of log records and their values",
     description:
-      `Of the newest ${SAMPLED_RECORDS} records of the range that match: ${MAX_COUNTED_FIELDS} fields and ${MAX_COUNTED_VALUES} values of each at most, by ` +
-      "how often they are there. Filters as of GET /query/logs.",
+      `Reads the newest ${SAMPLED_RECORDS} matching records: at most ${MAX_COUNTED_FIELDS} fields and ${MAX_COUNTED_VALUES} values of each, most ` +
+      "frequent first. Filters as in GET /query/logs.",
     query: FIELDS_SCHEMA,
     response: { 200: { type: "array", items: FIELD_SCHEMA } },
     handler: async (request, reply) => {

@@ -37,26 +37,26 @@ const FILTER_PARAMETERS = {
     description:
       "the query language of docs/log-query.md: words, field:value, field>number, wildcards, AND, OR, NOT and groups, for example " +
       'level:error,warn AND (timeout OR "connection reset") AND NOT source:probe*; or LogQL, for example {service_name="checkout"} |= "timeout" ' +
-      "(in rules, only the former). All other parameters must hold as well",
+      "(in rules, only the former). Records must match all other parameters too",
   },
   source: { type: "string", description: "service.name of the sender" },
-  level: { type: "string", description: "such as info or error, any case" },
+  level: { type: "string", description: "such as info or error, upper or lower case" },
   words: {
     ...REPEATABLE,
     description:
-      `whole words of the message, ASCII letters in any case; repeatable: all must be there, at most ${MAX_SEARCH_WORDS}. Words are separated ` +
-      "by ASCII characters that are neither letters nor digits. Faster than q, because words have an index",
+      `whole words of the message; the case of ASCII letters is ignored; repeatable: the message must contain all, at most ${MAX_SEARCH_WORDS}. ` +
+      "Words are separated by ASCII characters that are neither letters nor digits. Faster than q, because words have an index",
   },
-  q: { ...REPEATABLE, description: "substring of the message, any case; repeatable: all must be there" },
-  not_q: { ...REPEATABLE, description: "as q; repeatable: none may be there" },
+  q: { ...REPEATABLE, description: "substring of the message, case is ignored; repeatable: the message must contain all" },
+  not_q: { ...REPEATABLE, description: "like q; repeatable: the message must contain none" },
   regex: {
     ...REPEATABLE,
     description:
-      `regular expression of RE2 that is found in the first ${MATCHED_BYTES / 1024} KiB of the message, (?i) for any case; repeatable: ` +
-      `all must be found. All together have ${MAX_PATTERN_CHARACTERS} characters at most, and ${MAX_PATTERN_STEPS} parts that stand for several ` +
-      "characters or are repeated, as often as they are repeated",
+      `RE2 regular expression that matches part of the first ${MATCHED_BYTES / 1024} KiB of the message; (?i) ignores case; repeatable: all ` +
+      `must match. All together have at most ${MAX_PATTERN_CHARACTERS} characters and ${MAX_PATTERN_STEPS} parts that match several characters ` +
+      "or are repeated; each repetition counts",
   },
-  not_regex: { ...REPEATABLE, description: "as regex; repeatable: none may be found" },
+  not_regex: { ...REPEATABLE, description: "like regex; repeatable: none may match" },
   host_id: { type: "string", description: "the cluster, host or key" },
   node: { type: "string", description: "its name" },
   trace_id: { type: "string", pattern: "^[0-9a-fA-F]{32}$", description: "32 hex digits of any case" },

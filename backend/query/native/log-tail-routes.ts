@@ -34,8 +34,9 @@ export function registerTailRoute(
     ...endpoint("GET", "/query/logs/tail", "reader"),
     summary: "Log records as they arrive",
     description:
-      `Without an end, a comment every 15 s. Filters as of GET /query/logs; records whose own time is older than an hour are left out. ` +
-      `The header Last-Event-ID resumes after an event. At most ${counts.perOrg} of an organisation, and one while its credential is in force.`,
+      `An endless response, with a comment every 15 s. Filters as in GET /query/logs; records whose own time is more than an hour ago are ` +
+      `left out. The header Last-Event-ID resumes after an event. An organisation can have at most ${counts.perOrg} tails; a tail ends when ` +
+      "its session or token becomes invalid.",
     query: SCHEMA,
     headers: optionalSchema({ "last-event-id": { type: "string", description: "the id of the last event that was read" } }),
     documented: { response: { 200: EVENTS } },

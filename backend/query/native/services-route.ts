@@ -17,7 +17,7 @@ const arrayOf = (items: object) => ({ type: "array", items });
 const FIGURES = {
   calls: { ...number, description: "spans" },
   errors: { ...number, description: "spans whose status is ERROR" },
-  rate: { ...number, description: "calls per second of the range" },
+  rate: { ...number, description: "average calls per second in the range" },
   error_ratio: { ...number, description: "errors / calls, 0 without calls" },
   p50_ms: milliseconds,
   p95_ms: milliseconds,
@@ -48,13 +48,13 @@ const points = {
   minimum: 1,
   maximum: 1500,
   default: 30,
-  description: "at most so many points; each is a whole number of minutes",
+  description: "maximum number of points; each covers a whole number of minutes",
 } as const;
 const kind = {
   type: "string",
   enum: ["entry", ...KINDS, "all"],
   default: "entry",
-  description: "which spans count; entry: server and consumer spans, and spans without a parent",
+  description: "which spans are counted; entry: server and consumer spans, and spans without a parent",
 } as const;
 const operation = { ...text, description: "name of the span" } as const;
 
@@ -104,13 +104,17 @@ const ROUTES: readonly RedRoute[] = [
 ];
 
 const DESCRIPTION =
-  "Of the whole minutes that the range touches. Calls and errors are exact; a quantile is within 19 %. Minutes are kept for 395 days, longer than spans.";
+  "The range is extended to whole minutes. Calls and errors are exact; a quantile is accurate to 19 %. Figures are kept for 395 days, longer than spans.";
 
 const EDGE = {
   client: text,
   server: text,
-  connection: { type: "string", enum: CONNECTIONS, description: "empty or messaging: both send spans; else only the client does" },
-  calls: { ...number, description: "spans of the server, or of the client where the server sends none" },
+  connection: {
+    type: "string",
+    enum: CONNECTIONS,
+    description: "empty or messaging: both services send spans; otherwise only the client does",
+  },
+  calls: { ...number, description: "spans of the server, or of the client if the server sends none" },
   failed: { ...number, description: "calls of which the span of the server or of the client has the status ERROR" },
   rate: FIGURES.rate,
   error_ratio: { ...number, description: "failed / calls" },
@@ -152,7 +156,7 @@ function registerGraphRoute(app: FastifyInstance, { store, answers, guards, now 
   addRoute(app, guards, {
     ...endpoint("GET", "/query/services/graph", "reader"),
     summary: "Which services call which services, databases, queues and hosts",
-    description: "Of the whole minutes that the range touches, most calls first, at most 2,000 edges. Updated every minute.",
+    description: "The range is extended to whole minutes. Most calls first, at most 2,000 edges. Updated every minute.",
     query: { type: "object", properties: { start, end } },
     response: { 200: GRAPH },
     handler: async (request: FastifyRequest<{ Querystring: { start?: string; end?: string } }>, reply: FastifyReply) => {

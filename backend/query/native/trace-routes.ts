@@ -66,7 +66,7 @@ const WHOLE_SPAN_SCHEMA = objectSchema([...SPAN_SCHEMA.required, "Kind", "Status
 
 const SCHEMA = {
   summary: "All spans of a trace, oldest first",
-  description: `In pages of ${TRACE_PAGE_SPANS} spans or 8 MiB. A Link header with rel="next" leads to the next page.`,
+  description: `A page has at most ${TRACE_PAGE_SPANS} spans or 8 MiB. A Link header with rel="next" leads to the next page.`,
   params: { type: "object", properties: { trace_id: TRACE_ID } },
   query: optionalSchema({ cursor: { type: "string", description: 'opaque; from the Link header with rel="next"' } }),
   response: { 200: { type: "array", items: WHOLE_SPAN_SCHEMA } },

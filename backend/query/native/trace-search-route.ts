@@ -36,10 +36,10 @@ export const SPAN_PARAMETERS = {
   operation: { ...text, description: "name of the span" },
   min_duration_ms: { ...text, pattern: MILLISECONDS, description: "milliseconds such as 250 or 0.5; of the whole trace" },
   max_duration_ms: { ...text, pattern: MILLISECONDS, description: "milliseconds such as 250 or 0.5; of the whole trace" },
-  error: { type: "boolean", default: false, description: "true: only where the status is ERROR" },
+  error: { type: "boolean", default: false, description: "true: only spans whose status is ERROR" },
   where: {
     anyOf: [text, { type: "array", items: text }],
-    description: "a comparison with an attribute, repeatable: key=value, key!=value, key>=500, key<0.5, key (is there), !key",
+    description: "a comparison with an attribute, repeatable: key=value, key!=value, key>=500, key<0.5, key (exists), !key",
     examples: ["http.response.status_code>=500"],
   },
 } as const;
@@ -71,7 +71,7 @@ export function registerSearchRoute(app: FastifyInstance, { store, answers, guar
     ...endpoint("GET", "/query/traces/search", "reader"),
     summary: "Traces, newest, slowest, or with most errors or spans first",
     description:
-      'Those with a span that has service, operation, error, each comparison of where and each label.<key>=<value> (repeatable). A Link header with rel="next" leads to the next page.',
+      'Finds traces with a span that matches service, operation, error, each comparison of where and each label.<key>=<value> (repeatable). A Link header with rel="next" leads to the next page.',
     query: QUERY_SCHEMA,
     response: { 200: { type: "array", items: TRACE_SCHEMA } },
     handler: async (request: FastifyRequest<{ Querystring: SearchParameters }>, reply: FastifyReply) => {

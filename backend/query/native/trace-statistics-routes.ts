@@ -39,7 +39,7 @@ const ROUTES: readonly StatisticsRoute[] = [
   {
     path: "/query/traces/facets",
     summary: "Fields of matching spans with their most frequent values",
-    description: "Of the newest 20,000 spans that match: at most 100 fields, and 20 values of each.",
+    description: "Reads the newest 20,000 matching spans: at most 100 fields, and 20 values of each.",
     parameters: {},
     response: rows({ name: text, values: rows({ value: text, count: { type: "integer" } }) }),
     question: "spanFacets",
@@ -47,7 +47,7 @@ const ROUTES: readonly StatisticsRoute[] = [
   {
     path: "/query/traces/heatmap",
     summary: "How many spans match and how long they took, over time",
-    description: "Each point is a whole number of minutes; buckets end at 2^(n/4) ms.",
+    description: "Each point covers a whole number of minutes; buckets end at 2^(n/4) ms.",
     parameters: { points: { type: "integer", minimum: 1, maximum: 500, default: 60 } },
     response: rows({ start: dateTime, end: dateTime, spans: number, errors: number, buckets: rows({ max_ms: number, count: number }) }),
     question: "durationHeatmap",
@@ -55,7 +55,8 @@ const ROUTES: readonly StatisticsRoute[] = [
   {
     path: "/query/traces/differences",
     summary: "Which attributes differ between slow or failed spans and the others",
-    description: "Compares spans that took at least slower_than_ms, or without it those with an error, with the others that match.",
+    description:
+      "Compares spans that took at least slower_than_ms with the other matching spans; without slower_than_ms, it compares spans with an error.",
     parameters: {
       slower_than_ms: { ...text, pattern: MILLISECONDS, description: "of the span; default: spans with an error are compared" },
     },

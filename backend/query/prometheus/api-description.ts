@@ -9,7 +9,7 @@ const text = (description: string) => ({ type: "string", description });
 const TIME = "RFC 3339 or Unix seconds";
 const matchers = { type: "array", items: { type: "string" }, description: "series selectors; repeatable" };
 const range = { start: text(TIME), end: text(TIME) };
-const limit = { type: "integer", minimum: 0, description: "at most so many; 0: all" };
+const limit = { type: "integer", minimum: 0, description: "maximum number of results; 0: all" };
 const timeout = text("a duration such as 10s; at most 30s");
 
 /** Endpoint → required parameters, and all parameters. */
@@ -87,13 +87,13 @@ export function declareExemplars(method: "GET" | "POST"): RouteDeclaration {
 const METADATA = objectSchema({
   type: { type: "string", enum: ["counter", "gauge", "histogram", "summary", "unknown"] },
   help: { type: "string", description: "empty for metrics without one, such as those of applications" },
-  unit: text("of the name's suffix, or empty"),
+  unit: text("from the suffix of the name, or empty"),
 });
 
 /** Declares `metadata`, which is derived from the names of metrics. */
 export function declareMetadata(): RouteDeclaration {
   const data = { type: "object", additionalProperties: { type: "array", items: METADATA } };
-  const properties = { limit: { type: "integer", description: "at most so many metrics" }, metric: text("only the metric of this name") };
+  const properties = { limit: { type: "integer", description: "maximum number of metrics" }, metric: text("only the metric of this name") };
   return {
     ...endpoint("GET", `${BASE}/metadata`, "reader", "metrics"),
     summary: "Prometheus HTTP API: metadata, from the names of the tenant's metrics of the last 24 hours",

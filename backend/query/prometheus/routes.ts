@@ -118,7 +118,7 @@ const ANSWERS = [
   {
     path: "status/buildinfo",
     data: { version: COMPATIBLE_VERSION },
-    summary: "status/buildinfo, the version of Prometheus whose API this is like",
+    summary: "status/buildinfo, the version of Prometheus whose API is implemented",
   },
   { path: "status/config", data: { yaml: "" }, summary: "status/config, always empty" },
   { path: "status/flags", data: {}, summary: "status/flags, always empty" },

@@ -24,7 +24,7 @@ const common = { tag: "accounts", errors: ["invalid_credentials", "login_backoff
 const schemas = {
   show: {
     ...common,
-    summary: "What an invitation is for, by the token of its link",
+    summary: "Look up an invitation by the token of its link",
     body: { type: "object", additionalProperties: false, required: ["token"], properties: { token: TOKEN } },
     response: { 200: objectSchema({ email: { type: "string" }, role: ROLE_SCHEMA, org: { type: "string" }, expires_at: TIME_SCHEMA }) },
   },

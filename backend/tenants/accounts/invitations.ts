@@ -56,7 +56,7 @@ const schemas = {
     summary: "Invitations of your organisation that are still valid, by address",
     response: { 200: { type: "array", items: objectSchema(INVITATION) } },
   },
-  remove: { ...common, summary: "Remove an invitation; its link is refused at once", params: ID_PARAMS, response: NO_CONTENT },
+  remove: { ...common, summary: "Remove an invitation; its link is refused immediately", params: ID_PARAMS, response: NO_CONTENT },
 };
 
 export interface InvitationDeps extends AccountDeps {

@@ -45,7 +45,7 @@ const schemas = {
   },
   role: {
     ...common,
-    summary: "Change a role; in force within 5 seconds",
+    summary: "Change a role; it applies within 5 seconds",
     params: ID_PARAMS,
     body: bodySchema({ role: ROLE_SCHEMA }),
     response: { 200: USER_SCHEMA },

@@ -32,7 +32,7 @@ const schemas = {
       config: optionalSchema({
         version: { type: "string" },
         percent: { type: "integer" },
-        stopped: { ...text, description: "why its rollout was stopped; its nodes then use the configuration before" },
+        stopped: { ...text, description: "why its rollout was stopped; all nodes then use the previous configuration" },
         config: CLUSTER_CONFIG_SCHEMA,
       }),
       nodes: {

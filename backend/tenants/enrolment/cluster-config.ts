@@ -22,7 +22,7 @@ const version = { type: "string" } as const;
 const schemas = {
   read: {
     summary: "Remote configuration of the cluster that signs, for one of its nodes",
-    description: "Answers 304 when If-None-Match names the version for this node.",
+    description: "Returns 304 if If-None-Match has the current version for this node.",
     tag: "enrolment",
     params: ID_PARAMS,
     query: { type: "object", additionalProperties: false, properties: { node: { type: "string", maxLength: 253 } } },

@@ -36,7 +36,7 @@ export const HOST_CONFIG_RESPONSE_SCHEMA = objectSchema({ version: { type: "stri
 
 const schema = {
   summary: "Remote configuration of the host that signs",
-  description: "Answers 304 when If-None-Match names the version in force.",
+  description: "Returns 304 if If-None-Match has the current version.",
   tag: "enrolment",
   params: ID_PARAMS,
   response: { 200: HOST_CONFIG_RESPONSE_SCHEMA, 304: { type: "null" } },

@@ -45,7 +45,7 @@ const retentionSchema = objectSchema({
   log_rules: LOG_RULES,
 });
 const meaning =
-  "Days by the time of the record. Logs and spans leave with their whole day, at most 28 hours later. log_rules are shorter times for log records of a source, a level, or both. Metrics: older samples are refused, and queries do not reach further back; the installation's METRICS_RETENTION deletes them.";
+  "Days by the time of the record. Logs and spans are removed in whole days, at most 28 hours after they expire. log_rules are shorter times for log records of a source, a level, or both. Metrics: older samples are refused, and queries do not reach further back; the installation's METRICS_RETENTION deletes them.";
 
 const schemas = {
   own: { ...common, summary: "How long your organisation's telemetry is kept", description: meaning, response: { 200: retentionSchema } },
@@ -72,7 +72,7 @@ const schemas = {
     ...common,
     summary: "Delete an organisation with all its data",
     description:
-      "Users, keys and rules go at once; all replicas refuse them within 5 seconds. Telemetry is erased within an hour: GET /api/deletions shows what is left. This cannot be undone.",
+      "Users, keys and rules are removed immediately; all replicas refuse them within 5 seconds. Telemetry is erased within an hour: GET /api/deletions shows the remaining data. This cannot be undone.",
     params: ID_PARAMS,
     query: { type: "object", required: ["name"], properties: { name: nameSchema(200) } },
     response: { 202: objectSchema({ org_id: UUID_SCHEMA, name: { type: "string" }, requested_at: TIME_SCHEMA }) },
@@ -81,7 +81,7 @@ const schemas = {
   deletions: {
     ...common,
     summary: "Deleted organisations, newest first",
-    description: `The newest ${MAX_ROWS_PER_ORG}. found: rows and series that the last pass found, by table; erased_at: since when nothing was found in any store for 20 minutes.`,
+    description: `The newest ${MAX_ROWS_PER_ORG}. found: rows and series that the last pass found, by table; erased_at: set when nothing was found in any store for 20 minutes.`,
     response: listResponse({
       org_id: UUID_SCHEMA,
       name: { type: "string" },

@@ -59,9 +59,9 @@ const PANEL = closedSchema(["title", "kind", "source", "width", "queries"], {
   kind: { enum: ["timeseries", "stat", "table", "list", "text"] },
   source: { enum: ["metrics", "logs", "traces"] },
   unit: { enum: ["short", "bytes", "Bps", "percentunit", "percent", "s", "ms", "reqps"] },
-  width: { type: "integer", minimum: 1, maximum: 12, description: "of 12 columns" },
+  width: { type: "integer", minimum: 1, maximum: 12, description: "how many of the 12 columns it takes" },
   queries: { type: "array", maxItems: MAX_PANEL_QUERIES, items: QUERY },
-  text: { ...text(MAX_PANEL_TEXT_LENGTH), description: "of a panel of the kind text; plain text" },
+  text: { ...text(MAX_PANEL_TEXT_LENGTH), description: "plain text, for a panel of the kind text" },
 });
 
 const VARIABLE = closedSchema(["name"], {

@@ -26,7 +26,7 @@ const LIMIT = { type: "integer", minimum: 0 } as const;
 const SETTABLE = { type: ["integer", "null"], minimum: 0, maximum: 1e15, default: null } as const;
 const limits = objectSchema({ bytes_per_second: LIMIT, records_per_second: LIMIT, active_series: LIMIT });
 const meaning =
-  "Per replica; 0 is unlimited. Bytes are counted as decompressed or as stored, whichever is more. A series is active for 30 to 60 minutes after a sample.";
+  "For all replicas together; 0 is unlimited. Bytes are counted as decompressed or as stored, whichever is more. A series is active for 30 to 60 minutes after a sample.";
 
 const schemas = {
   usage: {
@@ -46,7 +46,7 @@ const schemas = {
   get: { ...common, summary: "Limits of an organisation", description: meaning, params: ID_PARAMS, response: { 200: limits } },
   set: {
     ...common,
-    summary: "Set limits of an organisation; in force within 5 seconds",
+    summary: "Set limits of an organisation; they apply within 5 seconds",
     description: `${meaning} A null or missing value means the default of the settings. Beyond a limit, ingest is 429 over_quota, and the message names the limit.`,
     params: ID_PARAMS,
     body: {
