@@ -94,6 +94,12 @@ export const SETTINGS_TABLE = {
       default: "16",
       description: "Concurrent inserts of one replica of the backend into an external ClickHouse, for each shard.",
     }),
+    clickhouseInsertIntervalMs: setting("CLICKHOUSE_INSERT_INTERVAL_MS", integer({ min: 0, max: 5000 }), {
+      default: "0",
+      unit: "ms",
+      description:
+        "Minimum time between two inserts of one replica of the backend into a table of an external ClickHouse shard while fewer than 1,000 rows wait. Requests wait up to this time, and ClickHouse merges fewer parts.",
+    }),
     clickhouseQuerySlots: setting("CLICKHOUSE_QUERY_SLOTS", integer({ min: 1 }), {
       default: "8",
       description:

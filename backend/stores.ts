@@ -230,6 +230,7 @@ async function openTelemetryNow(opening: RetainingOpening): Promise<Telemetry> {
       cluster: settings.clickhouseCluster,
       insertQuorum: settings.clickhouseInsertQuorum,
       insertConnections: settings.clickhouseInsertConnections,
+      insertIntervalMs: settings.clickhouseInsertIntervalMs,
       querySlots: settings.clickhouseQuerySlots,
       spread: settings.clickhouseSpreadOrganisations,
       partialAnswers: settings.clickhousePartialAnswers,

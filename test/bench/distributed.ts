@@ -27,7 +27,11 @@ import {
 } from "./distributed/simulate.ts";
 
 const { values } = parseArgs({
-  options: { shapes: { type: "string", default: "120x1,30x20,20x10,12x40,60x4,4x60" }, seconds: { type: "string", default: "30" } },
+  options: {
+    shapes: { type: "string", default: "120x1,30x20,20x10,12x40,60x4,4x60" },
+    seconds: { type: "string", default: "30" },
+    "insert-interval-ms": { type: "string", default: "0" },
+  },
 });
 /** ROUNDSxNODES: rounds a second, and nodes in each. */
 const shapes = values.shapes.split(",").map((shape): Shape => {
@@ -53,7 +57,11 @@ await using stack = new AsyncDisposableStack();
 const cluster = stack.use(await startMetricsCluster(2));
 const shards = stack.use(await startShardServers(1, 1));
 const engines = stack.use(await startDistributedEngines(cluster));
-const env = { CLICKHOUSE_URL: shards.urlOf(1), QUOTA_ACTIVE_SERIES: "0" };
+const env = {
+  CLICKHOUSE_URL: shards.urlOf(1),
+  CLICKHOUSE_INSERT_INTERVAL_MS: values["insert-interval-ms"],
+  QUOTA_ACTIVE_SERIES: "0",
+};
 const places = [await engines.place("one", env), await engines.place("other", env)] as const;
 for (const place of places) stack.use(await startBackend(place));
 const operator = await login(places[0].apiUrl, "admin@localhost", FIRST_PASSWORD);

@@ -47,6 +47,8 @@ export interface ClickHouse extends Shard, AsyncDisposable {
   /** Commits acknowledged rows. Throws storage_unavailable if the engine does not accept them. */
   settle(): Promise<void>;
   insert(insert: Insert): Promise<void>;
+  /** Minimum time between two small inserts into a table of a shard. */
+  readonly insertIntervalMs?: number | undefined;
   /** The current queries of all tenants. */
   readonly reads: { readonly running: number; readonly waiting: number };
   /** Whether another query of this tenant would have to wait for its own queries. */
@@ -67,6 +69,7 @@ export type Ask = (statement: Sql, maxResultBytes?: number, blockRows?: number, 
 export interface ClickHouseOptions extends Omit<RemoteOptions, "urls"> {
   /** `http(s)://user:password@host:port/database`, for several shards separated by commas; unset: embedded. */
   url?: string;
+  insertIntervalMs?: number;
   /** Queries whose caller can report missing rows leave out unavailable shards instead of failing. */
   partialAnswers?: boolean;
   /** Organisations whose bodies are distributed over all shards. */
@@ -87,8 +90,7 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
   const { url, dataDir, cluster, threads, shareSlots, spread, partialAnswers, log, stopping } = options;
   const urls = url?.split(",");
   const engine = urls ? openRemote({ ...options, urls }) : await openEmbedded(dataDir, threads);
-  const { shardCount } = engine;
-  log.debug({ event: "clickhouse.opened", embedded: url === undefined, cluster, shards: shardCount }, "log and trace store opened");
+  log.debug({ event: "clickhouse.opened", embedded: url === undefined, cluster, shards: engine.shardCount }, "log and trace store opened");
   const perOrg = Math.max(1, Math.min(MAX_READS_PER_ORG, engine.reads - 1));
   const slots = shareSlots?.("logs", perOrg);
   const queue = new FairQueue({ running: engine.reads, perOrg, slots, waitingPerOrg: MAX_WAITING_READS_PER_ORG });
@@ -111,8 +113,8 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
   });
   return {
     ...shardAt(),
-    shards: Array.from({ length: shardCount }, (_, shard) => shardAt(shard)),
-    shardOf: (sender) => chooseShard(sender, shardCount, spreadOrgs),
+    shards: Array.from({ length: engine.shardCount }, (_, shard) => shardAt(shard)),
+    shardOf: (sender) => chooseShard(sender, engine.shardCount, spreadOrgs),
     everyReplica: (table) =>
       new Sql(
         cluster === undefined ? table : `clusterAllReplicas(${[cluster, database, table].map((name) => quoteName(name).text).join(", ")})`,
@@ -132,6 +134,7 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
     reads: queue,
     isFull: (orgId) => queue.isFull(orgId),
     insert: (insert) => classified(engine.insert(insert)),
+    insertIntervalMs: options.insertIntervalMs,
     async ping() {
       await classified(engine.ping());
       if ((pending?.failingSeconds ?? 0) >= MAX_FAILING_S) throw unavailable(new Error("it does not accept acknowledged rows"));

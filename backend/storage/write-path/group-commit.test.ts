@@ -9,10 +9,11 @@ import { stub } from "../../../test/fixtures/stub.ts";
 const MIB = 1024 * 1024;
 
 /** Inserts run until they are ended; `inserts` are their sizes in MiB, one list of rows each, in the order of their start. */
-function committer() {
+function committer(insertIntervalMs = 0) {
   const inserts: number[][] = [];
   const ends: { resolve: () => void; reject: (error: unknown) => void }[] = [];
   const clickhouse = stub<ClickHouse>({
+    insertIntervalMs,
     insert: async ({ rows }: { rows: readonly NativeRows[] }) => {
       inserts.push(rows.map(({ bytes }) => bytes.byteLength / MIB));
       await new Promise<void>((resolve, reject) => ends.push({ resolve, reject }));
@@ -159,6 +160,25 @@ describe("group commit", () => {
     expect(inserts.at(-1)).toEqual([2]);
     await end(3);
     await Promise.all(all);
+  });
+
+  it("waits for the interval between small inserts, unless 1,000 rows wait", async () => {
+    const { inserts, add, end } = committer(500);
+    const first = add(1);
+    expect(inserts).toEqual([[1]]);
+    await end(0);
+    await first;
+    const small = [add(2), add(3)];
+    vi.advanceTimersByTime(499);
+    expect(inserts).toHaveLength(1);
+    vi.advanceTimersByTime(1);
+    expect(inserts.at(-1)).toEqual([2, 3]);
+    await end(1);
+    const many = [add(4), add(5, "org", 999)];
+    vi.advanceTimersByTime(20);
+    expect(inserts.at(-1)).toEqual([4, 5]);
+    await end(2);
+    await Promise.all([...small, ...many]);
   });
 
   it("takes rows of an organisation that has few of them waiting before the many of another one", async () => {

@@ -21,6 +21,7 @@ const SMALL: InsertQueueOptions = {
   smallBatchRows: 1000,
   extendByMs: 5,
   maxBatchWindowMs: 40,
+  insertIntervalMs: 0,
   acknowledgedWindowMs: 1000,
   acknowledgedFullBytes: 16 * MIB,
   flushIntervalMs: 20,
@@ -33,7 +34,7 @@ export class GroupCommit implements AsyncDisposable {
 
   constructor(clickhouse: ClickHouse, table: string, columns: NativeColumns, shard = 0) {
     const insert = (rows: readonly NativeRows[]) => clickhouse.insert({ table, columns, rows, shard });
-    this.#small = new InsertQueue(SMALL, insert);
+    this.#small = new InsertQueue({ ...SMALL, insertIntervalMs: clickhouse.insertIntervalMs ?? 0 }, insert);
     this.#large = new InsertQueue(LARGE, insert);
   }
 

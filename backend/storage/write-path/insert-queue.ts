@@ -18,6 +18,8 @@ export interface InsertQueueOptions {
   readonly smallBatchRows: number;
   readonly extendByMs: number;
   readonly maxBatchWindowMs: number;
+  /** With fewer than `smallBatchRows`, minimum time from the start of one insert to the next. */
+  readonly insertIntervalMs: number;
   /** No client waits for acknowledged rows, so they accumulate for this long, or until `acknowledgedFullBytes` are queued. */
   readonly acknowledgedWindowMs: number;
   readonly acknowledgedFullBytes: number;
@@ -51,6 +53,7 @@ export class InsertQueue implements AsyncDisposable {
   /** The number of the insert that last served an organisation; only for organisations that are queued or in the last insert. */
   #servedAt = new Map<string, number>();
   #inserts = 0;
+  #startedMs = Number.NEGATIVE_INFINITY;
   #endedMs = Number.NEGATIVE_INFINITY;
   /** End of the batching window of a small batch. */
   #windowEndMs = Number.NEGATIVE_INFINITY;
@@ -106,6 +109,7 @@ export class InsertQueue implements AsyncDisposable {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const batch = this.#take();
+    this.#startedMs = performance.now();
     this.#inserting = batch;
     this.#running = this.#commit(batch).finally(() => {
       this.#running = undefined;
@@ -126,7 +130,8 @@ export class InsertQueue implements AsyncDisposable {
 
   /** An insert costs as much as 2,000 rows of it, so waiting pays while few rows are queued. */
   #waitMs(): number {
-    const { fullBytes, batchWindowMs, smallBatchRows, acknowledgedWindowMs, acknowledgedFullBytes, flushIntervalMs } = this.#options;
+    const { fullBytes, batchWindowMs, smallBatchRows, insertIntervalMs, acknowledgedWindowMs, acknowledgedFullBytes, flushIntervalMs } =
+      this.#options;
     const isAcknowledged = this.#acknowledged === this.#queued.length;
     if (this.#closing || this.#queuedBytes >= (isAcknowledged ? acknowledgedFullBytes : fullBytes)) return 0;
     const nowMs = performance.now();
@@ -134,8 +139,10 @@ export class InsertQueue implements AsyncDisposable {
       const leftMs = this.#acknowledgedSinceMs + acknowledgedWindowMs - nowMs;
       return this.#isFlushRequested ? Math.min(leftMs, this.#endedMs + flushIntervalMs - nowMs) : leftMs;
     }
-    if (this.#expectedSenders <= 0) return 0;
-    return (this.#queuedRows < smallBatchRows ? this.#windowEndMs : this.#endedMs + batchWindowMs) - nowMs;
+    const isSmall = this.#queuedRows < smallBatchRows;
+    const intervalLeftMs = isSmall ? this.#startedMs + insertIntervalMs - nowMs : 0;
+    if (this.#expectedSenders <= 0) return intervalLeftMs;
+    return Math.max(intervalLeftMs, (isSmall ? this.#windowEndMs : this.#endedMs + batchWindowMs) - nowMs);
   }
 
   /** Replaces a timer that fires later, because a client may have begun to wait for accumulating rows. */
