@@ -38,9 +38,9 @@ export async function openSenderProtocols(wiring: Wiring, app: FastifyInstance, 
   const { stack, ownMetrics, metrics: store, retention, ingestTokens } = wiring;
   const { handler, exposition, logs, traces, activeSeries, spanStore, connections } = parts;
   const threads = stack.use(new MetricsThreads());
-  const signals = { logs, traces, metrics: createOtlpMetricsIngest(threads, exposition) };
   const retentionMs = (orgId: string): number => retention.of(orgId).metricsDays * 86_400_000;
   const storeExemplars = createExemplarIngest({ store: spanStore, retentionDays: (orgId) => retention.of(orgId).tracesDays });
+  const signals = { logs, traces, metrics: createOtlpMetricsIngest(threads, exposition, storeExemplars) };
   const remoteWrite = createRemoteWriteIngest({ threads, store, activeSeries, storeExemplars, retentionMs });
   const shared = { handler, ingestTokens, ownMetrics };
   registerOtlpRoutes(app, { ...shared, signals });

@@ -23,6 +23,11 @@ export interface IngestResult {
   readonly activeSeries?: number;
 }
 
+/** Senders get no error for exemplars that are not stored. */
+export function isOfExemplars(reason: string): boolean {
+  return reason.startsWith("exemplar_");
+}
+
 /** The format of a body that is neither OTLP/JSON nor exposition text. */
 export type BodyEncoding = "protobuf" | "loki_json" | "loki_protobuf" | "remote_write" | "remote_write_2";
 

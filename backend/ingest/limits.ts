@@ -59,11 +59,11 @@ export const MAX_VALUE_DEPTH = 64;
 export const MAX_EXEMPLARS_OF_REQUEST = 1000;
 /** Labels of the exemplars of one request, each with those of its series. */
 export const MAX_EXEMPLAR_BYTES = 1024 * 1024;
-/** Labels of one exemplar; OpenMetrics allows 128 characters. */
+/** Labels of one exemplar; OpenMetrics allows 128 characters. Of OTLP, one with longer labels keeps the ids of its span. */
 export const MAX_EXEMPLAR_LABEL_BYTES = 1024;
 
 // remote-write/exemplar-ingest.ts
-/** Exemplars of remote write that an organisation stores in a minute, on each replica. */
+/** Exemplars that an organisation stores in a minute, on each replica. */
 export const MAX_EXEMPLARS_PER_MINUTE = 3000;
 
 // remote-write/write-request.ts

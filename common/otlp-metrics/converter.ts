@@ -7,7 +7,7 @@ import { BodyError, listOf, type MetricsDocument, parseDocument, type ResourceMe
 import { MAX_REQUESTS_PER_BODY } from "./limits.ts";
 import { MetricLines, type Writing } from "./metric-lines.ts";
 import { ResourceLabels } from "./series-labels.ts";
-import { type DropReason, type OnDrop, SeriesWriter } from "./series-writer.ts";
+import { type DropReason, type OnDrop, type OnExemplars, SeriesWriter } from "./series-writer.ts";
 
 /** After this many points of a metric, full bodies are handed over, so that not all must be held in memory. */
 const SLICE_POINTS = 500;
@@ -24,12 +24,14 @@ export class MetricsConverter {
   readonly #lines: MetricLines;
   readonly #drop: OnDrop;
   readonly #fast: FastMetrics | undefined;
+  readonly #onExemplars: OnExemplars | undefined;
 
-  /** `onDrop` is called with the number of omitted points per reason. */
-  constructor(onDrop: OnDrop, fast?: FastMetrics) {
+  /** `onDrop` is called with the number of omitted points per reason, `onExemplars` with exemplars, but not of what `fast` converts. */
+  constructor(onDrop: OnDrop, fast?: FastMetrics, onExemplars?: OnExemplars) {
     this.#drop = onDrop;
     this.#lines = new MetricLines(onDrop);
     this.#fast = fast;
+    this.#onExemplars = onExemplars;
   }
 
   /**
@@ -59,7 +61,7 @@ export class MetricsConverter {
 
   *#resource({ resource, scopeMetrics }: ResourceMetrics, targets: Set<string>, posts: Posts): Generator<Buffer, void> {
     const labels = new ResourceLabels(listOf(resource?.attributes));
-    const writer = new SeriesWriter(labels, posts, this.#drop);
+    const writer = new SeriesWriter(labels, posts, this.#drop, this.#onExemplars);
     for (const { metrics } of listOf(scopeMetrics)) {
       for (const metric of listOf(metrics)) {
         const { points, write } = this.#lines.writing(metric, writer) ?? NOTHING;

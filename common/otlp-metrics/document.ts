@@ -22,10 +22,19 @@ export interface KeyValue {
   key?: string;
   value?: AnyValue;
 }
+export interface OtlpExemplar {
+  filteredAttributes?: KeyValue[];
+  timeUnixNano?: Int64;
+  asDouble?: Double;
+  asInt?: Int64;
+  spanId?: string;
+  traceId?: string;
+}
 export interface Point {
   attributes?: KeyValue[];
   timeUnixNano?: Int64;
   flags?: number;
+  exemplars?: OtlpExemplar[];
 }
 export interface NumberPoint extends Point {
   asDouble?: Double;

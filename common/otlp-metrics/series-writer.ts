@@ -8,6 +8,7 @@ import {
   type KeyValue,
   listOf,
   type NumberPoint,
+  type OtlpExemplar,
   type Point,
   type SummaryPoint,
   toDigits,
@@ -20,6 +21,9 @@ import { PointLabels, type ResourceLabels } from "./series-labels.ts";
 export type DropReason = "delta" | "unspecified_temporality" | "unusable_name" | "malformed_point" | "bad_time" | "too_many_labels";
 
 export type OnDrop = (reason: DropReason, points: number) => void;
+
+/** Called with the exemplars of a point; the last function returns the labels of the series to which one of them belongs. */
+export type OnExemplars = (name: string, exemplars: readonly OtlpExemplar[], labelTextOf: (exemplar: OtlpExemplar) => string) => void;
 
 /** Buffer to which lines are written (converter.ts). */
 export interface Lines {
@@ -39,16 +43,19 @@ export class SeriesWriter {
   readonly #resource: ResourceLabels;
   readonly #lines: Lines;
   readonly #drop: OnDrop;
+  readonly #onExemplars: OnExemplars | undefined;
   readonly #plain: PointLabels;
   #timeNano: Int64 | undefined;
   #time: string | undefined = "";
   /** Time of the last written point: ` <ms>`, or "" for a point without time; undefined before the first. */
   lastTime: string | undefined;
 
-  constructor(resource: ResourceLabels, lines: Lines, drop: OnDrop) {
+  /** Exemplars are ignored without `onExemplars`: the text has none. */
+  constructor(resource: ResourceLabels, lines: Lines, drop: OnDrop, onExemplars?: OnExemplars) {
     this.#resource = resource;
     this.#lines = lines;
     this.#drop = drop;
+    this.#onExemplars = onExemplars;
     this.#plain = new PointLabels(resource);
   }
 
@@ -58,9 +65,13 @@ export class SeriesWriter {
     for (const point of points) {
       const labelText = this.#labelText(point, this.#plain);
       if (labelText === undefined) continue;
-      const value = typeof point.asDouble === "number" ? sampleValue(point.asDouble) : otherNumber(point);
-      if (value === undefined) this.#drop("malformed_point", 1);
-      else lines.text += labelText === "" ? `${name} ${value}${this.#time}\n` : `${open}${labelText}} ${value}${this.#time}\n`;
+      const value = numberText(point);
+      if (value === undefined) {
+        this.#drop("malformed_point", 1);
+        continue;
+      }
+      lines.text += labelText === "" ? `${name} ${value}${this.#time}\n` : `${open}${labelText}} ${value}${this.#time}\n`;
+      if (point.exemplars) this.#onExemplars?.(name, listOf(point.exemplars), () => labelText);
     }
   }
 
@@ -92,6 +103,9 @@ export class SeriesWriter {
       this.#lines.writeIfLarge();
     }
     this.#lines.text += `${open}le="+Inf"} ${count}${end}${this.#sumAndCount(name, labelText, toDouble(point.sum), count)}`;
+    if (!point.exemplars) return;
+    const bucketOf = (exemplar: OtlpExemplar): string => `${labelText}${labelText === "" ? "" : ","}${leOf(exemplar, found)}`;
+    this.#onExemplars?.(`${name}_bucket`, listOf(point.exemplars), bucketOf);
   }
 
   summaries(name: string, points: readonly SummaryPoint[]): void {
@@ -154,9 +168,22 @@ function flat(text: string): string {
   return text.charCodeAt(0) === 0 ? "" : text;
 }
 
-/** An integer with all its digits, or a double in text form. */
-function otherNumber(point: NumberPoint): string | undefined {
-  if (point.asInt !== undefined) return toDigits(point.asInt);
-  const value = toDouble(point.asDouble);
+/** An integer with all its digits, or a double; undefined if it is neither. */
+export function numberText({ asDouble, asInt }: NumberPoint): string | undefined {
+  if (typeof asDouble === "number") return sampleValue(asDouble);
+  if (asInt !== undefined) return toDigits(asInt);
+  const value = toDouble(asDouble);
   return value === undefined ? undefined : sampleValue(value);
+}
+
+/** The label of the first bucket that contains the value; `+Inf` contains every value. */
+function leOf({ asDouble, asInt }: OtlpExemplar, buckets: readonly Bucket[]): string {
+  const value = toDouble(asDouble ?? asInt) ?? Number.NaN;
+  let [low, high] = [0, buckets.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (Number(buckets[middle]?.le.slice('le="'.length, -'"} '.length)) >= value) high = middle;
+    else low = middle + 1;
+  }
+  return buckets[low]?.le.slice(0, -"} ".length) ?? 'le="+Inf"';
 }

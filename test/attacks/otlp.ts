@@ -68,7 +68,7 @@ const attribute = (key: string, bytes: number): object => ({ key, value: { strin
 
 export const otlpMetrics: Attack = {
   group: "more",
-  what: "metrics: histograms of 10,000 buckets, exponential ones of extreme offsets, 34 labels of 4 kB for each of 5,000 points, new series",
+  what: "metrics: histograms of 10,000 buckets, exponential ones of extreme offsets, 34 labels of 4 kB for each of 5,000 points, 100,000 exemplars, new series",
   everyMs: 2000,
   async wave(attacker, turn) {
     const point = (extra: object): object => ({ timeUnixNano: time(), ...extra });
@@ -77,10 +77,16 @@ export const otlpMetrics: Attack = {
       bucketCounts: Array(10_000).fill("1"),
       explicitBounds: Array.from({ length: 9999 }, (_, index) => index),
     };
+    const exemplar = { timeUnixNano: time(), asDouble: 9998.5, traceId: "a".repeat(32), spanId: "b".repeat(16) };
+    const exemplars = Array.from({ length: 5000 }, () => exemplar);
     const exponential = { count: "1", scale: 20, positive: { offset: 2_147_483_647, bucketCounts: Array(5000).fill("1") } };
     const repeat = (count: number, make: (index: number) => object): object[] => Array.from({ length: count }, (_, index) => make(index));
     const kinds: (() => object)[] = [
       () => metricsOf([{ name: "h", histogram: { aggregationTemporality: 2, dataPoints: repeat(20, () => point(histogram)) } }]),
+      () =>
+        metricsOf([
+          { name: "x", histogram: { aggregationTemporality: 2, dataPoints: repeat(20, () => point({ ...histogram, exemplars })) } },
+        ]),
       () =>
         metricsOf([{ name: "e", exponentialHistogram: { aggregationTemporality: 2, dataPoints: repeat(20, () => point(exponential)) } }]),
       () =>

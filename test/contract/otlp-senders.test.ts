@@ -77,7 +77,8 @@ function documents(
     startTimeUnixNano: now,
     endTimeUnixNano: now,
   };
-  const sum = { aggregationTemporality: 2, isMonotonic: true, dataPoints: [{ timeUnixNano: now, asInt: "42" }] };
+  const exemplars = [{ timeUnixNano: now, asInt: "7", traceId: span.traceId, spanId: span.spanId }];
+  const sum = { aggregationTemporality: 2, isMonotonic: true, dataPoints: [{ timeUnixNano: now, asInt: "42", exemplars }] };
   return {
     logs: { resourceLogs: [{ resource, scopeLogs: [{ logRecords: [record] }] }] },
     traces: { resourceSpans: [{ resource, scopeSpans: [{ spans: [span] }] }] },
@@ -101,6 +102,19 @@ async function storedSeries(query: string): Promise<object[]> {
     async () => {
       const { result } = (await read(path)).data;
       return result.length > 0 && result;
+    },
+    WITHIN_MS,
+  );
+}
+
+/** The exemplars of a series, without its labels, once there are any. */
+async function storedExemplars(query: string): Promise<object[]> {
+  const path = `/query/prometheus/api/v1/query_exemplars?query=${encodeURIComponent(query)}`;
+  return await eventually(
+    "the exemplar is stored",
+    async () => {
+      const { data } = await read(path);
+      return data.length > 0 && data.flatMap(({ exemplars }: { exemplars: object[] }) => exemplars);
     },
     WITHIN_MS,
   );
@@ -132,6 +146,7 @@ test.each([
   await eventually("the span is stored", async () => (await spansOf(service)).length === 1, WITHIN_MS);
   const series = await storedSeries(`sent_things_total{job="${service}"}`);
   expect(series).toMatchObject([{ metric: { node, job: service }, value: [expect.any(Number), "42"] }]);
+  expect(await storedExemplars(`sent_things_total{job="${service}"}`)).toMatchObject([{ value: "7", labels: { span_id: "b".repeat(16) } }]);
 });
 
 test("a collector sends metrics by remote write", { timeout: 2 * WITHIN_MS }, async () => {
@@ -157,9 +172,11 @@ test("the same telemetry as JSON, as protobuf and by gRPC becomes the same rows 
     }
     // With the times of the samples.
     const metrics = await storedSeries(`{job="${service}"}[10m]`);
+    const exemplars = await storedExemplars(`sent_things_total{job="${service}"}`);
+    expect(exemplars).toEqual([{ labels: { trace_id: SAME.traceId, span_id: "b".repeat(16) }, value: "7", timestamp: SAME.timeMs / 1000 }]);
     const [logs, spans] = [await read(`/query/logs?source=${service}`), await spansOf(service)];
     expect([logs.length, spans.length], way).toEqual([1, 1]);
-    stored.push(JSON.parse(JSON.stringify([logs, spans, metrics]).replaceAll(service, "service"), withoutIds));
+    stored.push(JSON.parse(JSON.stringify([logs, spans, metrics, exemplars]).replaceAll(service, "service"), withoutIds));
   }
   client.close();
   expect(stored[1]).toEqual(stored[0]);

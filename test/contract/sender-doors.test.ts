@@ -1,9 +1,13 @@
 // Sends hostile requests to every protocol for programs with an ingest token: bodies that are too large, bombs, deep, cut off or of the wrong
-// form, tokens that are stolen, expired or of another signal, and requests that claim the identity of another organisation. Each is refused by
-// its own status and stores nothing for the victim, and a neighbour's request that follows is accepted.
+// form, that arrive slowly, tokens that are stolen, expired or of another signal, and requests that claim the identity of another
+// organisation. Each is refused by its own status and stores nothing for the victim, and a neighbour's request that follows is accepted.
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
+import { pipeline } from "node:stream/promises";
+import { setTimeout } from "node:timers/promises";
 import { gzipSync, zstdCompressSync } from "node:zlib";
-import { Client, credentials, Metadata, status } from "@grpc/grpc-js";
+import { Client, compressionAlgorithms, credentials, Metadata, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { pushBody } from "../../backend/ingest/loki/push.fixture.ts";
 import { bytesField, encodeProtobuf, varint } from "../../backend/ingest/otlp/protobuf/encode.fixture.ts";
@@ -239,41 +243,133 @@ describe.each(DOORS)("$name", { timeout: WITHIN_MS }, (door) => {
   });
 });
 
+const SIGNALS = ["logs", "traces", "metrics"] as const;
+const SERVICES = { logs: "logs.v1.LogsService", traces: "trace.v1.TraceService", metrics: "metrics.v1.MetricsService" };
+const METHODS = Object.fromEntries(SIGNALS.map((signal) => [signal, `/opentelemetry.proto.collector.${SERVICES[signal]}/Export`]));
+const same = (bytes: Buffer): Buffer => bytes;
+
+/** A client with a connection of its own. */
+function openClient(port: number | undefined, options: object = {}): Client {
+  const own = { "grpc.max_send_message_length": -1, "grpc.use_local_subchannel_pool": 1, ...options };
+  const opened = new Client(`127.0.0.1:${port}`, credentials.createInsecure(), own);
+  stack.defer(() => opened.close());
+  return opened;
+}
+
+const stack = new AsyncDisposableStack();
+afterAll(async () => await stack.disposeAsync());
+const client = openClient(grpcPort);
+const neighbour = openClient(grpcPort);
+const compressing = openClient(grpcPort, { "grpc.default_compression_algorithm": compressionAlgorithms.gzip });
+
+interface GrpcCall {
+  readonly apiKey?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly caller?: Client;
+}
+
+/** The status of a call; without a message the client sends the headers alone and keeps the call open. */
+async function callGrpc(signal: Signal, message: Body | undefined, options: GrpcCall = {}): Promise<number> {
+  const { apiKey = token, headers = {}, caller = client } = options;
+  const metadata = new Metadata();
+  for (const [name, value] of Object.entries({ "x-api-key": apiKey, ...headers })) metadata.set(name, value);
+  const { promise, resolve } = Promise.withResolvers<number>();
+  const done = (error: { code: number } | null): void => resolve(error?.code ?? status.OK);
+  const path = METHODS[signal] ?? "";
+  if (message) caller.makeUnaryRequest(path, same, same, message, metadata, done);
+  else caller.makeClientStreamRequest(path, same, same, metadata, done);
+  return await promise;
+}
+
 test("an expired token is refused by each protocol", { timeout: 2 * WITHIN_MS }, async () => {
   const isRefused = async (door: Door): Promise<boolean> =>
     (await send(door, door.good("expired", ""), { "x-api-key": expiringToken })) === 401;
   const [first, ...others] = DOORS;
   if (first) await eventually("the token has expired", async () => await isRefused(first), WITHIN_MS);
   for (const door of others) expect(await isRefused(door), door.name).toBe(true);
+  for (const signal of SIGNALS) {
+    const good = encodeProtobuf(signal, otlpDocument(signal, "expired", ""));
+    expect(await callGrpc(signal, good, { apiKey: expiringToken }), signal).toBe(status.UNAUTHENTICATED);
+  }
 });
 
 describe("OTLP over gRPC", { timeout: WITHIN_MS }, () => {
-  const client = new Client(`127.0.0.1:${grpcPort}`, credentials.createInsecure(), { "grpc.max_send_message_length": -1 });
-  afterAll(() => client.close());
-  const SERVICES = { logs: "logs.v1.LogsService", traces: "trace.v1.TraceService", metrics: "metrics.v1.MetricsService" };
+  const goodOf = (signal: Signal, service: string): Body => encodeProtobuf(signal, otlpDocument(signal, service, victim?.orgId ?? ""));
 
-  async function callGrpc(signal: Signal, message: Body, apiKey: string): Promise<number> {
-    const metadata = new Metadata();
-    metadata.set("x-api-key", apiKey);
-    const same = (bytes: Buffer): Buffer => bytes;
-    const path = `/opentelemetry.proto.collector.${SERVICES[signal]}/Export`;
-    const { promise, resolve } = Promise.withResolvers<number>();
-    client.makeUnaryRequest(path, same, same, Buffer.from(message), metadata, (error) => resolve(error?.code ?? status.OK));
-    return await promise;
+  /** A call of the other organisation is stored for it. */
+  async function expectNeighbour(signal: Signal): Promise<void> {
+    const service = `neighbour-grpc-${signal}-${randomBytes(4).toString("hex")}`;
+    const message = goodOf(signal, service);
+    expect(await callGrpc(signal, message, { apiKey: victimToken, caller: neighbour })).toBe(status.OK);
+    await eventually("the neighbour's message is stored", async () => (await stored(victim, service)).length === 1, WITHIN_MS);
   }
 
-  test.each(["logs", "traces", "metrics"] as const)("%s", async (signal) => {
+  test.each(SIGNALS)("%s: messages that are too large, bombs, deep, cut off or of another form are refused", async (signal) => {
     const service = `door-grpc-${signal}`;
-    const good = encodeProtobuf(signal, otlpDocument(signal, service, victim?.orgId ?? ""));
-    expect(await callGrpc(signal, Buffer.alloc(17 * MIB), token)).toBe(status.RESOURCE_EXHAUSTED);
+    const good = goodOf(signal, service);
+    expect(await callGrpc(signal, Buffer.alloc(17 * MIB))).toBe(status.RESOURCE_EXHAUSTED);
+    // 33 kB as sent, also behind a good message.
+    for (const bomb of [Buffer.alloc(33 * MIB), Buffer.concat([good, Buffer.alloc(33 * MIB)])])
+      expect(await callGrpc(signal, bomb, { caller: compressing })).toBe(status.RESOURCE_EXHAUSTED);
     for (const message of [deepProtobuf(5000), good.subarray(0, -3), Buffer.alloc(64, 0xff)])
-      expect(await callGrpc(signal, message, token)).toBe(status.INVALID_ARGUMENT);
-    expect(await callGrpc(signal, good, `ig_${randomBytes(32).toString("base64url")}`)).toBe(status.UNAUTHENTICATED);
-    const others = (["logs", "traces", "metrics"] as const).filter((other) => other !== signal);
-    expect(await callGrpc(signal, good, await newToken(attacker, { signals: others }))).toBe(status.PERMISSION_DENIED);
+      for (const caller of [client, compressing]) expect(await callGrpc(signal, message, { caller })).toBe(status.INVALID_ARGUMENT);
     expect(await stored(attacker, service)).toEqual([]);
-    expect(await callGrpc(signal, good, token)).toBe(status.OK);
+    await expectNeighbour(signal);
+    expect(await callGrpc(signal, good, { caller: compressing })).toBe(status.OK);
     await eventually("the message is stored", async () => (await stored(attacker, service)).length === 1, WITHIN_MS);
     expect(await stored(victim, service)).toEqual([]);
   });
+
+  test.each(SIGNALS)("%s: tokens that are missing, guessed, removed, of a session, signal or network are refused", async (signal) => {
+    const service = `door-grpc-token-${signal}`;
+    const good = goodOf(signal, service);
+    const statusOf = async (apiKey: string, headers = {}): Promise<number> => await callGrpc(signal, good, { apiKey, headers });
+    const others = SIGNALS.filter((other) => other !== signal);
+    expect(await statusOf("")).toBe(status.UNAUTHENTICATED);
+    expect(await statusOf(`ig_${randomBytes(32).toString("base64url")}`)).toBe(status.UNAUTHENTICATED);
+    expect(await statusOf(removedToken)).toBe(status.UNAUTHENTICATED);
+    expect(await statusOf(attacker?.token ?? "")).toBe(status.UNAUTHENTICATED);
+    // Two different tokens.
+    expect(await statusOf(token, { authorization: `Bearer ${victimToken}` })).toBe(status.UNAUTHENTICATED);
+    expect(await statusOf(await newToken(attacker, { signals: others }))).toBe(status.PERMISSION_DENIED);
+    expect(await statusOf(await newToken(attacker, { networks: ["192.0.2.0/24"] }))).toBe(status.PERMISSION_DENIED);
+    for (const tenant of [attacker, victim]) expect(await stored(tenant, service)).toEqual([]);
+    await expectNeighbour(signal);
+  });
+
+  test("calls without a message, and one whose message arrives byte by byte, are ended while a neighbour's are answered", async () => {
+    const slow = openClient(await openSlowWire());
+    const silent = Array.from({ length: 16 }, async () => await callGrpc("logs", undefined));
+    const dripping = callGrpc("logs", Buffer.alloc(MIB), { caller: slow });
+    for (const signal of SIGNALS) await expectNeighbour(signal);
+    expect(await Promise.all([...silent, dripping])).toEqual(Array.from({ length: 17 }, () => status.UNAVAILABLE));
+    expect(await callGrpc("logs", goodOf("logs", "door-grpc-after"))).toBe(status.OK);
+  });
 });
+
+/** Listens, and passes a connection on to the gRPC port: the first 8 KiB at once, the rest by 5 KiB a second. Returns its port. */
+async function openSlowWire(): Promise<number> {
+  const server = createServer((socket) => {
+    const upstream = connect(grpcPort ?? 0, "127.0.0.1");
+    upstream.pipe(socket);
+    // Safe to ignore: the test ends connections in the middle.
+    pipeline(socket, slowly, upstream).catch(() => undefined);
+    stack.defer(() => void socket.destroy());
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  stack.defer(() => void server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+async function* slowly(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let sent = 0;
+  for await (const chunk of chunks) {
+    for (let at = 0; at < chunk.length; at += 512) {
+      // Paces the attack: a third of the speed that a body must reach.
+      if (sent > 8192) await setTimeout(100);
+      const part = chunk.subarray(at, at + 512);
+      sent += part.length;
+      yield part;
+    }
+  }
+}

@@ -109,6 +109,8 @@ test("what was not stored is a partial success", async () => {
   const answer = await call(Buffer.from("x"));
   expect(answer).toBeInstanceOf(Buffer);
   expect((answer as Buffer).subarray(2, 4)).toEqual(Buffer.from([0x08, 2]));
+  ingest = async () => ({ accepted: 1, dropped: { exemplar_limit: 2 } });
+  expect(await call(Buffer.from("x"))).toEqual(Buffer.alloc(0));
 });
 
 test.each([

@@ -2,7 +2,7 @@
 // "OTLP/HTTP Response"; google.rpc.Status and Code. Invariant: a JSON error also has the field `error` with a code of errors.ts.
 import type { ApiError, ErrorCode } from "../../errors.ts";
 import type { Signal } from "../../operations/own-metrics.ts";
-import type { IngestResult } from "../ingest-handler.ts";
+import { type IngestResult, isOfExemplars } from "../ingest-handler.ts";
 
 export type OtlpEncoding = "json" | "protobuf";
 
@@ -21,10 +21,10 @@ const ADVICE: Readonly<Record<string, string>> = {
 
 /** ExportLogsServiceResponse, or its equivalent for the other signals, which has the same field numbers. */
 export function successBody(signal: Signal, { dropped }: IngestResult, encoding: OtlpEncoding): string | Buffer {
-  const rejected = Object.values(dropped).reduce((sum, count) => sum + count, 0);
+  const records = Object.entries(dropped).filter(([reason]) => !isOfExemplars(reason));
+  const rejected = records.reduce((sum, [, count]) => sum + count, 0);
   if (rejected === 0) return encoding === "json" ? "{}" : Buffer.alloc(0);
-  const reasons = Object.entries(dropped).map(([reason, count]) => `${count} ${ADVICE[reason] ?? reason}`);
-  const errorMessage = `not stored: ${reasons.join("; ")}`;
+  const errorMessage = `not stored: ${records.map(([reason, count]) => `${count} ${ADVICE[reason] ?? reason}`).join("; ")}`;
   if (encoding === "json") return JSON.stringify({ partialSuccess: { [REJECTED[signal]]: String(rejected), errorMessage } });
   return bytesField(1, Buffer.concat([varintField(1, rejected), bytesField(2, Buffer.from(errorMessage))]));
 }

@@ -1,11 +1,12 @@
-// Stores the exemplars of remote write requests next to the spans that they link to, with the retention of spans. Invariants: an
-// organisation stores a limited number per minute; exemplars that are not stored are counted by reason and never fail a request, so an
-// unavailable store of spans delays no samples.
+// Stores the exemplars of remote write requests and of OTLP metrics next to the spans that they link to, with the retention of spans.
+// Invariants: an organisation stores a limited number per minute; exemplars that are not stored are counted by reason and never fail a
+// request, so an unavailable store of spans delays no samples.
 import { hash } from "node:crypto";
 import type { Sender } from "../../auth/request-identity.ts";
 import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import type { MapColumn } from "../../engines/clickhouse/native-columns.ts";
 import { ApiError } from "../../errors.ts";
+import type { IngestContext, IngestResult } from "../ingest-handler.ts";
 import { MAX_EXEMPLARS_PER_MINUTE } from "../limits.ts";
 import { createIds } from "../otlp/ids.ts";
 import { COMMON_COLUMNS, type OtlpBatch, RowCollector } from "../otlp/rows.ts";
@@ -31,6 +32,29 @@ export interface StoredExemplars {
 }
 
 export type ExemplarIngest = (sender: Sender, exemplars: readonly Exemplar[], receivedAtMs: number) => Promise<StoredExemplars>;
+
+/** Memory that is reserved for each exemplar; the labels of all exemplars of a request take at most 1 MiB. */
+const EXEMPLAR_BYTES = 1024;
+
+/** Stores the exemplars of a request whose samples are stored; returns the result of both. */
+export async function addExemplars(
+  store: ExemplarIngest,
+  exemplars: readonly Exemplar[],
+  result: IngestResult,
+  { sender, receivedAt, reservation }: { sender: Sender; receivedAt: Date; reservation: IngestContext["reservation"] },
+): Promise<IngestResult> {
+  if (exemplars.length === 0) return result;
+  reservation?.add(exemplars.length * EXEMPLAR_BYTES);
+  const { stored, dropped } = await store(sender, exemplars, receivedAt.getTime());
+  return { ...result, dropped: sumOf(result.dropped, dropped), exemplars: stored };
+}
+
+/** Counts by reason. */
+export function sumOf(dropped: IngestResult["dropped"], more: IngestResult["dropped"]): Record<string, number> {
+  const sum = { ...dropped };
+  for (const [reason, count] of Object.entries(more)) sum[reason] = (sum[reason] ?? 0) + count;
+  return sum;
+}
 
 /** The limit per minute applies to each replica separately. */
 export function createExemplarIngest({ store, retentionDays }: ExemplarIngestOptions): ExemplarIngest {

@@ -1,5 +1,5 @@
-// Collects the exemplars of a remote write request, on the calling thread. Invariant: their number and size are limited; the others are
-// counted by reason and never fail the request, because its samples are worth more.
+// Collects the exemplars of a request of remote write or of OTLP metrics, on the calling thread. Invariant: their number and size are
+// limited; the others are counted by reason and never fail the request, because its samples are worth more.
 import { MAX_EXEMPLAR_BYTES, MAX_EXEMPLAR_LABEL_BYTES, MAX_EXEMPLARS_OF_REQUEST } from "../limits.ts";
 import type { WriteRequest } from "./write-request.ts";
 
@@ -14,6 +14,8 @@ export interface Exemplar {
   readonly timeMs: number;
 }
 
+type OnDrop = (reason: string, count: number) => void;
+
 export class ExemplarList {
   readonly exemplars: Exemplar[] = [];
   #bytes = 0;
@@ -22,24 +24,32 @@ export class ExemplarList {
    * Adds the exemplars of the current series, and overwrites its labels. `prefixes`: the prefix for the name of each label. Calls `drop`
    * for exemplars that are not kept.
    */
-  add(request: WriteRequest, prefixes: readonly (Uint8Array | undefined)[], drop: (reason: string, count: number) => void): void {
+  add(request: WriteRequest, prefixes: readonly (Uint8Array | undefined)[], drop: OnDrop): void {
     const seriesBytes = request.labelTextBytes();
-    if (this.#bytes + seriesBytes > MAX_EXEMPLAR_BYTES) return drop("exemplar_limit", request.exemplars);
+    if (!this.hasRoomFor(seriesBytes)) return drop("exemplar_limit", request.exemplars);
     const series = request
       .labelTexts()
       .map(([name, value], index) => [`${Buffer.from(prefixes[index] ?? []).toString()}${name}`, value] as const);
     for (let index = 0; index < request.exemplars; index += 1) {
-      const isFull = index === MAX_EXEMPLARS_OF_REQUEST || this.exemplars.length === MAX_EXEMPLARS_OF_REQUEST;
-      if (isFull || this.#bytes + seriesBytes > MAX_EXEMPLAR_BYTES) return drop("exemplar_limit", request.exemplars - index);
+      if (index === MAX_EXEMPLARS_OF_REQUEST || !this.hasRoomFor(seriesBytes)) return drop("exemplar_limit", request.exemplars - index);
       const { value, timeMs } = request.readExemplar(index);
       const bytes = request.labelTextBytes();
       if (bytes > MAX_EXEMPLAR_LABEL_BYTES) {
         drop("exemplar_too_long", 1);
         continue;
       }
-      this.#bytes += seriesBytes + bytes;
-      this.exemplars.push({ series, labels: request.labelTexts(), value: valueText(value), timeMs });
+      this.push({ series, labels: request.labelTexts(), value: valueText(value), timeMs }, seriesBytes + bytes);
     }
+  }
+
+  hasRoomFor(bytes: number): boolean {
+    return this.exemplars.length < MAX_EXEMPLARS_OF_REQUEST && this.#bytes + bytes <= MAX_EXEMPLAR_BYTES;
+  }
+
+  /** `bytes`: of all labels. */
+  push(exemplar: Exemplar, bytes: number): void {
+    this.#bytes += bytes;
+    this.exemplars.push(exemplar);
   }
 }
 

@@ -8,7 +8,7 @@ import { LARGE_QUEUE, storeLimits } from "../exposition/exposition-ingest.ts";
 import type { IngestResult, IngestSignal } from "../ingest-handler.ts";
 import { snappyLength } from "../snappy.ts";
 import type { CheckedWrite, WriteTask } from "./check-write.ts";
-import type { ExemplarIngest } from "./exemplar-ingest.ts";
+import { addExemplars, type ExemplarIngest } from "./exemplar-ingest.ts";
 
 export interface RemoteWriteOptions {
   readonly threads: { checkWrite(orgId: string, task: WriteTask): Promise<CheckedWrite> };
@@ -21,8 +21,6 @@ export interface RemoteWriteOptions {
 
 /** The engine takes about 10 ms to write more. */
 const LARGE_BYTES = 1024 * 1024;
-/** Memory that is reserved for each exemplar; the labels of all exemplars of a request take at most 1 MiB. */
-const EXEMPLAR_BYTES = 1024;
 
 /** Throws as checkWrite; `over_quota` above the limit of active series; `storage_unavailable` and `unstorable` as the store does. */
 export function createRemoteWriteIngest({ threads, store, activeSeries, storeExemplars, retentionMs }: RemoteWriteOptions): IngestSignal {
@@ -37,12 +35,8 @@ export function createRemoteWriteIngest({ threads, store, activeSeries, storeExe
     const checked = await threads.checkWrite(sender.orgId, { body, version, limits, hashKey });
     reservation?.add(-decompressedBytes);
     const { accepted, dropped, storedBytes, bodies, seriesHashes } = checked;
-    const withExemplars = async (result: IngestResult): Promise<IngestResult> => {
-      if (checked.exemplars.length === 0) return result;
-      reservation?.add(checked.exemplars.length * EXEMPLAR_BYTES);
-      const exemplars = await storeExemplars(sender, checked.exemplars, receivedAt.getTime());
-      return { ...result, dropped: sumOf(dropped, exemplars.dropped), exemplars: exemplars.stored };
-    };
+    const withExemplars = async (result: IngestResult): Promise<IngestResult> =>
+      await addExemplars(storeExemplars, checked.exemplars, result, { sender, receivedAt, reservation });
     if (accepted === 0) return await withExemplars({ accepted, dropped, storedBytes });
     reservation?.add(bodies.reduce((sum, { byteLength }) => sum + byteLength, seriesHashes.byteLength));
     const active = hashKey && (await activeSeries.admitHashes(sender, seriesHashes));
@@ -52,10 +46,4 @@ export function createRemoteWriteIngest({ threads, store, activeSeries, storeExe
     await (storedBytes > LARGE_BYTES ? largeQueue.run(sender.orgId, undefined, write) : write());
     return await withExemplars({ accepted, dropped, storedBytes, ...(active !== undefined && { activeSeries: active }) });
   };
-}
-
-function sumOf(dropped: IngestResult["dropped"], more: IngestResult["dropped"]): Record<string, number> {
-  const sum = { ...dropped };
-  for (const [reason, count] of Object.entries(more)) sum[reason] = (sum[reason] ?? 0) + count;
-  return sum;
 }

@@ -73,7 +73,7 @@ export function declareExemplars(method: "GET" | "POST"): RouteDeclaration {
     ...endpoint(method, `${BASE}/query_exemplars`, "reader", "metrics"),
     summary: "Prometheus HTTP API: query_exemplars, traces of series",
     description:
-      "For each selector of the expression the newest exemplars that were sent by remote write; for traces_spanmetrics_latency_bucket also the slowest span of each bucket in 20 parts of the range. At most 100 of a series, and 1,000 of each kind.",
+      "For each selector of the expression the newest exemplars that were sent by remote write or OTLP; for traces_spanmetrics_latency_bucket also the slowest span of each bucket in 20 parts of the range. At most 100 of a series, and 1,000 of each kind.",
     ...(method === "POST" && FORM),
     documented: {
       query: parameters,

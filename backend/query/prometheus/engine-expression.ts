@@ -1,7 +1,8 @@
 // Rewrites a PromQL expression so that the engine returns what Prometheus would: functions get the engine's names, and results lose metric
 // names that the engine keeps but Prometheus drops. Invariants: the time is proportional to the length of the expression; an expression that
 // selects several metrics by pattern keeps their names, because series that differ only in the name would become equal.
-import { endOfCall, TOKENS } from "./scalar-results.ts";
+import { TOKENS } from "./exemplar-selectors.ts";
+import { endOfCall } from "./scalar-results.ts";
 
 const ENGINE_NAMES: Readonly<Record<string, string>> = { double_exponential_smoothing: "holt_winters" };
 /** Functions whose results keep the metric name in VictoriaMetrics but not in Prometheus. */

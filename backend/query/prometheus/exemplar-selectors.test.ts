@@ -26,6 +26,8 @@ it.each([
   ['other{service="latency_bucket"}', [[name("other"), { ...service, value: "latency_bucket" }]]],
   ['latency_bucket{service="shop" or service="web"}', []],
   ["latency_bucket{service=", []],
+  ['latency_bucket{service="shop', []],
+  ["rate(latency_bucket[2m:10s] @ start()) or up[$__rate_interval]", [[bucket], [name("up")]]],
   ['# latency_bucket\nlatency_count{service="shop"}', [[name("latency_count"), service]]],
 ])("%s", (expression, expected) => {
   expect(selectorsOf(expression)).toEqual(expected);

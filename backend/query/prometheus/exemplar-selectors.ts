@@ -2,8 +2,8 @@
 // cannot be parsed is skipped, because it might select other series than the caller meant.
 import type { ExemplarSelector, LabelMatcher } from "../../storage/traces/exemplars.ts";
 
-/** Unterminated strings extend to the end, so that no character is read twice. */
-const TOKENS = /"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|`[^`]*`?|#[^\n]*|\[[^\]]*\]?|[=!]~|!=|[\p{L}_:.\d]+|[^\s]/gu;
+/** Accepts any text. Unterminated strings extend to the end, so that no character is read twice. */
+export const TOKENS = /"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|`[^`]*`?|#[^\n]*|\[[^\]]*\]?|[=!]~|[=!<>]=|[\p{L}_:.\d]+|[^\s]/gu;
 const OPERATORS: ReadonlySet<string> = new Set(["=", "!=", "=~", "!~"]);
 /** Keywords that are followed by a list of labels in parentheses. */
 const BEFORE_LABELS: ReadonlySet<string> = new Set(["by", "without", "on", "ignoring", "group_left", "group_right"]);

@@ -2,11 +2,9 @@
 // text. Invariant: only an expression that cannot be anything else gets one of these types; every other result stays as the engine wrote
 // it.
 import { timeOf } from "../../storage/metrics/query-cost.ts";
-import { unquoted } from "./exemplar-selectors.ts";
+import { TOKENS, unquoted } from "./exemplar-selectors.ts";
 
 const STRING = /^\s*("(?:[^"\\]|\\[^])*"|'(?:[^'\\]|\\[^])*'|`[^`]*`)\s*$/;
-/** Unterminated strings extend to the end, so that no character is read twice. */
-export const TOKENS = /"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|`[^`]*`?|#[^\n]*|[=!<>]=|[\p{L}_:.\d]+|[^\s]/gu;
 const COMPARISONS: ReadonlySet<string> = new Set(["==", "!=", ">=", "<=", ">", "<"]);
 const ARITHMETIC: ReadonlySet<string> = new Set(["+", "-", "*", "/", "%", "^", "(", ")"]);
 const NUMBER = /^(?:\.?\d.*|inf|nan|bool)$/i;

@@ -61,7 +61,7 @@ export type RedQuestion = keyof typeof RED_QUESTIONS;
 export interface SpanStore {
   /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
   insert(batch: OtlpBatch): Promise<void>;
-  /** Exemplars of remote write (EXEMPLAR_COLUMNS). Resolves and throws as `insert`. */
+  /** Exemplars of remote write and OTLP (EXEMPLAR_COLUMNS). Resolves and throws as `insert`. */
   insertExemplars(batch: OtlpBatch): Promise<void>;
   /** SpanRows, newest first. Throws ApiError as ClickHouse.read does. */
   query(orgId: string, filter: SpanFilter, options?: QueryOptions): Promise<Found>;

@@ -1,9 +1,11 @@
-// Converts OTLP metrics of either encoding to bodies of exposition text, on the calling thread. Invariant: a document gives the same text
-// as in the agent, because both use common/otlp-metrics.
+// Converts OTLP metrics of either encoding to bodies of exposition text and a list of exemplars, on the calling thread. Invariant: a
+// document gives the same text as in the agent, because both use common/otlp-metrics.
 import { BodyError } from "../../../../common/otlp-metrics/document.ts";
 import { MetricsConverter } from "../../../../common/otlp-metrics/converter.ts";
 import { ApiError, type ErrorCode } from "../../../errors.ts";
+import { type Exemplar, ExemplarList } from "../../remote-write/exemplar-list.ts";
 import { protobufToJson } from "../protobuf/to-json.ts";
+import { addOtlpExemplars } from "./otlp-exemplars.ts";
 
 export interface MetricsTask {
   readonly body: Uint8Array;
@@ -14,7 +16,8 @@ export interface MetricsTask {
 export interface ConvertedMetrics {
   /** Exposition text, split at line ends; each part has a buffer of its own. */
   readonly texts: readonly Uint8Array<ArrayBuffer>[];
-  /** Dropped data points by reason. */
+  readonly exemplars: readonly Exemplar[];
+  /** Dropped data points and exemplars by reason. */
   readonly dropped: Readonly<Record<string, number>>;
 }
 
@@ -29,16 +32,19 @@ const CODES: Readonly<Record<BodyError["kind"], ErrorCode>> = {
 };
 
 let dropped: Record<string, number> = {};
+let list = new ExemplarList();
+const drop = (reason: string, count: number): void => void (dropped[reason] = (dropped[reason] ?? 0) + count);
 /** One per thread, because it remembers the names of metrics. */
-const converter = new MetricsConverter((reason, points) => (dropped[reason] = (dropped[reason] ?? 0) + points));
+const converter = new MetricsConverter(drop, undefined, (...seen) => addOtlpExemplars(list, drop, ...seen));
 
 /** Throws malformed_body, invalid_payload, and batch_too_large, also if the text exceeds `maxTextBytes`. */
 export function convertMetrics({ body, encoding }: MetricsTask, maxTextBytes?: number): ConvertedMetrics {
   const json = encoding === "protobuf" ? protobufToJson("metrics", body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   dropped = {};
+  list = new ExemplarList();
   try {
     const texts = [...converter.convert(json, MAX_TEXT_BYTES, maxTextBytes)].map((text) => new Uint8Array(text));
-    return { texts, dropped };
+    return { texts, exemplars: list.exemplars, dropped };
   } catch (error) {
     if (!(error instanceof BodyError)) throw error;
     throw new ApiError(CODES[error.kind], error.message, { cause: error });

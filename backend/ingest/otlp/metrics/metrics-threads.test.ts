@@ -75,7 +75,7 @@ function openHandler(exposition: IngestSignal) {
   const limitsOf = () => ({ bytesPerSecond: 0, recordsPerSecond: 0 });
   const ownMetrics = createOwnMetrics({ defaults: false });
   const handler = new IngestHandler({ ownMetrics, memoryBytes: 128 * KIB * KIB, limitsOf, draining: () => false });
-  const ingest = createOtlpMetricsIngest(threads, exposition);
+  const ingest = createOtlpMetricsIngest(threads, exposition, async () => ({ stored: 0, dropped: {} }));
   const sender = { orgId: "org", hostId: "host", node: "node", keyId: "key", kind: "direct", createdAt: new Date() } as const;
   const take = async (body: Buffer): Promise<IngestResult> => await handler.take({ sender, signal: "metrics", ingest, read: () => body });
   return { handler, take };

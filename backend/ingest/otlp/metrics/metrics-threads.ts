@@ -2,11 +2,12 @@
 // much text are converted on threads, one after the other per organisation, so that the event loop stays free. Small requests of remote
 // write, and those that the kernel accepts, are checked directly, others on the same threads. Invariants: at most two bodies with their
 // text are in memory here, plus 1 MiB of text for each small body that is being stored; the text counts as memory of its request. Data
-// points that cannot be stored are counted by reason. A body that fails halfway may be sent again, because a sample is stored once.
+// points that cannot be stored are counted by reason; exemplars are stored after them. A body that fails halfway may be sent again, because a sample is stored once.
 import { FairQueue } from "../../../admission/fair-queue.ts";
 import { ApiError, type ErrorCode } from "../../../errors.ts";
 import type { IngestSignal } from "../../ingest-handler.ts";
 import { ThreadPool } from "../thread-pool.ts";
+import { addExemplars, type ExemplarIngest, sumOf } from "../../remote-write/exemplar-ingest.ts";
 import { checkFast, type CheckedWrite, checkWrite, type WriteTask } from "../../remote-write/check-write.ts";
 import { snappyLength } from "../../snappy.ts";
 import { type ConvertedMetrics, convertMetrics, type MetricsTask } from "./convert-metrics.ts";
@@ -38,20 +39,25 @@ const QUEUE = { running: 2, perOrg: 1, waitingPerOrg: 64, fullMessage: "too many
 const HEAP_MIB = 384;
 
 /** `exposition`: stores one body of text. */
-export function createOtlpMetricsIngest(threads: Pick<MetricsThreads, "convert">, exposition: IngestSignal): IngestSignal {
+export function createOtlpMetricsIngest(
+  threads: Pick<MetricsThreads, "convert">,
+  exposition: IngestSignal,
+  storeExemplars: ExemplarIngest,
+): IngestSignal {
   return async (sender, body, { encoding, receivedAt, reservation }) =>
-    await threads.convert(sender.orgId, { body, ...(encoding === "protobuf" && { encoding }) }, async ({ texts, dropped }) => {
+    await threads.convert(sender.orgId, { body, ...(encoding === "protobuf" && { encoding }) }, async ({ texts, dropped, exemplars }) => {
       reservation?.add(texts.reduce((sum, { byteLength }) => sum + byteLength, 0));
-      const total = { accepted: 0, dropped: { ...dropped }, storedBytes: 0, activeSeries: 0 };
+      const total = { accepted: 0, dropped, storedBytes: 0, activeSeries: 0 };
       for (const text of texts) {
         const stored = await exposition(sender, Buffer.from(text.buffer), { receivedAt });
         total.accepted += stored.accepted;
         total.storedBytes += text.byteLength;
         total.activeSeries = stored.activeSeries ?? 0;
-        for (const [reason, count] of Object.entries(stored.dropped)) total.dropped[reason] = (total.dropped[reason] ?? 0) + count;
+        total.dropped = sumOf(total.dropped, stored.dropped);
       }
       const { activeSeries, ...rest } = total;
-      return activeSeries > 0 ? { ...rest, activeSeries } : rest;
+      const result = activeSeries > 0 ? { ...rest, activeSeries } : rest;
+      return await addExemplars(storeExemplars, exemplars, result, { sender, receivedAt, reservation });
     });
 }
 

@@ -1,5 +1,5 @@
 // Lists the fields of OTLP's protobuf messages: field numbers of opentelemetry-proto 1.8, with the names of the JSON form. Invariant: a
-// field that is missing here is skipped, as the JSON decoders ignore it: schema URLs, exemplars, descriptions, minima and maxima.
+// field that is missing here is skipped, as the JSON decoders ignore it: schema URLs, descriptions, minima and maxima.
 
 export type ScalarKind =
   | "string"
@@ -113,9 +113,19 @@ const SPAN = message({
 });
 
 const pointFields = { 2: scalar("fixed64", "startTimeUnixNano"), 3: scalar("fixed64", "timeUnixNano") };
+const EXEMPLAR = message({
+  2: scalar("fixed64", "timeUnixNano"),
+  3: scalar("double", "asDouble"),
+  4: scalar("id", "spanId"),
+  5: scalar("id", "traceId"),
+  6: scalar("sfixed64", "asInt"),
+  7: many("filteredAttributes", () => KEY_VALUE),
+});
+const exemplars = many("exemplars", () => EXEMPLAR);
 const NUMBER_POINT = message({
   ...pointFields,
   4: scalar("double", "asDouble"),
+  5: exemplars,
   6: scalar("sfixed64", "asInt"),
   7: attributes,
   8: scalar("uint32", "flags"),
@@ -125,6 +135,7 @@ const HISTOGRAM_POINT = message({
   ...totals,
   6: packed("fixed64", "bucketCounts"),
   7: packed("double", "explicitBounds"),
+  8: exemplars,
   9: attributes,
   10: scalar("uint32", "flags"),
 });
@@ -137,6 +148,7 @@ const EXPONENTIAL_POINT = message({
   8: one("positive", () => BUCKETS),
   9: one("negative", () => BUCKETS),
   10: scalar("uint32", "flags"),
+  11: exemplars,
   14: scalar("double", "zeroThreshold"),
 });
 const QUANTILE = message({ 1: scalar("double", "quantile"), 2: scalar("double", "value") });
