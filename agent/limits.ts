@@ -97,9 +97,9 @@ export const MAX_NODE_TARGETS_CHARACTERS = 8 * 1024 * 1024;
 // kubernetes/object-watch.ts
 /** Bytes of one page of a list of monitors or Services; larger ones are read again in smaller pages. */
 export const MAX_MONITOR_PAGE_BYTES = 4 * 1024 * 1024;
-/** JSON of what is kept of the monitors, or of the Services, of one namespace; objects beyond it are not used. */
+/** Characters of JSON that are kept of all monitors of one namespace, or of all its Services; further objects are not used. */
 export const MAX_NAMESPACE_OBJECT_CHARACTERS = 2 * 1024 * 1024;
-/** JSON of what is kept of the objects of one kind of all namespaces; beyond it, objects of the largest namespaces are not used. */
+/** Characters of JSON that are kept of all objects of one kind; beyond it, objects of the largest namespaces are not used. */
 export const MAX_OBJECT_CHARACTERS = 8 * 1024 * 1024;
 
 // policies/policy-values.ts

@@ -53,6 +53,14 @@ describe("a fair queue", () => {
     expect(started.slice(3)).toEqual(["c1"]);
   });
 
+  it("is full for an organisation that uses the slots which other replicas leave it", async () => {
+    const slots = { heldBy: () => 1, report: () => undefined, onMore: () => undefined };
+    const { queue, started, begin } = queueWith({ running: 3, perOrg: 2, waitingPerOrg: 9, slots });
+    for (const name of ["a1", "a2"]) void begin(name);
+    await setImmediate();
+    expect([started, queue.isFull("a"), queue.isFull("b")]).toEqual([["a1"], true, false]);
+  });
+
   it.each([1, 2, 4])("with %i slots serves a new organisation before the backlog of another", async (running) => {
     const { started, begin, end } = queueWith({ running, perOrg: running, waitingPerOrg: 99 });
     for (let index = 1; index <= running + 20; index++) void begin(`a${index}`);

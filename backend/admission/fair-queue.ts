@@ -75,9 +75,10 @@ export class FairQueue {
     return this.#waiting;
   }
 
-  /** Whether the organisation uses all its slots: new work waits for its own work, not for other organisations. */
+  /** Whether the organisation uses all slots that it has here: new work waits for its own work, not for other organisations. */
   isFull(orgId: string): boolean {
-    return (this.#orgs.get(orgId)?.running ?? 0) >= this.#options.perOrg;
+    const org = this.#orgs.get(orgId);
+    return org !== undefined && org.running >= this.#limitOf(orgId);
   }
 
   /**

@@ -1,10 +1,9 @@
 // Adds the routes of the alerting service to its own address, and to the API's address under `/alerting`. Invariant: both have the same
 // routes and handlers, and the same statuses: a database that cannot be reached is 500 on these routes, as the contract says.
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance } from "fastify";
 import type { Guards } from "../auth/request-identity.ts";
 import { EvaluatorBusyError } from "../engines/vmalert/client.ts";
 import { ApiError } from "../errors.ts";
-import { ClientGoneError } from "../http/client.ts";
 import { addRoutes, type Route } from "../http/route.ts";
 
 /** Adds the routes at the service's own address. */
@@ -28,16 +27,10 @@ export function addRoutesToApi(app: FastifyInstance, guards: Partial<Guards>, ro
   );
 }
 
-function errorHandler(error: unknown, _request: FastifyRequest, reply: FastifyReply): void {
-  // The client has disconnected, so there is nothing to answer and no failure to log.
-  if (error instanceof ClientGoneError) return void reply.code(499).send();
-  throw toContractError(error);
-}
-
-function toContractError(error: unknown): unknown {
+function errorHandler(error: unknown): never {
   if (error instanceof EvaluatorBusyError)
-    return new ApiError("unavailable", "the rule evaluator is overloaded: try again", { cause: error, retryAfterS: 2 });
-  return error instanceof ApiError && error.code === "storage_unavailable"
+    throw new ApiError("unavailable", "the rule evaluator is overloaded: try again", { cause: error, retryAfterS: 2 });
+  throw error instanceof ApiError && error.code === "storage_unavailable"
     ? new ApiError("internal", "the database cannot be reached: try again", { cause: error, retryAfterS: error.retryAfterS })
     : error;
 }

@@ -152,7 +152,10 @@ function expressionIn({ expr = "", logs, labels }: SentRule): string {
   checkLogs(logs);
   for (const name of logs.by.map(alertLabel)) {
     if (!new RegExp(LABEL_NAME).test(name) || isReserved(name) || Object.hasOwn(labels, name))
-      throw invalidField("logs.by", `an alert cannot have the label ${name} of it: the rule or the server sets it, or it is too long`);
+      throw invalidField(
+        "logs.by",
+        `its label ${name} cannot be used: the rule or the server sets a label of this name, or the name is too long`,
+      );
   }
   const own = expressionOf(logs);
   if (expr !== "" && expr !== own) throw invalidField("expr", "leave it out if `logs` is set, from which it is made");

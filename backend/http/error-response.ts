@@ -5,6 +5,7 @@ import { randomUUID } from "node:crypto";
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import { STATUS_CODES } from "../../common/http.ts";
 import { ApiError, ERROR_CODES } from "../errors.ts";
+import { ClientGoneError } from "./client.ts";
 
 /** The body of an error response. */
 export interface ErrorBody {
@@ -15,6 +16,8 @@ export interface ErrorBody {
 
 /** Logs what operators need to know, and sends the error: as JSON, or in browser logins as a page (sso/pages.ts). */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply, render = renderJson): FastifyReply {
+  // There is no client to answer, and no failure to log.
+  if (error instanceof ClientGoneError) return reply.code(499).send();
   const answer = asApiError(error);
   const context = { code: answer.code, url: request.url.split("?")[0] };
   if (answer.status > 500) request.server.outages.failed(answer.message, answer.cause ?? answer, { ...context, reqId: request.id });

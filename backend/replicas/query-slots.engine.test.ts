@@ -121,6 +121,19 @@ describe.skipIf(!postgresBinaries)(`query slots of replicas on one database${pos
     await held.all;
   });
 
+  test(
+    "slots of a replica that was killed are removed, also those of an organisation that no one queries",
+    { timeout: TIMEOUT_MS },
+    async () => {
+      const killed = randomUUID();
+      await seen(killed, 11);
+      await sql`INSERT INTO query_slots VALUES (${`logs:${randomUUID()}`}, 1, ${killed}::uuid)`.execute(db);
+      await start(1);
+      const left = async () => (await sql`SELECT FROM query_slots WHERE replica = ${killed}::uuid`.execute(db)).rows.length;
+      await expect.poll(left, { timeout: TIMEOUT_MS }).toBe(0);
+    },
+  );
+
   test("while the database is frozen each replica runs its equal part, and shares again afterwards", { timeout: TIMEOUT_MS }, async () => {
     await start(4);
     server.freeze();

@@ -39,8 +39,8 @@ export class QuerySlots implements AsyncDisposable {
   readonly #outage: Outage;
   readonly #owners = new Map<string, Owner>();
   readonly #listeners: (() => void)[] = [];
-  /** The table may contain slots that this replica holds but does not use. */
-  #mustGiveBack = false;
+  /** The table may contain slots that no replica uses: at the start, those of replicas that were killed; later, own ones. */
+  #mustGiveBack = true;
   #isAway = false;
 
   constructor(options: QuerySlotsOptions) {
@@ -121,13 +121,15 @@ export class QuerySlots implements AsyncDisposable {
     return isShared && [...this.#owners.values()].some(({ wanted, slots }) => wanted > slots.size) ? POLL_MS : undefined;
   }
 
+  /** Also removes slots of replicas that are gone, which may belong to organisations that are never queried again. */
   async #giveBack(): Promise<void> {
     const { db, replicas } = this.#options;
     const kept = [...this.#owners].flatMap(([name, { slots }]) => [...slots].map((slot) => [name, slot] as const));
     this.#mustGiveBack = false;
     await sql`
-      DELETE FROM query_slots WHERE replica = ${replicas.id}::uuid AND (owner, slot) NOT IN (
-        SELECT * FROM unnest(${kept.map(([name]) => name)}::text[], ${kept.map(([, slot]) => slot)}::integer[]))`.execute(db);
+      DELETE FROM query_slots WHERE (replica = ${replicas.id}::uuid AND (owner, slot) NOT IN (
+        SELECT * FROM unnest(${kept.map(([name]) => name)}::text[], ${kept.map(([, slot]) => slot)}::integer[])))
+        OR NOT ${isAlive("query_slots.replica")}`.execute(db);
   }
 
   /** Takes free slots in a random order, so that replicas that try concurrently rarely choose the same slot. */

@@ -158,6 +158,8 @@ export interface Wanted extends Pick<Pushed, "conditions" | "matching"> {
   readonly after?: Cursor | undefined;
   /** Rows have `row_id`, for a cursor. */
   readonly hasIds?: boolean;
+  /** Called if there are further records that were not read: they are not needed. */
+  readonly isEnough?: () => boolean;
 }
 
 const FIELDS = sql`toString(toUnixTimestamp64Nano(time)) AS ns, level, source, host_id, node, trace_id, span_id, severity_number, scope_name, labels`;
@@ -196,7 +198,7 @@ export async function* records(ask: Ask, orgId: string, wanted: Wanted, budget: 
     if (count > bounds.records || bytes > bounds.bytes)
       throw tooExpensive(`has stages that read more than ${bounds.records} records, or ${bounds.bytes / 1024 / 1024} MiB, one by one`);
     after = found.next;
-  } while (after && count < limit);
+  } while (after && !wanted.isEnough?.() && count < limit);
 }
 
 export interface SampleReader {

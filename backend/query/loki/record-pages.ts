@@ -31,6 +31,9 @@ export async function answerRecords(
   const { conditions: pushed, matching, rest } = push(query);
   const passes = pipelineOf(rest);
   const { range, limit, after, oldestFirst = false } = page;
+  const found: string[] = [];
+  let [bytes, last, hasMore]: [number, Cursor | undefined, boolean] = [0, undefined, false];
+  const isFull = (): boolean => found.length === limit || bytes > MAX_LOKI_ANSWER_BYTES;
   const wanted = {
     conditions: [...pushed, ...conditions.map((text) => new Sql(text))],
     matching,
@@ -40,21 +43,21 @@ export async function answerRecords(
     limit: leavesOut(rest) ? undefined : limit,
     after,
     hasIds: true,
+    // Whether one of them passes all stages is not known: the next page may be empty.
+    isEnough: () => (hasMore = isFull()),
   };
   return await runQueued(engine, ORGANISATION, { signal }, async (ask) => {
-    const found: string[] = [];
-    let [bytes, last]: [number, Cursor | undefined] = [0, undefined];
     for await (const entry of records(ask, ORGANISATION, wanted, new Budget(engine.bounds, signal))) {
       if (!passes(entry)) continue;
+      hasMore = isFull();
+      if (hasMore) break;
       const row = entry.row as Row;
       const record = JSON.stringify(recordOf(row, entry));
       found.push(record);
       bytes += record.length;
-      if (found.length < limit && bytes <= MAX_LOKI_ANSWER_BYTES) continue;
       last = { time: BigInt(row.ns), id: BigInt(row.row_id ?? 0) };
-      break;
     }
-    return Buffer.from(`${last ? `${last.time}.${last.id}` : ""}\n[${found.join(",")}]`);
+    return Buffer.from(`${hasMore && last ? `${last.time}.${last.id}` : ""}\n[${found.join(",")}]`);
   });
 }
 

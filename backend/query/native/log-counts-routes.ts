@@ -61,8 +61,8 @@ export function registerCountRoutes(
   app: FastifyInstance,
   { store, sandbox, answers, guards, now = () => new Date() }: LogRouteOptions,
 ): void {
-  const read = async (request: FastifyRequest, schema: ReturnType<typeof filterSchema>): Promise<RangeFilter> => {
-    const filter = countedFilter(await readSelection(request, schema, sandbox));
+  const read = async (request: FastifyRequest, reply: FastifyReply, schema: ReturnType<typeof filterSchema>): Promise<RangeFilter> => {
+    const filter = countedFilter(await readSelection(request, reply, schema, sandbox));
     const page = readPage(request as FastifyRequest<{ Querystring: PageParameters }>, now());
     return { ...filter, range: page.range as RangeFilter["range"] };
   };
@@ -73,7 +73,7 @@ export function registerCountRoutes(
     query: HISTOGRAM_SCHEMA,
     response: { 200: { type: "array", items: STRETCH_SCHEMA } },
     handler: async (request: FastifyRequest<{ Querystring: { buckets: number } }>, reply: FastifyReply) => {
-      const filter = await read(request, HISTOGRAM_SCHEMA);
+      const filter = await read(request, reply, HISTOGRAM_SCHEMA);
       const ask = {
         answers,
         ask: async (orgId: string, options: object) => [await store.histogram(orgId, filter, request.query.buckets, options)],
@@ -91,7 +91,7 @@ export function registerCountRoutes(
     query: PATTERNS_SCHEMA,
     response: { 200: PATTERNS_ANSWER },
     handler: async (request: FastifyRequest<{ Querystring: { limit: number } }>, reply: FastifyReply) => {
-      const filter = await read(request, PATTERNS_SCHEMA);
+      const filter = await read(request, reply, PATTERNS_SCHEMA);
       const { limit } = request.query;
       return answerJson(request, reply, { answers, ask: async (orgId, options) => [await store.patterns(orgId, filter, limit, options)] });
     },
@@ -105,7 +105,7 @@ export function registerCountRoutes(
     query: FIELDS_SCHEMA,
     response: { 200: { type: "array", items: FIELD_SCHEMA } },
     handler: async (request, reply) => {
-      const filter = await read(request, FIELDS_SCHEMA);
+      const filter = await read(request, reply, FIELDS_SCHEMA);
       return answerJson(request, reply, { answers, ask: async (orgId, options) => [await store.fields(orgId, filter, options)] });
     },
   });

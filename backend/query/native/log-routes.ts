@@ -30,7 +30,7 @@ export function registerLogRoutes(app: FastifyInstance, options: LogRouteOptions
     query: QUERY_SCHEMA,
     response: { 200: { type: "array", items: LOG_SCHEMA } },
     handler: async (request: FastifyRequest<{ Querystring: Parameters }>, reply: FastifyReply) => {
-      const { filter, staged } = await readSelection(request, QUERY_SCHEMA, sandbox);
+      const { filter, staged } = await readSelection(request, reply, QUERY_SCHEMA, sandbox);
       const order = request.query.order === "oldest" ? { oldestFirst: true } : {};
       const page = { ...readPage(request, now(), filter.traceId !== undefined), ...order };
       return answerPage(request, reply, {

@@ -92,6 +92,14 @@ test.each(["newest", "oldest"])("pages of records that pass all stages follow on
   expect(found).toEqual(order === "oldest" ? expected : expected.toReversed());
 });
 
+test.each([
+  ['{service_name="shop"} | json | line_format "number {{.n}}"', "40"],
+  ['{service_name="shop"} | json | n != "3"', "39"],
+])("a page that has all records of %s has no link to a next one", async (query, limit) => {
+  const answer = await ask("", query, { limit });
+  expect([answer.json<LogRow[]>().length, answer.headers["link"]]).toEqual([Number(limit), undefined]);
+});
+
 test("selectors, line filters and filters of stored labels are counted", async () => {
   const query = '{service_name="shop"} |= "status" | http_route="/pay" | json';
   const histogram = (await ask("/histogram", query)).json<{ counts: Record<string, number> }[]>();

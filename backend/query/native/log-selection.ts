@@ -1,9 +1,10 @@
 // Reads which records a request to a logs route selects: by its parameters, and by the query language of docs/log-query.md or LogQL.
 // Invariants: LogQL is parsed and evaluated in the sandbox, never in this process; no part of a query is ignored.
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { readerOf } from "../../auth/request-identity.ts";
 import { isLogQl } from "../../client/logql.ts";
 import { ApiError } from "../../errors.ts";
+import { goneSignal } from "../../http/client.ts";
 import { type RecordFilter, recordConditions } from "../../storage/logs/filter.ts";
 import type { Found, Page } from "../../storage/page.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
@@ -18,9 +19,10 @@ export interface LogSelection {
   readonly staged?: { readonly query: string; readonly leavesOut: boolean; readonly filter: RecordFilter };
 }
 
-/** Throws ApiError invalid_parameter that names the parameter. `schema`: that of the route. */
+/** Throws ApiError invalid_parameter that names the parameter, and ClientGoneError. `schema`: that of the route. */
 export async function readSelection(
   request: FastifyRequest,
+  reply: FastifyReply,
   schema: ReturnType<typeof filterSchema>,
   sandbox: LogRouteOptions["sandbox"],
 ): Promise<LogSelection> {
@@ -31,7 +33,7 @@ export async function readSelection(
   const pattern = (["regex", "not_regex"] as const).find((name) => parameters[name] !== undefined);
   if (pattern) throw new ApiError("invalid_parameter", `${pattern}: not next to LogQL, which has |~ and !~`);
   const job: FilterJob = { kind: "filter", parameters: { query } };
-  const { filter: selected, stages } = readLogFilter(await sandbox.run(readerOf(request).orgId, job));
+  const { filter: selected, stages } = readLogFilter(await sandbox.run(readerOf(request).orgId, job, { signal: goneSignal(reply) }));
   const filter = filterOf(others);
   const staged = stages === "none" ? {} : { staged: { query, leavesOut: stages === "filter", filter } };
   return { filter: { ...filter, also: selected.also }, ...staged };

@@ -41,7 +41,7 @@ export function registerTailRoute(
     headers: optionalSchema({ "last-event-id": { type: "string", description: "the id of the last event that was read" } }),
     documented: { response: { 200: EVENTS } },
     handler: async (request, reply) => {
-      const { filter, staged } = await readSelection(request, SCHEMA, sandbox);
+      const { filter, staged } = await readSelection(request, reply, SCHEMA, sandbox);
       if (staged)
         throw new ApiError(
           "invalid_parameter",
