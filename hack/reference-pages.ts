@@ -8,7 +8,7 @@ import { SETTINGS_TABLE } from "../backend/settings-table.ts";
 import { formatDuration } from "../common/duration.ts";
 import type { Kind, Setting, Table } from "../common/settings-table.ts";
 import type { AgentStatus } from "../agent/status/agent-status.ts";
-import { AGENT_METRICS } from "../common/agent-metrics.ts";
+import agentHelp from "../common/agent-metrics.json" with { type: "json" };
 import { ownMetrics as agentRows } from "../agent/status/metrics.ts";
 import { createOwnMetrics, READ_AT_SCRAPE } from "../backend/operations/own-metrics.ts";
 import { INSTEAD_OF_ACTIONS, LANGUAGE_FUNCTIONS, REFUSED_ACTIONS, REFUSED_FUNCTIONS } from "../backend/query/loki/template.ts";
@@ -96,7 +96,7 @@ export function backendMetrics(): OwnMetric[] {
 export function agentMetrics(): OwnMetric[] {
   const found = new Map<string, OwnMetric>();
   for (const [name, , labels = {}] of agentRows(EVERYTHING)) {
-    const meaning = AGENT_METRICS[name];
+    const meaning = agentHelp[name];
     found.set(name, { name, type: typeOf(name), unit: unitOf(name, meaning), labels: Object.keys(labels), meaning });
   }
   return [...found.values()];

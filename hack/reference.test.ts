@@ -2,7 +2,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { LOG_EVENTS } from "../common/log-events.ts";
+import logEvents from "../common/log-events.json" with { type: "json" };
 import { pages } from "./reference.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -56,9 +56,14 @@ describe("the log events", () => {
     [...text.matchAll(/\bevent: "(?<event>[a-z_]+\.[a-z_]+)"/g)].map(({ groups }) => groups?.["event"]),
   );
 
-  test("that are logged are all in common/log-events.ts", () => {
+  test("that are logged are all in common/log-events.json", () => {
     expect(used.length).toBeGreaterThan(5);
-    expect(used.filter((event) => !Object.hasOwn(LOG_EVENTS, event ?? ""))).toEqual([]);
+    expect(used.filter((event) => !Object.hasOwn(logEvents, event ?? ""))).toEqual([]);
+  });
+
+  test("each have a meaning, and what to do or an empty text", () => {
+    const isComplete = (texts: readonly string[]): boolean => texts.length === 2 && texts[0] !== "";
+    expect(Object.entries(logEvents).filter(([event, texts]) => !/^[a-z_]+\.[a-z_]+$/.test(event) || !isComplete(texts))).toEqual([]);
   });
 
   test("are part of every log message", () => {

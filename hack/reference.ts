@@ -7,7 +7,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ERROR_CODES } from "../backend/errors.ts";
-import { LOG_EVENTS } from "../common/log-events.ts";
+import logEvents from "../common/log-events.json" with { type: "json" };
 import type { Table } from "../common/settings-table.ts";
 import {
   AGENT_TABLE,
@@ -76,12 +76,12 @@ function errorsPage(): string {
 }
 
 function logEventsPage(): string {
-  const rows = Object.entries(LOG_EVENTS)
+  const rows = Object.entries<readonly string[]>(logEvents)
     .toSorted(([one], [other]) => (one < other ? -1 : 1))
-    .map(([event, [meaning, action]]) => `| \`${event}\` | ${cell(meaning)} | ${cell(action)} |`);
+    .map(([event, [meaning = "", action = ""]]) => `| \`${event}\` | ${cell(meaning)} | ${cell(action)} |`);
   const intro =
     "Logs are JSON lines. The field `event` identifies a message and stays the same when its text changes, so search for it: `jq 'select(.event == \"journal.torn_tail\")'`.";
-  return `# Log events\n${GENERATED("common/log-events.ts and common/agent-log-events.ts")}\n\n${intro}\n\n| event | meaning | what to do |\n|---|---|---|\n${rows.join("\n")}\n`;
+  return `# Log events\n${GENERATED("common/log-events.json")}\n\n${intro}\n\n| event | meaning | what to do |\n|---|---|---|\n${rows.join("\n")}\n`;
 }
 
 function metricsPage(title: string, file: string, intro: string, metrics: readonly OwnMetric[]): string {

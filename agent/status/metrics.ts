@@ -1,7 +1,7 @@
 // Renders the agent's own metrics as exposition text from its status at each scrape, followed by the collector's own metrics (queue,
 // refused data, memory).
 import { Counter, Gauge, Registry } from "prom-client";
-import { AGENT_METRICS } from "../../common/agent-metrics.ts";
+import agentMetrics from "../../common/agent-metrics.json" with { type: "json" };
 import { ask } from "../../common/http.ts";
 import type { AgentStatus, HealthSource } from "./agent-status.ts";
 
@@ -12,14 +12,14 @@ export async function renderMetrics(source: HealthSource): Promise<string> {
   return `${own}\n${await collectorMetrics(source.collectorMetricsUrl())}`;
 }
 
-/** A row without a value is omitted. */
-type Row = [name: keyof typeof AGENT_METRICS, value: number | undefined, labels?: Record<string, string>];
+/** A row without a value is omitted. The names and help texts are also in the metadata of the backend's Prometheus API. */
+type Row = [name: keyof typeof agentMetrics, value: number | undefined, labels?: Record<string, string>];
 
 function registryOf(status: AgentStatus): Registry {
   const registry = new Registry();
   for (const [name, value, labels = {}] of ownMetrics(status)) {
     if (value === undefined || Number.isNaN(value)) continue;
-    const options = { name, help: AGENT_METRICS[name], labelNames: Object.keys(labels), registers: [registry] };
+    const options = { name, help: agentMetrics[name], labelNames: Object.keys(labels), registers: [registry] };
     const known = registry.getSingleMetric(name) as Counter | Gauge | undefined;
     // As usual in Prometheus, the name shows the type: a counter ends in _total.
     (known ?? (name.endsWith("_total") ? new Counter(options) : new Gauge(options))).inc(labels, value);

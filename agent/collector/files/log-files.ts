@@ -4,8 +4,8 @@
 // file that cannot be read does not stop others from being read; new, renamed and removed files never restart the collector.
 import { readFileSync } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";
+import type logEvents from "../../../common/log-events.json";
 import { Loop } from "../../../common/loop.ts";
-import type { LogEvent } from "../../../common/log-events.ts";
 import type { Log } from "../../log.ts";
 import { MAX_GONE_FILES, MAX_OPEN_FILES } from "../../limits.ts";
 import { fileId } from "./link-name.ts";
@@ -265,7 +265,7 @@ export class LogFiles implements AsyncDisposable {
     const nowMs = this.#nowMs();
     if (nowMs - (this.#warnedAtMs.get(what) ?? Number.NEGATIVE_INFINITY) < WARN_AGAIN_MS) return;
     this.#warnedAtMs.set(what, nowMs);
-    const event: LogEvent = `log_files.${what}`;
+    const event: keyof typeof logEvents = `log_files.${what}`;
     this.#options.log.warn({ event, ...fields }, message);
   }
 }

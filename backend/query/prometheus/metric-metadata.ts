@@ -1,6 +1,14 @@
 // Derives the metadata of metrics from their names, by the naming conventions of Prometheus and OpenMetrics, because the metrics engine
 // stores no types, and its metadata covers all tenants.
-import { helpOf } from "./metric-help.ts";
+import agentHelp from "../../../common/agent-metrics.json" with { type: "json" };
+import collectedHelp from "./metric-help.json" with { type: "json" };
+
+/**
+ * Help texts of the metrics that the agent collects and the backend derives, by their names here. Metrics of applications have none, because
+ * neither the wire protocol nor the metrics engine carries help texts of one organisation. All of these that do not end in _total are
+ * gauges, unless they are histograms.
+ */
+const HELP: ReadonlyMap<string, string> = new Map(Object.entries({ ...agentHelp, ...collectedHelp }));
 
 export interface MetricMetadata {
   readonly type: "counter" | "gauge" | "histogram" | "summary" | "unknown";
@@ -25,7 +33,7 @@ export function metadataOf(names: readonly string[]): Map<string, MetricMetadata
   for (const name of names) {
     const [metric, type] = typeOf(name, series);
     if (type === "unknown" && found.has(metric)) continue;
-    const help = helpOf(metric);
+    const help = HELP.get(metric) ?? "";
     const unit = UNIT.exec(metric)?.groups?.["unit"] ?? "";
     found.set(metric, { type: type === "unknown" && help !== "" ? "gauge" : type, help, unit });
   }
