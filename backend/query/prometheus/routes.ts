@@ -11,10 +11,9 @@ import { addFormParser, formFields } from "../page-route.ts";
 import { MAX_LABEL_LENGTH, MAX_QUERY_TIMEOUT_MS } from "../limits.ts";
 import { declareConstant, declareEndpoint } from "./api-description.ts";
 import { answerPrometheusError, readEngineError } from "./prometheus-errors.ts";
-import { engineExpression } from "./engine-expression.ts";
 import { createExemplarsRoutes } from "./exemplars-route.ts";
 import { createMetadataRoute } from "./metadata-route.ts";
-import { answerString, isScalar, toScalar } from "./scalar-results.ts";
+import { answerString, engineExpression, isScalar, toScalar } from "./prometheus-semantics.ts";
 import type { MetricsStore, QueryEndpoint } from "../../storage/metrics/store.ts";
 import type { SpanStore } from "../../storage/traces/store.ts";
 

@@ -1,6 +1,8 @@
-// Converts results to the types `scalar` and `string`, which the engine does not have: it returns a vector for a number, and rejects a
-// text. Invariant: only an expression that cannot be anything else gets one of these types; every other result stays as the engine wrote
-// it.
+// Makes the engine answer as Prometheus does. Converts results to the types `scalar` and `string`, which the engine does not have: it returns
+// a vector for a number, and rejects a text. Rewrites an expression so that functions get the engine's names, and results lose metric names
+// that the engine keeps but Prometheus drops. Invariants: only an expression that cannot be anything else gets one of these types; the time
+// is proportional to the length of the expression; an expression that selects several metrics by pattern keeps their names, because series
+// that differ only in the name would become equal.
 import { timeOf } from "../../storage/metrics/query-cost.ts";
 import { TOKENS, unquoted } from "./exemplar-selectors.ts";
 
@@ -35,7 +37,7 @@ export function isScalar(expression: string): boolean {
 }
 
 /** The position of the parenthesis that closes the one at `open`. */
-export function endOfCall(tokens: readonly string[], open: number): number {
+function endOfCall(tokens: readonly string[], open: number): number {
   for (let at = open, depth = 0; at < tokens.length; at += 1) {
     if (tokens[at] === "(") depth += 1;
     else if (tokens[at] === ")" && --depth === 0) return at;
@@ -51,4 +53,22 @@ export function toScalar(vector: Buffer, params: URLSearchParams): Buffer {
 
 function answerOf(resultType: "scalar" | "string", result: [time: number, value: string]): Buffer {
   return Buffer.from(JSON.stringify({ status: "success", data: { resultType, result } }));
+}
+
+const ENGINE_NAMES: Readonly<Record<string, string>> = { double_exponential_smoothing: "holt_winters" };
+/** Functions whose results keep the metric name in VictoriaMetrics but not in Prometheus. */
+const KEEPING_NAMES =
+  /^(?:(?:avg|max|min|quantile)_over_time|predict_linear|holt_winters|double_exponential_smoothing|ceil|floor|round|clamp(?:_min|_max)?)$/;
+
+export function engineExpression(expression: string): string {
+  const renamed = expression.replaceAll(TOKENS, (token) => (Object.hasOwn(ENGINE_NAMES, token) && ENGINE_NAMES[token]) || token);
+  // The line break ends a comment at the end of the expression.
+  return keepsName(expression) ? `label_del(${renamed}\n, "__name__")` : renamed;
+}
+
+/** Whether the whole expression is one call of such a function. */
+function keepsName(expression: string): boolean {
+  const tokens = [...expression.matchAll(TOKENS)].map(([token]) => token).filter((token) => !token.startsWith("#"));
+  if (!KEEPING_NAMES.test(tokens[0] ?? "") || tokens[1] !== "(" || endOfCall(tokens, 1) !== tokens.length - 1) return false;
+  return !tokens.some((token, at) => token === "__name__" || (token === "{" && ["(", ","].includes(tokens[at - 1] ?? "")));
 }

@@ -1,6 +1,6 @@
-// Which expressions Prometheus answers with a scalar or a string, and which it does not.
+// Which expressions Prometheus answers with a scalar or a string, and which the engine gets in another spelling.
 import { expect, test } from "vitest";
-import { answerString, isScalar, toScalar } from "./scalar-results.ts";
+import { answerString, engineExpression, isScalar, toScalar } from "./prometheus-semantics.ts";
 
 test.each([
   "1",
@@ -53,4 +53,32 @@ test("a scalar without a sample is not a number", () => {
   const read = (answer: Buffer) => JSON.parse(answer.toString("utf8")).data;
   expect(read(toScalar(vector([{ metric: {}, value: [7, "2"] }]), at("1+1")))).toEqual({ resultType: "scalar", result: [7, "2"] });
   expect(read(toScalar(vector([]), at("scalar(none)")))).toEqual({ resultType: "scalar", result: [1_700_000_000.5, "NaN"] });
+});
+
+test.each(["avg_over_time(a[5m])", 'clamp(max_over_time(a{x=")"}[5m] offset 1h), 0, (1))', " quantile_over_time(0.9, a[5m]) # )"])(
+  "%s drops names",
+  (expression) => {
+    expect(engineExpression(expression)).toBe(`label_del(${expression}\n, "__name__")`);
+  },
+);
+
+test.each([
+  "a",
+  "sum(floor(a))",
+  "last_over_time(a[5m])",
+  "floor(a) + ceil(b)",
+  "floor(a) keep_metric_names",
+  'floor({__name__=~"a|b"})',
+  'max_over_time({job="x"}[5m])',
+  "floor(a",
+  '"floor(a)"',
+  "constructor(a)",
+])("%s stays", (expression) => {
+  expect(engineExpression(expression)).toBe(expression);
+});
+
+test("a function of Prometheus 3 has the engine's name, a text stays", () => {
+  expect(engineExpression('sum(double_exponential_smoothing(a{b="double_exponential_smoothing"}[5m], 0.5, 0.5))')).toBe(
+    'sum(holt_winters(a{b="double_exponential_smoothing"}[5m], 0.5, 0.5))',
+  );
 });
