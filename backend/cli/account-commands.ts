@@ -4,7 +4,7 @@ import { Argument, Option, type Command } from "commander";
 import { readPassword, readPasswords } from "./credentials.ts";
 import { Problem } from "./cli-error.ts";
 import { orgOf } from "./organisation-commands.ts";
-import { addRemoval, type Console } from "./output.ts";
+import { addList, addRemoval, type Console } from "./output.ts";
 import type { Row } from "./table.ts";
 
 const ROLES = ["viewer", "admin", "operator"];
@@ -22,10 +22,7 @@ export function addAccountCommands(program: Command, console: Console): void {
 
 function addOrgs(program: Command, console: Console): void {
   const orgs = program.command("orgs").description("organisations (tenants); needs the role operator");
-  orgs
-    .command("list", { isDefault: true })
-    .description("all organisations")
-    .action(async () => console.print(await console.client().all("/api/orgs"), ["name", "org_id", "created_at"]));
+  addList(orgs, console, "all organisations", "/api/orgs", ["name", "org_id", "created_at"]);
   orgs
     .command("create <name>")
     .description("create an organisation with its first administrator, with a password from a prompt or a pipe")
@@ -84,10 +81,7 @@ function addUsers(program: Command, console: Console): void {
   const users = program
     .command("users")
     .description("users of your organisation: viewer reads, admin administers, operator also creates organisations");
-  users
-    .command("list", { isDefault: true })
-    .description("all users")
-    .action(async () => console.print(await console.client().call("GET", "/api/users"), USER_COLUMNS));
+  addList(users, console, "all users", "/api/users", USER_COLUMNS);
   users
     .command("add <email>")
     .description("add a user, with a password from a prompt or a pipe")
@@ -131,12 +125,8 @@ function addInvitations(program: Command, console: Console): void {
   const invitations = program
     .command("invitations")
     .description("links with which people choose a password and become users of your organisation; needs the role admin");
-  invitations
-    .command("list", { isDefault: true })
-    .description("invitations that are still valid")
-    .action(async () =>
-      console.print(await console.client().call("GET", "/api/invitations"), ["email", "role", "created_by", "expires_at", "invitation_id"]),
-    );
+  const columns = ["email", "role", "created_by", "expires_at", "invitation_id"];
+  addList(invitations, console, "invitations that are still valid", "/api/invitations", columns);
   invitations
     .command("create <email>")
     .description("invite a person; only the link goes to stdout, and it works once")

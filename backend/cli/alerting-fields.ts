@@ -3,7 +3,7 @@
 // one form, so that two spellings of the same matcher are the same text.
 import { durationMs } from "../../common/duration.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
-import type { ApiResponses } from "../client/api.ts";
+import { formatMatcher, type Matcher, parseMatcher } from "../client/matcher.ts";
 
 export type Texts = Readonly<Record<string, string>>;
 
@@ -87,43 +87,20 @@ export function isSameDuration(one: unknown, other: unknown): boolean {
   return ms !== undefined && ms === durationMs(String(other));
 }
 
-export type RouteMatcher = ApiResponses["GET /alerting/routes"][number]["matchers"][number];
-
-const MATCHER = /^\s*([a-zA-Z_]\w*)\s*(=~|!=|!~|=)/;
-
 /** Throws Problem; its message begins with `where`. */
-export function readMatcher(text: string, where: string): RouteMatcher {
-  const [begin, label, op] = MATCHER.exec(text) ?? [];
-  if (begin === undefined || label === undefined || op === undefined)
-    throw new Problem(`${where}: ${text} is no matcher: write severity=critical, team!=shop or instance=~"db-.*"`);
-  const given = text.slice(begin.length).trim();
-  return { label, op: op as RouteMatcher["op"], value: given.startsWith('"') ? unquoted(given, where) : given };
+export function readMatcher(text: string, where: string): Matcher {
+  try {
+    return parseMatcher(text);
+  } catch (error) {
+    throw new Problem(`${where}: ${(error as Error).message}`);
+  }
 }
 
 /** A matcher in an argument or option, in the one printed form. Throws WrongUsage. */
 export function typedMatcher(text: string, where: string): string {
   try {
-    return matcherText(readMatcher(text, where));
+    return formatMatcher(parseMatcher(text));
   } catch (error) {
-    throw error instanceof Problem ? new WrongUsage(error.message) : error;
+    throw new WrongUsage(`${where}: ${(error as Error).message}`);
   }
-}
-
-export function matcherText({ label, op, value }: RouteMatcher): string {
-  return `${label}${op}${JSON.stringify(value)}`;
-}
-
-/** A matcher in the form of Alertmanager's API. */
-export function toAlertmanager({ label, op, value }: RouteMatcher): object {
-  return { name: label, value, isRegex: op.endsWith("~"), isEqual: op.startsWith("=") };
-}
-
-export function fromAlertmanager({ name, value, isRegex, isEqual }: Record<string, unknown>): RouteMatcher {
-  return { label: String(name), op: isEqual === false ? (isRegex ? "!~" : "!=") : isRegex ? "=~" : "=", value: String(value) };
-}
-
-function unquoted(text: string, where: string): string {
-  const [, inner] = /^"((?:[^"\\]|\\[^])*)"$/.exec(text) ?? [];
-  if (inner === undefined) throw new Problem(`${where}: ${text}: a quote is not closed, or one within is not written as \\"`);
-  return inner.replaceAll(/\\([n"\\])/g, (_, escape: string) => (escape === "n" ? "\n" : escape));
 }

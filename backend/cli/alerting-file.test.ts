@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { type Change, type Existing, planOf, readSections, type Sections, textOf, yamlOf } from "./alerting-file.ts";
-import { dashboardKind, viewKind } from "./dashboard-kind.ts";
+import { dashboardKind, viewKind } from "./dashboards.ts";
 import { channelKind } from "./channel-kind.ts";
 import { routeKind } from "./routes.ts";
 import { ruleKind } from "./rule.ts";

@@ -6,7 +6,7 @@ import { type Change, type Kind, planOf, readSections, type Resource, type Secti
 import type { Client } from "./client.ts";
 import { Missing, PassingProblem, Problem, WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";
-import { dashboardKind, viewKind } from "./dashboard-kind.ts";
+import { dashboardKind, viewKind } from "./dashboards.ts";
 import { channelKind } from "./channel-kind.ts";
 import { routeKind } from "./routes.ts";
 import { ruleKind } from "./rule.ts";

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { Problem } from "./cli-error.ts";
-import { addRemoval, type Console } from "./output.ts";
+import { addList, addRemoval, type Console } from "./output.ts";
 import { type Row, shortened } from "./table.ts";
 
 export function addEnrolmentCommands(program: Command, console: Console): void {
@@ -15,12 +15,8 @@ export function addEnrolmentCommands(program: Command, console: Console): void {
 
 function addTokens(program: Command, console: Console): void {
   const tokens = program.command("tokens").description("install tokens: each registers one cluster or host, once");
-  tokens
-    .command("list", { isDefault: true })
-    .description("minted tokens; a token itself is shown only when it is minted")
-    .action(async () =>
-      console.print(await console.client().call("GET", "/api/install-tokens"), ["id", "created_at", "expires_at", "used_at"]),
-    );
+  const description = "minted tokens; a token itself is shown only when it is minted";
+  addList(tokens, console, description, "/api/install-tokens", ["id", "created_at", "expires_at", "used_at"]);
   tokens
     .command("create")
     .description("mint a token; only the token goes to stdout")
@@ -158,10 +154,8 @@ export function collectorText(report: unknown): string {
 
 function addKeys(program: Command, console: Console): void {
   const keys = program.command("keys").description("API keys for sending telemetry without an agent (docs/direct-ingest.md)");
-  keys
-    .command("list", { isDefault: true })
-    .description("valid keys; a key itself is shown only when it is minted")
-    .action(async () => console.print(await console.client().call("GET", "/api/keys"), ["name", "created_at", "first_used_at", "key_id"]));
+  const description = "valid keys; a key itself is shown only when it is minted";
+  addList(keys, console, description, "/api/keys", ["name", "created_at", "first_used_at", "key_id"]);
   keys
     .command("create <name>")
     .description("mint a key; only the key goes to stdout; <name> becomes the `node` of everything it sends")

@@ -5,7 +5,7 @@ import { CHANNEL_KINDS, channelKind, channelPath, CHANNELS, existingChannels, te
 import { Problem, WrongUsage } from "./cli-error.ts";
 import { typedMatcher } from "./alerting-fields.ts";
 import { addRemovalByName, addSwitches, findExisting, several } from "./named-resources.ts";
-import type { Console } from "./output.ts";
+import { addList, type Console } from "./output.ts";
 import { newest, rowLimit } from "./query-rows.ts";
 import { addRouteCommands } from "./routes.ts";
 import { addSilenceCommands } from "./silences.ts";
@@ -33,12 +33,8 @@ export function addNotificationCommands(program: Command, console: Console): voi
 
 function addChannels(program: Command, console: Console): void {
   const channels = program.command("channels").description("channels: where messages about alerts go");
-  channels
-    .command("list", { isDefault: true })
-    .description("all channels; secrets are never shown")
-    .action(async () =>
-      console.print(await console.client().call("GET", CHANNELS), ["name", "kind", "enabled", "settings", "heartbeat", "id"]),
-    );
+  const columns = ["name", "kind", "enabled", "settings", "heartbeat", "id"];
+  addList(channels, console, "all channels; secrets are never shown", CHANNELS, columns);
   channels
     .command("create <name>")
     .description("create a channel; add a route to send alerts to it")

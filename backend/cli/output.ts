@@ -75,6 +75,14 @@ export function columnsOf(stdout: NodeJS.WritableStream): number {
   return (stdout as { columns?: number }).columns ?? DEFAULT_COLUMNS;
 }
 
+/** The default command of a group, which prints all resources of a list. */
+export function addList(parent: Command, console: Console, description: string, path: string, columns: readonly string[]): void {
+  parent
+    .command("list", { isDefault: true })
+    .description(description)
+    .action(async () => console.print(await console.client().all(path), columns));
+}
+
 /** The command that removes one resource by its id. */
 export function addRemoval(parent: Command, console: Console, description: string, path: (id: string) => string): void {
   parent

@@ -4,7 +4,8 @@
 import type { Command } from "commander";
 import type { Existing, Kind, Resource } from "./alerting-file.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
-import { type Fields, isSameDuration, matcherText, readMatcher, type RouteMatcher, typedMatcher } from "./alerting-fields.ts";
+import { formatMatcher, type Matcher } from "../client/matcher.ts";
+import { type Fields, isSameDuration, readMatcher, typedMatcher } from "./alerting-fields.ts";
 import type { Console } from "./output.ts";
 import { existingChannels } from "./channel-kind.ts";
 import type { Client } from "./client.ts";
@@ -68,7 +69,7 @@ async function bodyOf(client: Client, resource: Resource): Promise<object> {
 function resourceOf(row: Row, names: ReadonlyMap<string, string>): Resource {
   return {
     default: row["is_default"] === true,
-    matchers: (row["matchers"] as RouteMatcher[]).map(matcherText),
+    matchers: (row["matchers"] as Matcher[]).map(formatMatcher),
     channels: (row["channel_ids"] as string[]).map((id) => names.get(id) ?? id),
     group_by: row["group_by"],
     group_wait: row["group_wait"],
@@ -80,7 +81,7 @@ function resourceOf(row: Row, names: ReadonlyMap<string, string>): Resource {
 
 function readRoute(fields: Fields): Resource {
   const isDefault = fields.flag("default", false);
-  const matchers = fields.list("matchers").map((text) => matcherText(readMatcher(text, `${fields.where}.matchers`)));
+  const matchers = fields.list("matchers").map((text) => formatMatcher(readMatcher(text, `${fields.where}.matchers`)));
   if (isDefault && matchers.length > 0)
     throw fields.problem("matchers", "the default route takes alerts that match no other route, and has no matchers");
   return {

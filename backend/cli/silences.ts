@@ -4,7 +4,8 @@
 import type { Command } from "commander";
 import { durationWithin } from "../../common/duration.ts";
 import { WrongUsage } from "./cli-error.ts";
-import { type Fields, fromAlertmanager, matcherText, readMatcher, toAlertmanager, typedMatcher } from "./alerting-fields.ts";
+import { formatMatcher, fromSilence, type SilenceMatcher, toSilence } from "../client/matcher.ts";
+import { type Fields, readMatcher, typedMatcher } from "./alerting-fields.ts";
 import { addRemoval, type Console } from "./output.ts";
 import type { Row } from "./table.ts";
 import type { Existing, Kind, Resource } from "./alerting-file.ts";
@@ -38,11 +39,11 @@ async function existingSilences(client: Client): Promise<Existing[]> {
 }
 
 function matchersOf(row: Row): string[] {
-  return (row["matchers"] as Record<string, unknown>[]).map((one) => matcherText(fromAlertmanager(one))).sort();
+  return (row["matchers"] as SilenceMatcher[]).map((one) => formatMatcher(fromSilence(one))).sort();
 }
 
 function silenceBody({ matchers, starts_at: startsAt, ends_at: endsAt, comment }: Resource): object {
-  const read = (matchers as string[]).map((text) => toAlertmanager(readMatcher(text, "matchers")));
+  const read = (matchers as string[]).map((text) => toSilence(readMatcher(text, "matchers")));
   return { matchers: read, ...(startsAt !== null && { startsAt }), endsAt, comment };
 }
 
@@ -50,7 +51,7 @@ function readSilence(fields: Fields): Resource {
   return {
     matchers: fields
       .list("matchers")
-      .map((text) => matcherText(readMatcher(text, `${fields.where}.matchers`)))
+      .map((text) => formatMatcher(readMatcher(text, `${fields.where}.matchers`)))
       .sort(),
     starts_at: fields.has("starts_at") ? timeOf(fields, "starts_at") : null,
     ends_at: timeOf(fields, "ends_at"),

@@ -3,7 +3,7 @@
 import type { ApiResponses } from "../client/api.ts";
 import type { Command } from "commander";
 import { several } from "./named-resources.ts";
-import { addRemoval, type Console } from "./output.ts";
+import { addList, addRemoval, type Console } from "./output.ts";
 
 const INGEST_EXAMPLES = `
 The backend accepts ingest tokens if its operator set INGEST_TOKENS=true. Examples:
@@ -102,12 +102,8 @@ In a shell, with the token in a file:
 
 export function addReadTokenCommands(program: Command, console: Console): void {
   const tokens = program.command("read-tokens").description("read tokens: read access for Grafana and programs, for months");
-  tokens
-    .command("list", { isDefault: true })
-    .description("tokens, who created them and when they expire; a token itself is shown only when it is created")
-    .action(async () =>
-      console.print(await console.client().all("/api/read-tokens"), ["name", "expires_at", "created_by", "created_at", "id"]),
-    );
+  const description = "tokens, who created them and when they expire; a token itself is shown only when it is created";
+  addList(tokens, console, description, "/api/read-tokens", ["name", "expires_at", "created_by", "created_at", "id"]);
   tokens
     .command("create <name>")
     .description("create a token; it goes to stdout, and Grafana's data source settings to stderr")

@@ -5,7 +5,7 @@ import { Problem } from "./parts/common.tsx";
 import { visible } from "./parts/text.ts";
 import { call } from "./state/api.ts";
 import { useLoaded } from "./state/loaded.ts";
-import { typedIn, useSending } from "./state/sending.ts";
+import { submitBy, typedIn, useSending } from "./state/sending.ts";
 import { acceptInvitation, invitation } from "./state/session.ts";
 
 export function InvitationPage({ token }: { token: string }) {
@@ -20,13 +20,7 @@ export function InvitationPage({ token }: { token: string }) {
         <h1>AtherOps</h1>
         <Problem words={found.error.value} />
         {shown && (
-          <form
-            class="stack"
-            onSubmit={(event) => {
-              event.preventDefault();
-              void send(event.currentTarget);
-            }}
-          >
+          <form class="stack" onSubmit={submitBy(send)}>
             <p>
               You are invited to <bdi>{visible(shown.org)}</bdi> with the role {shown.role}. Choose a password of at least 8 characters.
             </p>

@@ -1,6 +1,6 @@
 // Login: a page at first; a dialog above the current screen when a session has ended.
 import { Dialog, Problem } from "./parts/common.tsx";
-import { typedIn, useSending } from "./state/sending.ts";
+import { submitBy, typedIn, useSending } from "./state/sending.ts";
 import { logIn, logOut, refusedLink, user, useSettings } from "./state/session.ts";
 
 export function LoginPage() {
@@ -33,13 +33,7 @@ function LoginForm({ email }: { email?: string | undefined }) {
     await logIn(email ?? typed("email"), typed("password"));
   });
   return (
-    <form
-      class="stack"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send(event.currentTarget);
-      }}
-    >
+    <form class="stack" onSubmit={submitBy(send)}>
       <label>
         E-mail
         <input name="email" type="email" autoComplete="username" required defaultValue={email} readOnly={email !== undefined} />

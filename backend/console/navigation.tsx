@@ -6,7 +6,7 @@ import { isHelpOpen, isPaletteOpen, isViewsOpen } from "./state/keys.ts";
 import { address, route } from "./state/route.ts";
 import { screenNamed, SCREENS } from "./state/screens.ts";
 import { utc } from "./state/time.ts";
-import { Dialog } from "./parts/common.tsx";
+import { Dialog, Options } from "./parts/common.tsx";
 import { logOut, user } from "./state/session.ts";
 
 const IN_NAVIGATION = SCREENS.filter(({ key }) => key !== undefined);
@@ -87,9 +87,7 @@ function TimeZoneButton() {
 function ColourChoice() {
   return (
     <select aria-label="Colours" value={colourScheme.value} onChange={(event) => (colourScheme.value = event.currentTarget.value)}>
-      <option value="">system</option>
-      <option value="light">light</option>
-      <option value="dark">dark</option>
+      <Options of={[["", "system"], "light", "dark"]} />
     </select>
   );
 }

@@ -1,9 +1,9 @@
 // Manages users of the organisation with their roles, invitations and the own password; for an operator, also organisations.
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
-import { Problem } from "../parts/common.tsx";
+import { Options, Problem } from "../parts/common.tsx";
 import { call } from "../state/api.ts";
-import { typedIn, useSending } from "../state/sending.ts";
+import { submitBy, typedIn, useSending } from "../state/sending.ts";
 import { momentColumn, ResourceList } from "./resource-list.tsx";
 import { isOperator, mayWrite, user } from "../state/session.ts";
 
@@ -55,9 +55,7 @@ function RoleChoice({ of: { user_id, email, role }, onChanged }: { of: User; onC
         disabled={isBusy}
         onChange={(event) => void send(event.currentTarget.value)}
       >
-        {roles().map((choice) => (
-          <option key={choice}>{choice}</option>
-        ))}
+        <Options of={roles()} />
       </select>
       <Problem words={error} />
     </>
@@ -95,6 +93,7 @@ function Invitations() {
 
 function OwnPassword() {
   const { send, isBusy, error } = useSending(async (form: HTMLFormElement) => {
+    isChanged.value = false;
     const typed = typedIn(form);
     await call("/api/auth/password", { method: "PUT", body: { current: typed("current"), password: typed("password") } });
     form.reset();
@@ -104,14 +103,7 @@ function OwnPassword() {
   return (
     <section class="card" aria-label="Your password">
       <h2>Your password</h2>
-      <form
-        class="row"
-        onSubmit={(event) => {
-          event.preventDefault();
-          isChanged.value = false;
-          void send(event.currentTarget);
-        }}
-      >
+      <form class="row" onSubmit={submitBy(send)}>
         <input type="email" name="email" autoComplete="username" value={user.value?.email} readOnly hidden />
         <label>
           Current password

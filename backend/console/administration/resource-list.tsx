@@ -3,10 +3,10 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Removal } from "../parts/removal.tsx";
 import { useLoaded } from "../state/loaded.ts";
-import { Command, Problem, Status, Table } from "../parts/common.tsx";
+import { Command, Options, Problem, Status, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call, wholeList } from "../state/api.ts";
-import { useSending } from "../state/sending.ts";
+import { submitBy, useSending } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
 import { moment } from "../state/time.ts";
 
@@ -149,13 +149,7 @@ function Make({ path, createForm: { label, fields, bodyOf }, onMade }: MakeProps
     form.reset();
   });
   return (
-    <form
-      class="row"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send(event.currentTarget);
-      }}
-    >
+    <form class="row" onSubmit={submitBy(send)}>
       {fields.map((field) => (
         <label key={field.name}>
           {field.label}
@@ -174,9 +168,7 @@ function Input({ name, type = "text", choices }: Field) {
   if (!choices) return <input name={name} type={type} required autoComplete={type === "password" ? "new-password" : "off"} />;
   return (
     <select name={name}>
-      {choices.map((choice) => (
-        <option key={choice}>{choice}</option>
-      ))}
+      <Options of={choices} />
     </select>
   );
 }

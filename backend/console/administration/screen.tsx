@@ -1,4 +1,5 @@
 // Settings: users, credentials, and organisations for an operator. Each part is a table, with a form if the role may write.
+import { Tabs } from "../parts/common.tsx";
 import { choose, route } from "../state/route.ts";
 import { Credentials } from "./credentials.tsx";
 import { Audit, Usage } from "./records.tsx";
@@ -19,13 +20,7 @@ export function Administration() {
   return (
     <section class="screen narrow" aria-labelledby="title">
       <h1 id="title">Settings</h1>
-      <div role="group" aria-label="Parts" class="tabs">
-        {shown.map(([name, label]) => (
-          <button type="button" key={name} aria-pressed={name === chosen?.[0]} onClick={() => choose({ part: name })}>
-            {label}
-          </button>
-        ))}
-      </div>
+      <Tabs label="Parts" tabs={shown} chosen={chosen?.[0]} onChoose={(part) => choose({ part })} />
       {!mayWrite.value && <p class="quiet">You can read here; changes need the role admin.</p>}
       <Part />
     </section>

@@ -7,7 +7,7 @@ import { PromqlField } from "../metrics/promql-field.tsx";
 import { useLoaded, useSettled } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { comparisonOf, linesRead, type LogCondition, pairsRead, pairsWritten, RULES, type Rule } from "./rule.ts";
-import { Problem } from "../parts/common.tsx";
+import { Options, Problem } from "../parts/common.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
@@ -76,11 +76,7 @@ function Counted({ logs: { filter = {}, window, operator, threshold, by = [] }, 
         <label>
           Records
           <select name="operator">
-            {[">", ">=", "<", "<=", "==", "!="].map((sign) => (
-              <option key={sign} selected={sign === operator}>
-                {sign}
-              </option>
-            ))}
+            <Options of={[">", ">=", "<", "<=", "==", "!="]} chosen={operator} />
           </select>
         </label>
         <label>
@@ -121,11 +117,7 @@ function Choices({ rule }: { rule: Rule }) {
         <label>
           Severity
           <select name="severity">
-            {["critical", "warning", "info"].map((name) => (
-              <option key={name} selected={name === rule.severity}>
-                {name}
-              </option>
-            ))}
+            <Options of={["critical", "warning", "info"]} chosen={rule.severity} />
           </select>
         </label>
         <label>

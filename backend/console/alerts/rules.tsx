@@ -7,7 +7,7 @@ import { ago } from "../state/time.ts";
 import { RuleEditor } from "./editor.tsx";
 import { RuleHistory } from "./history.tsx";
 import { newRule, RULES, type Rule, type RuleStatus } from "./rule.ts";
-import { Problem, Status, Table } from "../parts/common.tsx";
+import { NameLink, Problem, Status, Table } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
@@ -72,9 +72,7 @@ function RuleTable({ rules, chosen }: { rules: readonly WithStatus[]; chosen: st
             <State rule={rule} />
           </td>
           <th scope="row">
-            <a href={address("alerts", { rule: rule.id })}>
-              <bdi>{visible(rule.name)}</bdi>
-            </a>
+            <NameLink href={address("alerts", { rule: rule.id })} text={rule.name} />
             {rule.status?.error && <Problem words={rule.status.error} />}
           </th>
           <td>{rule.severity}</td>

@@ -1,4 +1,5 @@
 // Alerts: rules, firing alerts, and who is notified. Each is a view of its own, which the address names.
+import { Tabs } from "../parts/common.tsx";
 import { Channels } from "../notification/channels.tsx";
 import { Deliveries } from "../notification/deliveries.tsx";
 import { Firing } from "../notification/firing.tsx";
@@ -22,18 +23,12 @@ export function Alerts() {
     <section class="screen alerts" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Alerts</h1>
-        <div role="group" aria-label="Views" class="tabs">
-          {VIEWS.map(([name, label]) => (
-            <button
-              type="button"
-              key={name}
-              aria-pressed={name === chosen}
-              onClick={() => go(address("alerts", { view: name === "rules" ? undefined : name }))}
-            >
-              {label}
-            </button>
-          ))}
-        </div>
+        <Tabs
+          label="Views"
+          tabs={VIEWS}
+          chosen={chosen}
+          onChoose={(name) => go(address("alerts", { view: name === "rules" ? undefined : name }))}
+        />
       </div>
       <View />
     </section>

@@ -1,6 +1,6 @@
 // The panels of a dashboard with its variables. The chosen values are in the address: `var-NAME`.
 import { queryInstant } from "../metrics/prometheus.ts";
-import { Problem } from "../parts/common.tsx";
+import { Options, Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
@@ -27,11 +27,7 @@ export function Board({ dashboard, again }: { dashboard: Dashboard; again: numbe
             <label key={name}>
               {visible(name)}
               <select value={choices?.chosen[name] ?? ""} onChange={(event) => choose({ [`var-${name}`]: event.currentTarget.value })}>
-                {(choices?.values[name] ?? []).map((value) => (
-                  <option value={value} key={value}>
-                    {visible(value)}
-                  </option>
-                ))}
+                <Options of={choices?.values[name] ?? []} />
               </select>
             </label>
           ))}

@@ -1,10 +1,10 @@
 // Edits a dashboard: its name, variables, and panels in order, with a preview of each panel. Nothing is sent until it is saved.
 import { useSignal, type Signal } from "@preact/signals";
 import type { JSX } from "preact";
-import { Problem } from "../parts/common.tsx";
+import { Options, Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { useRefresh } from "../parts/time-picker.tsx";
-import { useSending } from "../state/sending.ts";
+import { submitBy, useSending } from "../state/sending.ts";
 import { type Dashboard, type Panel, PANEL_KINDS, type PanelKind, type Source, SOURCES, type Variable } from "./dashboard.ts";
 import { Panels } from "./board.tsx";
 
@@ -17,13 +17,7 @@ export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (chang
   const change = (part: Partial<Dashboard>): void => void (draft.value = { ...draft.peek(), ...part });
   const { name, description, panels } = draft.value;
   return (
-    <form
-      class="stack"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send();
-      }}
-    >
+    <form class="stack" onSubmit={submitBy(() => send())}>
       <div class="filters">
         <Field label="Name" required maxLength={100} value={name} onType={(text) => change({ name: text })} />
         <Field label="Description" size={40} maxLength={1000} value={description} onType={(text) => change({ description: text })} />
@@ -253,11 +247,7 @@ function Select<T extends string>({ label, value, choices, onChoose }: SelectPro
     <label>
       {label}
       <select value={value} onChange={(event) => onChoose(event.currentTarget.value as T)}>
-        {choices.map((choice) => (
-          <option value={choice} key={choice}>
-            {choice}
-          </option>
-        ))}
+        <Options of={choices} />
       </select>
     </label>
   );

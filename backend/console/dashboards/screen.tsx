@@ -2,7 +2,7 @@
 // read our own JSON and Grafana's.
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
-import { Problem, Status, Table } from "../parts/common.tsx";
+import { NameLink, Problem, Status, Table } from "../parts/common.tsx";
 import { saveFile } from "../parts/download.tsx";
 import { visible } from "../parts/text.ts";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
@@ -57,9 +57,7 @@ function List() {
               {rows.map((row) => (
                 <tr key={row.id}>
                   <th scope="row">
-                    <a href={address("dashboards", {}, row.id)}>
-                      <bdi>{visible(row.name)}</bdi>
-                    </a>
+                    <NameLink href={address("dashboards", {}, row.id)} text={row.name} />
                   </th>
                   <td>{moment(row.updated_at)}</td>
                   <td>

@@ -2,7 +2,7 @@
 // workload.
 import { queryInstant } from "../metrics/prometheus.ts";
 import { formatValue } from "../metrics/unit.ts";
-import { Status, Table } from "../parts/common.tsx";
+import { NameLink, Status, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { type AddressRange, currentRange } from "../state/time.ts";
@@ -58,9 +58,7 @@ export function Members({ kind, within, range, asked }: { kind: MemberKind; with
             {rows.map(({ entity, memoryBytes }) => (
               <tr key={entityAddress(entity)}>
                 <th scope="row">
-                  <a href={entityAddress(entity, range)}>
-                    <bdi>{visible(entity.name)}</bdi>
-                  </a>
+                  <NameLink href={entityAddress(entity, range)} text={entity.name} />
                 </th>
                 <td>
                   <bdi>{visible(entity.namespace ?? "–")}</bdi>

@@ -6,7 +6,7 @@ import { Panels } from "../dashboards/board.tsx";
 import { LogList, TraceList } from "../dashboards/panel.tsx";
 import { readShipped } from "../dashboards/shipped.ts";
 import { FiringLinks, readFiring } from "./links.tsx";
-import { Status } from "../parts/common.tsx";
+import { NameLink, Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { useLoaded } from "../state/loaded.ts";
@@ -70,10 +70,7 @@ function Parents({ entity: { kind, cluster, namespace }, range }: { entity: Enti
     <>
       {parents.map((parent) => (
         <span key={parent.kind}>
-          <span class="quiet">{parent.kind}</span>{" "}
-          <a href={entityAddress(parent, range)}>
-            <bdi>{visible(parent.name)}</bdi>
-          </a>
+          <span class="quiet">{parent.kind}</span> <NameLink href={entityAddress(parent, range)} text={parent.name} />
         </span>
       ))}
     </>

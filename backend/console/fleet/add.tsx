@@ -6,7 +6,7 @@ import { AddProgram } from "./add-program.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { moment } from "../state/time.ts";
-import { Command, Problem } from "../parts/common.tsx";
+import { Command, Problem, Tabs } from "../parts/common.tsx";
 import { call } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
 import { TokenForm } from "./token-form.tsx";
@@ -42,13 +42,7 @@ export function Connect() {
         <Steps {...made.value} onAgain={() => (made.value = undefined)} />
       ) : (
         <>
-          <div role="group" aria-label="What" class="tabs">
-            {KINDS.map(([name, label]) => (
-              <button type="button" key={name} aria-pressed={kind === name} onClick={() => choose({ kind: name }, { replace: true })}>
-                {label}
-              </button>
-            ))}
-          </div>
+          <Tabs label="What" tabs={KINDS} chosen={kind} onChoose={(name) => choose({ kind: name }, { replace: true })} />
           {kind === "cluster" || kind === "host" ? (
             <AddForm kind={kind} onMade={(target, minted) => (made.value = { ...target, minted, sinceMs: Date.now() })} />
           ) : (

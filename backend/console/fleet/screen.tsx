@@ -7,7 +7,7 @@ import { entityAddress } from "../entities/entity.ts";
 import { Members as KubernetesMembers } from "../entities/members.tsx";
 import { type Cluster, type Collector, type Host, isOld, readFleet } from "./members.ts";
 import { ThisMachine } from "./this-machine.tsx";
-import { Problem, Status, Table } from "../parts/common.tsx";
+import { NameLink, Problem, Status, Table, Tabs } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { mayWrite } from "../state/session.ts";
 
@@ -57,18 +57,7 @@ export function Fleet() {
         )}
       </div>
       <ThisMachine onReady={found.reload} />
-      <div role="group" aria-label="Views" class="tabs">
-        {VIEWS.map(([name, label]) => (
-          <button
-            type="button"
-            key={name}
-            aria-pressed={name === view}
-            onClick={() => choose({ view: name === "agents" ? undefined : name })}
-          >
-            {label}
-          </button>
-        ))}
-      </div>
+      <Tabs label="Views" tabs={VIEWS} chosen={view} onChoose={(name) => choose({ view: name === "agents" ? undefined : name })} />
       {view === "agents" ? (
         <Status of={found} empty={clusters.length + hosts.length === 0 && <Nothing />}>
           {clusters.map((cluster) => (
@@ -132,10 +121,7 @@ function ClusterCard({ cluster, atMs }: { cluster: Cluster; atMs: number }) {
     <article class="card">
       <header>
         <h2>
-          <Dot isOn={cluster.online} />{" "}
-          <a href={entityAddress({ kind: "cluster", name: cluster.name })}>
-            <bdi>{visible(cluster.name)}</bdi>
-          </a>
+          <Dot isOn={cluster.online} /> <NameLink href={entityAddress({ kind: "cluster", name: cluster.name })} text={cluster.name} />
         </h2>
         <span>last heartbeat {ago(cluster.last_heartbeat, atMs)}</span>
         <KeyAge at={cluster.key_created_at} atMs={atMs} />
@@ -171,9 +157,7 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
           <tr key={host.agent_id}>
             <th scope="row">
               <Dot isOn={host.online} />{" "}
-              <a href={entityAddress({ kind: "host", name: host.hostname, hostId: host.agent_id })}>
-                <bdi>{visible(host.hostname)}</bdi>
-              </a>
+              <NameLink href={entityAddress({ kind: "host", name: host.hostname, hostId: host.agent_id })} text={host.hostname} />
             </th>
             <td title={host.last_heartbeat ?? ""} class={`moment ${host.online ? "" : "level is-error"}`}>
               {host.online ? ago(host.last_heartbeat, atMs) : `silent, ${ago(host.last_heartbeat, atMs)}`}
@@ -200,10 +184,7 @@ function Members({ cluster, members, atMs }: { cluster: string; members: readonl
       {members.map(({ name, online, version, lastHeartbeat, collector, config }) => (
         <tr key={name}>
           <th scope="row">
-            <Dot isOn={online} />{" "}
-            <a href={entityAddress({ kind: "node", name, cluster })}>
-              <bdi>{visible(name)}</bdi>
-            </a>
+            <Dot isOn={online} /> <NameLink href={entityAddress({ kind: "node", name, cluster })} text={name} />
           </th>
           <td title={lastHeartbeat ? moment(lastHeartbeat) : ""} class={`moment ${online ? "" : "level is-error"}`}>
             {online ? ago(lastHeartbeat, atMs) : `silent, ${ago(lastHeartbeat, atMs)}`}

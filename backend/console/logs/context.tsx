@@ -5,7 +5,7 @@ import { clock, day } from "../state/time.ts";
 import { levelClass } from "./histogram.tsx";
 import { behind, filtersOf, SCOPES, type Scope, type Side, stretchOf } from "./neighbours.ts";
 import type { LogRow } from "./rows.ts";
-import { Problem } from "../parts/common.tsx";
+import { Options, Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { page } from "../state/api.ts";
 
@@ -41,11 +41,7 @@ export function Context({ row }: { row: LogRow }) {
           value={scope.value}
           onChange={(event) => (scope.value = event.currentTarget.value === "host" ? "host" : "stream")}
         >
-          {SCOPES.map(([name, words]) => (
-            <option key={name} value={name}>
-              {words}
-            </option>
-          ))}
+          <Options of={SCOPES} />
         </select>
       </header>
       <SideOf row={row} side="before" scope={scope.value} key={`before ${scope.value}`} />

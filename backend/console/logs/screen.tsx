@@ -23,7 +23,7 @@ import { type LogRow, LogRows, type Question, questionOf, queryProblem } from ".
 import { LogTable } from "./table.tsx";
 
 /** Loaded on demand, because it needs the chart library. */
-const LogQlChart = lazy(async () => (await import("./logql-chart.tsx")).LogQlChart);
+const LogQlChart = lazy(async () => (await import("../metrics/series-chart.tsx")).LogQlChart);
 const BUCKETS = "80";
 const MOST_DOWNLOADED = 10_000;
 const MOST_COLUMNS = 6;

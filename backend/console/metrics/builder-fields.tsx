@@ -1,7 +1,7 @@
 // Fields of the builder for metric, filters, change and combination, next to the resulting expression.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
-import { Problem } from "../parts/common.tsx";
+import { Options, Problem } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { type Loaded, useLoaded } from "../state/loaded.ts";
@@ -183,9 +183,7 @@ function FilterFields({ metric, filter, onFilter, onRemove }: FilterProps) {
         value={filter.operator}
         onChange={(event) => onFilter({ ...filter, operator: event.currentTarget.value as Filter["operator"] })}
       >
-        {OPERATORS.map((operator) => (
-          <option key={operator}>{operator}</option>
-        ))}
+        <Options of={OPERATORS} />
       </select>
       <Choice
         label={`value of ${filter.label}`}

@@ -1,4 +1,5 @@
 // Fields of the builder: a list to choose from, and a text that suggests values.
+import { Options } from "../parts/common.tsx";
 import { useSignal } from "@preact/signals";
 import { useEffect, useId } from "preact/hooks";
 import { visible } from "../parts/text.ts";
@@ -27,11 +28,7 @@ export function Select<T extends string>({ label, choices, value, names, onChoic
           onChoice(chosen);
         }}
       >
-        {choices.map((choice) => (
-          <option value={choice} key={choice}>
-            {visible(names[choice] ?? choice)}
-          </option>
-        ))}
+        <Options of={choices.map((choice) => [choice, names[choice] ?? choice])} />
       </select>
     </label>
   );

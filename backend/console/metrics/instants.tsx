@@ -1,6 +1,5 @@
 // Values of series at one moment, as a table.
-import { Problem, Status, Table } from "../parts/common.tsx";
-import { visible } from "../parts/text.ts";
+import { NameLink, Problem, Status, Table } from "../parts/common.tsx";
 import type { Loaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { type Instant, seriesName } from "./prometheus.ts";
@@ -16,9 +15,7 @@ export function Instants({ found, nothing, heads = ["series", "value"] }: { foun
           {rows.slice(0, MOST_ROWS).map(({ labels, value }, at) => (
             <tr key={at}>
               <td>
-                <a href={address("metrics", { q: seriesName(labels) })}>
-                  <bdi>{visible(seriesName(labels))}</bdi>
-                </a>
+                <NameLink href={address("metrics", { q: seriesName(labels) })} text={seriesName(labels)} />
               </td>
               <td class="number">{value}</td>
             </tr>

@@ -12,7 +12,7 @@ import { queryInstant, queryRange, type Series } from "./prometheus.ts";
 import { LETTERS, Queries } from "./queries.tsx";
 import { SeriesChart } from "./series-chart.tsx";
 import { unitOfQuery } from "./unit.ts";
-import { Status } from "../parts/common.tsx";
+import { Status, Tabs } from "../parts/common.tsx";
 
 const EXAMPLES = [
   ["memory by state", "sum by (state) (system_memory_usage_bytes)"],
@@ -33,18 +33,12 @@ export function Metrics() {
       <div class="bar">
         <h1 id="title">Metrics</h1>
         <TimePicker onNow={() => again.value++} />
-        <div role="group" aria-label="Shown as" class="tabs">
-          {["chart", "table", "cardinality"].map((name) => (
-            <button
-              type="button"
-              key={name}
-              aria-pressed={view === name}
-              onClick={() => choose({ view: name === "chart" ? undefined : name })}
-            >
-              {name}
-            </button>
-          ))}
-        </div>
+        <Tabs
+          label="Shown as"
+          tabs={["chart", "table", "cardinality"]}
+          chosen={view}
+          onChoose={(name) => choose({ view: name === "chart" ? undefined : name })}
+        />
         {asked.length > 0 && (
           <>
             <button type="button" aria-pressed={hasBuilder} onClick={() => choose({ builder: hasBuilder ? undefined : "1" })}>

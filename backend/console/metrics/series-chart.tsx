@@ -1,11 +1,12 @@
 // Draws the series of a query as a chart, and lists them below it with their last, minimum and maximum values.
-import { Table } from "../parts/common.tsx";
+import { Status, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
-import type { Range } from "../state/time.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { currentRange, type Range } from "../state/time.ts";
 import { Chart, colourClass } from "./chart.tsx";
 import { type Exemplar, ExemplarList } from "./exemplars.tsx";
 import { MOST_ROWS } from "./instants.tsx";
-import type { Series } from "./prometheus.ts";
+import { LOKI, queryRange, type Series } from "./prometheus.ts";
 import { formatValue, type Unit } from "./unit.ts";
 
 const MOST_DRAWN = 50;
@@ -59,5 +60,19 @@ function Last({ series, unit }: { series: readonly Series[]; unit: Unit | undefi
         );
       })}
     </Table>
+  );
+}
+
+/** The results of a metric query of LogQL, such as sum by (level) (rate({service_name="shop"}[5m])). `asked`: the key of the request. */
+export function LogQlChart({ line, asked }: { line: string; asked: string }) {
+  const found = useLoaded(asked, async (signal) => {
+    const range = currentRange();
+    return { range, series: await queryRange(line, range, signal, LOKI) };
+  });
+  const { range, series } = found.value.value ?? {};
+  return (
+    <Status of={found} empty={series?.length === 0 && "No series match in this range."}>
+      {range && series && series.length > 0 && <SeriesChart series={series} range={range} />}
+    </Status>
   );
 }

@@ -1,5 +1,6 @@
 // The form of a channel. Invariants: a secret is written and never read back; an empty field keeps the stored one. All other settings are
 // sent each time, because omitted ones are removed.
+import { Options, Tabs } from "../parts/common.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
 import { choose } from "../state/route.ts";
 import { type Channel, type ChannelKind, CHANNELS, KINDS, type OwnWords } from "./resources.ts";
@@ -32,15 +33,7 @@ export function ChannelForm({ channel, kind, onSaved }: ChannelFormProps) {
   };
   return (
     <>
-      {!channel && (
-        <div role="group" aria-label="Kind" class="tabs">
-          {KINDS.map(([name, label]) => (
-            <button type="button" key={name} aria-pressed={name === kind} onClick={() => choose({ kind: name }, { replace: true })}>
-              {label}
-            </button>
-          ))}
-        </div>
-      )}
+      {!channel && <Tabs label="Kind" tabs={KINDS} chosen={kind} onChoose={(name) => choose({ kind: name }, { replace: true })} />}
       <SavingForm label={channel ? "Save" : "Add"} saved="Saved." save={save} takesFocus={!channel}>
         <label>
           Name
@@ -92,11 +85,7 @@ function Settings({ kind, channel }: Pick<ChannelFormProps, "kind" | "channel">)
       <label>
         Region
         <select name="region">
-          {["us", "eu"].map((region) => (
-            <option key={region} selected={region === (channel?.settings.region ?? "us")}>
-              {region}
-            </option>
-          ))}
+          <Options of={["us", "eu"]} chosen={channel?.settings.region ?? "us"} />
         </select>
       </label>
     </div>

@@ -4,7 +4,7 @@ import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { moment } from "../state/time.ts";
 import { channelsNow, DELIVERIES, type Delivery } from "./resources.ts";
-import { Status, Table } from "../parts/common.tsx";
+import { NameLink, Options, Status, Table } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call, wholeList } from "../state/api.ts";
 
@@ -38,21 +38,13 @@ export function Deliveries() {
         <label>
           State
           <select value={filter.status} onChange={(event) => (choose({ status: event.currentTarget.value }), (pages.value = 1))}>
-            <option value="">any</option>
-            {STATES.map((state) => (
-              <option key={state}>{state}</option>
-            ))}
+            <Options of={[["", "any"], ...STATES]} />
           </select>
         </label>
         <label>
           Channel
           <select value={filter.channel_id} onChange={(event) => (choose({ channel: event.currentTarget.value }), (pages.value = 1))}>
-            <option value="">any</option>
-            {[...channels].map(([id, name]) => (
-              <option key={id} value={id}>
-                {visible(name)}
-              </option>
-            ))}
+            <Options of={[["", "any"], ...channels]} />
             {filter.channel_id && !channels.has(filter.channel_id) && <option value={filter.channel_id}>one that is gone</option>}
           </select>
         </label>
@@ -118,13 +110,7 @@ function About({ ids, rules }: { ids: readonly string[]; rules: ReadonlyMap<stri
       {ids.map((id, at) => (
         <span key={id}>
           {at > 0 && ", "}
-          {rules.has(id) ? (
-            <a href={address("alerts", { rule: id })}>
-              <bdi>{visible(rules.get(id) ?? "")}</bdi>
-            </a>
-          ) : (
-            "a rule that is gone"
-          )}
+          {rules.has(id) ? <NameLink href={address("alerts", { rule: id })} text={rules.get(id) ?? ""} /> : "a rule that is gone"}
         </span>
       ))}
     </>

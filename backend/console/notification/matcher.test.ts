@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { fromSilence, labelsKey, matchersOf, matchersRead, matchersWritten, toSilence } from "./matcher.ts";
+import { fromSilence, toSilence } from "../../client/matcher.ts";
+import { labelsKey, matchersOf, matchersRead, matchersWritten } from "./matcher.ts";
 
 test.each([
   ['severity="critical"', { label: "severity", op: "=", value: "critical" }],

@@ -2,7 +2,8 @@
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useLoaded, useSettled } from "../state/loaded.ts";
-import { type Matcher, matcherAsked, matchersRead, matcherWritten } from "./matcher.ts";
+import { formatMatcher, type Matcher } from "../../client/matcher.ts";
+import { matchersRead, matcherWritten } from "./matcher.ts";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 
@@ -51,7 +52,7 @@ export function MatchersField({ written, none }: { written: string; none?: strin
 function Held({ text }: { text: string }) {
   const asked = useSettled(text);
   const found = useLoaded(`held ${asked}`, async (signal) => {
-    const query = matchersRead(asked).map((matcher) => ["filter", matcherAsked(matcher)] as const);
+    const query = matchersRead(asked).map((matcher) => ["filter", formatMatcher(matcher)] as const);
     return await call<StandingAlert[]>(STANDING_ALERTS, { query, signal });
   });
   const alerts = found.value.value;

@@ -6,7 +6,7 @@ import { Side } from "../parts/side.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { moment } from "../state/time.ts";
-import { fromSilence } from "./matcher.ts";
+import { fromSilence } from "../../client/matcher.ts";
 import { Matchers } from "./matchers.tsx";
 import { type Silence, SilenceForm, SILENCES } from "./silence-form.tsx";
 import { Status, Table } from "../parts/common.tsx";

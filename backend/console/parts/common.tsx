@@ -101,6 +101,54 @@ export function Foreign({ text, class: name }: { text: string; class?: string })
   );
 }
 
+/** A link whose text a sender or a user wrote. */
+export function NameLink({ href, text }: { href: string; text: string }) {
+  return (
+    <a href={href}>
+      <bdi>{visible(text)}</bdi>
+    </a>
+  );
+}
+
+/** A value, or a value with its text. */
+type Choice = string | readonly [value: string, text: string, ...unknown[]];
+
+const textOf = (choice: Choice): readonly [value: string, text: string, ...unknown[]] =>
+  typeof choice === "string" ? [choice, choice] : choice;
+
+export interface TabsProps {
+  readonly label: string;
+  readonly tabs: readonly Choice[];
+  readonly chosen: string | undefined;
+  readonly onChoose: (name: string) => void;
+}
+
+/** Buttons of which one is pressed. */
+export function Tabs({ label, tabs, chosen, onChoose }: TabsProps) {
+  return (
+    <div role="group" aria-label={label} class="tabs">
+      {tabs.map(textOf).map(([name, text]) => (
+        <button type="button" key={name} aria-pressed={name === chosen} onClick={() => onChoose(name)}>
+          {text}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** The choices of a `select`. `chosen`: the first value of a field of a form; the `select` of other fields has a `value`. */
+export function Options({ of, chosen }: { of: readonly Choice[]; chosen?: string }) {
+  return (
+    <>
+      {of.map(textOf).map(([value, text]) => (
+        <option value={value} key={value} selected={chosen === undefined ? undefined : value === chosen}>
+          {visible(text)}
+        </option>
+      ))}
+    </>
+  );
+}
+
 export interface TableProps {
   readonly title: string;
   readonly heads: readonly ComponentChildren[];

@@ -1,7 +1,7 @@
 // Downloads the content of a screen as JSON, CSV or NDJSON; the browser creates the file. Invariant: a CSV cell that a spreadsheet would
 // run as a formula is written as text.
 import { useSending } from "../state/sending.ts";
-import { Problem } from "./common.tsx";
+import { Options, Problem } from "./common.tsx";
 
 export type Rows = readonly Readonly<Record<string, unknown>>[];
 
@@ -31,11 +31,7 @@ export function Download({ name, read }: { name: string; read: () => Promise<Row
         }}
       >
         <option value="">{isBusy ? "Reading …" : "Download"}</option>
-        {Object.keys(FORMATS).map((format) => (
-          <option value={format} key={format}>
-            {format.toUpperCase()}
-          </option>
-        ))}
+        <Options of={Object.keys(FORMATS).map((format) => [format, format.toUpperCase()])} />
       </select>
       <Problem words={error} />
     </>

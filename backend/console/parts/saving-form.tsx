@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { Problem } from "./common.tsx";
-import { useSending } from "../state/sending.ts";
+import { submitBy, useSending } from "../state/sending.ts";
 
 export interface SavingFormProps {
   /** Label of the button. */
@@ -31,15 +31,7 @@ export function SavingForm({ label, saved, save, refusal, takesFocus, children }
     if (takesFocus) element.current?.querySelector<HTMLElement>("input, textarea")?.focus();
   }, []);
   return (
-    <form
-      class="stack"
-      ref={element}
-      onInput={() => (isSaved.value = false)}
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send(event.currentTarget);
-      }}
-    >
+    <form class="stack" ref={element} onInput={() => (isSaved.value = false)} onSubmit={submitBy(send)}>
       {children}
       <Problem words={error} />
       {refusal ? (

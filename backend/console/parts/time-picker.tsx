@@ -5,7 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { address, choose, route } from "../state/route.ts";
 import { currentRange, LASTS, moment, showRange, utc, zoom } from "../state/time.ts";
 import { durationMs, typedRange } from "../state/typed-range.ts";
-import { Copy } from "./common.tsx";
+import { Copy, Options } from "./common.tsx";
 
 const REFRESHES = ["5s", "10s", "30s", "1m", "5m"] as const;
 
@@ -45,12 +45,7 @@ export function TimePicker({ standard = "1h", onNow }: { standard?: string; onNo
             value={query.get("refresh") ?? ""}
             onChange={(event) => choose({ refresh: event.currentTarget.value || undefined }, { replace: true })}
           >
-            <option value="">off</option>
-            {REFRESHES.map((every) => (
-              <option value={every} key={every}>
-                {every}
-              </option>
-            ))}
+            <Options of={[["", "off"], ...REFRESHES]} />
           </select>
         </>
       )}

@@ -2,7 +2,7 @@
 // another service or an earlier range.
 import { useSignal } from "@preact/signals";
 import { counted, visible } from "../parts/text.ts";
-import { Status, Table } from "../parts/common.tsx";
+import { NameLink, Options, Status, Table, Tabs } from "../parts/common.tsx";
 import { Download } from "../parts/download.tsx";
 import { lazy } from "../parts/screens.tsx";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
@@ -31,7 +31,11 @@ export function Services() {
       <div class="bar">
         <h1 id="title">{id ? <bdi>{visible(id)}</bdi> : "Services"}</h1>
         <TimePicker onNow={() => again.value++} />
-        {id ? <ServiceLinks service={id} range={range} /> : <Views isMap={isMap} />}
+        {id ? (
+          <ServiceLinks service={id} range={range} />
+        ) : (
+          <Tabs label="Shown as" tabs={[["", "list"], "map"]} chosen={isMap ? "map" : ""} onChoose={(view) => choose({ view })} />
+        )}
       </div>
       {id ? (
         <OneService service={id} asked={asked} range={range} key={id} />
@@ -41,19 +45,6 @@ export function Services() {
         <AllServices asked={asked} range={range} />
       )}
     </section>
-  );
-}
-
-function Views({ isMap }: { isMap: boolean }) {
-  return (
-    <div role="group" aria-label="Shown as" class="tabs">
-      <button type="button" aria-pressed={!isMap} onClick={() => choose({ view: undefined })}>
-        list
-      </button>
-      <button type="button" aria-pressed={isMap} onClick={() => choose({ view: "map" })}>
-        map
-      </button>
-    </div>
   );
 }
 
@@ -128,15 +119,7 @@ function Compared({ service, asked }: { service: string; asked: string }) {
     <label>
       compare with{" "}
       <select value={chosen} onChange={(event) => choose({ with: event.currentTarget.value || undefined })}>
-        <option value="">nothing</option>
-        {Object.keys(EARLIER).map((name) => (
-          <option key={name}>{name}</option>
-        ))}
-        {others.map((name) => (
-          <option value={`${OTHER_SERVICE}${name}`} key={name}>
-            {visible(name)}
-          </option>
-        ))}
+        <Options of={[["", "nothing"], ...Object.keys(EARLIER), ...others.map((name) => [`${OTHER_SERVICE}${name}`, name] as const)]} />
         {chosen.startsWith(OTHER_SERVICE) && !others.includes(chosen.slice(OTHER_SERVICE.length)) && (
           <option value={chosen}>{visible(chosen.slice(OTHER_SERVICE.length))}</option>
         )}
@@ -231,9 +214,7 @@ function Operations({ service, operations, range }: { service: string; operation
       {operations.map(({ operation, kind, rate, error_ratio: errors, p50_ms: p50, p95_ms: p95, p99_ms: p99 }) => (
         <tr key={`${operation} ${kind}`}>
           <th scope="row">
-            <a href={address("traces", { service, operation, ...range })}>
-              <bdi>{visible(operation)}</bdi>
-            </a>
+            <NameLink href={address("traces", { service, operation, ...range })} text={operation} />
           </th>
           <td>{visible(kind.toLowerCase())}</td>
           <td class="number">{rateText(rate)}</td>

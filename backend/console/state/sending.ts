@@ -34,6 +34,14 @@ export function useSending<A extends unknown[]>(work: (...args: A) => Promise<st
   return { send, isBusy: isBusy.value, error: error.value };
 }
 
+/** A handler that sends a form by script, so that the page stays. */
+export function submitBy(send: (form: HTMLFormElement) => unknown) {
+  return (event: Event & { readonly currentTarget: HTMLFormElement }): void => {
+    event.preventDefault();
+    send(event.currentTarget);
+  };
+}
+
 /** Reads the text fields of a form by name; a missing field is empty. */
 export function typedIn(form: HTMLFormElement): (name: string) => string {
   const data = new FormData(form);

@@ -6,7 +6,7 @@ import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
-import { typedIn } from "../state/sending.ts";
+import { submitBy, typedIn } from "../state/sending.ts";
 import { moment, showRange, span } from "../state/time.ts";
 import { withAttribute } from "./search.ts";
 
@@ -165,13 +165,7 @@ export function Differences({ question, parameters }: AnalysisProps) {
   const { rows = [], compared = "" } = found.value.value ?? {};
   return (
     <section class="card" aria-label="Differences">
-      <form
-        class="filters"
-        onSubmit={(event) => {
-          event.preventDefault();
-          choose({ slower: typedIn(event.currentTarget)("slower") });
-        }}
-      >
+      <form class="filters" onSubmit={submitBy((form) => choose({ slower: typedIn(form)("slower") }))}>
         <label>
           Compare spans of at least
           <input name="slower" type="text" inputMode="numeric" size={6} pattern="\d+(\.\d+)?" defaultValue={slower} />

@@ -1,4 +1,5 @@
 // Search of traces: by service, operation, duration, errors and attributes.
+import { submitBy } from "../state/sending.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
@@ -74,11 +75,10 @@ function SearchForm({ query }: { query: URLSearchParams }) {
     <form
       class="filters"
       key={String(query)}
-      onSubmit={(event) => {
-        event.preventDefault();
-        const typed = Object.fromEntries(new FormData(event.currentTarget)) as Record<string, string>;
+      onSubmit={submitBy((form) => {
+        const typed = Object.fromEntries(new FormData(form)) as Record<string, string>;
         choose({ ...typed, error: typed["error"] });
-      }}
+      })}
     >
       <Choice name="service" value={service} names={(services.value.value ?? []).map((known) => known.service)} />
       <Choice name="operation" value={query.get("operation") ?? ""} names={operations.map(({ operation }) => operation)} />

@@ -10,13 +10,17 @@ import { SpanDetails } from "./span-details.tsx";
 import { buildTree, type Node, type Span, type Tree } from "../../client/trace-tree.ts";
 import { coloursOf, Waterfall } from "./waterfall.tsx";
 import { lazy } from "../parts/screens.tsx";
-import { Copy, Status } from "../parts/common.tsx";
+import { Copy, Status, Tabs } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { wholeList } from "../state/api.ts";
 
 const FlameGraph = lazy(async () => (await import("./flame-graph.tsx")).FlameGraph);
 
 const MOST_PAGES = 10;
+const VIEWS = [
+  ["", "waterfall"],
+  ["flame", "flame graph and self time"],
+] as const;
 
 export function Trace({ id }: { id: string }) {
   const found = useLoaded(id, async (signal) => await wholeList<Span>(`/query/traces/${encodeURIComponent(id)}`, signal, MOST_PAGES));
@@ -52,14 +56,7 @@ function Shown({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) 
     <>
       <Head id={id} tree={tree} isCut={isCut} />
       <div class="bar">
-        <div role="group" aria-label="Shown as" class="tabs">
-          <button type="button" aria-pressed={!isFlame} onClick={() => choose({ view: undefined })}>
-            waterfall
-          </button>
-          <button type="button" aria-pressed={isFlame} onClick={() => choose({ view: "flame" })}>
-            flame graph and self time
-          </button>
-        </div>
+        <Tabs label="Shown as" tabs={VIEWS} chosen={isFlame ? "flame" : ""} onChoose={(view) => choose({ view })} />
         {!isFlame && (
           <input
             type="search"

@@ -1,11 +1,14 @@
-// Dashboards and saved views in `atherops apply`. Their fields are those of the API, which validates them; they are identified by name.
+// `atherops dashboards` and `atherops views`: list, show and remove what users saved; and dashboards and saved views in `atherops apply`,
+// which creates them, as the console does. Their fields are those of the API, which validates them; a file identifies them by name.
+import type { Command } from "commander";
 import type { Fields } from "./alerting-fields.ts";
 import type { Existing, Kind, Resource } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
+import { addList, addRemoval, type Console } from "./output.ts";
 import type { Row } from "./table.ts";
 
-export const DASHBOARDS = "/api/dashboards";
-export const VIEWS = "/api/views";
+const DASHBOARDS = "/api/dashboards";
+const VIEWS = "/api/views";
 
 const pathOf = (list: string, id: string): string => `${list}/${encodeURIComponent(id)}`;
 
@@ -53,4 +56,26 @@ async function existingDashboards(client: Client): Promise<Existing[]> {
     found.push({ id: String(id), name: String(name), resource: { name, description, variables, panels } });
   }
   return found;
+}
+
+export function addSavedCommands(program: Command, console: Console): void {
+  const dashboards = program
+    .command("dashboards")
+    .description("dashboards of your organisation; `atherops apply` creates and changes them")
+    .addHelpText("after", "\nExamples:\n  atherops dashboards\n  atherops export dashboards > dashboards.yaml");
+  addList(dashboards, console, "dashboards, by name", DASHBOARDS, ["name", "updated_by", "updated_at", "id"]);
+  dashboards
+    .command("show <id>")
+    .description("a dashboard as JSON")
+    .action(async (id: string) => {
+      const dashboard = await console.client().call<Row>("GET", `${DASHBOARDS}/${encodeURIComponent(id)}`);
+      console.world.stdout.write(`${JSON.stringify(dashboard, undefined, 1)}\n`);
+    });
+  addRemoval(dashboards, console, "remove a dashboard", (id) => `${DASHBOARDS}/${id}`);
+  const views = program
+    .command("views")
+    .description("saved views of your organisation: addresses in the console")
+    .addHelpText("after", "\nExample:\n  atherops export views > views.yaml");
+  addList(views, console, "saved views, by name", VIEWS, ["name", "address", "updated_by", "id"]);
+  addRemoval(views, console, "remove a saved view", (id) => `${VIEWS}/${id}`);
 }
