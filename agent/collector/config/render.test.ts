@@ -106,19 +106,6 @@ describe("COLLECTOR_CONFIG_FILE", () => {
     expect(config.exporters).toHaveProperty("debug", null);
   });
 
-  test("that repeats the exporters of a pipeline as an earlier version had them sends nothing twice", () => {
-    const overlay = `exporters: {debug: {}}
-service:
-  pipelines:
-    metrics/node: {exporters: [${EXPORTER}, debug]}
-    logs/files: {exporters: [${EXPORTER}]}
-    metrics/mine: {receivers: [otlp], exporters: [${EXPORTER}]}`;
-    const { pipelines } = parse(render(folder, "host", HOST, overlay)).service;
-    expect(pipelines["metrics/node"].exporters).toEqual([METRICS_EXPORTER, "debug"]);
-    expect(pipelines["logs/files"].exporters).toEqual([FILES_EXPORTER]);
-    expect(pipelines["metrics/mine"].exporters).toEqual([EXPORTER]);
-  });
-
   test.each([
     ["a foreign exporter", "exporters: {otlp: {endpoint: evil:4317}}", "adds the exporter otlp"],
     ["one under our type", "exporters: {otlp_http/evil: {endpoint: http://evil}}", "adds the exporter otlp_http/evil"],

@@ -26,7 +26,6 @@ export function renderCollectorConfig(config: CollectorConfig, overlay?: Overlay
   if (without.length > 0) theirs["receivers"] = { ...tree(theirs["receivers"]), ...Object.fromEntries(without.map((id) => [id, null])) };
   const merged = merge(ours, theirs, []) as Tree;
   removeNulled(merged, ours, theirs);
-  sendOnce(merged, ours);
   if (overlay?.allowOtherExporters === false) refuseOtherExporters(merged, ours);
   return yamlOf(merged);
 }
@@ -100,21 +99,6 @@ function removeNulled(merged: Tree, ours: Tree, theirs: Tree): void {
   for (const [id, pipeline] of Object.entries(pipelines)) {
     const { receivers } = tree(pipeline);
     if (pipeline === null || (Array.isArray(receivers) && receivers.length === 0)) delete pipelines[id];
-  }
-}
-
-/**
- * All our exporters send to the proxy. If an overlay repeats a pipeline's exporters as an earlier version listed them, it would add a
- * second exporter, which sends everything twice.
- */
-function sendOnce(merged: Tree, ours: Tree): void {
-  const pipelines = tree(tree(merged["service"])["pipelines"]);
-  for (const [id, pipeline] of Object.entries(tree(tree(ours["service"])["pipelines"]))) {
-    const own = tree(pipeline)["exporters"] as string[];
-    const exporters = tree(pipelines[id])["exporters"];
-    const isSecond = (name: string): boolean => EXPORTERS.includes(name) && !own.includes(name);
-    if (Array.isArray(exporters) && own.some((name) => exporters.includes(name)))
-      tree(pipelines[id])["exporters"] = exporters.filter((name: string) => !isSecond(name));
   }
 }
 

@@ -17,14 +17,16 @@ import type { RouteGuard } from "../../http/route.ts";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import type { Sender } from "../request-identity.ts";
+import { changedRows } from "../../engines/relational/bulk-rows.ts";
 import {
-  findChangedIngestTokens,
   findIngestTokens,
   INGEST_TOKEN,
   type IngestTokenDb,
   ingestTokenHash,
   type IngestTokenRow,
+  type IngestTokenTables,
   recordLastUses,
+  WATCHED_INGEST_TOKENS,
 } from "./table.ts";
 
 export type IngestSignal = "metrics" | "logs" | "traces";
@@ -77,7 +79,7 @@ export class IngestTokens {
     const source: LookupSource<CachedToken> = {
       find: async (hashes) =>
         (await findIngestTokens(db, hashes)).map((row) => ({ id: row.token_hash, state: row.state, read: () => toCached(row) })),
-      findChanged: async (states) => await findChangedIngestTokens(db, states),
+      findChanged: async (states) => await changedRows<IngestTokenTables>(db, WATCHED_INGEST_TOKENS, states),
     };
     this.#rows = new LookupCache(source, { now, outage });
     this.#uses = new Batcher({

@@ -2,7 +2,7 @@
 // are stored, so a copy of the database contains no token that can be used.
 import { createHash, randomBytes } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
-import { changedRows, type Watched } from "../../engines/relational/bulk-rows.ts";
+import type { Watched } from "../../engines/relational/bulk-rows.ts";
 import type { KeyKind } from "../request-identity.ts";
 
 /** One secret of a token. */
@@ -51,7 +51,7 @@ export function ingestTokenHash(token: string): string {
 }
 
 /** Only a rotation changes a row. */
-const TOKENS: Watched = {
+export const WATCHED_INGEST_TOKENS: Watched = {
   table: "ingest_tokens",
   column: "token_hash",
   type: "text",
@@ -60,12 +60,12 @@ const TOKENS: Watched = {
 
 /** Returns the existing rows. */
 export async function findIngestTokens(db: IngestTokenDb, hashes: readonly string[]): Promise<(IngestTokenRow & { state: string })[]> {
-  return await db.selectFrom("ingest_tokens").selectAll().select(TOKENS.state.as("state")).where("token_hash", "in", hashes).execute();
-}
-
-/** `states`: hash → cached state. Returns the hashes whose row changed or was removed. */
-export async function findChangedIngestTokens(db: IngestTokenDb, states: Readonly<Record<string, string>>): Promise<string[]> {
-  return await changedRows<IngestTokenTables>(db, TOKENS, states);
+  return await db
+    .selectFrom("ingest_tokens")
+    .selectAll()
+    .select(WATCHED_INGEST_TOKENS.state.as("state"))
+    .where("token_hash", "in", hashes)
+    .execute();
 }
 
 /** Locks the rows in a fixed order, which prevents deadlocks between replicas. */

@@ -11,13 +11,14 @@ import { RANK, type Role, type SessionUser } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
 import { parseUuid } from "../../http/schemas.ts";
+import { changedRows } from "../../engines/relational/bulk-rows.ts";
 import { ALGORITHM, ISSUER, type Sessions, type SigningSecrets, verifiedClaims, verifyingSecrets } from "./session.ts";
 import {
   type AccountDb,
   type AccountTables,
   type BrowserSessionRow,
   findBrowserSessions,
-  findChangedBrowserSessions,
+  WATCHED_BROWSER_SESSIONS,
   type UserRow,
 } from "./table.ts";
 import type { Kysely } from "kysely";
@@ -62,7 +63,7 @@ export class BrowserSessions {
     const source: LookupSource<{ readonly userId: string }> = {
       find: async (ids) =>
         (await findBrowserSessions(db, ids)).map((row) => ({ id: row.id, state: row.user_id, read: () => ({ userId: row.user_id }) })),
-      findChanged: async (states) => await findChangedBrowserSessions(db, states),
+      findChanged: async (states) => await changedRows(db, WATCHED_BROWSER_SESSIONS, states),
     };
     this.#rows = new LookupCache(source, { now, outage });
   }

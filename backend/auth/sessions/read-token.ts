@@ -10,8 +10,9 @@ import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import type { ReadToken } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUuid } from "../../http/schemas.ts";
+import { changedRows } from "../../engines/relational/bulk-rows.ts";
 import { ALGORITHM, parseClaims, isCurrentlyValid, isSigned, ISSUER, type SigningSecrets, verifyingSecrets } from "./session.ts";
-import { type AccountDb, findChangedReadTokens, findReadTokens, type ReadTokenRow } from "./table.ts";
+import { type AccountDb, findReadTokens, type ReadTokenRow, WATCHED_READ_TOKENS } from "./table.ts";
 
 const AUDIENCE = "atherops-read";
 const HEADER = { alg: ALGORITHM, typ: "JWT" };
@@ -36,7 +37,7 @@ export class ReadTokens {
     this.#now = now ?? Date.now;
     const source: LookupSource<ReadToken> = {
       find: async (ids) => (await findReadTokens(db, ids)).map((row) => ({ id: row.tokenId, state: row.orgId, read: () => row })),
-      findChanged: async (states) => await findChangedReadTokens(db, states),
+      findChanged: async (states) => await changedRows(db, WATCHED_READ_TOKENS, states),
     };
     this.#rows = new LookupCache(source, { now, outage });
   }

@@ -11,7 +11,8 @@ import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUuid } from "../../http/schemas.ts";
 import type { SessionUser } from "../request-identity.ts";
-import { type AccountDb, findChangedUsers, findUsers, type UserRow } from "./table.ts";
+import { changedRows } from "../../engines/relational/bulk-rows.ts";
+import { type AccountDb, findUsers, type UserRow, WATCHED_USERS } from "./table.ts";
 
 export const ALGORITHM = "HS256";
 export const ISSUER = "atherops";
@@ -83,7 +84,7 @@ export class Sessions {
     this.#now = now ?? Date.now;
     const source: LookupSource<SessionUser & { readonly epoch: number }> = {
       find: async (ids) => (await findUsers(db, ids)).map((row) => ({ id: row.id, state: row.state, read: () => toSessionUser(row) })),
-      findChanged: async (states) => await findChangedUsers(db, states),
+      findChanged: async (states) => await changedRows(db, WATCHED_USERS, states),
     };
     this.#users = new LookupCache(source, { maxRows: MAX_CACHED_USERS, now, outage });
   }

@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
 import type { ReadToken, Role } from "../request-identity.ts";
-import { changedRows, type Watched } from "../../engines/relational/bulk-rows.ts";
+import type { Watched } from "../../engines/relational/bulk-rows.ts";
 import { FORBIDDEN_CHARACTERS } from "../../http/schemas.ts";
 
 export interface OrgRow {
@@ -104,28 +104,23 @@ export async function isFirstOperator(db: AccountDb, user: UserRow): Promise<boo
 }
 
 /** The columns of a user that decide what its sessions may do, as text. */
-const USERS: Watched = {
+export const WATCHED_USERS: Watched = {
   table: "users",
   column: "id",
   type: "uuid",
   state: sql<string>`role || ' ' || session_epoch || ' ' || CAST(org_id AS text) || ' ' || email`,
 };
-const BROWSER_SESSIONS: Watched = {
+export const WATCHED_BROWSER_SESSIONS: Watched = {
   table: "browser_sessions",
   column: "id",
   type: "uuid",
   state: sql<string>`CAST(user_id AS text)`,
 };
-const READ_TOKENS: Watched = { table: "read_tokens", column: "id", type: "uuid", state: sql<string>`CAST(org_id AS text)` };
+export const WATCHED_READ_TOKENS: Watched = { table: "read_tokens", column: "id", type: "uuid", state: sql<string>`CAST(org_id AS text)` };
 
 /** Returns the existing rows. */
 export async function findUsers(db: AccountDb, ids: readonly string[]): Promise<(UserRow & { state: string })[]> {
-  return await db.selectFrom("users").selectAll().select(USERS.state.as("state")).where("id", "in", ids).execute();
-}
-
-/** `states`: id → cached state. Returns the ids whose state changed or whose row was removed. */
-export async function findChangedUsers(db: AccountDb, states: Readonly<Record<string, string>>): Promise<string[]> {
-  return await changedRows(db, USERS, states);
+  return await db.selectFrom("users").selectAll().select(WATCHED_USERS.state.as("state")).where("id", "in", ids).execute();
 }
 
 /** Returns the existing rows. */
@@ -133,20 +128,10 @@ export async function findBrowserSessions(db: AccountDb, ids: readonly string[])
   return await db.selectFrom("browser_sessions").selectAll().where("id", "in", ids).execute();
 }
 
-/** `states`: id → user_id. Returns the ids of removed rows. */
-export async function findChangedBrowserSessions(db: AccountDb, states: Readonly<Record<string, string>>): Promise<string[]> {
-  return await changedRows(db, BROWSER_SESSIONS, states);
-}
-
 /** Returns the existing rows. */
 export async function findReadTokens(db: AccountDb, ids: readonly string[]): Promise<ReadToken[]> {
   const rows = await db.selectFrom("read_tokens").select(["id", "org_id"]).where("id", "in", ids).execute();
   return rows.map((row) => ({ tokenId: row.id, orgId: row.org_id }));
-}
-
-/** `states`: id → org_id. Returns the ids of removed rows. */
-export async function findChangedReadTokens(db: AccountDb, states: Readonly<Record<string, string>>): Promise<string[]> {
-  return await changedRows(db, READ_TOKENS, states);
 }
 
 export async function insertOrg(db: AccountDb, name: string, now: Date): Promise<OrgRow> {

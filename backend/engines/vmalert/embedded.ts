@@ -46,7 +46,7 @@ const RESULTS_LIMIT = 10_000;
 export async function startEvaluator(options: EvaluatorOptions): Promise<EmbeddedEvaluator> {
   const folder = join(options.dataDir, "vmalert");
   const program = findProgram("vmalert", options.candidates);
-  const rules = await RuleFolder.open(join(folder, "rules"), join(folder, "rules.yml"));
+  const rules = await RuleFolder.open(join(folder, "rules"));
   await keepUsableRules(program, rules, options.log);
   const notifier = await notifierFlags(folder, options.notifierUrls ?? []);
   const host = options.listen.host.includes(":") ? `[${options.listen.host}]` : options.listen.host;

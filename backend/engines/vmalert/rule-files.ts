@@ -4,7 +4,7 @@
 // refused by its YAML parser; no text grows to more than two and a half times its bytes. A change writes only the files of changed groups;
 // a reader sees the old or the new text, never a part. vmalert may be about to read any file, so a removed group leaves an empty file until
 // the next start. The file name of a group never changes, because vmalert keeps the state of a group by it.
-import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { mkdirSync, readdirSync } from "node:fs";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 
@@ -99,14 +99,13 @@ export class RuleFolder {
     for (const name of names) this.#written.set(name, undefined);
   }
 
-  /** Adopts the files of the last run, before vmalert starts. `formerFile` is the file in which an older version stored all groups. */
-  static async open(path: string, formerFile: string): Promise<RuleFolder> {
+  /** Adopts the files of the last run, before vmalert starts. */
+  static async open(path: string): Promise<RuleFolder> {
     mkdirSync(path, { recursive: true, mode: 0o700 });
     for (const name of readdirSync(path)) {
       const isLeftOver = name.endsWith(".new") || (name.endsWith(SUFFIX) && (await readFile(join(path, name), "utf8")) === NO_GROUPS);
       if (isLeftOver) await rm(join(path, name));
     }
-    if (existsSync(formerFile)) await divide(formerFile, path);
     return new RuleFolder(path, RuleFolder.#namesIn(path));
   }
 
@@ -154,16 +153,6 @@ export function literal(path: string): string {
 /** A flag with a list of values splits them at commas, unless they are quoted. */
 export function listItem(value: string): string {
   return /[,"'()[\]{}\\]/.test(value) ? JSON.stringify(value) : value;
-}
-
-/** Splits the file into one per group: vmalert restores the state of alerts only for groups that it knows when it starts. */
-async function divide(formerFile: string, path: string): Promise<void> {
-  const text = await readFile(formerFile, "utf8");
-  for (const group of text.split(/^(?=- \{name: ")/m)) {
-    const name = /^- \{name: "([^"]*)"/.exec(group)?.[1] ?? "";
-    if (NAME.test(name)) await replaceFile(join(path, `${name}${SUFFIX}`), renderRuleFile([group]));
-  }
-  await rm(formerFile);
 }
 
 /** A reader sees the old or the new text, never a part. It is not synced, because each start writes the files again from the accounts. */

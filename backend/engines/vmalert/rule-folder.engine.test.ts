@@ -21,7 +21,7 @@ const groups = (...names: string[]): Map<string, string> => new Map(names.map((n
 
 test("a change writes the file of its group only", async () => {
   using folder = temporaryFolder();
-  const rules = await RuleFolder.open(join(folder.path, "rules"), join(folder.path, "rules.yml"));
+  const rules = await RuleFolder.open(join(folder.path, "rules"));
   expect(await rules.write(groups("one", "two", "three"))).toBe(3);
   const inodes = (): number[] => ["one", "two", "three"].map((name) => statSync(join(folder.path, "rules", `${name}.yml`)).ino);
   const before = inodes();
@@ -37,23 +37,23 @@ test("a change writes the file of its group only", async () => {
 test("a group that is gone is empty at once, its file gone after the next start, as is what a crash left half written", async () => {
   using folder = temporaryFolder();
   const path = join(folder.path, "rules");
-  const rules = await RuleFolder.open(path, join(folder.path, "rules.yml"));
+  const rules = await RuleFolder.open(path);
   await rules.write(groups("stays", "goes"));
   await rules.write(groups("stays"));
   expect(readFileSync(join(path, "goes.yml"), "utf8")).toBe("groups: []\n");
   writeFileSync(join(path, "stays.yml.new"), "half");
-  const next = await RuleFolder.open(path, join(folder.path, "rules.yml"));
+  const next = await RuleFolder.open(path);
   expect(readdirSync(path)).toEqual(["stays.yml"]);
   expect(await next.write(groups("other"))).toBe(2);
   expect(readFileSync(join(path, "stays.yml"), "utf8")).toBe("groups: []\n");
 });
 
-test("vmalert starts on the rules of the one file of an older version, and without a file that it refuses", async () => {
+test("vmalert starts on the rules of the last run, and without a file that it refuses", async () => {
   using folder = temporaryFolder();
   // A folder whose name means something in patterns and lists.
   const dataDir = join(folder.path, "odd [a], {b}*");
   mkdirSync(join(dataDir, "vmalert", "rules"), { recursive: true });
-  writeFileSync(join(dataDir, "vmalert", "rules.yml"), renderRuleFile([group("one"), group("two", '- {name: "no"')]));
+  for (const name of ["one", "two"]) writeFileSync(join(dataDir, "vmalert", "rules", `${name}.yml`), renderRuleFile([group(name)]));
   writeFileSync(join(dataDir, "vmalert", "rules", "bad.yml"), "groups: [{name: bad, rules: [{alert: a, expr: 'up =='}]}]\n");
   const [port = 0] = await freePorts(1);
   await using evaluator = await startEvaluator({
@@ -69,6 +69,5 @@ test("vmalert starts on the rules of the one file of an older version, and witho
   });
   await using client = new VmalertClient(evaluator.url);
   expect((await client.groups()).map(({ name }) => name)).toEqual(["one", "two"]);
-  expect(readdirSync(join(dataDir, "vmalert")).sort()).toEqual(["rules"]);
   expect(readdirSync(join(dataDir, "vmalert", "rules")).sort()).toEqual(["bad.yml.refused", "one.yml", "two.yml"]);
 });

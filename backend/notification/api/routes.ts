@@ -75,11 +75,7 @@ function createDeliveryRoutes(db: Kysely<NotificationTables>, pageRows: number =
       .orderBy("id", "desc")
       .limit(pageRows + 1)
       .execute();
-    const page = cutPage([request, reply], rows, pageRows, (row) => [row.created_at.toISOString(), row.id], {
-      status,
-      channel_id: channelId,
-    });
-    return page.map((row) => ({ ...row, created_at: row.created_at.toISOString(), delivered_at: row.delivered_at?.toISOString() ?? null }));
+    return cutPage([request, reply], rows, pageRows, (row) => [row.created_at.toISOString(), row.id], { status, channel_id: channelId });
   };
   return bindHandlers(DELIVERY_ROUTES, { list });
 }

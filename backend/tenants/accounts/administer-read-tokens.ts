@@ -108,7 +108,10 @@ function registerReadTokenList(app: FastifyInstance, { db, guards, now = Date.no
     handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const [name, id] = readCursor(request, 2) ?? [];
       const { orgId } = callerOf(request);
-      let query = tenantDatabase(db, orgId).selectFrom("read_tokens").selectAll().where("org_id", "=", orgId);
+      let query = tenantDatabase(db, orgId)
+        .selectFrom("read_tokens")
+        .select(["id", "name", "created_by", "created_at", "expires_at"])
+        .where("org_id", "=", orgId);
       query = query.where("expires_at", ">", new Date(now() - EXPIRED_LISTED_MS));
       if (name !== undefined && id !== undefined) query = query.where(sql<boolean>`(name, id) > (${name}, ${id})`);
       const rows = await query
@@ -116,7 +119,7 @@ function registerReadTokenList(app: FastifyInstance, { db, guards, now = Date.no
         .orderBy("id")
         .limit(pageRows + 1)
         .execute();
-      return cutPage([request, reply], rows, pageRows, (row) => [row.name, row.id]).map(describeToken);
+      return cutPage([request, reply], rows, pageRows, (row) => [row.name, row.id]);
     },
   });
 }
@@ -132,8 +135,4 @@ async function insertWithinLimit(trx: Transaction<AccountTables>, row: ReadToken
   await requireCapacity(trx, row.org_id, "read tokens", countQuery);
   await trx.deleteFrom("read_tokens").where("org_id", "=", row.org_id).where("expires_at", "<=", longAgo).execute();
   await trx.insertInto("read_tokens").values(row).execute();
-}
-
-function describeToken({ id, name, created_by, created_at, expires_at }: ReadTokenRow) {
-  return { id, name, created_by, created_at: created_at.toISOString(), expires_at: expires_at.toISOString() };
 }

@@ -2,16 +2,17 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
+import { changedRows } from "../../engines/relational/bulk-rows.ts";
 import { migrate } from "../../engines/relational/migrate.ts";
 import {
   type AccountDb,
   type AccountTables,
-  findChangedReadTokens,
-  findChangedUsers,
   findReadTokens,
   findUsers,
   insertOrg,
   insertUser,
+  WATCHED_READ_TOKENS,
+  WATCHED_USERS,
 } from "../../auth/sessions/table.ts";
 
 describeOnEachStore((store) => {
@@ -35,11 +36,11 @@ describeOnEachStore((store) => {
     const found = await findUsers(db, [...made.map(({ id }) => id), randomUUID()]);
     const states = Object.fromEntries(found.map(({ id, state }) => [id, state]));
     expect(Object.keys(states)).toHaveLength(4);
-    expect(await findChangedUsers(db, states)).toEqual([]);
+    expect(await changedRows(db, WATCHED_USERS, states)).toEqual([]);
     await db.updateTable("users").set({ role: "viewer" }).where("id", "=", demoted).execute();
     await db.updateTable("users").set({ session_epoch: 1 }).where("id", "=", password).execute();
     await db.deleteFrom("users").where("id", "=", gone).execute();
-    expect((await findChangedUsers(db, states)).sort()).toEqual([demoted, password, gone].sort());
+    expect((await changedRows(db, WATCHED_USERS, states)).sort()).toEqual([demoted, password, gone].sort());
   });
 
   test("a read token that was removed is another one", async () => {
@@ -50,8 +51,8 @@ describeOnEachStore((store) => {
       .values(ids.map((id) => ({ ...row, id })))
       .execute();
     const states = Object.fromEntries((await findReadTokens(db, ids)).map(({ tokenId }) => [tokenId, orgId]));
-    expect(await findChangedReadTokens(db, states)).toEqual([]);
+    expect(await changedRows(db, WATCHED_READ_TOKENS, states)).toEqual([]);
     await db.deleteFrom("read_tokens").where("id", "=", ids[1]).execute();
-    expect(await findChangedReadTokens(db, states)).toEqual([ids[1]]);
+    expect(await changedRows(db, WATCHED_READ_TOKENS, states)).toEqual([ids[1]]);
   });
 });

@@ -53,19 +53,13 @@ export function registerInstallTokenAdministration(app: FastifyInstance, deps: E
     ...schemas.list,
     handler: async (request) => {
       const { orgId } = callerOf(request);
-      const rows = await tenantDatabase(db, orgId)
+      return await tenantDatabase(db, orgId)
         .selectFrom("install_tokens")
         .select(["id", "created_at", "expires_at", "used_at"])
         .where("org_id", "=", orgId)
         .orderBy("created_at", "desc")
         .limit(1000)
         .execute();
-      return rows.map((row) => ({
-        id: row.id,
-        created_at: row.created_at.toISOString(),
-        expires_at: row.expires_at.toISOString(),
-        used_at: row.used_at?.toISOString() ?? null,
-      }));
     },
   });
 

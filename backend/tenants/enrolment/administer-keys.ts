@@ -69,20 +69,14 @@ export function registerKeyAdministration(app: FastifyInstance, deps: EnrolmentD
     ...schemas.list,
     handler: async (request) => {
       const { orgId } = callerOf(request);
-      const rows = await tenantDatabase(db, orgId)
+      return await tenantDatabase(db, orgId)
         .selectFrom("api_keys")
-        .select(["id", "node", "created_at", "first_used_at"])
+        .select(["id as key_id", "node as name", "created_at", "first_used_at"])
         .where("org_id", "=", orgId)
         .where("kind", "=", "direct")
         .where("revoked_at", "is", null)
         .orderBy("created_at", "desc")
         .execute();
-      return rows.map((row) => ({
-        key_id: row.id,
-        name: row.node,
-        created_at: row.created_at.toISOString(),
-        first_used_at: row.first_used_at?.toISOString() ?? null,
-      }));
     },
   });
   registerRevocation(app, deps);

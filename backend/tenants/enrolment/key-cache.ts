@@ -5,8 +5,9 @@ import type { DatabaseOutage } from "../../auth/database-outage.ts";
 import { LookupCache, type LookupSource } from "../../auth/lookup-cache.ts";
 import type { KeySource, VerifyingKey } from "../../auth/signed-requests.ts";
 import { Batcher } from "../../engines/batcher.ts";
+import { changedRows } from "../../engines/relational/bulk-rows.ts";
 import { MAX_FIRST_USES } from "../limits.ts";
-import { changedKeys, findKeys, recordFirstUses } from "./key-table.ts";
+import { findKeys, recordFirstUses, WATCHED_KEYS } from "./key-table.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
 
@@ -29,7 +30,7 @@ export class KeyCache implements KeySource {
     const source: LookupSource<VerifyingKey> = {
       find: async (hashes) =>
         (await findKeys(db, hashes)).map((row) => ({ id: row.key_hash, state: row.state, read: () => this.#verifying(row) })),
-      findChanged: async (states) => await changedKeys(db, states),
+      findChanged: async (states) => await changedRows(db, WATCHED_KEYS, states),
     };
     this.#keys = new LookupCache(source, { now, outage });
   }

@@ -5,7 +5,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
 import { keyHash } from "../../../common/protocol/signature.ts";
 import type { KeyKind } from "../../auth/request-identity.ts";
-import { changedRows, type Watched } from "../../engines/relational/bulk-rows.ts";
+import type { Watched } from "../../engines/relational/bulk-rows.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
 
@@ -55,7 +55,7 @@ export function newKey(masterKeys: MasterKeys, key: NewKey, now: Date): MintedKe
 }
 
 /** The columns of a key that decide what it may do, as text; without its first use and its encryption. */
-const KEYS: Watched = {
+export const WATCHED_KEYS: Watched = {
   table: "api_keys",
   column: "key_hash",
   type: "text",
@@ -64,12 +64,7 @@ const KEYS: Watched = {
 
 /** Returns the existing rows. */
 export async function findKeys(db: Db, hashes: readonly string[]): Promise<(KeyRow & { state: string })[]> {
-  return await db.selectFrom("api_keys").selectAll().select(KEYS.state.as("state")).where("key_hash", "in", hashes).execute();
-}
-
-/** `states`: hash → cached state. Returns the hashes whose state changed. */
-export async function changedKeys(db: Db, states: Readonly<Record<string, string>>): Promise<string[]> {
-  return await changedRows(db, KEYS, states);
+  return await db.selectFrom("api_keys").selectAll().select(WATCHED_KEYS.state.as("state")).where("key_hash", "in", hashes).execute();
 }
 
 /** Lets all other keys of the owner expire at `end` at the latest. */

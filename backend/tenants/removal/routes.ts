@@ -162,15 +162,8 @@ function registerDeletion(app: FastifyInstance, { db, sessions, guards, now = Da
     ...endpoint("GET", "/api/deletions", "operator"),
     ...schemas.deletions,
     handler: async () => {
-      const rows = await db.selectFrom("org_deletions").selectAll().orderBy("requested_at", "desc").limit(MAX_ROWS_PER_ORG).execute();
-      return rows.map(({ org_id, name, requested_by, requested_at, found, erased_at }) => ({
-        org_id,
-        name,
-        requested_by,
-        requested_at: requested_at.toISOString(),
-        found,
-        erased_at: erased_at?.toISOString() ?? null,
-      }));
+      const columns = ["org_id", "name", "requested_by", "requested_at", "found", "erased_at"] as const;
+      return await db.selectFrom("org_deletions").select(columns).orderBy("requested_at", "desc").limit(MAX_ROWS_PER_ORG).execute();
     },
   });
 }
