@@ -1,5 +1,5 @@
-// The cluster agent's listeners by their defaults, in network namespaces that have IPv6 only, both, and no IPv6: the agent's own and the
-// real collector's. Needs the right to make network namespaces, as root has it.
+// The cluster agent's listeners with default settings, those of the agent and of the real collector, in network namespaces with IPv6 only,
+// with both families, and without IPv6. Creating network namespaces needs root.
 import { execFile, execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// Where the agent looks for its collector, and where hack/fetch-tools.ts keeps it.
+// Where the agent looks for its collector, and where hack/fetch-tools.ts puts it.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";

@@ -1,4 +1,4 @@
-// That what is written survives a power cut: test/faults/files-power-cut.test.ts.
+// Power failures are tested in test/faults/files-power-cut.test.ts.
 import { chmodSync, linkSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,6 +1,6 @@
-// Lets one process at a time use a folder, also where both have the same id in containers of their own. Invariant: the lock is the kernel's (an
-// exclusive SQLite transaction), so it ends with its process however that ends, is never stale, and holds across containers that share a volume.
-// Nothing else opens the file `lock`: closing it a second time would give the lock away.
+// Lets one process at a time use a folder, also if two processes in different containers have the same process id. Invariant: the lock is
+// the kernel's (an exclusive SQLite transaction), so it ends with its process in every case, is never stale, and works across containers
+// that share a volume. No other code may open the file `lock`: closing it a second time would release the lock.
 import { chmodSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";

@@ -1,4 +1,4 @@
-// How a program does without a kernel.
+// How a program works without a kernel.
 import { expect, test } from "vitest";
 import { LazyKernel, startKernel } from "./kernel-host.ts";
 

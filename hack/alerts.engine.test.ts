@@ -1,4 +1,4 @@
-// The example alert rules work: vmalert takes them, and every metric and label in them exists, so that none can never fire.
+// The example alert rules work: vmalert accepts them, and every metric and label in them exists, so that each rule can fire.
 import { globSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { execa } from "execa";

@@ -1,4 +1,4 @@
-// The bundles that images and packages carry: whole, small, and with traces that name the sources.
+// The bundles of images and packages are complete and small, and their stack traces name the sources.
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";

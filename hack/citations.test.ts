@@ -1,4 +1,4 @@
-// Comments and pages name what there is: files, sections of pages, links. No comment names its callers, which the imports show.
+// Files, sections of pages and links that comments and pages mention exist. No comment names its callers, which the imports show.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";

@@ -1,5 +1,5 @@
-// The dashboards and rules of docs/ work: the engine takes every expression, every metric in them is one that a real cluster's agents sent
-// (docs/dashboards/metrics.txt, which the end-to-end suite holds against the cluster), and `atherops apply` reads the rules.
+// The dashboards and rules of docs/ work: the engine accepts every expression, every metric in them is one that a real cluster's agents
+// sent (docs/dashboards/metrics.txt, which the end-to-end tests compare with the cluster), and `atherops apply` can read the rules.
 import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";

@@ -1,5 +1,5 @@
-// What a workspace ships with is what it imports: a package that nothing imports would be carried, licensed and patched for nothing, and
-// one that is missing would be found by chance, through another workspace.
+// Each workspace declares exactly the packages that it imports: an unused package would have to be shipped, licensed and patched, and a
+// missing one would be found only by chance, through another workspace.
 import { globSync, readFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { join } from "node:path";

@@ -1,4 +1,5 @@
-// Holds the catalogue, the pinned Go modules and the collector's manifest together, and the programs to what they are asked.
+// Compares the list of programs, the pinned Go modules and the collector's manifest with each other, and runs each program with the options
+// that are used.
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// No folder of a program imports another one that imports it, directly or through others. Lint finds circles of files; this test finds those of
-// folders. A file directly in the program's folder counts as a folder. Type imports and dynamic imports count, tests do not.
+// Folders of a program must not import each other in a cycle. Lint finds cycles of files; this test finds those of folders. A file directly
+// in the program's folder counts as a folder. Type imports and dynamic imports count, tests do not.
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";

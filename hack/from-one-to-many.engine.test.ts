@@ -1,4 +1,5 @@
-// The steps of docs/from-one-to-many.md run as written where the engines exist here; ClickHouse's own parser reads the others.
+// Runs the steps of docs/from-one-to-many.md unchanged if the engines are available here; the others are checked with ClickHouse's own
+// parser.
 import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { execa } from "execa";

@@ -1,4 +1,4 @@
-// What the Dockerfiles promise of the images, as far as reading them shows. test/e2e/images.test.ts checks how large the images are.
+// Checks the Dockerfiles by reading them. test/e2e/images.test.ts checks the size and contents of built images.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";

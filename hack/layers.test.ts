@@ -1,5 +1,5 @@
-// Each layer of ARCHITECTURE.md ("Folders and layers") has a file that breaks it, which lint refuses, and what is allowed passes. The files
-// are one line each, written into a folder of their own with our .oxlintrc.json.
+// Breaks each layer of ARCHITECTURE.md ("Folders and layers") in a file, which lint must report, and checks that allowed imports pass. Each
+// file has one line, in a separate folder with the repository's .oxlintrc.json.
 import { globSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";

@@ -1,5 +1,5 @@
-// No regular expression of the backend and the agent takes time that grows faster than the text: such an expression blocks all
-// clients as soon as one of them sends the text for it. scslre finds each case in which two repetitions can take the same characters.
+// No regular expression of the backend and the agent may take more than linear time: such an expression would block all clients as soon as
+// one of them sends the text for it. scslre finds each case in which two repetitions can match the same characters.
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseSync, Visitor } from "oxc-parser";

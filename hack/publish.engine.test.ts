@@ -1,4 +1,4 @@
-// `hack/publish` with the real helm and crane, into a registry on this machine.
+// Runs `hack/publish` with the real helm and crane, with a registry on this machine.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// What docs/sizing.md calculates follows from its figures; that the page is up to date is held by reference.test.ts.
+// Checks that the tables of docs/sizing.md follow from its figures; reference.test.ts checks that the page is up to date.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";

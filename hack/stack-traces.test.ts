@@ -1,4 +1,5 @@
-// Places of a bundle in the sources, against Node's own reader of source maps, in an order that begins anew and goes on from what is known.
+// Compares positions of a bundle in its sources with those of Node.js's own reader of source maps, in an order that needs both cached and
+// new positions.
 import { execFile } from "node:child_process";
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

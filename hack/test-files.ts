@@ -1,4 +1,4 @@
-// Finds the test files that the arguments of a command line name. Invariant: the result is what vitest would run for the same arguments.
+// Finds the test files that the arguments of a command line select. Invariant: vitest would run the same files for the same arguments.
 import { globSync } from "node:fs";
 import { relative, resolve } from "node:path";
 

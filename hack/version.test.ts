@@ -1,4 +1,4 @@
-// The version is written in one place, a command writes its copies, and only the commit with its tag is released.
+// The version is written in one place, a command writes its copies, and only the commit with its tag can be released.
 import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";

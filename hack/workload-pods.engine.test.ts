@@ -1,5 +1,5 @@
-// The panels of docs/dashboards/workload.json, which the console's pages of workloads show too, have the pods that the workload owns, whatever
-// other workloads are called, by asking a real engine.
+// The panels of docs/dashboards/workload.json, which the console's pages of workloads use too, show exactly the pods that the workload
+// owns, whatever the names of other workloads are, checked with a real engine.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,5 +1,5 @@
-// Terms of the agent that collects for its cluster, over a Lease that is a variable and a collector that is none, or a script. With both real:
-// test/faults/cluster-collection.test.ts.
+// The terms of the agent that collects for its cluster, with a variable as the Lease, and no collector or a script in its place. With a
+// real Lease and collector: test/faults/cluster-collection.test.ts.
 import { execFileSync } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";

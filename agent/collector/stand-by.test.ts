@@ -1,5 +1,5 @@
-// Many agents and one Lease, in virtual time: how often they ask, and how soon one of them takes over when the
-// collecting agent is lost. The Lease and the rules are the real ones; requests take no time.
+// Many agents and one Lease in virtual time: how often they read it, and how soon one of them takes over when the collecting agent is lost.
+// The Lease and the rules are real; requests take no time.
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { LeaseInMemory } from "../identity/lease.fixture.ts";

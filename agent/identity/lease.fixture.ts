@@ -1,4 +1,4 @@
-// A Lease in an API server that is a variable: it handles versions and conflicts like the real one, and requests fail on demand.
+// An API server in memory with one Lease: it handles versions and conflicts like the real one, and requests fail on demand.
 import { type Lease, KubernetesError } from "../kubernetes/transport.ts";
 import type { LeaseApi } from "./lease.ts";
 

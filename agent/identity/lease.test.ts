@@ -1,4 +1,4 @@
-// Terms and annotations of a Lease, over an API server that is a variable. Against a real one: test/faults/cluster-lease.test.ts.
+// Terms and annotations of a Lease, with an API server in memory. With a real one: test/faults/cluster-lease.test.ts.
 import { pino } from "pino";
 import { expect, test } from "vitest";
 import { setTimeout as sleep } from "node:timers/promises";

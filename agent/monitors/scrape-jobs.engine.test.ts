@@ -1,4 +1,5 @@
-// The real collector accepts every job that passes our validation: one that it refuses would hold up the jobs of all other monitors.
+// The real collector accepts every job that passes the agent's validation: a job that it refuses would block the jobs of all other
+// monitors.
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";

@@ -1,4 +1,4 @@
-// Bodies through the proxy as it runs: encodings, sizes, pieces, senders that break off, and how much is held at once.
+// Bodies through a running proxy: encodings, sizes, chunks, senders that disconnect, and how many bytes are held at once.
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { connect } from "node:net";

@@ -1,5 +1,5 @@
-// What a real collector sends of a host, of a kubelet and of scraped programs is what the kernel takes. What it leaves to TypeScript is
-// converted all the same, and costs more.
+// Checks that the kernel supports what a real collector sends about a host, a kubelet and scraped programs. Metrics that it leaves to
+// TypeScript would be converted too, but cost more.
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";

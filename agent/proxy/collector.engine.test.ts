@@ -1,4 +1,5 @@
-// A real collector exporting to the proxy as the agent renders it: host metrics into a real VictoriaMetrics, logs through an outage.
+// A real collector exports to the proxy with the configuration that the agent renders: host metrics into a real VictoriaMetrics, logs
+// through an outage.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";

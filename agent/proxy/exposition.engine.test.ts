@@ -1,4 +1,4 @@
-// What the converter writes, given to a real VictoriaMetrics: it must take every line of every document, however odd.
+// Writes the converter's output into a real VictoriaMetrics, which must accept every line of every document, however unusual.
 import { once } from "node:events";
 import { spawn } from "node:child_process";
 import * as fc from "fast-check";

@@ -1,7 +1,7 @@
 /* oxlint-disable vitest/no-conditional-expect -- of two converters, either both refuse or both convert */
-// The kernel against the TypeScript converter: whatever it takes, it makes the same text of, and drops the same points; whatever it gives up
-// on is decided there. Documents are made at random from a seed that a failure names. KERNEL_DOCUMENTS=300000 runs as many; KERNEL_SEED=n
-// begins elsewhere. One file, because all that is here compares the same two.
+// Compares the kernel with the TypeScript converter: if the kernel supports a document, it writes the same text and drops the same points;
+// otherwise the converter decides. Documents are generated from a seed, which a failure prints. KERNEL_DOCUMENTS=300000 runs as many;
+// KERNEL_SEED=n sets the first seed. It is one file, because all tests compare these two.
 import { readFileSync } from "node:fs";
 import { beforeAll, expect, it } from "vitest";
 import { damaged, number, NUMBERS, Random } from "../../backend/ingest/otlp/random-documents.fixture.ts";

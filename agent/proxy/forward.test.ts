@@ -1,5 +1,5 @@
-// One post as the collector makes it, forwarded to a real HTTP backend on loopback: which answers are final, which are kept for later, and
-// when a body is signed and sent a second time.
+// Forwards one request of the collector to a real HTTP backend on loopback: which responses are final, which cause a retry, and when a body
+// is signed and sent a second time.
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { type AddressInfo, connect } from "node:net";

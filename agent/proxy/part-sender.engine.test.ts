@@ -1,4 +1,4 @@
-// Batches that the backend refuses for their size: checked by the backend's own decoder, and through the proxy as it runs.
+// Batches that the backend refuses because of their size, checked with the backend's own decoder, and through a running proxy.
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it, test } from "vitest";
 import { ApiError } from "../../backend/errors.ts";

@@ -1,5 +1,5 @@
-// What the unit's RestartPreventExitStatus=2 rests on: the main process ends with 2 for what a restart cannot fix, and with nothing
-// else; nothing before it can end in its place.
+// Checks the assumptions of RestartPreventExitStatus=2 in the unit: the main process exits with 2 exactly for problems that a restart
+// cannot fix, and no process before it can exit in its place.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,5 +1,5 @@
-// The way out, against real TLS servers and a real outgoing proxy on loopback. Nothing here imports test/fixtures: they load undici's
-// index, which gives the agent's few modules of it what they would lack alone.
+// Connections to the backend, with real TLS servers and a real outgoing proxy on loopback. This file must not import test/fixtures: they
+// load undici's index, which would hide what the agent's few modules of undici lack.
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener, type Server } from "node:http";

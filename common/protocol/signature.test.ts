@@ -1,4 +1,5 @@
-// Holds signature.ts against vectors made with OpenSSL (test/vectors/make.sh), which any other implementation can be held against too.
+// Checks signature.ts with vectors that were made with OpenSSL (test/vectors/make.sh), which can also be used to check any other
+// implementation.
 import { describe, expect, it } from "vitest";
 import { type SignatureVector, vectors } from "../../test/fixtures/signature-vectors.ts";
 import { KEY_HASH_HEADER, keyHash, sign, signedPath, SIGNATURE_HEADER, TIMESTAMP_HEADER, verify } from "./signature.ts";

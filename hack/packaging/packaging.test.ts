@@ -1,4 +1,4 @@
-// The installed command, typed by hand: it has the settings that systemd hands over to the service, read as systemd reads them.
+// The installed command, typed by hand: it reads the same settings as the service, with systemd's rules.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

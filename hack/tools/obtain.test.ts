@@ -1,4 +1,5 @@
-// The order of ways and what is left in the cache, with shell scripts as programs and a local server as release host.
+// The order in which sources are tried, and the content of the cache afterwards, with shell scripts as programs and a local server as
+// release host.
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";

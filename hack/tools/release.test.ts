@@ -1,4 +1,4 @@
-// The download way, against a real HTTP server on loopback that serves a release as the projects do, or misbehaves.
+// Downloads from a real HTTP server on loopback that serves a release as the projects do, or misbehaves.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";

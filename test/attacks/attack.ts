@@ -1,5 +1,5 @@
-// What an attack is, and the hands that all of them use: requests that are counted by how they were answered, and sockets that hold
-// still. Invariant: each wave is bounded in count and time; nothing is sent to another address than the target's.
+// Defines what an attack is, and the helpers that attacks share: requests that are counted by status, and sockets that stay open without
+// sending. Invariant: each wave is limited in count and time, and nothing is sent to an address other than the target's.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,5 +1,5 @@
-// The attacking tenant, a process of its own, so that what it takes does not slow the clocks of those who measure: it gets by messages which
-// attacks to run against which target, when to begin and when to end, and sends back how each was answered.
+// Runs the attacking tenant in a separate process, so that its CPU use does not delay the clocks of the measuring process. Messages tell it
+// which attacks to run against which target, and when to begin and end; it sends back how each request was answered.
 import { setPriority } from "node:os";
 import { Attacker, type Attack, type Target } from "./attack.ts";
 import { ATTACKS } from "./table.ts";

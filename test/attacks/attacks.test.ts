@@ -1,6 +1,6 @@
-// Tenants cannot disturb each other, whatever one of them tries. One tenant and unauthenticated clients make several attacks at once on a
-// backend within a pod's memory limit, while another tenant sends, queries, logs in, writes rules and is notified. The test asserts
-// answers, evaluations and survival, not times: `npm run bench -- neighbours` measures those.
+// Checks that a tenant cannot disturb others, whatever it tries. One tenant and unauthenticated clients run all kinds of attacks at once on
+// a backend within a pod's memory limit, while another tenant sends, queries, logs in, writes rules and receives notifications. The test
+// asserts responses, evaluations and survival, not times: `npm run bench -- neighbours` measures those.
 import { beforeAll, describe, expect, test } from "vitest";
 import { ROOT } from "../fixtures/processes.ts";
 import { run, type RunResult } from "./run.ts";

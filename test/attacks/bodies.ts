@@ -1,4 +1,4 @@
-// Attacks with bodies: small on the wire, large when decoded.
+// Attacks with bodies that are small as sent and large when decoded.
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Attack, Attacker } from "./attack.ts";

@@ -1,4 +1,4 @@
-// A new route, kind of body, listener, stage, range operation or template function cannot be added without an attack on it.
+// Fails if a route, kind of body, listener, LogQL stage, range operation or template function has no attack.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

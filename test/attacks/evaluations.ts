@@ -1,5 +1,5 @@
-// Watches from outside whether alert rules are evaluated in time: an Alertmanager that only remembers when each rule's alert came. A
-// rule that always fires comes at each evaluation; one that fails or is late leaves a gap.
+// Checks from outside whether alert rules are evaluated in time, with an Alertmanager that records when each rule's alert arrived. A rule
+// that always fires sends an alert at each evaluation; a failed or late evaluation leaves a gap.
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";

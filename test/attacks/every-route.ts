@@ -1,4 +1,4 @@
-// Attacks on each route alike: what it reads is made as large, as deep and as strange as a request may be.
+// Attacks every route in the same way: its parameters are as large, as deep and as unusual as a request may be.
 import { randomUUID } from "node:crypto";
 import { ENDPOINTS as LOKI_ENDPOINTS } from "../../backend/query/loki/endpoints.ts";
 import type { Attack, Attacker, Call } from "./attack.ts";

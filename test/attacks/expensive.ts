@@ -1,4 +1,4 @@
-// Attacks by the expensive question: a regular expression over the whole retention, a label with a million values, tails that no client reads.
+// Attacks with expensive queries: a regular expression over the whole retention, a label with a million values, tails that no client reads.
 import { randomBytes } from "node:crypto";
 import type { Attack } from "./attack.ts";
 import { attribute, hoursAgo, record, store } from "./queries.ts";

@@ -1,5 +1,5 @@
-// A tenant that does nothing unusual, and how it fares: what it sends, asks and changes at fixed times, whatever became of the requests
-// before; how long each took and how it was answered. Invariant: it never waits for one request before it begins the next.
+// A tenant that behaves normally, and a record of how it fares: it sends, queries and changes things at fixed times, and records how long
+// each request took and how it was answered. Invariant: it never waits for one request before it begins the next.
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";

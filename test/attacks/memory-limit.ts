@@ -1,5 +1,5 @@
-// A limit of memory around a process and its children, as a pod has one: a cgroup of version 1 or 2 below this process's own. Invariant:
-// it is made here and removed here; where none can be made, there is none, and `why` says so.
+// Limits the memory of a process and its children like a pod's limit: a cgroup (version 1 or 2) below this process's own. Invariant: the
+// cgroup is created and removed here; if none can be created, there is no limit, and `why` has the reason.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

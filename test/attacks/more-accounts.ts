@@ -1,4 +1,4 @@
-// More attacks, with an administrator's session or a cluster's key: things made without end, and beats without a pause.
+// Further attacks with an administrator's session or a cluster's key: resources created without end, and heartbeats without a pause.
 import { randomUUID } from "node:crypto";
 import type { Attack } from "./attack.ts";
 

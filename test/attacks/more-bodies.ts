@@ -1,4 +1,4 @@
-// More attacks, with an ingest key: bodies that are many, wide, deep or unlike what they announce.
+// Further attacks with an ingest key: bodies that are numerous, wide, deep, or different from what their headers announce.
 import { promisify } from "node:util";
 import { constants, gzip, zstdCompress } from "node:zlib";
 import { sign } from "../../common/protocol/signature.ts";

@@ -1,4 +1,4 @@
-// More attacks, without a key: connections that say little or nothing, or everything at once.
+// Further attacks without a key: connections that send little, nothing, or everything at once.
 import { randomUUID } from "node:crypto";
 import { sign } from "../../common/protocol/signature.ts";
 import type { Attack, Attacker } from "./attack.ts";

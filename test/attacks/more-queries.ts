@@ -1,4 +1,4 @@
-// More attacks, with a viewer's or an administrator's session: queries and rules that cost the engines more than they say.
+// Further attacks with a viewer's or an administrator's session: queries and rules that cost the engines more than their text suggests.
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Attack, Attacker } from "./attack.ts";

@@ -1,5 +1,5 @@
-// A backend as a pod has it: in a limit of memory, started again when it has ended or does not answer its liveness probe, with the
-// probes' times of the chart and the kubelet's waits between starts. Invariant: what is counted here is what a cluster would have seen.
+// Runs a backend as in a pod: with a memory limit, and restarted when it exits or does not answer its liveness probe, with the chart's
+// probe intervals and the kubelet's delays between restarts. Invariant: restarts and failed probes are counted as in a real cluster.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { openSync } from "node:fs";

@@ -1,5 +1,5 @@
-// Random programs of the query language, and records of hostile shape for them: half from the grammar, half mutated texts of those.
-// The same seed makes the same programs.
+// Generates random LogQL queries, and hostile records for them: half from the grammar, half by mutating texts of those. The same seed
+// generates the same queries.
 import { RANGE_OPERATIONS, STAGES, TEMPLATE_FUNCTIONS, UNWRAPPING } from "./logql.ts";
 
 /** Numbers from 0 to 1 (mulberry32). */

@@ -1,4 +1,4 @@
-// Attacks by a viewer's queries: large answers, slow conditions, PromQL that computes for minutes over nothing.
+// Attacks with a viewer's queries: large responses, slow conditions, PromQL that computes for minutes without reading data.
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Attack, Attacker } from "./attack.ts";

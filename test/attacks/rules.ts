@@ -1,4 +1,5 @@
-// Attacks through alert rules: expressions for a quadratic parser, rules that fill the evaluator, drafts whose client does not wait.
+// Attacks with alert rules: expressions for a parser with quadratic time, rules that fill the evaluator, and validations whose client does
+// not wait.
 import type { Attack, Attacker } from "./attack.ts";
 
 const VALIDATE = "/alerting/rules/validate";

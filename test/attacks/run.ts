@@ -1,5 +1,5 @@
-// One run: a backend in its limit, two tenants, the attacks of one of them, and how the other fares. Invariant: all that is started here
-// is ended here.
+// Runs one scenario: a backend within its memory limit, two tenants, the attacks of one of them, and how the other fares. Invariant:
+// everything that is started here is ended here.
 import { fork, type ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";

@@ -1,5 +1,5 @@
-// Attacks with an ingest token by Loki push, remote write and gRPC: bodies that are large, deep, dense or wrong once decompressed, and calls that
-// are slow, endless or without a credential.
+// Attacks with an ingest token through Loki push, remote write and gRPC: bodies that are large, deep, dense or invalid once decompressed,
+// and calls that are slow, endless or without a credential.
 import { randomBytes } from "node:crypto";
 import { connect, constants } from "node:http2";
 import { once } from "node:events";

@@ -1,4 +1,4 @@
-// What a run has shown, as a table for people.
+// Prints the result of a run as a table.
 import { ATTACKS } from "./table.ts";
 import type { Fared } from "./good-tenant.ts";
 import type { RunResult } from "./run.ts";

@@ -1,4 +1,4 @@
-// The examples of the OTLP specification (github.com/open-telemetry/opentelemetry-proto, examples), sent with times of now.
+// Sends the examples of the OTLP specification (github.com/open-telemetry/opentelemetry-proto, examples) with current times.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -1,4 +1,4 @@
-// The page docs/reference/compliance.md: what others publish to test such a backend, with every difference by name.
+// Renders docs/reference/compliance.md: the results of third-party compliance tests, with every difference.
 import type { ExampleResult } from "./otlp.ts";
 import type { Difference, PromqlResult } from "./promql.ts";
 import type { SuiteTest } from "./remote-write.ts";

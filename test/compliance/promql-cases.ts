@@ -1,5 +1,5 @@
-// The queries of the PromQL compliance tester (github.com/prometheus/compliance, promql/promql-test-queries.yml) with their variants, and the
-// metrics that they ask for. Invariant: the same call makes the same samples, so every program gets the same data.
+// The queries of the PromQL compliance tester (github.com/prometheus/compliance, promql/promql-test-queries.yml) with their variants, and
+// the metrics that they read. Invariant: the same arguments generate the same samples, so every program gets the same data.
 import { parse } from "yaml";
 import type { TestSeries } from "../../backend/ingest/remote-write/write-request.fixture.ts";
 

@@ -1,5 +1,6 @@
-// PromQL compliance: each query over the same samples, asked of Prometheus and of another program, and compared as the official tester does:
-// the same series, times and values within 1e-5. Its own programs: Prometheus as the reference, the backend, and the engine below it.
+// PromQL compliance: sends each query to Prometheus and to another program with the same samples, and compares the results as the official
+// tester does: the same series, times and values within 1e-5. The programs are Prometheus as the reference, the backend, and
+// VictoriaMetrics alone.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, openSync, writeFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /* oxlint-disable max-lines-per-function, unicorn/consistent-function-scoping -- a test suite that is not called .test.ts */
-// What every LogStore and SpanStore must do, run for each engine: store.embedded.engine.test.ts and store.http.engine.test.ts. Bodies
-// enter through the real ingest, so that columns of decoder and table are held together. One file, because it is one list for both.
+// Tests for every LogStore and SpanStore, run for each engine by store.embedded.engine.test.ts and store.http.engine.test.ts. Bodies enter
+// through the real ingest, so a difference between the columns of decoder and table fails.
 import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import type { ClickHouse } from "../../backend/engines/clickhouse/client.ts";

@@ -1,6 +1,7 @@
-// The console in a real Chromium, against the real backend with its engines and a real agent's telemetry: every screen, by mouse and by
-// keys alone, in both schemes, for who may write and who may not, through an ended session and a backend that goes away. Every page here
-// fails when it logs, breaks its policy, or asks another origin (fixtures/browser.ts). One file, because all need one backend and agent.
+// The console in a real Chromium, with a real backend, its engines and a real agent's telemetry: every screen by mouse and by keyboard
+// alone, in light and dark, for users with and without write access, when the session ends and when the backend becomes unavailable. A page
+// fails its test if it logs, violates its content security policy or requests another origin (fixtures/browser.ts). It is one file, because
+// all tests need one backend and agent.
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";

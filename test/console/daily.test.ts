@@ -1,5 +1,5 @@
-// Everyday tasks of an engineer in the console, in a real Chromium against a real backend: what a wrong query says, what fires without a
-// channel, which nodes are silent, and what a page does whose browser or whose files are unusual.
+// Everyday tasks of an engineer in the console, in a real Chromium with a real backend: messages for wrong queries, alerts that fire
+// without a channel, nodes that stopped sending, and pages in an unusual browser or with missing files.
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { Browser, Page } from "playwright-core";

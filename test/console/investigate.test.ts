@@ -1,6 +1,6 @@
-// The screens for finding out why, in a real Chromium against a real backend: service map, pages of clusters, nodes, hosts and pods, command
-// palette, saved views, patterns, analysis of traces, dashboards and ingest tokens. Names and texts of senders are hostile. Two organisations
-// have data of their own, and no screen shows or changes what belongs to the other.
+// The console's screens for investigating problems, in a real Chromium with a real backend: service map, pages of clusters, nodes, hosts
+// and pods, command palette, saved views, patterns, analysis of traces, dashboards and ingest tokens. Names and texts from senders are
+// hostile. Two organisations have their own data, and no screen shows or changes data of the other organisation.
 import { randomUUID } from "node:crypto";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";

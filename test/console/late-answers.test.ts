@@ -1,5 +1,5 @@
-// Answers that arrive after the user has opened another screen, in a real Chromium against a real backend: a save does not lead back, and a
-// notice about missing rows ends with the next complete answer.
+// Responses that arrive after the user has opened another screen, in a real Chromium with a real backend: a completed save does not switch
+// back to the earlier screen, and a notice about missing rows disappears with the next complete response.
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";

@@ -1,5 +1,5 @@
-// LogQL in the log field of the console and of the command line, in a real Chromium against a real backend: records with their counts, fields
-// and patterns, clicks that add stages, a chart of a metric query, and what is refused.
+// LogQL in the log field of the console and of the command line, in a real Chromium with a real backend: records with their counts, fields
+// and patterns, clicks that add stages, a chart of a metric query, and unsupported queries.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { runClient } from "../../backend/cli/run-client.fixture.ts";

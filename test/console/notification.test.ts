@@ -1,6 +1,6 @@
-// Alert notifications, in a real Chromium against the real backend, its evaluator and a real receiver: channels, routes, silences, what
-// fires and what was delivered, by keys alone, in both schemes and on a phone, for who may write and who may not. A rule that always fires
-// provides the telemetry, so there is no agent here.
+// Alert notifications in a real Chromium, with a real backend, evaluator and receiver: channels, routes, silences, firing alerts and
+// deliveries, by keyboard alone, in light and dark and on a phone, for users with and without write access. A rule that always fires
+// provides the telemetry, so no agent is needed.
 import { once } from "node:events";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";

@@ -1,5 +1,6 @@
-// Every screen of the console as three users see it: a viewer, the administrator of another organisation, and the operator, who serves both.
-// Each organisation has data of every kind with a word of its own; no screen shows the other's word, and a viewer is offered no change.
+// Every screen of the console for three users: a viewer, the administrator of another organisation, and an operator of both. Every kind of
+// data of an organisation contains a word that only this organisation has. No screen shows the other organisation's word, and a viewer is
+// offered no change.
 import { randomUUID } from "node:crypto";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";

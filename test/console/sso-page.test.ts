@@ -1,5 +1,5 @@
-// The page of `atherops login --sso` in a real Chromium, at the end of a login that another site began: what its policy and its cookie let
-// through, which a browser of a few lines (backend/auth/sso/cli-login.engine.test.ts) cannot show.
+// The confirmation page of `atherops login --sso` in a real Chromium, after a login that another site started: what its content security
+// policy and its cookie allow. The minimal browser of backend/auth/sso/cli-login.engine.test.ts cannot show this.
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import type { Browser } from "playwright-core";

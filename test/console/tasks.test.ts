@@ -1,5 +1,6 @@
-// Twenty-three everyday tasks in a real Chromium, with the clicks of each counted (docs/console.md), against a real backend with an hour of a
-// small shop on Kubernetes; and every screen as its viewer, as the administrator of another organisation, and as an operator sees it.
+// Twenty-three everyday tasks in a real Chromium, with the clicks of each counted (docs/console.md), on a real backend with an hour of
+// telemetry of a small shop on Kubernetes. Also opens every screen as a viewer, as the administrator of another organisation, and as an
+// operator.
 import { randomUUID } from "node:crypto";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,4 +1,4 @@
-// The admin client as a program of its own, against a real backend: what an operator types on the first day.
+// The command-line client as a separate program, with a real backend: the commands of an operator's first day.
 import { spawn, spawnSync } from "node:child_process";
 import { closeSync, openSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// BACKUP_EVERY: the running backend makes backups by itself, reports how old the newest is, and says what keeps it from making one.
+// BACKUP_EVERY: the running backend makes backups automatically, reports the age of the newest one, and logs why it cannot make one.
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,5 +1,5 @@
-// Backup and restore as an operator does it, with every embedded engine: what was stored before is there in another DATA_DIR after
-// the first one is gone, and the agents' keys still sign. While the backend runs, under load: test/faults/backup-while-running.test.ts.
+// Backup and restore with every embedded engine, as an operator does it: after the first DATA_DIR is gone, a restored one has the same
+// data, and the agents' keys are valid. Backups under load: test/faults/backup-while-running.test.ts.
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

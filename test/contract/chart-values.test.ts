@@ -1,5 +1,6 @@
-// Upgrades of the charts: `helm upgrade --reuse-values` renders the present templates with all values of an earlier version and none of the
-// new defaults. And a change of values without a new version could not be seen by `helm history`, `helm diff` or GitOps.
+// Upgrades of the charts: `helm upgrade --reuse-values` renders the current templates with all values of an earlier version and none of the
+// new defaults. Also fails if values change without a new version, because `helm history`, `helm diff` and GitOps would not show such a
+// change.
 import { cpSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";

@@ -1,5 +1,6 @@
-// The charts as their users meet them before a cluster does: lint, rendered manifests held against golden files for every documented
-// set of values, refusals with a useful message, and the settings that they pass. Update the golden files: npm test -- charts -u
+// The charts without a cluster: lint, rendered manifests compared with golden files for every documented set of values, useful messages for
+// invalid values, and the settings that the charts pass to the programs.
+// Update the golden files: npm test -- charts -u
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";

@@ -1,4 +1,4 @@
-// The examples of docs/direct-ingest.md, run as they stand against a real backend.
+// Runs the examples of docs/direct-ingest.md unchanged against a real backend.
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// An installation with embedded engines becomes one over PostgreSQL, ClickHouse's HTTP interface and VictoriaMetrics, as its page says:
-// keys, sessions, users, logs, spans and samples of before are those of after.
+// Moves an installation with embedded engines to PostgreSQL, ClickHouse's HTTP interface and VictoriaMetrics with the commands of
+// docs/from-one-to-many.md. Afterwards, all earlier keys, sessions, users, logs, spans and samples are still there.
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { openClickHouse } from "../../backend/engines/clickhouse/client.ts";

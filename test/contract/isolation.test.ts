@@ -1,5 +1,6 @@
-// What one organisation stores is in no answer to another, and no other can change it: two organisations with data of every kind, and
-// every route that there is. A new route fails one of the first two tests until test/contract/isolation/{routes,changes}.ts has it.
+// Checks that no response to one organisation contains data of another, and that none can change another's data: two organisations with
+// data of every kind, and every route. A new route fails one of the first two tests until test/contract/isolation/{routes,changes}.ts has
+// it.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";

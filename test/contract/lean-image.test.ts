@@ -1,5 +1,5 @@
-// What the lean image's program is, as Dockerfile.backend puts it together: the backend without the packages of the embedded engines.
-// Invariant: over engines outside it lacks nothing, and where one of those packages is needed it says what to set.
+// The program of the lean image, assembled as in Dockerfile.backend: the backend without the packages of the embedded engines. Invariant:
+// with external engines nothing is missing, and if one of these packages is needed, the backend says which setting to add.
 import { cpSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
-// The whole contract as a matrix: every endpoint × method × authentication case × body case, with status and error code of each, for
-// two tenants, against the real backend with its embedded engines. A route that is not in the matrix fails the last tests. Its rows, by
-// families of routes, and the cases of authentication stand in matrix/.
+// The whole contract as a matrix: every endpoint × method × authentication case × body case, with the status and error code of each, for
+// two tenants, on a real backend with embedded engines. A route that is not in the matrix fails the last tests. The rows and the
+// authentication cases are in matrix/.
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,5 @@
-// From a sample to what its people have, through a whole backend with the real evaluator: a webhook that a library of Standard Webhooks
-// verifies, an e-mail on a real SMTP server, and what the organisation's log of deliveries says of both; how long it takes; and a receiver
-// that must not be reached.
+// From a sample to a notification, through a whole backend with the real evaluator: a webhook that a Standard Webhooks library verifies, an
+// e-mail on a real SMTP server, the organisation's log of both deliveries, how long it takes, and a receiver that must not be contacted.
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,5 +1,5 @@
-// An organisation leaves: its user exports everything with `atherops export-telemetry`, an operator deletes it, and from then on nothing of
-// it can be sent, read or logged in to, while the telemetry is erased. A real backend with embedded engines.
+// An organisation leaves: its user exports everything with `atherops export-telemetry`, and an operator deletes it. From then on no client
+// can send to it, read from it or log in to it, and its telemetry is erased. A real backend with embedded engines.
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

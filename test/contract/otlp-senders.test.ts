@@ -1,5 +1,6 @@
-// Programs send with an ingest token as they are: a real collector by the configurations of docs/guides/send, by OTLP in both encodings, gRPC and
-// remote write, and the OpenTelemetry SDK of Node.js by environment variables alone. Everything is stored under the identity of the token.
+// Unmodified programs send with an ingest token: a real collector with the configurations of docs/guides/send (OTLP in both encodings, gRPC
+// and remote write), and the OpenTelemetry SDK of Node.js, configured by environment variables only. Everything is stored under the token's
+// identity.
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";

@@ -1,5 +1,5 @@
-// What the cluster agent may do in a cluster, as the API server itself lists it (`kubectl auth can-i --list` asks the same), against the
-// table of charts/cluster-agent/README.md: in every combination of the values that its rows name.
+// Compares the permissions of the cluster agent, as the API server lists them (`kubectl auth can-i --list` does the same), with the table
+// of charts/cluster-agent/README.md, in every combination of the values that its rows mention.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

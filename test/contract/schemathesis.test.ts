@@ -1,5 +1,5 @@
-// Schemathesis, a property-based tester of OpenAPI services, against /openapi.json with an operator's login: no 5xx and no status that
-// is not described. It is installed from PyPI into a virtual environment next to the tool cache, once.
+// Runs Schemathesis, a property-based tester of OpenAPI services, on /openapi.json with an operator's login: no 5xx, and no undocumented
+// status. It is installed once from PyPI, into a virtual environment next to the tool cache.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";

@@ -1,5 +1,5 @@
-// Three services with a database and a queue, instrumented with the OpenTelemetry SDK for Node.js, send real traces to a real backend: rates,
-// errors, the map, Prometheus' series, Grafana's requests and an alert rule are what the traces say. A kill in between changes nothing.
+// Three services with a database and a queue, instrumented with the OpenTelemetry SDK for Node.js, send real traces to a real backend.
+// Rates, errors, the map, Prometheus' series, Grafana's requests and an alert rule must match the traces, also after a kill of the backend.
 import { type Context, ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { resourceFromAttributes } from "@opentelemetry/resources";

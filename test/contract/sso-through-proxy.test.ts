@@ -1,5 +1,5 @@
-// Single sign-on where the identity provider is reached through an outgoing proxy alone: the backend as its image runs it, a real provider
-// behind TLS under a name that only the proxy knows, and a browser.
+// Single sign-on when the identity provider can be reached only through an outgoing proxy: the backend as its image runs it, a real
+// provider behind TLS with a name that only the proxy can resolve, and a browser.
 import { request } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import { afterAll, beforeAll, expect, test } from "vitest";

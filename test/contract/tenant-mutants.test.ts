@@ -1,6 +1,6 @@
-// A forgotten tenant condition: a backend runs without the conditions that routes have by hand, and no organisation gets
-// another's data, because the layer below adds them again. Without that layer too, the same check finds a leak in nearly every route,
-// so the check would notice. MUTANTS=each prints for each condition which routes need it, without the layer below.
+// Simulates a forgotten tenant condition: the backend runs without the conditions that routes contain, and no organisation gets another's
+// data, because the lower layer adds the conditions again. Without that layer too, the same check finds a leak in nearly every route, which
+// proves that the check works. MUTANTS=each prints for each condition which routes need it when the lower layer is off.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { startBackend } from "../fixtures/backend-process.ts";

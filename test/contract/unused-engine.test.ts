@@ -1,5 +1,5 @@
-// The engine of logs and spans is not there for those who send metrics only: neither its library, 170 MB of a process, nor its folder. It
-// comes with the first record, which is stored as ever, and from then on with each start.
+// An installation that receives only metrics does not load the engine of logs and spans: neither its library, 170 MB of memory, nor its
+// folder. The engine is loaded with the first record, which is stored as usual, and from then on at each start.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,5 +1,5 @@
-// What the three programs say to a word that they do not know, as their shells run them: what it may have been, where the rest is documented, and
-// exit code 2, by which a service manager knows that another try is no use.
+// How the three programs respond to an unknown word on their command line: they suggest the closest one, say where the others are
+// documented, and exit with 2, so that a service manager does not restart them.
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";

@@ -1,5 +1,5 @@
-// The rules of many organisations, divided between two vmalerts: each rule is evaluated by one of them, and a change is effective in seconds
-// although there is no vmalert that has all rules. RULE_ORGANISATIONS and RULES_OF_EACH make it as large as an installation.
+// The rules of many organisations are divided between two vmalerts: each rule is evaluated by exactly one of them, and a change takes
+// effect within seconds. RULE_ORGANISATIONS and RULES_OF_EACH set the size.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { login, makeTenant, startBackend, type BackendPlace, type Tenant } from "../fixtures/backend-process.ts";
 import { FIRST_PASSWORD, startDistributedEngines, type DistributedEngines } from "../fixtures/distributed.ts";

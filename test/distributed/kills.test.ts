@@ -1,5 +1,6 @@
-// A distributed installation under load while each of its parts is killed in turn: two vmstorage nodes with two copies of each sample,
-// vminsert, vmselect, PostgreSQL, two replicas. What was acknowledged is there once: lost and doubled samples and rows are counted exactly.
+// A distributed installation under load, while each of its parts is killed in turn: two vmstorage nodes with two copies of each sample,
+// vminsert, vmselect, PostgreSQL, two replicas. All acknowledged data is stored exactly once: lost and duplicated samples and rows are
+// counted.
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { login, makeTenant, startBackend, type BackendPlace, type Tenant } from "../fixtures/backend-process.ts";

@@ -1,4 +1,4 @@
-// The same body to two replicas is stored once, whatever its size, one after the other and at once.
+// A body that is sent to two replicas is stored once, whatever its size, whether one after the other or at the same time.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { login, makeTenant, startBackend, type BackendPlace, type Tenant } from "../fixtures/backend-process.ts";
 import { FIRST_PASSWORD, startDistributedEngines, type DistributedEngines } from "../fixtures/distributed.ts";

@@ -1,5 +1,5 @@
-// What the end-to-end tests do to a cluster: kubectl and helm as a user runs them, and calls through a port-forward that comes back
-// when its pod is replaced. Needs KUBECONFIG (hack/test.ts sees to it).
+// Helpers for the end-to-end tests: kubectl and helm as a user runs them, and calls through a port-forward that reconnects when its pod is
+// replaced. Needs KUBECONFIG (hack/test.ts sets it).
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { execa } from "execa";

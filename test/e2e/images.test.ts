@@ -1,5 +1,5 @@
-// How large the images are, and what is not in them: measured within, on a node of the cluster. hack/images.test.ts
-// checks that no file is hidden in a lower layer.
+// Checks the size and the contents of the images on a node of the cluster. hack/images.test.ts checks that no file is hidden in a lower
+// layer.
 import { expect, test } from "vitest";
 import { versionOf } from "../../hack/version.ts";
 import { ROOT } from "../fixtures/processes.ts";

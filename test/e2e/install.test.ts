@@ -1,5 +1,6 @@
-// Installed as its users install it: two charts on a real cluster, a workload, and everything that happens to an installation in its life.
-// The steps build on one another, in order. Run by `npm run test:e2e` (hack/test.ts). One file, because an installation has one life.
+// Installs both charts and a workload on a real cluster, as users do, and takes the installation through upgrades, failures and removal.
+// The steps depend on each other and run in order. `npm run test:e2e` (hack/test.ts) runs it. It is one file, because all steps use one
+// installation.
 import { randomUUID } from "node:crypto";
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,5 +1,5 @@
-// Every documented set of values against a real API server: each manifest is accepted unchanged (--dry-run=server), and the pod
-// security standard `restricted` has nothing to say of the backend, and of the agent only what its README lists.
+// Applies every documented set of values to a real API server: each manifest is accepted unchanged (--dry-run=server). The backend meets
+// the pod security standard `restricted`, and the agent deviates from it only as its README lists.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";

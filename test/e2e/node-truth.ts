@@ -1,5 +1,5 @@
-// The metrics of a node that is this machine, as they are stored, compared to its own /proc: those of the agent, and what the kubelet says of the
-// network, which the agent's own would be its pod's.
+// Compares the stored metrics of a node, which is this machine, with its /proc: the agent's metrics, and the kubelet's network metrics (the
+// agent itself would see only its own pod's traffic).
 import { areAll, compare, type Compared, HOST_METRICS, readHost, type Reading, type Sample } from "../fixtures/host-truth.ts";
 import { eventually } from "../fixtures/processes.ts";
 

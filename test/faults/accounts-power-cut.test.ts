@@ -1,5 +1,5 @@
-// Power cuts of the machine that keeps the embedded accounts, while organisations are written as fast as they can be: every answered one is
-// there afterwards, both in a store that was on the disk before and in one that was made moments ago.
+// Power failures of the machine with the embedded accounts, while organisations are written as fast as possible: every acknowledged one is
+// there afterwards, both in a store that existed before and in one that was just created.
 import { describe, expect, test } from "vitest";
 import { cutWhileWriting, whyNoCuts } from "../fixtures/power-cut.ts";
 

@@ -1,5 +1,6 @@
-// Recovery of a host that enrolled after the backup: its key is unknown to the restored backend, nothing of it is lost meanwhile, and
-// one new install token brings it back, with what it had kept. (Hosts and clusters whose key was rotated since are refused alike.)
+// Recovery of a host that enrolled after the backup: the restored backend does not know its key, its data stays in its queue meanwhile, and
+// after one new install token everything in the queue is delivered. (Hosts and clusters whose key was rotated after the backup are refused
+// in the same way.)
 import { appendFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,6 +1,6 @@
-// A numbered sequence of log lines through the whole host agent, its collector killed, itself killed and restarted, the backend away,
-// its disk queue full: what arrives is counted, and in how many requests. The sink stores a body that comes twice byte for byte once, as
-// the backend does.
+// Sends numbered log lines through the whole host agent while its collector is killed, the agent is killed and restarted, the backend is
+// unavailable, and its disk queue is full. Counts the lines that arrive, and the requests. The sink stores a byte-identical repeated body
+// once, as the backend does.
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";

@@ -1,5 +1,5 @@
-// The disk of the whole host agent when it is full, and when it gave back other bytes than were written. What is lost is counted and
-// printed. Real collector; the sink stores a body that comes twice byte for byte once, as the backend does.
+// The whole host agent with a full disk, and with a disk that returns other bytes than were written. Lost records are counted and printed.
+// Real collector; the sink stores a byte-identical repeated body once, as the backend does.
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";

@@ -1,5 +1,5 @@
-// The host agent against the real backend: enrolment while the backend is away, remote configuration from the administrator's PUT to
-// what is collected, and a search for secrets in everything that the agent shows.
+// The host agent with a real backend: enrolment while the backend is unavailable, remote configuration from the administrator's PUT to the
+// collected data, and a search for secrets in everything that the agent prints or serves.
 import { execFileSync } from "node:child_process";
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// A pod of a cluster with IPv6 alone: the real agent enrols, is ready, and what it collects is stored, where API server and backend have
-// addresses of IPv6 only. In a network namespace that has no address of IPv4 but loopback's. Needs the right to make one, as root has it.
+// A pod of an IPv6-only cluster: the real agent enrols and becomes ready, and its data is stored, with an API server and a backend that
+// have only IPv6 addresses. Runs in a network namespace whose only IPv4 address is loopback. Creating the namespace needs root.
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";

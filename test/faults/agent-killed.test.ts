@@ -1,6 +1,5 @@
-// Lines of two files through the whole host agent, ended in the middle of its work again and again, in three ways: each line arrives, and at
-// most one batch of a file arrives twice for each end. Real collector; the sink stores a body that comes twice byte for byte once, as the
-// backend does.
+// Reads two files with the whole host agent, which is ended in the middle of its work repeatedly, in three ways: each line arrives, and at
+// most one batch of a file arrives twice per end. Real collector; the sink stores a byte-identical repeated body once, as the backend does.
 import { appendFileSync, renameSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";

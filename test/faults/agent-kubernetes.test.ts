@@ -1,6 +1,6 @@
-// The cluster agent's collector and the Kubernetes API: what it takes while the API is away, whose logs it reads when it is there, and what
-// an application can make the agent believe about itself. Real collector; the API's two calls are a stand-in that can be away. One file,
-// because all of it needs the same stand-in and the same agent around it.
+// The cluster agent's collector and the Kubernetes API: what it accepts while the API is unavailable, whose logs it reads when the API is
+// available, and what an application can make the agent believe about itself. Real collector; a stand-in serves the two calls of the API
+// and can be switched off. It is one file, because all tests share this stand-in and agent.
 import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";

@@ -1,5 +1,6 @@
-// ServiceMonitors and PodMonitors, by two agents' monitors and the real collector, found through a real kube-apiserver with the permissions of the
-// chart: each pod is scraped by the agent of its node alone. No kubelet: the pods' addresses are those of pages that this test serves.
+// Two agents with the real collector scrape pods that ServiceMonitors and PodMonitors select. They find them through a real kube-apiserver
+// with the chart's permissions, and each pod is scraped only by the agent of its node. There is no kubelet: the pods' addresses are those
+// of pages that this test serves.
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { KubernetesApi } from "../../agent/kubernetes/api.ts";

@@ -1,5 +1,6 @@
-// Logs of pods as container runtimes write them, through the real collector with the cluster agent's configuration, and the proxy: what a line
-// carries, and that a collector killed while it reads loses none and doubles few. No API server: Kubernetes' own attributes are left out.
+// Logs of pods in the formats of container runtimes, through the real collector with the cluster agent's configuration, and through the
+// proxy: the fields of a line, and that a collector that is killed while it reads loses no line and duplicates few. There is no API server,
+// so Kubernetes attributes are left out.
 import { appendFileSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";

@@ -1,5 +1,6 @@
-// The agent's relay of pods against a real kube-apiserver: a collector that asks the agent adds the same attributes as one that asks the API
-// server itself, with one watch instead of six, also of pods that come, change and go, and it starts while the API server is away.
+// The agent's relay of pods with a real kube-apiserver: a collector that uses the relay adds the same attributes as one that uses the API
+// server, with one watch instead of six, also for pods that are created, changed and deleted, and it starts while the API server is
+// unavailable.
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,6 +1,6 @@
-// Metrics of annotated pods, by two agents with the real collector, found through a real kube-apiserver with the chart's permissions: each
-// pod is scraped by the agent of its node alone, and what its page says of itself does not pass for another's. No kubelet: the pods' addresses
-// are those of pages that this test serves.
+// Two agents with the real collector scrape annotated pods, which they find through a real kube-apiserver with the chart's permissions.
+// Each pod is scraped only by the agent of its node, and its page cannot pretend to be another pod. There is no kubelet: the pods'
+// addresses are those of pages that this test serves.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { eventually, temporaryFolder } from "../fixtures/processes.ts";

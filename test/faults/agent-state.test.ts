@@ -1,5 +1,5 @@
-// The state on a node belongs to one identity: what one organisation has not delivered is never sent for another, and waits for its own
-// agent; a second agent of one identity leaves the first one's files alone. Host agents, real collector, real backend.
+// The state on a node belongs to one identity: data that one organisation has not delivered is never sent for another, and waits for its
+// own agent; a second agent of the same identity does not touch the first one's files. Host agents, real collector, real backend.
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";

@@ -1,5 +1,5 @@
-// Names of workloads on what cAdvisor says of pods, and labels and annotations of pods on their logs, through the real collector with the
-// cluster agent's configuration; the API's two calls and cAdvisor's page are stand-ins.
+// Workload names on cAdvisor's metrics of pods, and labels and annotations of pods on their logs, through the real collector with the
+// cluster agent's configuration. Stand-ins serve the two calls of the API and cAdvisor's page.
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";

@@ -1,5 +1,5 @@
-// 2,000 rule bodies of a hostile tenant on a real evaluator: each is a clear 400, or is stored, loaded and evaluated; and all the while
-// the other tenant's rule fires and no reload is refused. The seed is printed; FUZZ_SEED repeats a run.
+// Sends 2,000 rule bodies of a hostile tenant to a real evaluator: each is refused with a clear 400, or is stored, loaded and evaluated.
+// Meanwhile the other tenant's rule fires and every reload succeeds. The seed is printed; FUZZ_SEED repeats a run.
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { alertingApp, type AlertingApp } from "../fixtures/alerting-app.ts";

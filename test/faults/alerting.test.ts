@@ -1,6 +1,6 @@
-// Alert rules on the real backend, metrics engine and evaluator: the time line of an alert from signed samples, tenants that try to see
-// each other, and what is left of an alert when the evaluator, the backend or the database goes away. One file, because all of it needs one
-// backend with its engines.
+// Alert rules on a real backend, metrics engine and evaluator: the states of an alert from signed samples on, tenants that try to read each
+// other's data, and the state of alerts after the evaluator, the backend or the database becomes unavailable. It is one file, because all
+// tests need one backend with its engines.
 import { existsSync, readFileSync } from "node:fs";
 import { beforeAll, describe, expect, test } from "vitest";
 import { engineAuthorization, type Tenant } from "../fixtures/backend-process.ts";

@@ -1,4 +1,4 @@
-// Storage engines that go away under the real backend and come back: what each endpoint answers meanwhile, and that nothing needs a
+// Storage engines that become unavailable under a real backend and return: the response of each endpoint meanwhile, and recovery without a
 // restart. The metrics engine is the embedded one, the database a real PostgreSQL.
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";

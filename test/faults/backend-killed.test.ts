@@ -1,5 +1,5 @@
-// The backend killed with SIGKILL under load, again and again: what was answered 204 is there afterwards, once, whatever was sent again
-// in between. (Its engines killed alone: metrics-engine.test.ts, backend-engines.test.ts.)
+// Kills the backend with SIGKILL under load repeatedly: all data that was acknowledged with 204 is there afterwards, exactly once, although
+// senders repeated requests in between. (Kills of its engines alone: metrics-engine.test.ts, backend-engines.test.ts.)
 import { beforeAll, expect, test } from "vitest";
 import { type Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";

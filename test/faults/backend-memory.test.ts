@@ -1,5 +1,5 @@
-// Memory of the real backend when the worst is repeated: waves of the largest trace bodies, and connections that never finish their
-// headers, which no client has signed yet. (One wave of every kind, and slow bodies: memory.test.ts.)
+// Memory of a real backend under repeated worst cases: waves of the largest trace bodies, and unauthenticated connections that never finish
+// their headers. (One wave of every kind, and slow bodies: memory.test.ts.)
 import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,5 +1,5 @@
-// Two whole backends on the same PostgreSQL, ClickHouse and VictoriaMetrics: what must happen once happens once, what one of them
-// learns the other one knows within the bound; and the two roles as processes of their own with a vmalert outside.
+// Two whole backends on the same PostgreSQL, ClickHouse and VictoriaMetrics: work that must happen once happens once, and each replica
+// learns of the other's changes within the documented time. Also runs the two roles as separate processes with an external vmalert.
 import { randomUUID } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// How the backend ends and who may start: SIGTERM under load stores what was answered and leaves nothing running; a data directory has
-// one user at a time.
+// How the backend stops, and which backend may start: SIGTERM under load stores all acknowledged data and leaves no process running; only
+// one backend can use a data directory.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

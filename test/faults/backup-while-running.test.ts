@@ -1,5 +1,6 @@
-// `atherops-backend backup` while the backend runs, under load, with every embedded engine: what was answered before is in it, whole, and
-// the restored installation answers; a backup or a backend that is killed leaves nothing that looks finished, and nothing that stays.
+// `atherops-backend backup` while the backend runs under load with every embedded engine: the backup contains everything that was
+// acknowledged before it began, and the restored installation works. A killed backup or backend leaves nothing that looks complete, and no
+// files that remain.
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

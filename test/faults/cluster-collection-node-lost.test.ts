@@ -1,6 +1,7 @@
-// The loss of the node that collects state and events of the cluster, with the timing of real agents: two of them as processes with the real
-// collector, against a real kube-apiserver; the one that collects is killed with its collector, just after it renewed its Lease, which is the
-// worst moment. Prints how long no agent collected. All phases of the others' looks, in virtual time: agent/collector/stand-by.test.ts.
+// The loss of the node that collects state and events of the cluster, with the timing of real agents: two agents as processes with the real
+// collector, and a real kube-apiserver. The collecting agent is killed with its collector just after it renewed its Lease, which is the
+// worst moment. Prints how long no agent collected. All phases of the other agents' checks, in virtual time:
+// agent/collector/stand-by.test.ts.
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";

@@ -1,5 +1,5 @@
-// What is collected once for a whole cluster, by two agents with the real collector against a real kube-apiserver, with the chart's
-// permissions: state and events arrive, one agent at a time collects them, and the other goes on where one loses the API server.
+// Collection for a whole cluster by two agents with the real collector and a real kube-apiserver, with the chart's permissions: state and
+// events arrive, one agent at a time collects them, and the other continues if this agent loses the API server.
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,7 +1,7 @@
-// The command `diagnose` of the cluster agent as `kubectl exec` runs it in a pod: every check failing and passing, each failure with what
-// to do. Real kube-apiserver with the chart's service account and nothing but its RBAC, real backend over TLS, real agent with its
-// collector; only the kubelet is a stand-in. Invariant: no run shows a secret: each is searched for the real values of all of them. One
-// file, because all checks need one cluster, backend and agent.
+// The command `diagnose` of the cluster agent as `kubectl exec` runs it in a pod: every check failing and passing, and for each failure
+// what to do. Real kube-apiserver with only the chart's RBAC, real backend over TLS, real agent with its collector; only the kubelet is a
+// stand-in. Invariant: no output contains a secret: each is searched for the values of all secrets. It is one file, because all checks need
+// one cluster, backend and agent.
 import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";

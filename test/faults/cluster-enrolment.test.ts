@@ -1,5 +1,5 @@
-// Enrolment of N agents with one install token against a real kube-apiserver, with the permissions of the chart and no others: the
-// races and crashes in which a token can be burnt or two keys minted.
+// Enrolment of several agents with one install token and a real kube-apiserver, with exactly the chart's permissions: the races and crashes
+// in which a token could be wasted or two keys created.
 import { describe, expect, it } from "vitest";
 import type { Step } from "../../agent/identity/leader-session.ts";
 import { REGISTER_CLUSTER_PATH } from "../../common/protocol/enrolment.ts";

@@ -1,5 +1,5 @@
-// The Lease under which the cluster's agents enrol and rotate, against a real kube-apiserver with the chart's permissions: who may
-// act when, and that a term ends before another can begin.
+// The Lease under which the cluster's agents enrol and rotate, with a real kube-apiserver and the chart's permissions: which agent may act
+// when, and that one term ends before another can begin.
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";

@@ -1,5 +1,5 @@
-// The cluster agents' identity and proxies against the real backend and a real kube-apiserver: twenty agents are one cluster, and a
-// rotation under load loses no record, doubles none and is not noticed by the collectors.
+// The cluster agents' identity and proxies with a real backend and a real kube-apiserver: twenty agents act as one cluster, and a rotation
+// under load loses no record, duplicates none, and is not noticed by the collectors.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,5 +1,5 @@
-// Rotation of the cluster's one key under N agents that sign all the time, against a real kube-apiserver: crashes between any two
-// steps, lost answers, an API server that is away, a watch that died without a word.
+// Rotation of the cluster's key while several agents sign continuously, with a real kube-apiserver: crashes between any two steps, lost
+// responses, an API server that is unavailable, a watch that ended unnoticed.
 import { dirname } from "node:path";
 import { execa } from "execa";
 import { describe, expect, it } from "vitest";

@@ -1,5 +1,5 @@
-// A second release of the agent in a cluster that the organisation has already: refused while the first is alive, without harm to it, and
-// enrolled when the first is gone. Real kube-apiserver, real chart, real backend.
+// A second release of the agent in a cluster that already has one: it is refused while the first is alive, without harm to it, and enrolled
+// when the first is gone. Real kube-apiserver, real chart, real backend.
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";

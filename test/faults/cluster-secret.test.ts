@@ -1,5 +1,5 @@
-// What happens to the cluster's identity when someone else touches it: a deleted Secret, a revoked key, a new install token, a
-// permission taken away, an upgrade of the chart. Against a real kube-apiserver and the real chart.
+// Changes of the cluster's identity by others: a deleted Secret, a revoked key, a new install token, a removed permission, an upgrade of
+// the chart. Real kube-apiserver and real chart.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";

@@ -1,5 +1,5 @@
-// The metrics of a machine are what its kernel says: processors, memory, disks, file systems and network of this machine, as a real host
-// agent sent them and the real backend stored them, compared to /proc. Prints both.
+// Compares this machine's metrics (CPU, memory, disks, file systems and network), as a real host agent sent them and a real backend stored
+// them, with /proc. Prints both.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";

@@ -1,6 +1,6 @@
-// One tenant sends, as fast as it is let, the bodies that cost most for their size: resources copied into thousands of records, and JSON
-// of every dense shape. Shows that the backend's memory stays within what docs/guarantees.md states, that another tenant's ordinary bodies are
-// stored within seconds meanwhile, and that each body has an answer that ends it. Prints the figures.
+// One tenant sends the bodies with the highest cost for their size as fast as possible: resources copied into thousands of records, and
+// JSON of every dense shape. The backend's memory stays within the limits of docs/guarantees.md, another tenant's ordinary bodies are
+// stored within seconds meanwhile, and each body gets a final response. Prints the figures.
 import { gzipSync } from "node:zlib";
 import { beforeAll, expect, test } from "vitest";
 import { HOSTILE_BODIES } from "../../backend/ingest/otlp/hostile-bodies.fixture.ts";

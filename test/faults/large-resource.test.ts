@@ -1,5 +1,5 @@
-// An ordinary Java service whose `process.command_args` are 64 kB: 27,000 of its lines are 4 MB as the collector sends them, and 1.7 GB as
-// they are stored. Through the agent's proxy and a real backend, sent again as the collector does until it is taken.
+// An ordinary Java service whose `process.command_args` has 64 kB: 27,000 of its lines are 4 MB as the collector sends them, and 1.7 GB as
+// they are stored. They are sent through the agent's proxy to a real backend, and retried as the collector does until they are accepted.
 import { pino } from "pino";
 import { beforeAll, expect, test } from "vitest";
 import { startProxy } from "../../agent/proxy/server.ts";

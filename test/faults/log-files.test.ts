@@ -1,5 +1,5 @@
-// Log files of a host as other users of it may make them: links, loops, secrets, files that are no files, and files that are renamed, cut or
-// removed while they are read. The whole host agent with the real collector.
+// Log files of a host as other users could create them: links, cycles, secrets, files that are not regular, and files that are renamed,
+// truncated or removed while they are read. The whole host agent with the real collector.
 import { execFileSync } from "node:child_process";
 import {
   appendFileSync,

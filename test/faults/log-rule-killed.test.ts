@@ -1,4 +1,5 @@
-// A rule over log records that fires while the backend and its engines are killed: receivers get no resolved message, because it still fires.
+// A rule over log records fires while the backend and its engines are killed: receivers get no resolved message, because the condition is
+// still met.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
 import { logRecord, logsBody, nanosecondsOf, stringAttribute } from "../../backend/ingest/otlp/otlp-body.fixture.ts";

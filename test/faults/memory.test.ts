@@ -1,5 +1,5 @@
-// Memory of the real backend under the worst that key holders can send: many of the largest bodies at once, and many senders that
-// drip. Shows that resident memory and answers stay bounded, and prints the peaks.
+// Memory of a real backend in the worst case that clients with a key can cause: many of the largest bodies at once, and many senders that
+// send slowly. Resident memory and responses stay within their limits; the test prints the peaks.
 import { setTimeout as sleep } from "node:timers/promises";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";

@@ -1,5 +1,5 @@
-// A backend on a real VictoriaMetrics cluster without replication, one of whose two storage nodes is away: no query and no rule gets half of
-// the data as the whole. Needs VM_CLUSTER_BIN; nothing brings these programs yet.
+// A backend on a real VictoriaMetrics cluster without replication, one of whose two storage nodes is unavailable: no query and no rule
+// treats half of the data as all of it. Needs VM_CLUSTER_BIN; `npm test` does not download these programs.
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {

@@ -1,5 +1,5 @@
-// The metrics engine of a real backend killed under load, again and again: 502 with Retry-After while it is down, recovery without a
-// restart of the backend, and nothing missing of what was answered 204, not even of the engine's last second.
+// Kills the metrics engine of a real backend under load repeatedly: 502 with Retry-After while it is down, recovery without a restart of
+// the backend, and no loss of data that was acknowledged with 204, including the engine's last second.
 import { beforeAll, expect, test } from "vitest";
 import { type Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";

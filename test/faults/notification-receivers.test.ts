@@ -1,5 +1,5 @@
-// Receivers that fail, hang, or lead elsewhere, through a whole backend with the real evaluator: what the organisation's log of deliveries
-// says of each, and that nothing reached an address that is forbidden.
+// Receivers that fail, hang, or lead to internal addresses, through a whole backend with the real evaluator: what the organisation's log of
+// deliveries reports of each, and that no forbidden address was contacted.
 import { pathToFileURL } from "node:url";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";

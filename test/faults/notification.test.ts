@@ -1,5 +1,5 @@
-// A storm of alerts over many tenants, while what sends their messages is killed again and again; and two replicas side by side. Counts by
-// the environment: NOTIFICATION_TENANTS, NOTIFICATION_KILLS.
+// A storm of alerts for many tenants, while the process that sends their messages is killed repeatedly; and two replicas next to each
+// other. NOTIFICATION_TENANTS and NOTIFICATION_KILLS set the size.
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,5 +1,5 @@
-// Power cuts of the machine under a whole backend that takes logs, spans and metrics: what was answered 204 is there afterwards, and so
-// are the accounts that it belongs to. (The accounts alone, under many more writes: accounts-power-cut.test.ts.)
+// Power failures of the machine of a whole backend that receives logs, spans and metrics: all data that was acknowledged with 204 is there
+// afterwards, and so are its accounts. (The accounts alone, with many more writes: accounts-power-cut.test.ts.)
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test, vi } from "vitest";

@@ -1,6 +1,6 @@
-// docs/guarantees.md, "Isolation of tenants", for viewers: one organisation's viewer asks slow log queries and PromQL that computes without
-// any data, more than may wait, and leaves; another's queries, ingest, rules and the pod's readiness go on as if nothing were. What is
-// asserted is statuses and order, not times.
+// docs/guarantees.md, "Isolation of tenants", for viewers: a viewer of one organisation sends slow log queries and PromQL that computes
+// without reading data, more than may wait, and disconnects. Another organisation's queries, ingest and rules and the pod's readiness are
+// not affected. The test asserts statuses and order, not times.
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
 import { type Tenant } from "../fixtures/backend-process.ts";

@@ -1,5 +1,5 @@
-// The spine of the product, on real processes and real engines: this machine's telemetry from the collector to the query, and what
-// survives when a process on the way is killed. Fixtures: test/fixtures/{backend-of-file,host-agent-process}.ts.
+// Follows this machine's telemetry from the collector to a query, with real processes and engines, and checks what survives when a process
+// on the way is killed. Fixtures: test/fixtures/{backend-of-file,host-agent-process}.ts.
 import { appendFileSync, readdirSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";

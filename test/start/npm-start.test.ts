@@ -1,6 +1,6 @@
-// `npm start` as a newcomer uses it: the console is there while the agent's collector still has to come, one link logs in, what is printed
-// is pasted into a shell unchanged, Ctrl-C stops everything, a second start goes on with the same data and key, a busy port is one
-// sentence.
+// `npm start` as a newcomer uses it: the console works while the agent's collector is still being fetched, one link logs in, printed
+// commands work unchanged in a shell, Ctrl-C stops everything, a second start continues with the same data and key, and a busy port is
+// reported in one sentence.
 import { type AddressInfo, createServer } from "node:net";
 import { once } from "node:events";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";

@@ -1,5 +1,5 @@
-// What operators take out of telemetry, through the real collector with the host agent's configuration: nothing that a pattern or a
-// condition names reaches the proxy or the disk, and the rest does.
+// Operators' edits of telemetry, through the real collector with the host agent's configuration: data that matches a pattern or a condition
+// reaches neither the proxy nor the disk, and all other data does.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";

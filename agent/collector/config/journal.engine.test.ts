@@ -1,5 +1,5 @@
-// What a real journald holds, as the host agent's collector hands it over: level, unit, time and text of an entry, nothing of the agent's
-// own, and nothing lost or doubled while the collector is away.
+// Entries of a real journald, as the host agent's collector sends them: level, unit, time and text. The agent's own entries are left out,
+// and no entry is lost or duplicated while the collector is stopped.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startCollector, type TestCollector } from "../../../test/fixtures/collector.ts";
 import { canRunJournald, Journald } from "../../../test/fixtures/journald.ts";

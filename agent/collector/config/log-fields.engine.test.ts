@@ -1,5 +1,5 @@
-// What a line of each common format becomes, through the real collector with the configuration that the agents render: level, time and trace
-// out of it, and its body as it was. The cluster agent has `multilineStart` set, which most of these pods do not write like.
+// Parses a line of each common format with the real collector and the configuration that the agents render: level, time and trace ids are
+// parsed, and the body does not change. The cluster agent has `multilineStart` set, although most of these pods do not write such lines.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

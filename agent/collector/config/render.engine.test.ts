@@ -1,4 +1,4 @@
-// What the agent renders is validated by the real collector, for each kind of agent and for operators' overlays.
+// Lets the real collector validate the configurations that the agent renders, for each kind of agent and for operators' overlays.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

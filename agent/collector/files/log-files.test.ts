@@ -1,5 +1,5 @@
-// The agent's part of reading log files: which files it has open, and the links that it hands to the collector. The collector is a file of
-// offsets here that is written when a test says so; the real one: test/faults/log-files.test.ts.
+// The agent's part of reading log files: which files it opens, and the links that it passes to the collector. A file of offsets, which the
+// test writes, replaces the collector; the real one: test/faults/log-files.test.ts.
 import {
   appendFileSync,
   chownSync,

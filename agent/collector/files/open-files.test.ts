@@ -1,4 +1,4 @@
-// Another user of this host is this process itself: what matters is which file gets opened, not who replaced it. RACES=10000 for more.
+// This process itself acts as another user of the host: what matters is which file is opened, not who replaced it. RACES=10000 runs more.
 import { execFileSync } from "node:child_process";
 import {
   chmodSync,

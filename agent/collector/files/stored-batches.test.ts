@@ -1,4 +1,4 @@
-// The collector's store of offsets is a file here that is written when the test says so; its content does not matter. The real one:
+// The collector's store of offsets is a file that the test writes; its content does not matter. With the real one:
 // test/faults/agent-killed.test.ts.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// What is kept of requests without an answer, and for how long; what they are for is in proxy/file-lines.test.ts.
+// What is stored of unanswered requests, and for how long; their purpose is tested in proxy/file-lines.test.ts.
 import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// One run of a program that speaks as a collector could, where the real one cannot be made to.
+// One run of a script in place of the collector, for output that the real collector cannot be made to print.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";

@@ -1,4 +1,4 @@
-// `diagnose` of both agents behind an outgoing proxy, as processes of their own that load what the agents load.
+// `diagnose` of both agents behind an outgoing proxy, in separate processes that load only the agents' modules.
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer as createTlsServer } from "node:https";

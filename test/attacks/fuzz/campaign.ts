@@ -1,5 +1,5 @@
-// Runs random programs against the backend's own sandbox and the checks of its main process, and reports each that breaks a bound.
-// Program number n of a campaign with seed s has the seed s + n, so `--seed S+N --programs 1` repeats it.
+// Runs random queries against the backend's own sandbox and the checks of its main process, and reports each that exceeds a limit. Query
+// number n of a campaign with seed s has the seed s + n, so `--seed S+N --programs 1` repeats it.
 import { readFileSync } from "node:fs";
 import { setImmediate as nextIteration } from "node:timers/promises";
 import { pino } from "pino";

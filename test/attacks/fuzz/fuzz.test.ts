@@ -1,4 +1,4 @@
-// A short campaign of random programs; `npm run bench -- fuzz` runs a long one.
+// A short campaign of random queries; `npm run bench -- fuzz` runs a long one.
 import { expect, test } from "vitest";
 import { runCampaign } from "./campaign.ts";
 import { StallMeter, threadCpuMs } from "./stall-meter.ts";

@@ -1,4 +1,4 @@
-// Programs that the backend reads in its main process, because they are bounded there: each is checked and, if accepted, used.
+// Checks and, if accepted, evaluates random inputs that the backend reads in its main process, where their cost is limited.
 import { ApiError } from "../../../backend/errors.ts";
 import { MAX_TEXT_TEMPLATE_LENGTH, MAX_TITLE_TEMPLATE_LENGTH } from "../../../backend/notification/limits.ts";
 import { checkMatchers, compileMatchers, type Labels, type Matcher, readMatcher } from "../../../backend/notification/model/matchers.ts";

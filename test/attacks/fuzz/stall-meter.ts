@@ -1,5 +1,5 @@
-// Measures the longest time for which this thread's event loop did nothing but one piece of work.
-// CPU time counts: on a busy machine the time on the clock also contains the work of other processes.
+// Measures the longest uninterrupted piece of work in this thread's event loop. It counts CPU time, because on a busy machine wall time
+// also contains the work of other processes.
 const PERIOD_MS = 5;
 
 export class StallMeter implements Disposable {

@@ -1,4 +1,4 @@
-// Random texts for what the backend reads in its main process: matchers, templates of messages, filters of logs, and PromQL.
+// Generates random inputs that the backend reads in its main process: matchers, message templates, log filters and PromQL.
 import { Choices, PATTERNS, TEXTS } from "../programs.ts";
 
 const ATOMS = ["a", ".", "[a-z]", String.raw`\d`, String.raw`\pL`, "é", "[^ ]", "\u{1F600}", "(?i)k", "^", "$"];

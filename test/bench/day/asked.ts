@@ -1,4 +1,4 @@
-// What the bench of a day asks, with the times to reach at 100 million rows.
+// The queries of the benchmark `day`, with their target times at 100 million rows.
 import { RARE_WORD } from "../questions/records.ts";
 
 export interface DayQuestion {

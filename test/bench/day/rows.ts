@@ -1,4 +1,4 @@
-// Rows of a whole day, made inside the engine: as many and as wide as senders would store, at a fifth of the CPU.
+// Generates the rows of a whole day inside the engine: as many and as wide as real senders would store, for a fifth of the CPU.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ClickHouse } from "../../../backend/engines/clickhouse/client.ts";
 import { Sql, sql } from "../../../backend/engines/clickhouse/sql.ts";

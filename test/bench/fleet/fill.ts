@@ -1,5 +1,5 @@
-// The accounts of a fleet, written into an empty store before a backend opens it: organisations, each with an administrator, clusters and
-// hosts in equal numbers with a key each, and rules. As the API would write them, which would take an hour of passwords and tokens.
+// Fills an empty accounts store for the benchmark `fleet` before a backend opens it: organisations, each with an administrator, clusters
+// and hosts in equal numbers with a key each, and rules. Creating them through the API would take an hour, because of the password hashes.
 import { createHash, randomUUID } from "node:crypto";
 import { hashPassword } from "../../../backend/auth/sessions/password.ts";
 import { openDatabase } from "../../../backend/engines/relational/database.ts";

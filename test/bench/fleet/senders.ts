@@ -1,5 +1,5 @@
-// A fleet's requests at their pace, whatever the answers take: every key in its turn, to one replica after the other. Invariant: what is
-// under way is bounded; beyond it the fleet waits, and says for how long.
+// Sends a fleet's requests at a fixed rate, whatever the response times: the keys take turns, and each request goes to the next replica.
+// Invariant: the number of requests in flight is limited; at the limit, the fleet waits and reports for how long.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Pool } from "undici";
 import { sign } from "../../../common/protocol/signature.ts";

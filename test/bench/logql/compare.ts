@@ -1,4 +1,5 @@
-// One query, asked of both sides, and the outcome. Invariant: alike means the same labels, times and values, beyond rounding.
+// Sends one query to Loki and to the backend, and compares the results. Invariant: results count as equal only if they have the same
+// labels, times and values, except for rounding.
 import type { Answer, Parameters, Sides } from "./sides.ts";
 
 export const OUTCOMES = [

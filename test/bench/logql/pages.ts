@@ -1,5 +1,5 @@
-// Markdown of Loki's documentation → its LogQL, and the lines of logs that it shows. Invariant: the text of a block of LogQL is an
-// example, whether or not anybody can read it; of anything else only what Loki's own parser takes.
+// Extracts LogQL examples and log lines from the Markdown of Loki's documentation. Invariant: every block that is marked as LogQL is an
+// example, even if it does not parse; other text is an example only if Loki's own parser accepts it.
 
 export interface Page {
   readonly examples: readonly string[];

@@ -1,5 +1,5 @@
-// Records that the examples find something in: of each selector a stream with its labels, and in it the lines that its query names, those
-// of the pages, and some of our own. Invariant: no two records have the same time, so that their order is one.
+// Records for which the examples have results: for each selector a stream with its labels, which contains the lines that the query
+// mentions, the lines of the pages, and some additional ones. Invariant: no two records have the same time, so that their order is unique.
 
 export interface DocumentRecord {
   readonly labels: Readonly<Record<string, string>>;

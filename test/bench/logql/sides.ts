@@ -1,5 +1,5 @@
-// A real Loki and our API over the same records, and what each answers to a query in one form. Invariant: labels that only one side gives
-// every record are left out of its answers, and nothing else is.
+// Runs a real Loki and the backend's Loki API with the same records, and returns the result of each for a query in a common form.
+// Invariant: only labels that one of them adds to every record are left out of its results.
 import { logRecord, stringAttribute } from "../../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { type LokiApp, type LokiOrg, openLokiApp } from "../../fixtures/loki-app.ts";
 import { type Loki, startLoki } from "../peers/loki.ts";

@@ -1,5 +1,6 @@
-// What may run on a node: the agent with its collector, the collector alone with the agent's configuration, Promtail, Alloy and Fluent Bit,
-// each with the settings of its documentation. All read one folder of log files of their own and keep their offsets on disk.
+// The programs that the benchmark `node-cost` compares: the agent with its collector, the collector alone with the agent's configuration,
+// Promtail, Alloy and Fluent Bit, each configured as its documentation says. Each reads a separate folder of log files and stores its
+// offsets on disk.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";

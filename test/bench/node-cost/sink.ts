@@ -1,5 +1,5 @@
-// The least that a backend answers to an agent, to a collector, and to a client of Loki; counts what arrives, and every byte on its
-// connections in both directions.
+// A minimal backend for an agent, a collector and a client of Loki. It counts requests and records, and all bytes on its connections in
+// both directions.
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";

@@ -1,5 +1,5 @@
-// A large organisation for the bench of the overview: clusters with many nodes, services with spans of two hours, and log records. After
-// that its senders go on, so that the figures of the overview change while it is open.
+// Creates a large organisation for the benchmark `overview`: clusters with many nodes, services with spans of two hours, and log records.
+// Afterwards its senders continue, so that the figures of the overview change while it is open.
 import { randomUUID } from "node:crypto";
 import { sign } from "../../../common/protocol/signature.ts";
 import { call, signedPost } from "../../fixtures/processes.ts";

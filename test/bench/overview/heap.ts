@@ -1,5 +1,5 @@
-// What the objects of a page take, from a heap snapshot after garbage collection. Compiled code and the engine's caches grow for as long as V8
-// optimises functions, and are no leak; they are left out.
+// Measures the objects of a page in a heap snapshot after garbage collection. Compiled code and the engine's caches are not counted: they
+// grow for as long as V8 optimises functions, without being a leak.
 import type { CDPSession } from "playwright-core";
 
 interface Snapshot {

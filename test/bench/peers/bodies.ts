@@ -1,5 +1,5 @@
-// What senders send in the bench of the peers: records of otlp-load.ts, and exposition text. Invariant: two bodies of a run are never equal;
-// their times are those of sending.
+// Generates the bodies of the benchmark `peers`: records of otlp-load.ts, and exposition text. Invariant: no two bodies of a run are equal,
+// and their times are the time of sending.
 import { LoadBody, type LoadSignal } from "../../fixtures/otlp-load.ts";
 import { writeBody } from "../../../backend/ingest/remote-write/write-request.fixture.ts";
 import type { Body } from "./load.ts";

@@ -1,5 +1,5 @@
-// One sender's connection, as cheap as it can be made: a head and a body that are there already, written at once, and the status line of
-// the answer. Invariant: one request at a time; anything but 204 ends the run, with the answer's own words.
+// A sender's connection that costs as little CPU as possible: head and body are prepared and written at once, and only the status line of
+// the response is read. Invariant: one request at a time; any status other than 204 ends the run with the message of the response.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 

@@ -1,4 +1,4 @@
-// What the bench of the peers has found, as named lines: a ratio each, its median and spread over the rounds, and what it is to reach.
+// The results of the benchmark `peers` as named ratios, each with its median, its spread over the rounds, and its target.
 import { shown } from "../../fixtures/measure.ts";
 import type { Round } from "./turns.ts";
 

@@ -1,5 +1,5 @@
-// Senders of prepared bodies: each sends the next when the last is answered. They run on the same cores as what they measure, so a
-// request costs them two writes and some stamps: heads are made and signed once a second, bodies are made before the run.
+// Senders of prepared bodies: each sends the next body when the previous one is answered. They share the cores with the measured programs,
+// so a request costs them only two writes and some timestamps: heads are created and signed once a second, bodies before the run.
 import { Connection } from "./connection.ts";
 
 export interface Target {

@@ -1,5 +1,5 @@
-// Loki, as a process of its own on a fresh folder: the log store that a user would otherwise pick. It takes the same OTLP/JSON bodies as
-// the backend. Its program is built from its Go module and kept (hack/fetch-tools.ts), its settings are in loki.yaml.
+// Loki as a separate process with an empty folder, for comparison as an alternative log store. It receives the same OTLP/JSON bodies as the
+// backend. It is built from its Go module and cached (hack/fetch-tools.ts); its settings are in loki.yaml.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, openSync } from "node:fs";

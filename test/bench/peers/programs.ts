@@ -1,5 +1,5 @@
-// The programs that are compared, each as a process of its own on its own fresh folder, and how the same bodies go to each. Invariant: what
-// the backend has acknowledged is counted, so that it can be read back.
+// The compared programs, each as a separate process with an empty folder, and how the same bodies are sent to each. Invariant: the records
+// that the backend acknowledged are counted, so that they can be read back.
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { sign } from "../../../common/protocol/signature.ts";

@@ -1,5 +1,5 @@
-// Ways to store the same records, in turns that change their order, each with the machine to itself. Invariant: a way's turn ends when its
-// processes are quiet again, so that what it leaves for later (merges, flushes) burdens no other's turn and is counted as its own.
+// Runs the compared programs in turns, in a changing order, one at a time. Invariant: a turn ends only when its processes are idle again,
+// so that deferred work (merges, flushes) is counted in its own turn and does not disturb the next one.
 import { setTimeout as sleep } from "node:timers/promises";
 import { cpuMs, quantile, residentMb } from "../../fixtures/measure.ts";
 import { treeOf } from "../../attacks/memory-limit.ts";

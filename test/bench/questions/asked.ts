@@ -1,4 +1,5 @@
-// The questions of the bench as each side is asked them, with the ratio to reach. Both sides are asked for the same result.
+// The queries of the benchmark `questions` in the language of each program, with the target ratio. Both versions of a query have the same
+// result.
 import { RARE_WORD } from "./records.ts";
 
 export interface Range {

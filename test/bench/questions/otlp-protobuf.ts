@@ -1,5 +1,5 @@
-// Log records as an ExportLogsServiceRequest in protobuf, for a log database that takes no OTLP/JSON. Only what the bench sends: texts as
-// attributes and bodies, times and severities.
+// Encodes log records as an ExportLogsServiceRequest in protobuf, for log databases without OTLP/JSON. It supports only what the benchmark
+// sends: texts as attributes and bodies, times and severities.
 
 /** Field numbers of opentelemetry/proto/logs/v1/logs.proto and common.proto. */
 const [LEN, FIXED64, VARINT] = [2, 1, 0];

@@ -1,5 +1,5 @@
-// Log records as services write them, in several shapes, for the bench of questions. Invariant: both sides get the same records; the same
-// number makes the same record.
+// Generates log records in several shapes, like those of real services, for the benchmark `questions`. Invariant: both programs get the
+// same records; the same number generates the same record.
 import { logRecord, logsBody, stringAttribute } from "../../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { logsInProtobuf } from "./otlp-protobuf.ts";
 

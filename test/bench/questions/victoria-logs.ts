@@ -1,5 +1,5 @@
-// VictoriaLogs as a process of its own on a fresh folder: the log store that is compared. Built from its Go module and kept
-// (hack/fetch-tools.ts). It takes the records as OTLP in protobuf, and answers before they are on the disk.
+// VictoriaLogs as a separate process with an empty folder, for comparison. It is built from its Go module and cached (hack/fetch-tools.ts).
+// It receives the records as OTLP/protobuf, and answers before they are on disk.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { openSync } from "node:fs";

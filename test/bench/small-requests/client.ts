@@ -1,5 +1,5 @@
-// The sender of the small requests, on the same cores as what it measures. Invariant: both ask the same of the backend and report the status of
-// each answer; the raw one takes less than half of the other's CPU, so that more is left to the backend.
+// The senders of the benchmark `small-requests`, which share the cores with the backend. Invariant: both clients send the same requests and
+// report the status of each response. The raw client uses less than half of the CPU of the other, which leaves more for the backend.
 import { Pool } from "undici";
 import { sign } from "../../../common/protocol/signature.ts";
 import { Connections } from "../steady-memory/connections.ts";

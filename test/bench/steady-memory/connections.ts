@@ -1,5 +1,5 @@
-// HTTP/1.1 over raw keep-alive sockets, one request at a time on each: a thousand requests a second cost their sender some hundredth of a
-// core. Invariant: a request that a closing connection did not answer is sent once more on another, as agents do.
+// Sends HTTP/1.1 requests over raw keep-alive sockets, one at a time on each: a thousand requests per second cost some hundredth of a core.
+// Invariant: a request that a closing connection did not answer is sent once more on another connection, as agents do.
 import { connect, type Socket } from "node:net";
 
 const HEAD_END = "\r\n\r\n";

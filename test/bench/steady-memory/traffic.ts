@@ -1,5 +1,5 @@
-// What agents send, as whole requests: bodies of 10, 20 or 50 logs, spans or samples in turn, and every agent's heartbeat when it is due.
-// Invariant: no two bodies of a run are equal; what costs the sender most, signatures and records, is made ahead and used again.
+// Generates the requests of agents: bodies of 10, 20 or 50 logs, spans or samples in turn, and every agent's heartbeat when it is due.
+// Invariant: no two bodies of a run are equal. Signatures and records, which cost the sender most, are prepared in advance and used again.
 import { CLUSTER_HEARTBEAT_PATH, HOST_HEARTBEAT_PATH } from "../../../common/protocol/enrolment.ts";
 import { sign } from "../../../common/protocol/signature.ts";
 import { INGEST_PATHS, LoadBody, metricsBody } from "../../fixtures/otlp-load.ts";

@@ -1,5 +1,5 @@
-// How much memory each process has over time: proportional set size (its own pages, and its part of shared ones), from the kernel. One line
-// for each span of the run as it goes, to the terminal and as CSV. Invariant: a line's figures are medians of its span's samples.
+// Records the memory of each process over time, from the kernel: its proportional set size (its own pages, and its part of shared ones).
+// Prints one line per period of the run, to the terminal and as CSV. Invariant: the figures of a line are medians of the period's samples.
 import { appendFileSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { proportionalMb, summary } from "../../fixtures/measure.ts";

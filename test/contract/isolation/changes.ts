@@ -1,5 +1,6 @@
-// Every route of docs/openapi.json that changes something, and how an administrator tries it on a resource of another organisation.
-// Each attempt has a new resource, and its owner then sends the same request: so what was refused is a request that works.
+// Lists every route of docs/openapi.json that changes something, and how an administrator tries it on a resource of another organisation.
+// Each attempt uses a new resource, and its owner then sends the same request successfully, which proves that the refused request was
+// valid.
 import { randomUUID } from "node:crypto";
 import { ENDPOINTS as LOKI_ENDPOINTS } from "../../../backend/query/loki/endpoints.ts";
 import { sign } from "../../../common/protocol/signature.ts";

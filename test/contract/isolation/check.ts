@@ -1,4 +1,4 @@
-// Asks a route as each organisation, for the own data and for the other's, and says what is wrong with the answers.
+// Requests a route as each organisation, for its own data and for the other's, and reports what is wrong with the responses.
 import { isDeepStrictEqual } from "node:util";
 import { type Answer, call, eventually } from "../../fixtures/processes.ts";
 import type { Party, Served } from "./parties.ts";

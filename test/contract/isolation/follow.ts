@@ -1,4 +1,5 @@
-// The routes whose answers never end: a follower is connected first, then both organisations send a record, the other one before its own.
+// Checks the routes whose responses never end: a client connects first, then both organisations send a record, the other organisation
+// first.
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { WebSocket } from "ws";

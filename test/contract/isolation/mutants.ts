@@ -1,6 +1,6 @@
-// The backend's sources with tenant conditions that a test can switch off while the backend runs, in a folder of their own. `conditions`:
-// those that the statements of routes have by hand. The layer below: what the backend has the engines of metrics, logs and spans, and the
-// relational store, add to every statement.
+// Copies the backend's sources into a separate folder, with tenant conditions that a test can switch off while the backend runs.
+// `conditions` are those that the statements of routes contain. The lower layer is what the backend makes the engines of metrics, logs and
+// spans, and the relational store, add to every statement.
 import { cpSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { ROOT } from "../../fixtures/processes.ts";

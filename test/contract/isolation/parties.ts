@@ -1,5 +1,5 @@
-// Two organisations with data of every kind. Every name, text and number that one of them stores is one of its markers, so that an answer
-// shows by itself whose data it was made of.
+// Two organisations with data of every kind. Every name, text and number that one of them stores is one of its markers, so that a response
+// shows whose data it contains.
 import { randomUUID } from "node:crypto";
 import { sign } from "../../../common/protocol/signature.ts";
 import { makeTenant, type Tenant } from "../../fixtures/backend-process.ts";

@@ -1,4 +1,4 @@
-// The cases that every row has by its kind of authentication: who is refused, with which error code.
+// The cases that every row has according to its kind of authentication: which requests are refused, and with which error code.
 import { createHash, createHmac, randomUUID } from "node:crypto";
 import { sign } from "../../../common/protocol/signature.ts";
 import { call } from "../../fixtures/processes.ts";

@@ -1,5 +1,5 @@
-// What the matrix is made of: a row for each endpoint and method, and the cases that most rows have. Invariant: a case names the status and
-// the error code of its answer, and nothing else is right.
+// The types of the matrix: a row for each endpoint and method, and the cases that most rows share. Invariant: a case has exactly one
+// expected status and error code.
 import { randomUUID } from "node:crypto";
 import { call, type Answer } from "../../fixtures/processes.ts";
 import { backend, red } from "./tenants.ts";

@@ -1,4 +1,4 @@
-// The rows of what agents enrol, report and are configured by, and of what administrators see of them: tokens, clusters, hosts, keys.
+// The rows of enrolment: what agents register, report and read, and what administrators see of it (tokens, clusters, hosts, keys).
 import { randomUUID } from "node:crypto";
 import { sign } from "../../../common/protocol/signature.ts";
 import { call, type Answer } from "../../fixtures/processes.ts";

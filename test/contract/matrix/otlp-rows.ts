@@ -1,4 +1,5 @@
-// The rows of OTLP over HTTP, Loki push and remote write with ingest tokens: their encodings, and the statuses by which clients decide what to send again.
+// The rows of OTLP over HTTP, Loki push and remote write with ingest tokens: encodings, and the statuses by which clients decide whether to
+// retry.
 import { answers, row } from "./case.ts";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect } from "vitest";

@@ -1,4 +1,4 @@
-// The rows of what telemetry goes in by, and of what it is read by.
+// The rows of ingest and of queries.
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect } from "vitest";
 import { sign } from "../../../common/protocol/signature.ts";

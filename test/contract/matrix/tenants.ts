@@ -1,5 +1,5 @@
-// Who asks in the matrix: one backend with its embedded engines, two tenants, and everything that they ask with. Invariant: all of it is
-// there before the file's first test, and no value before that: a case takes it when it is sent.
+// The clients of the matrix: one backend with embedded engines, two tenants, and all their credentials. Invariant: everything exists before
+// the file's first test, but not when the cases are declared: a case reads a value only when it is sent.
 import { randomUUID } from "node:crypto";
 import { beforeAll } from "vitest";
 import { backendOfFile } from "../../fixtures/backend-of-file.ts";
