@@ -1,4 +1,4 @@
-// What bounds the agent. docs/reference/limits.md is made from this file: each limit has one sentence, and its unit is in its name.
+// The limits of the agent. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
 
 // collector/supervision/child-log.ts
 /** Characters of one line of the collector's output; the rest of the line is dropped. */

@@ -1,4 +1,4 @@
-// What bounds backend/auth/. docs/reference/limits.md is made from this file: each limit has one sentence, and its unit is in its name.
+// The limits of backend/auth/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
 
 // audit/trail.ts
 /** Only the newest entries of an organisation are kept. */

@@ -1,4 +1,4 @@
-// What bounds backend/http/. docs/reference/limits.md is made from this file: each limit has one sentence, and its unit is in its name.
+// The limits of backend/http/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
 
 // app.ts
 /** More than a request head can contain, so that a long id is answered like any other unknown id. */

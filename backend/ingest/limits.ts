@@ -1,4 +1,4 @@
-// What bounds backend/ingest/. docs/reference/limits.md is made from this file: each limit has one sentence, and its unit is in its name.
+// The limits of backend/ingest/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
 
 // body.ts
 /** A body, compressed and decompressed; the contract's limit. */
