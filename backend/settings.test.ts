@@ -1,4 +1,4 @@
-// The settings as an operator gets them wrong: all problems at once, each naming its variable, and no password in a log line.
+// Wrong settings: all problems are reported at once, each names its variable, and no password is logged.
 import { expect, test } from "vitest";
 import { loggable, readSettings, SettingsError } from "./settings.ts";
 

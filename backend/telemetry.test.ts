@@ -1,4 +1,4 @@
-// When the engine of logs and spans is opened. The engine is a fake here, for one that cannot be opened: with the real one see
+// When the engine of logs and spans is opened. The engine is a fake, because a real one cannot be made to fail; with the real one:
 // test/contract/unused-engine.test.ts.
 import { expect, test } from "vitest";
 import type { OtlpBatch } from "./ingest/otlp/rows.ts";

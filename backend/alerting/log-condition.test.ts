@@ -1,4 +1,4 @@
-// Which conditions on log records are valid, how one is written as an expression, and which series the evaluator gets for it.
+// Validates conditions on log records, writes them as expressions, and names the series that the evaluator gets for them.
 import { describe, expect, test } from "vitest";
 import type { ApiError } from "../errors.ts";
 import { MAX_GROUPS_PER_RULE } from "./limits.ts";

@@ -1,5 +1,5 @@
-// Rules over log records on real engines, for each relational store: from records to an alert and back, tenants apart, and what one
-// organisation's rules may cost.
+// Rules over log records on real engines, for each relational store: from records to an alert and back, separation of tenants, and the cost
+// limits of an organisation's rules.
 import { setTimeout as sleep } from "node:timers/promises";
 import { randomUUID } from "node:crypto";
 import { pino } from "pino";

@@ -1,5 +1,5 @@
-// Rules and alerts as Grafana's Prometheus data source and its alert lists ask for them, with a read token as the password of Basic auth, by
-// way of the API's own address. Two organisations have rules of the same name; neither sees the other's.
+// Rules and alerts as Grafana's Prometheus data source and alert lists request them, with a read token as the password of Basic auth,
+// through the API's address. Two organisations have rules with the same name; neither sees the other's.
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { accountsApp, makeOrg, type AccountsApp, type Org } from "../../test/fixtures/accounts-app.ts";
 import { alertingApp, type AlertingApp } from "../../test/fixtures/alerting-app.ts";

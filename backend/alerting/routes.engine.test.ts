@@ -1,5 +1,4 @@
-// The rules' routes over real engines: what becomes of a rule, who may do it, how many there may be, and what is answered while an
-// engine is away.
+// The routes of rules on real engines: storing and changing rules, roles, limits, and responses while an engine is unavailable.
 import { randomUUID } from "node:crypto";
 import type { LightMyRequestResponse } from "fastify";
 import { sql } from "kysely";

@@ -1,4 +1,4 @@
-// Which bodies are rules, over real engines: what is refused and by which field, and what comes to be evaluated.
+// Validation of rule bodies on real engines: which ones are refused and for which field, and which expressions are evaluated.
 import { randomUUID } from "node:crypto";
 import type { LightMyRequestResponse } from "fastify";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";

@@ -1,4 +1,5 @@
-// What is known while the database is away, and what is never remembered. How often rows are asked for: enrolment/key-cache.engine.test.ts.
+// What the cache returns while the database is unavailable, and what it never caches. How often rows are requested:
+// enrolment/key-cache.engine.test.ts.
 import { beforeEach, describe, expect, test } from "vitest";
 import { ApiError } from "../errors.ts";
 import { DatabaseOutage } from "./database-outage.ts";

@@ -1,4 +1,4 @@
-// The identity of a request whose route has no guard, or another guard: none, and never a default one.
+// A request whose route has no guard, or another guard, has no identity, and never a default one.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";

@@ -1,4 +1,4 @@
-// Files of alerting: what is understood, what is refused, and what follows from them.
+// Files of `atherops apply`: which are valid, which are refused, and which changes they plan.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

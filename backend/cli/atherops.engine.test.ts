@@ -1,4 +1,4 @@
-// The admin client as its users run it, against the real routes over HTTP: sessions, passwords, and all that an administrator does.
+// The command-line client as users run it, with the real routes over HTTP: sessions, passwords, and all administration.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";

@@ -1,5 +1,5 @@
-// What `atherops logs`, `tail` and `metrics` ask of the real routes of the backend, and what they print of the answers; the store alone is
-// made up. Invariant: a filter that the routes do not know would be 400.
+// The requests of `atherops logs`, `tail` and `metrics` to the backend's real routes, and how they print the responses; only the store is a
+// stand-in. Invariant: a filter that the routes do not know would be answered 400.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";

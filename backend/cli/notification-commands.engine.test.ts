@@ -1,5 +1,5 @@
-// `atherops channels`, `routes`, `silences`, `deliveries` and `alerts`, and all of them as files, as administrators run them: over HTTP, against
-// the real tables. The receivers of channels are another test's.
+// `atherops channels`, `routes`, `silences`, `deliveries` and `alerts`, and the same resources in files, as administrators use them: over
+// HTTP, with the real tables. Receivers of channels are tested elsewhere.
 import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";

@@ -1,4 +1,4 @@
-// The admin client's queries as its users run them: over HTTP, against a store in memory that pages as the contract says.
+// Queries of the command-line client as users run them: over HTTP, with a store in memory whose pages follow the contract.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// A live tail over connections that break, from a server that speaks as the backend's contract says. The backend's own tail is tested in
+// A live tail over connections that break, from a server that follows the backend's contract. The backend's own tail is tested in
 // backend/storage/logs/tail.engine.test.ts, both together in test/contract/atherops.test.ts.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";

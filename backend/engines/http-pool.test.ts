@@ -1,4 +1,4 @@
-// Nothing here loads undici's index, which would give these few modules of it what they lack alone.
+// This file must not load undici's index, which would hide what the few modules of http-pool.ts lack.
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";

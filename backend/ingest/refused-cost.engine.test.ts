@@ -1,4 +1,4 @@
-// A body that is refused for its content costs its organisation what reading it took, however small it was on the wire.
+// A body that is refused because of its content is charged to its organisation at the cost of reading it, however small it was as sent.
 import { expect, test } from "vitest";
 import { createOwnMetrics } from "../operations/own-metrics.ts";
 import { type BodyEncoding, IngestHandler, type IngestSignal } from "./ingest-handler.ts";

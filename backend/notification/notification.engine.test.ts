@@ -1,4 +1,4 @@
-// Alerts on their way from the evaluator's word to a receiver, on each relational store, with a clock that the test moves.
+// Alerts from the evaluator's request to a receiver, on each relational store, with a clock that the test sets.
 import { Readable } from "node:stream";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { randomUUID } from "node:crypto";

@@ -1,4 +1,4 @@
-// GET /query/logs and /query/traces as HTTP: parameters, pages by Link, and what they hand to the store.
+// GET /query/logs and /query/traces over HTTP: parameters, pages by Link, and what they pass to the store.
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { FastifyInstance } from "fastify";
 import { pino } from "pino";

@@ -1,4 +1,4 @@
-// Two and more replicas on a real PostgreSQL: a body is claimed by one of them, and a limit is the same however many there are.
+// Several replicas on a real PostgreSQL: a body is claimed by one of them, and a limit is the same for any number of them.
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { sql, type Kysely } from "kysely";

@@ -1,4 +1,4 @@
-// Browsers' sessions over HTTP, on both engines of the relational store: what the cookie is, what it opens, and when it ends. Two replicas
+// Browser sessions over HTTP, on both engines of the relational store: the cookie, what it gives access to, and when it ends. Two replicas
 // share the database and the clock.
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";

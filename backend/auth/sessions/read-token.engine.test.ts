@@ -1,5 +1,5 @@
-// Read tokens over HTTP, on both engines of the relational store: what they open, what they do not, when they end, and what a wrong one
-// costs. Two replicas share the database and the clock. One file, because each case is a few lines around these two.
+// Read tokens over HTTP, on both engines of the relational store: what they give access to, when they end, and what an invalid one costs.
+// Two replicas share the database and the clock. It is one file, because each case is a few lines for these two.
 import { randomUUID } from "node:crypto";
 import { Writable } from "node:stream";
 import { decodeJwt, decodeProtectedHeader, type JWTPayload, SignJWT } from "jose";

@@ -1,5 +1,5 @@
-// `atherops login --sso` from its command to a session, on both engines of the relational store, against a real identity provider in a process
-// of its own and over real HTTP; what comes between is a browser of a few lines.
+// `atherops login --sso` from the command to a session, on both engines of the relational store, with a real identity provider in a
+// separate process, over real HTTP; a few lines act as the browser.
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// Which grant of the settings a claim of any form gets.
+// Which grant of the settings a claim gets, whatever its form.
 import { expect, test } from "vitest";
 import { findGrant } from "./sign-in.ts";
 

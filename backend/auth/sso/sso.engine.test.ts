@@ -1,5 +1,5 @@
-// Single sign-on over HTTP, on both engines of the relational store, against a real identity provider in a process of its own. One
-// file, because every case is a few lines around one provider and one browser.
+// Single sign-on over HTTP, on both engines of the relational store, with a real identity provider in a separate process. It is one file,
+// because every case is a few lines for one provider and one browser.
 import { randomUUID } from "node:crypto";
 import { Writable } from "node:stream";
 import { pino } from "pino";

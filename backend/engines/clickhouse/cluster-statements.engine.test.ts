@@ -1,5 +1,5 @@
-// ClickHouse's parser reads every statement that changes a cluster or ends a query in it. No cluster was available to run them. A statement
-// that is new in the source, and that this test does not send, fails it.
+// Lets ClickHouse's parser read every statement that changes a cluster or ends a query in it, because no cluster was available to run them.
+// The test fails if the source has such a statement that the test does not send.
 import { globSync, readFileSync } from "node:fs";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,4 +1,4 @@
-// Which codec parts of the embedded engine get, also those of an installation that was filled before.
+// Which codec the parts of the embedded engine get, also in an installation that already had data.
 import { expect, test } from "vitest";
 import { pino } from "pino";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";

@@ -1,4 +1,4 @@
-// Tables that an earlier version filled: what seldom occurs is found without reading all of an organisation's rows, also in them.
+// In tables that an earlier version filled, too, rare values are found without reading all of an organisation's rows.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// Tenants' queries on the real engine, embedded and over HTTP: turns, cancellation, limits. What is slow here never ends by itself in the
-// time of a test, so that an end shows the cancellation.
+// Tenants' queries on the real engine, embedded and over HTTP: turns, cancellation, limits. Slow queries of this test never end by
+// themselves within its time, so their end proves the cancellation.
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { type BothWays, openBothWays } from "./both-ways.fixture.ts";
 import { sql, Sql } from "./sql.ts";

@@ -1,4 +1,4 @@
-// Queries over two shards, with real Distributed tables: they answer what one server answers, and the shards themselves leave out the rows
+// Queries over two shards, with real Distributed tables: they return what one server returns, and the shards themselves leave out the rows
 // of other organisations.
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";

@@ -1,4 +1,4 @@
-// Which shard stores what, and how statements for several shards are written.
+// Which shard stores a body, and how statements for several shards are written.
 import { describe, expect, test } from "vitest";
 import { chooseShard, withGlobalSubqueries } from "./shards.ts";
 

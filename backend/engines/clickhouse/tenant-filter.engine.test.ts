@@ -1,5 +1,5 @@
-// What a statement without any condition of its own reads, embedded and over HTTP: the rows of the organisation that asks, and the index
-// still leaves the granules of others unread.
+// A statement without any condition reads only the rows of the requesting organisation, embedded and over HTTP, and the index still skips
+// the granules of others.
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type BothWays, openBothWays } from "./both-ways.fixture.ts";

@@ -1,4 +1,4 @@
-// Several PostgreSQL hosts in one URL: statements go to the one that accepts writes, also after it has changed.
+// Several PostgreSQL hosts in one URL: statements go to the host that accepts writes, also after a failover.
 import { sql } from "kysely";
 import { Client } from "pg";
 import { pino } from "pino";

@@ -1,4 +1,4 @@
-// One organisation's view of the store, on each engine: statements without any condition of their own read and change its rows alone.
+// One organisation's view of the store, on each engine: statements without any condition read and change only its rows.
 import { randomUUID } from "node:crypto";
 import { type Kysely, sql } from "kysely";
 import { beforeAll, expect, it } from "vitest";

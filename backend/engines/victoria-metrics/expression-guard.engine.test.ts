@@ -1,4 +1,4 @@
-// Against the engine itself: what the guard lets through never ends it. An expression that does is a line for expression-guard.test.ts.
+// Expressions that the guard allows never crash the real engine. If one does, add it to expression-guard.test.ts.
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startTestEngine, type TestEngine } from "../../../test/fixtures/metrics-engine.ts";

@@ -1,4 +1,4 @@
-// Which vmalert is asked for what, when the groups are divided between several.
+// Which vmalert gets which request if the groups are divided between several.
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,4 +1,5 @@
-// A client of the gRPC library calls OTLP services: results, statuses, retries, limits. Nothing of a call is read before its sender is known.
+// A client of the gRPC library calls OTLP services: results, statuses, retries, limits. No part of a message is read before its sender is
+// authenticated.
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { type ClientHttp2Session, connect, constants, type ClientHttp2Stream } from "node:http2";

@@ -1,5 +1,5 @@
-// What a real collector sends is what the kernel takes: lines of files, plain and structured, and spans of OpenTelemetry's own libraries,
-// each exported as an agent's collector exports it. Bodies that the kernel gives up on are decoded all the same, and cost more.
+// Checks that the kernel supports what a real collector sends: plain and structured log lines, and spans of OpenTelemetry's own libraries,
+// exported as an agent's collector exports them. Bodies that the kernel does not support would be decoded too, but cost more.
 import { once } from "node:events";
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";

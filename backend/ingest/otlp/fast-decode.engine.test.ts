@@ -1,7 +1,7 @@
 /* oxlint-disable vitest/no-conditional-expect -- of two decoders, either both refuse or both decode */
-// The kernel against the TypeScript decoder: whatever it takes, it makes the same rows of; whatever it gives up on is decided there. The
-// documents are made at random from a seed that a failure names. KERNEL_DOCUMENTS=300000 runs as many of each signal, instead of a few
-// thousand; KERNEL_SEED=n begins elsewhere.
+// Compares the kernel with the TypeScript decoder: if the kernel supports a body, it writes the same rows; otherwise the decoder decides.
+// Documents are generated from a seed, which a failure prints. KERNEL_DOCUMENTS=300000 runs as many of each signal, instead of a few
+// thousand; KERNEL_SEED=n sets the first seed.
 import { readFileSync } from "node:fs";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ApiError } from "../../errors.ts";

@@ -1,5 +1,5 @@
 /* oxlint-disable vitest/no-conditional-expect -- a property has two outcomes */
-// Documents made at random: valid ones become the rows that they say, damaged ones are refused or decoded whole.
+// Random documents: valid ones become the expected rows, damaged ones are refused or decoded completely.
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ApiError } from "../../errors.ts";

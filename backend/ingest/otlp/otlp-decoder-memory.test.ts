@@ -1,4 +1,4 @@
-// What the worst bodies take while they are decoded, measured from outside a process that does nothing else.
+// Memory for decoding the worst bodies, measured from outside in a process that does nothing else.
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";

@@ -1,4 +1,4 @@
-// On which thread a body is decoded, when, and what it may hold there; organisations take turns.
+// On which thread and when a body is decoded, and how much memory it may use there; organisations take turns.
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import type { ApiError } from "../../errors.ts";

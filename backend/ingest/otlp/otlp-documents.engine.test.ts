@@ -1,5 +1,5 @@
 /* oxlint-disable vitest/no-conditional-expect -- a body that takes no memory, and a text at random, may be one that is refused */
-// Which documents are accepted, and with which words others are refused: by their fields, their JSON, and what they would take once parsed.
+// Which documents are accepted, and with which messages others are refused: because of their fields, their JSON, or their size once parsed.
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeWith, refusal, rowsOf, T } from "./decoded-rows.fixture.ts";

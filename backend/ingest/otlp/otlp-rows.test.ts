@@ -1,4 +1,4 @@
-// Which row a log record and a span become: level, text, time, labels, and the cells of a span.
+// The row of a log record and of a span: level, text, time, labels, and the cells of a span.
 import { describe, expect, it } from "vitest";
 import { CONTEXT, mapOf, NOW_MS, onlyLog, rowsOf, T, TRACE } from "./decoded-rows.fixture.ts";
 import { logRecord, logsBody, span, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";

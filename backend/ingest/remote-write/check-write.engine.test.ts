@@ -1,4 +1,4 @@
-// Remote write requests become what the engine stores, in both versions alike, and hostile ones are refused with a code, within their limits.
+// Remote write requests of both versions become the same stored samples, and hostile ones are refused with a code, within their limits.
 import { expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
 import { newHashKey } from "../../storage/metrics/series-hash.ts";

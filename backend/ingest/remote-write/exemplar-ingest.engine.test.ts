@@ -1,4 +1,5 @@
-// Exemplars of remote write on the real engine: read back as Prometheus answers them, of one organisation, once, and within the limits.
+// Exemplars of remote write on the real engine: they are returned in Prometheus' format, only to their organisation, once, and within the
+// limits.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openTracesApp, type TracesApp } from "../../../test/fixtures/traces-app.ts";
 import type { Sender } from "../../auth/request-identity.ts";

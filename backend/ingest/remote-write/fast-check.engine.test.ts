@@ -1,5 +1,5 @@
-// The kernel against check-write.ts: whatever it accepts, that passes on as it came, with the same hashes; whatever it gives up on is decided
-// there. KERNEL_DOCUMENTS=300000 runs as many requests; KERNEL_SEED=n begins elsewhere.
+// Compares the kernel with check-write.ts: a request that the kernel accepts is also passed on unchanged by check-write.ts, with the same
+// hashes; otherwise check-write.ts decides. KERNEL_DOCUMENTS=300000 runs as many requests; KERNEL_SEED=n sets the first seed.
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { beforeAll, expect, it } from "vitest";

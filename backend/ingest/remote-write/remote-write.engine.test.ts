@@ -1,5 +1,5 @@
-// A real VictoriaMetrics stores what remote write passes on, under the labels of the sender whatever the request claims, within the limit of
-// series, once however often it is sent.
+// A real VictoriaMetrics stores what remote write passes on: under the labels of the sender, whatever the request claims; within the limit
+// of series; and once, however often it is sent.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startTestEngine, type TestEngine } from "../../../test/fixtures/metrics-engine.ts";
 import { ActiveSeries } from "../../storage/metrics/active-series.ts";

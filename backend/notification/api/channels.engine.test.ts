@@ -1,4 +1,4 @@
-// Channels over both stores and a real receiver: who may do what, what is stored of a secret, and what a test of a channel returns.
+// Channels on both stores, with a real receiver: roles, how secrets are stored, and the result of a test message.
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:https";
 import { once } from "node:events";

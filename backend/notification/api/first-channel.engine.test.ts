@@ -1,4 +1,4 @@
-// What the dispatcher learns of channels at once: a change of them over HTTP, while it would look again only after an hour.
+// The dispatcher learns of a change of channels immediately over HTTP; otherwise it would read them again only after an hour.
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";

@@ -1,5 +1,5 @@
-// Routes, silences, deliveries and Alertmanager's API over the real tables: what becomes of them, who may, how many there may be, and that
-// no organisation sees or changes another's. In both stores.
+// Routes, silences, deliveries and Alertmanager's API with the real tables, in both stores: creating and changing them, roles, limits, and
+// that no organisation sees or changes another's.
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { accountsApp, makeOrg, type AccountsApp, type Org } from "../../../test/fixtures/accounts-app.ts";

@@ -1,4 +1,4 @@
-// What becomes of a message in each kind of channel: what its people and programs read, and what no value of a label can do there.
+// The form of a message in each kind of channel: what people and programs read, and that no value of a label can change it.
 import { describe, expect, test } from "vitest";
 import { emailText } from "./email.ts";
 import { alertOf, HOSTILE, messageOf } from "../model/message.fixture.ts";

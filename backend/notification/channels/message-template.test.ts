@@ -1,4 +1,4 @@
-// Words of an organisation's own: what they may name, what becomes of values, and what they can cost.
+// Custom message texts: their placeholders, how values are inserted, and their cost limits.
 import { describe, expect, test } from "vitest";
 import { MAX_MESSAGE_TEXT_LENGTH, MAX_TEXT_TEMPLATE_LENGTH } from "../limits.ts";
 import { emailText } from "./email.ts";

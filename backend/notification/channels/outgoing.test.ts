@@ -1,5 +1,5 @@
-// The path of notifications out, against real TLS servers, a real name server and a real outgoing proxy on loopback, some addresses of which
-// stand for the internet and the others for what must never be reached.
+// Outgoing requests of notifications, with real TLS servers, a real name server and a real outgoing proxy on loopback. Some loopback
+// addresses represent the internet, the others addresses that must never be contacted.
 import { mkdtempSync, rmSync } from "node:fs";
 import type { RequestListener } from "node:http";
 import { createServer } from "node:https";

@@ -1,4 +1,4 @@
-// Which addresses notifications never reach, in every spelling that a resolver may give, and which the operator may open.
+// Which addresses notifications never contact, in every notation that a resolver may return, and which ones the operator can allow.
 import { expect, test } from "vitest";
 import { PermittedAddresses } from "./permitted-addresses.ts";
 

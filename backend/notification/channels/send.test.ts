@@ -1,5 +1,5 @@
-// Each kind of channel against the real thing as far as there is one here: a TLS receiver that verifies by a library of Standard
-// Webhooks, and an SMTP server. What a receiver says becomes an outcome.
+// Sends through each kind of channel to a real receiver if one is available here: a TLS receiver that verifies with a Standard Webhooks
+// library, and an SMTP server. The receiver's response determines the outcome.
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:https";
 import { once } from "node:events";

@@ -1,4 +1,4 @@
-// What receivers verify with, a library of Standard Webhooks, takes what is signed here and nothing else.
+// A Standard Webhooks library, which receivers use, accepts exactly the messages that are signed here.
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
 import { newSigningSecret, signatureHeaders } from "./webhook.ts";

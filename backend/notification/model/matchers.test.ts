@@ -1,4 +1,4 @@
-// Matchers mean what Alertmanager's do, and what an attacker writes as one is refused or cheap.
+// Matchers have the same meaning as in Alertmanager, and hostile ones are refused or cheap.
 import { describe, expect, it } from "vitest";
 import { checkMatchers, compileMatchers, expressionsIn, matcherOf, type Matcher, type MatchOperator, readMatcher } from "./matchers.ts";
 

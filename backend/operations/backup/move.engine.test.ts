@@ -1,5 +1,5 @@
-// The accounts of an installation on their way to PostgreSQL and back, with the command as an operator runs it, on a real server.
-// One file, because all of it moves the same thousand rows, which take long to make.
+// Moves the accounts of an installation to PostgreSQL and back with the command, on a real server. It is one file, because all tests move
+// the same thousand rows, which take long to create.
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";

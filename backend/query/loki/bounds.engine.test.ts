@@ -1,5 +1,5 @@
-// What a query may take of this process: records and bytes that it reads one by one, and time to compute. With small bounds, on the real
-// engine; those of production are in the last test.
+// Limits of a query: the records and bytes that it reads one by one, and its computing time. With small limits, on the real engine; the
+// limits of production are in the last test.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type LokiApp, type LokiOrg, openLokiApp } from "../../../test/fixtures/loki-app.ts";
 import { logRecord } from "../../ingest/otlp/otlp-body.fixture.ts";

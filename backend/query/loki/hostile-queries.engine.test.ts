@@ -1,5 +1,5 @@
-// Queries that compute without end, or take memory without bound, as a reader of one organisation may send them. Each costs its own
-// organisation one query: the process answers /healthz and another organisation meanwhile, and the next query of the same one.
+// Queries that compute without end or use unlimited memory, as a reader of one organisation could send them. Each costs its own
+// organisation one query: meanwhile, /healthz and other organisations are answered, and so is the organisation's next query.
 import { once } from "node:events";
 import { pino } from "pino";
 import { Registry } from "prom-client";

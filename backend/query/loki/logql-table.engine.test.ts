@@ -1,5 +1,6 @@
-// LogQL by scripts of Loki's own form: what is loaded, asked, and answered by Loki. Each query is answered alike, or refused by the name of
-// what is not supported. LOGQL_TESTS may name a folder of Loki's own scripts (pkg/logql/internal/logqltest/testdata), which are its own.
+// Runs scripts in the format of Loki's tests: records, queries, and Loki's results. Each query must return the same result, or be refused
+// with a message that names the unsupported part. LOGQL_TESTS can name a folder with Loki's own scripts
+// (pkg/logql/internal/logqltest/testdata).
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";

@@ -1,5 +1,5 @@
-// Every request that Grafana's Loki data source makes, as it makes it, with the shapes that its own source reads; with a read token as the
-// password of Basic auth. Two organisations send records of the same names; neither sees the other's.
+// Every request of Grafana's Loki data source, with the response shapes that its source code reads, and a read token as the password of
+// Basic auth. Two organisations send records with the same names; neither sees the other's.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LOKI, type LokiApp, type LokiOrg, openLokiApp } from "../../../test/fixtures/loki-app.ts";
 import { logRecord, nanosecondsOf, stringAttribute } from "../../ingest/otlp/otlp-body.fixture.ts";

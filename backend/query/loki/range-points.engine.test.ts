@@ -1,5 +1,5 @@
-// Generated metric queries over random records, evaluated by ClickHouse and by JavaScript: each point must be the same. The JavaScript side
-// tests every record itself, its selector too. LOGQL_QUERIES and LOGQL_SEED make it longer, or another run.
+// Evaluates generated metric queries over random records with ClickHouse and with JavaScript: all points must be equal. The JavaScript side
+// tests every record itself, including the selector. LOGQL_QUERIES and LOGQL_SEED set the number of queries and the seed.
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";

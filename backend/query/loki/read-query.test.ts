@@ -1,4 +1,4 @@
-// LogQL as it is understood, and what is refused by name.
+// How LogQL is parsed, and which parts are refused by name.
 import { describe, expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
 import { readQuery } from "./read-query.ts";

@@ -1,5 +1,5 @@
-// A program of the query language that does much work for one record is refused, instead of keeping a thread busy. Each program here took
-// from seconds to for ever, or gigabytes (findings of 2026-11-23). What is counted are characters, so that no test depends on the machine.
+// A LogQL query that does too much work for one record is refused instead of keeping a thread busy. Before the limits, each query here took
+// from seconds to forever, or gigabytes (findings of 2026-11-23). The limits count characters, so no test depends on the machine's speed.
 import { describe, expect, test } from "vitest";
 import { withoutColours } from "./pipeline.ts";
 import { Entry } from "./entry.ts";

@@ -1,4 +1,4 @@
-// How long a regular expression of a query may hold the event loop, for one text and for one record.
+// How long a regular expression of a query may block the event loop, for one text and for one record.
 import { beforeEach, expect, it } from "vitest";
 import { ApiError } from "../../errors.ts";
 import { beginRecord, compiled, Patterns } from "./regex.ts";

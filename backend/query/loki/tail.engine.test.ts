@@ -1,4 +1,4 @@
-// Loki's tail over real connections, as Grafana follows it: what arrives, to whom, what is bounded, and when it ends.
+// Loki's tail over real connections, as Grafana uses it: which records arrive, for which clients, its limits, and when it ends.
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";

@@ -1,5 +1,5 @@
-// LogQL in the parameter `query` of the routes of logs, over a real embedded ClickHouse and a real sandbox: which records it lists, over its
-// pages, what is counted of it, and what is refused with its reason.
+// LogQL in the parameter `query` of the log routes, with a real embedded ClickHouse and a real sandbox: which records are listed over
+// several pages, which are counted, and which queries are refused with a reason.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type LogsApp, openLogsApp } from "../../../test/fixtures/logs-app.ts";
 import { stringAttribute } from "../../ingest/otlp/otlp-body.fixture.ts";

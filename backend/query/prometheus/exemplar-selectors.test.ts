@@ -1,4 +1,4 @@
-// Which selectors of an expression are found: as Grafana's panels and hand-written expressions contain them.
+// Which selectors of an expression are found, in expressions of Grafana's panels and in hand-written ones.
 import { expect, it } from "vitest";
 import { selectorsOf } from "./exemplar-selectors.ts";
 

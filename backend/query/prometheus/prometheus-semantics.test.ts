@@ -1,4 +1,4 @@
-// Which expressions Prometheus answers with a scalar or a string, and which the engine gets in another spelling.
+// For which expressions Prometheus returns a scalar or a string, and which expressions are rewritten for the engine.
 import { expect, test } from "vitest";
 import { answerString, engineExpression, isScalar, toScalar } from "./prometheus-semantics.ts";
 

@@ -1,5 +1,5 @@
-// Regular expressions on the real engine, embedded and over HTTP: how much of a granule they see between two looks at the clock, and that
-// what is found is the same however they are matched.
+// Regular expressions on the real engine, embedded and over HTTP: how much of a granule they read between two checks of the time limit, and
+// that every way of matching finds the same records.
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type BothWays, openBothWays } from "../../engines/clickhouse/both-ways.fixture.ts";

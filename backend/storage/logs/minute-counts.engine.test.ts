@@ -1,5 +1,5 @@
-// Words and counts by minute on the real engine: what the index and the projection skip, in parts of earlier versions too, and that an answer
-// is what a pass over the rows gives.
+// Words and counts by minute on the real engine: what the index and the projection skip, also in parts of earlier versions, and that
+// results equal a count over the rows.
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";

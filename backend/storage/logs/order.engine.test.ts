@@ -1,4 +1,4 @@
-// The order of GET /query/logs on the real engine: either way, pages leave no record out and have none twice, also among equal times.
+// The order of GET /query/logs on the real engine: in both directions, pages neither omit nor repeat a record, also among equal times.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { logRecord, nanosecondsOf } from "../../ingest/otlp/otlp-body.fixture.ts";
 import { type LogsApp, openLogsApp } from "../../../test/fixtures/logs-app.ts";

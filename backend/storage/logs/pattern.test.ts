@@ -1,4 +1,4 @@
-// What a regular expression may have of parts that cost: what bounds its time.
+// How many expensive parts a regular expression may have, which limits its time.
 import { describe, expect, it } from "vitest";
 import { branchesOf, checkPatterns, isCostly, stepsOf } from "./pattern.ts";
 

@@ -1,4 +1,4 @@
-// GET /query/logs/tail on the real engine, over real connections: what arrives, what is bounded, and when it ends.
+// GET /query/logs/tail on the real engine, over real connections: which records arrive, its limits, and when it ends.
 import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { type LogsApp, openLogsApp } from "../../../test/fixtures/logs-app.ts";

@@ -1,4 +1,4 @@
-// Which words of a text the index is asked for.
+// For which words of a text the index is used.
 import { describe, expect, it } from "vitest";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { hasWords, withHints, wordsOf } from "./words.ts";

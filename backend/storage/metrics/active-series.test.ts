@@ -1,4 +1,4 @@
-// Active series of organisations: what counts as one, for how long, and who is refused over the limit.
+// Active series of organisations: which series count, for how long, and which bodies are refused at the limit.
 import { expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
 import { ActiveSeries } from "./active-series.ts";

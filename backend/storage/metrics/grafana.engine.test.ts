@@ -1,6 +1,6 @@
-// Every request that Grafana's Prometheus data source makes, as it makes it: with a read token as the password of Basic auth, form bodies for
-// questions and GET for names. Two organisations have series of the same name; neither sees the other's. Its rules and alerts are asked
-// for in backend/alerting/prometheus-routes.engine.test.ts.
+// Every request of Grafana's Prometheus data source: with a read token as the password of Basic auth, form bodies for queries and GET for
+// names. Two organisations have series with the same name; neither sees the other's. Rules and alerts are tested in
+// backend/alerting/prometheus-routes.engine.test.ts.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { accountsApp, makeOrg, type AccountsApp } from "../../../test/fixtures/accounts-app.ts";
 import { startTestEngine, type TestEngine } from "../../../test/fixtures/metrics-engine.ts";

@@ -1,5 +1,5 @@
-// Retention of organisations in the tables of the engine: each keeps its own number of days, a source or level may leave earlier, and an
-// organisation may keep more than the others.
+// Retention of organisations in the engine's tables: each has its own number of days, records of a source or level can be removed earlier,
+// and an organisation can keep data longer than the others.
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";

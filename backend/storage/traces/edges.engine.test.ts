@@ -1,4 +1,4 @@
-// The map of services on the real engine: calls between services, messages, databases and hosts, whatever arrives late or twice; and the
+// The service map on the real engine: calls between services, messages, databases and hosts, although spans arrive late or twice; and the
 // same figures as series.
 import { randomUUID } from "node:crypto";
 import { pino } from "pino";

@@ -1,4 +1,5 @@
-// Exemplars of the latency series on the real engine: equal to a pass over the spans, of one organisation, few whatever there is.
+// Exemplars of the latency series on the real engine: equal to those calculated from the spans, only of one organisation, and limited in
+// number.
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { openTracesApp, type TracesApp } from "../../../test/fixtures/traces-app.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";

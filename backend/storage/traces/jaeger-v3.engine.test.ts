@@ -1,5 +1,5 @@
-// Every request of Jaeger's own page to its third API, with the shapes of OTLP JSON. Two organisations have services and traces of the same
-// names; neither sees the other's.
+// Every request of Jaeger's own UI to its API v3, in OTLP JSON. Two organisations have services and traces with the same names; neither
+// sees the other's.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fixtures/traces-app.ts";
 import { nanosecondsOf, span, stringAttribute } from "../../ingest/otlp/otlp-body.fixture.ts";

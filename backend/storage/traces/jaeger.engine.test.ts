@@ -1,5 +1,5 @@
-// Every request that Grafana's Jaeger data source makes, as it makes it, with the shapes that its own source reads; with a read token as the
-// password of Basic auth. Two organisations have services and traces of the same names; neither sees the other's.
+// Every request of Grafana's Jaeger data source, with the response shapes that its source code reads, and a read token as the password of
+// Basic auth. Two organisations have services and traces with the same names; neither sees the other's.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fixtures/traces-app.ts";
 import { nanosecondsOf, span, stringAttribute } from "../../ingest/otlp/otlp-body.fixture.ts";

@@ -1,5 +1,5 @@
-// Jaeger's page "Monitor" asks for calls, errors and latency: the answers have the shape of its MetricFamily, and the figures are those of the
-// spans. Two organisations have a service of the same name.
+// Requests of Jaeger's page "Monitor" for calls, errors and latency: responses have the shape of its MetricFamily, and their figures match
+// the spans. Two organisations have a service with the same name.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fixtures/traces-app.ts";
 import { span } from "../../ingest/otlp/otlp-body.fixture.ts";

@@ -1,5 +1,5 @@
-// Rate, errors and latency on the real engine: equal to a pass over the spans, whatever is sent again, whichever part of the table has the
-// projection, and after the spans have expired.
+// Rate, errors and latency on the real engine equal those calculated from the spans: after repeated bodies, with parts of the table that
+// lack the projection, and after the spans have expired.
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fixtures/traces-app.ts";

@@ -1,4 +1,4 @@
-// GET /query/traces/search on the real engine: what is found, in which order, by whom, and pages of it.
+// GET /query/traces/search on the real engine: which traces are found, in which order, for which organisation, and their pages.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fixtures/traces-app.ts";
 import { nanosecondsOf, span, stringAttribute } from "../../ingest/otlp/otlp-body.fixture.ts";

@@ -1,4 +1,5 @@
-// GET /query/services on the real engine: what is listed, for whom, how much of it, and that it holds whatever fails in between.
+// GET /query/services on the real engine: which services are listed, for which organisation, their limits, and that the list survives
+// failures.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fixtures/traces-app.ts";
 import { sql, Sql } from "../../engines/clickhouse/sql.ts";

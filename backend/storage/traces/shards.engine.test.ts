@@ -1,5 +1,5 @@
-// Figures of services on several shards are those of one server: parents and children of a trace are sent by different hosts, so they are
-// on different shards. Shards are embedded engines behind HTTP, each in a process of its own, or Distributed tables within one engine.
+// Figures of services on several shards equal those of one server. Parents and children of a trace are sent by different hosts, so they are
+// on different shards. Shards are embedded engines behind HTTP in separate processes, or Distributed tables within one engine.
 import { createHash, randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

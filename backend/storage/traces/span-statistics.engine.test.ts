@@ -1,4 +1,4 @@
-// Order, comparisons, facets, heatmap and differences on the real engine, each equal to a pass over the spans that were sent.
+// Order, comparisons, facets, heatmap and differences on the real engine, each equal to the result calculated from the sent spans.
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fixtures/traces-app.ts";
 import { nanosecondsOf, span, stringAttribute } from "../../ingest/otlp/otlp-body.fixture.ts";

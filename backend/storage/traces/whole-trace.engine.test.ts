@@ -1,4 +1,4 @@
-// GET /query/traces/{trace_id} on the real engine: all that is kept of each span, pages, and what a trace may cost.
+// GET /query/traces/{trace_id} on the real engine: all fields of each span, pages, and cost limits.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fixtures/traces-app.ts";
 import { nanosecondsOf, span, stringAttribute } from "../../ingest/otlp/otlp-body.fixture.ts";

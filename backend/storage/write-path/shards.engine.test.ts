@@ -1,5 +1,5 @@
-// Logs on a cluster of several shards, each an embedded engine in a process of its own behind HTTP: where bodies are stored, that each is
-// stored once, what is answered while a shard is away, and how one more shard is added (docs/guides/clickhouse-shards.md).
+// Logs on a cluster of several shards, each an embedded engine behind HTTP in a separate process: which shard stores a body, that each body
+// is stored once, responses while a shard is unavailable, and adding a shard (docs/guides/clickhouse-shards.md).
 import { randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

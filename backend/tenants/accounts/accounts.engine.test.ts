@@ -1,5 +1,5 @@
-// Login, sessions, users and organisations over HTTP, on both engines of the relational store. One file, because its last test looks at the
-// audit lines of all others.
+// Login, sessions, users and organisations over HTTP, on both engines of the relational store. It is one file, because its last test reads
+// the audit lines of all others.
 import { pbkdf2, randomUUID } from "node:crypto";
 import { Writable } from "node:stream";
 import { promisify } from "node:util";

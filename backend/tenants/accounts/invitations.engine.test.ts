@@ -1,5 +1,5 @@
-// Invitations and the change of the own password over HTTP, on both engines of the relational store: who may invite to what, how a link is
-// used once, and what ends it.
+// Invitations and changes of the own password over HTTP, on both engines of the relational store: which roles can invite to which, how a
+// link is used once, and what makes it invalid.
 import { randomUUID } from "node:crypto";
 import { Writable } from "node:stream";
 import { pino } from "pino";

@@ -1,5 +1,5 @@
-// A fleet is never upgraded at once, so the backend accepts agents of other versions: heartbeats as earlier versions sent them, and one with
-// fields that no version sends yet.
+// The agents of a fleet are never all upgraded at once, so the backend accepts agents of other versions: heartbeats of earlier versions,
+// and one with fields that no version sends yet.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   accountsApp,

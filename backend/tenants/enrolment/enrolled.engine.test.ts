@@ -1,5 +1,4 @@
-// What is enrolled and what is done with it, over HTTP, on both engines of the relational store: heartbeats, remote configuration,
-// administration.
+// Enrolled clusters and hosts over HTTP, on both engines of the relational store: heartbeats, remote configuration, administration.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   accountsApp,

@@ -1,5 +1,5 @@
-// No text in any field, path or header of accounts and enrolment gives a 5xx, on either engine: what a database does not take is
-// refused or made harmless before it gets there.
+// No text in any field, path or header of accounts and enrolment causes a 5xx, on either engine: text that a database refuses is refused or
+// made harmless before it gets there.
 import { randomUUID } from "node:crypto";
 import { array, assert, asyncProperty, constantFrom, integer, jsonValue, oneof, record, string } from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";

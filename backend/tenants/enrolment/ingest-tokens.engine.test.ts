@@ -1,5 +1,5 @@
-// Ingest tokens over HTTP, on both engines of the relational store: what they open, from where, until when, and what is stored of them. Two
-// replicas share the database and the clock.
+// Ingest tokens over HTTP, on both engines of the relational store: what they give access to, from which networks, until when, and how they
+// are stored. Two replicas share the database and the clock.
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";

@@ -1,4 +1,4 @@
-// What a replica knows of keys, and how often it asks: against a real store whose statements are counted.
+// Which keys a replica caches, and how often it queries the database, with a real store whose statements are counted.
 import { randomBytes, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { keyHash } from "../../../common/protocol/signature.ts";

@@ -1,4 +1,5 @@
-// What many keys in use cost the database, and that a change of one is seen among them: against real stores, with a clock of the test's own.
+// The database load of many keys in use, and that a change of one key among them is noticed, with real stores and a clock that the test
+// sets.
 import { randomUUID } from "node:crypto";
 import { beforeAll, beforeEach, expect, test } from "vitest";
 import { keyHash } from "../../../common/protocol/signature.ts";

@@ -1,4 +1,4 @@
-// Lists in pages and bounded numbers, over HTTP, on the engines of the relational store.
+// Pages of lists, and limits on the number of rows, over HTTP, on the engines of the relational store.
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {

@@ -1,4 +1,5 @@
-// Two replicas over one PostgreSQL, each with its own connections and caches: what one changes, the other obeys within the bound.
+// Two replicas on one PostgreSQL, each with its own connections and caches: a change in one takes effect in the other within the documented
+// time.
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { accountsApp, directKey, makeOrg, registerCluster, type AccountsApp, type Org } from "../../../test/fixtures/accounts-app.ts";

@@ -1,4 +1,5 @@
-// A staged rollout of a cluster's remote configuration is stopped when nodes that have it get worse, over HTTP, on both relational engines.
+// A staged rollout of a cluster's remote configuration is stopped if the nodes that have it become unhealthy, over HTTP, on both relational
+// engines.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { accountsApp, type AccountsApp, listedCluster, makeOrg, type Org, registerCluster } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";

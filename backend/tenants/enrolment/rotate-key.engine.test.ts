@@ -1,4 +1,4 @@
-// Rotation by the clock: overlap, lost answers, and who may ask for one again; on both engines of the relational store.
+// Key rotation over time: overlap, lost responses, and which key can request the response again; on both engines of the relational store.
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { accountsApp, makeOrg, registerCluster, registerHost, type AccountsApp, type Org } from "../../../test/fixtures/accounts-app.ts";

@@ -1,5 +1,5 @@
-// A deleted organisation is gone: from every table of accounts, and from the tables and files of the engines, which are read afterwards with
-// what they compress. Another organisation keeps all of its rows.
+// A deleted organisation is erased from every table of accounts and from the tables and files of the engines, which are read afterwards,
+// including compressed blocks. Another organisation keeps all of its rows.
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,4 +1,5 @@
-// Bodies of metrics that are converted on a thread become what small ones become on the event loop, and hostile ones fail alone.
+// Bodies of metrics that are converted on a thread give the same result as small ones on the event loop, and a hostile one fails without
+// affecting others.
 import { afterAll, expect, test } from "vitest";
 import { bytesField, encodeProtobuf } from "../protobuf/encode.fixture.ts";
 import { convertMetrics, type ConvertedMetrics, type MetricsTask } from "./convert-metrics.ts";

@@ -1,6 +1,6 @@
 /* oxlint-disable vitest/no-conditional-expect -- of two decoders, either both refuse or both decode */
-// The kernel that reads protobuf against transcoding to JSON and the TypeScript decoder: whatever it takes, it makes the same rows of; whatever it
-// gives up on is decided there. KERNEL_DOCUMENTS=300000 runs as many of each signal; KERNEL_SEED=n begins elsewhere.
+// Compares the protobuf kernel with transcoding to JSON and the TypeScript decoder: if the kernel supports a body, it writes the same rows;
+// otherwise the decoder decides. KERNEL_DOCUMENTS=300000 runs as many of each signal; KERNEL_SEED=n sets the first seed.
 import { readFileSync } from "node:fs";
 import { beforeAll, describe, expect, it } from "vitest";
 import { CONTEXT } from "../decoded-rows.fixture.ts";

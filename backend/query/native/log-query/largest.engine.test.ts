@@ -1,4 +1,4 @@
-// The largest queries that the limits of the language allow: the engine answers each, or it is refused with its reason.
+// The largest queries that the limits of the language allow: the engine answers each, or the query is refused with a reason.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type LogsApp, openLogsApp } from "../../../../test/fixtures/logs-app.ts";
 import { MOST_QUERY_CHARACTERS, parseLogQuery } from "./parse.ts";
