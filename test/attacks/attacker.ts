@@ -1,5 +1,5 @@
-// Runs the attacking tenant in a separate process, so that its CPU use does not delay the clocks of the measuring process. It receives messages that say
-// which attacks to run against which target, and when to begin and end; it sends back how each request was answered.
+// Runs the attacking tenant in a separate process, so that its CPU use does not delay the clocks of the measuring process. It receives
+// messages that say which attacks to run against which target, and when to begin and end; it sends back how each request was answered.
 import { setPriority } from "node:os";
 import { Attacker, type Attack, type Target } from "./attack.ts";
 import { ATTACKS } from "./table.ts";
