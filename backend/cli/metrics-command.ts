@@ -2,7 +2,7 @@
 // returns is shown.
 import { Option, type Command } from "commander";
 import { durationWithin } from "../../common/duration.ts";
-import { explainSyntax } from "../client/promql-syntax.ts";
+import { explainSyntax } from "../client/query-syntax.ts";
 import { WrongUsage } from "./cli-error.ts";
 import { columnsOf, type Console } from "./output.ts";
 import { rowLimit, sinceStart } from "./query-rows.ts";

@@ -7,12 +7,11 @@ import { entityAddress } from "./entities/entity.ts";
 import { readMembers } from "./entities/members.tsx";
 import { readFleet } from "./fleet/members.ts";
 import { Dialog } from "./parts/common.tsx";
-import { visible } from "./parts/text.ts";
+import { found, type Target, visible } from "./parts/text.ts";
 import { call, wholeList } from "./state/api.ts";
 import { isPaletteOpen } from "./state/keys.ts";
 import { useLoaded } from "./state/loaded.ts";
 import { address, go } from "./state/route.ts";
-import { found, type Target } from "./palette-search.ts";
 
 const SCREENS: readonly Target[] = [
   ["Overview", address("overview")],

@@ -1,6 +1,6 @@
 // Edits the query line of the log explorer as text: adds and removes single conditions. The backend parses the line (docs/log-query.md), so
 // this file only knows where one condition ends and the next begins. Invariant: the text written for a value matches exactly this value.
-import { isLogQl } from "../../client/logql.ts";
+import { isLogQl } from "../../client/query-syntax.ts";
 
 /** A condition that is added by a click. */
 export interface Term {

@@ -14,7 +14,7 @@ import { currentRange, rangeQuery } from "../state/time.ts";
 import { Fields, Refusal } from "./fields.tsx";
 import { Histogram, type Bucket } from "./histogram.tsx";
 import { Patterns } from "./patterns.tsx";
-import { isLogQl, isMetricOfLogQl } from "../../client/logql.ts";
+import { isLogQl, isMetricOfLogQl } from "../../client/query-syntax.ts";
 import { hasTerm, type Term, withCondition, withoutTerm, withTerm } from "./query-line.ts";
 import { QueryField } from "./query-field.tsx";
 import { Record } from "./record.tsx";

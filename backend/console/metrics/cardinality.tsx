@@ -2,7 +2,7 @@
 import { Status } from "../parts/common.tsx";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { Instants } from "./instants.tsx";
+import { Instants } from "./series-chart.tsx";
 import { queryInstant } from "./prometheus.ts";
 
 const CARDINALITY = 'topk(30, count by (__name__) ({__name__!=""}))';

@@ -7,10 +7,9 @@ import { address, choose, route } from "../state/route.ts";
 import { currentRange, type Range } from "../state/time.ts";
 import { Cardinality } from "./cardinality.tsx";
 import { readExemplars } from "./exemplars.tsx";
-import { Instants } from "./instants.tsx";
 import { queryInstant, queryRange, type Series } from "./prometheus.ts";
 import { LETTERS, Queries } from "./queries.tsx";
-import { SeriesChart } from "./series-chart.tsx";
+import { Instants, SeriesChart } from "./series-chart.tsx";
 import { unitOfQuery } from "./unit.ts";
 import { Status, Tabs } from "../parts/common.tsx";
 

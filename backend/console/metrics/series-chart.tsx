@@ -1,15 +1,16 @@
-// Draws the series of a query as a chart, and lists them below it with their last, minimum and maximum values.
-import { Status, Table } from "../parts/common.tsx";
+// Shows the results of queries: series as a chart, with their last, minimum and maximum values below it, and values at one moment as a table.
+import { NameLink, Problem, Status, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
-import { useLoaded } from "../state/loaded.ts";
+import { type Loaded, useLoaded } from "../state/loaded.ts";
+import { address } from "../state/route.ts";
 import { currentRange, type Range } from "../state/time.ts";
 import { Chart, colourClass } from "./chart.tsx";
 import { type Exemplar, ExemplarList } from "./exemplars.tsx";
-import { MOST_ROWS } from "./instants.tsx";
-import { LOKI, queryRange, type Series } from "./prometheus.ts";
+import { type Instant, LOKI, queryRange, type Series, seriesName } from "./prometheus.ts";
 import { formatValue, type Unit } from "./unit.ts";
 
 const MOST_DRAWN = 50;
+const MOST_ROWS = 1000;
 
 export interface SeriesChartProps {
   readonly series: readonly Series[];
@@ -73,6 +74,28 @@ export function LogQlChart({ line, asked }: { line: string; asked: string }) {
   return (
     <Status of={found} empty={series?.length === 0 && "No series match in this range."}>
       {range && series && series.length > 0 && <SeriesChart series={series} range={range} />}
+    </Status>
+  );
+}
+
+/** Values of series at one moment, as a table. */
+export function Instants({ found, nothing, heads = ["series", "value"] }: { found: Loaded<Instant[]>; nothing: string; heads?: string[] }) {
+  const rows = found.value.value ?? [];
+  return (
+    <Status of={found} empty={rows.length === 0 && nothing}>
+      {rows.length > 0 && (
+        <Table title="Series and their values" heads={heads}>
+          {rows.slice(0, MOST_ROWS).map(({ labels, value }, at) => (
+            <tr key={at}>
+              <td>
+                <NameLink href={address("metrics", { q: seriesName(labels) })} text={seriesName(labels)} />
+              </td>
+              <td class="number">{value}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {rows.length > MOST_ROWS && <Problem words={`The first ${MOST_ROWS} of ${rows.length} rows are shown.`} />}
     </Status>
   );
 }

@@ -2,7 +2,7 @@
 // Invariants: LogQL is parsed and evaluated in the sandbox, never in this process; no part of a query is ignored.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { readerOf } from "../../auth/request-identity.ts";
-import { isLogQl } from "../../client/logql.ts";
+import { isLogQl } from "../../client/query-syntax.ts";
 import { ApiError } from "../../errors.ts";
 import { goneSignal } from "../../http/client.ts";
 import { type RecordFilter, recordConditions } from "../../storage/logs/filter.ts";

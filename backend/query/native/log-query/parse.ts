@@ -1,7 +1,7 @@
 // Parses the query language of log records (docs/log-query.md): words, fields, AND, OR, NOT and groups. Invariants: parsing takes time
 // proportional to the length of the query; length, terms and depth are limited; invalid syntax is rejected with its column and an example,
 // because ignoring a condition would return everything.
-import { isLogQl, isMetricOfLogQl } from "../../../client/logql.ts";
+import { isLogQl, isMetricOfLogQl } from "../../../client/query-syntax.ts";
 import { ApiError } from "../../../errors.ts";
 import { quotedAt, wordAt } from "./scan.ts";
 

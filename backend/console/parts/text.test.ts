@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { found, type Target } from "./palette-search.ts";
+import { found, type Target } from "./text.ts";
 
 const target = (kind: string, name: string): Target => ({ kind, name, href: `#/${kind}/${name}` });
 const TARGETS = [target("screen", "Logs"), target("service", "catalogs"), target("pod", "logs-7f9"), target("service", "cart")];
