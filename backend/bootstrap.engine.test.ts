@@ -65,7 +65,7 @@ describe("accounts that are not there", () => {
     const dataDir = join(folder, "cut-off");
     await (await openDatabase({ dataDir, log: silent }))[Symbol.asyncDispose]();
     await start(dataDir);
-    // Its end: the accounts were made, and that they were was not yet written.
+    // Simulates a kill at the end: the accounts exist, but the file that says so does not.
     rmSync(join(dataDir, "accounts.made"));
     await start(dataDir);
     expect(readFileSync(join(dataDir, "accounts.made"), "utf8")).toContain("no start begins with new ones");

@@ -36,7 +36,7 @@ function keepFromOthers(file: string): void {
   });
 }
 
-/** Who has the lock of `folder`, or had it when killed; undefined if that is not known. */
+/** The process that holds the lock of `folder`, or held it when it was killed; undefined if unknown. */
 export function holderOf(folder: string): string | undefined {
   try {
     return readFileSync(holderFile(folder), "utf8").trim() || undefined;

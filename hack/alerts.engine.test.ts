@@ -19,14 +19,14 @@ interface Rule {
 }
 
 const gauge = { type: "gauge", unit: "bytes", meaning: "of the collector" };
-/** Of the collector; agent/collector/supervision/supervisor.engine.test.ts and test/faults/agent-disk.test.ts see them. */
+/** Metrics of the collector; agent/collector/supervision/supervisor.engine.test.ts and test/faults/agent-disk.test.ts read them. */
 const QUEUE: OwnMetric[] = ["size", "capacity"].map((what) => ({
   ...gauge,
   name: `otelcol_exporter_queue_${what}`,
   labels: ["exporter"],
 }));
 const METRICS = new Map([...agentMetrics(), ...backendMetrics(), ...QUEUE].flatMap(seriesOf));
-/** Of the scrape. */
+/** Labels that the scrape adds. */
 const TARGET = ["job", "instance", "pod", "namespace", "node"];
 
 /** Each series name of a metric, with its labels. */
@@ -66,7 +66,7 @@ describe.each(RULES)("%s (%s)", (_name, _file, rule) => {
     const grouped = [...rule.expr.matchAll(/\b(?:by|without|on)\s*\(([^)]*)\)/g)].flatMap(([, list = ""]) => list.split(/,\s*/));
     const shown = [...JSON.stringify(rule.annotations).matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label);
     expect([...matched, ...grouped, ...shown].filter((label) => !have.has(label ?? ""))).toEqual([]);
-    // What is shown must have been kept by the aggregation.
+    // The aggregation must keep each label that is printed.
     const kept = grouped.length > 0 ? grouped : [...have];
     expect(shown.filter((label) => !kept.includes(label ?? ""))).toEqual([]);
   });

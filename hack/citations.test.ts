@@ -9,7 +9,7 @@ const WITH_PROSE = [...FILES].filter(
   (file) => /\.(?:ts|mjs|md|yaml|sh|sql|service|tpl)$|Dockerfile/.test(file) && !/\/golden\/|^hack\/tools\/[^/]+\//.test(file),
 );
 
-/** Of other repositories, and what programs here make. */
+/** Files of other repositories, and files that programs here create. */
 const ELSEWHERE = new Set([
   "compatibility/prometheus_and_openmetrics.md",
   "metrics/data-model.md",

@@ -46,7 +46,7 @@ test.each(ASKED)("$where asks for metrics that arrive", ({ expr }) => {
 test.each(ASKED)("$where is not refused by the backend", ({ expr }) => {
   const asked = expr.replaceAll(/\$\{?\w+\}?/g, "x");
   expect(whyNotAsked(asked)).toBeUndefined();
-  // As a chart of an hour asks.
+  // With the points of a chart of one hour.
   expect(() => refuseCostly(asked, { points: 240, stepMs: 15_000 })).not.toThrow();
 });
 

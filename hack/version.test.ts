@@ -77,7 +77,7 @@ test("another version is written everywhere, and has what was unreleased", () =>
   expect(readFileSync(join(root, "CHANGELOG.md"), "utf8")).toBe(
     "# Changelog\n\n## [Unreleased]\n\n## [7.8.9-rc.1] - 2030-01-31\n\n- A feature.\n",
   );
-  // What is written is read again, from one that is no release to one that is.
+  // The written changelog can be read again, from an unreleased version to a released one.
   writeFileSync(join(root, "CHANGELOG.md"), readFileSync(join(root, "CHANGELOG.md"), "utf8").replace("## [7", "- A window.\n\n## [7"));
   setVersion(root, "7.8.9", "2030-02-01");
   expect(new Set(copies(root).map((copy) => copy.version))).toEqual(new Set(["7.8.9"]));

@@ -50,7 +50,7 @@ class Cluster {
     return [...slotsOf(this.api.lease.metadata?.annotations ?? {}).keys()];
   }
 
-  /** As the holder does. */
+  /** Renews the Lease like its holder. */
   renew(): void {
     const { metadata } = this.api.lease;
     const resourceVersion = String(Number(metadata?.resourceVersion) + 1);
@@ -178,7 +178,7 @@ test("a clock that is an hour ahead costs its agent no more than two polls where
   using cluster = new Cluster(100);
   await cluster.live(20 * MINUTE_MS, true);
   const { reads } = cluster.api;
-  // Of all of them: what the Lease says is then always late.
+  // All agents are slow, so their view of the Lease is always late.
   const renew = cluster.renew.bind(cluster);
   cluster.renew = () => {
     renew();

@@ -32,7 +32,7 @@ class Node implements AsyncDisposable {
     this.rates = new LogRates({ pods: () => this.#pods, changed, outage, folder: this.#folder.path, nowMs: () => this.#nowMs });
   }
 
-  /** Ends all other pods of the namespace. */
+  /** Replaces all pods of the namespace by these. */
   replace(...pods: LimitedPod[]): void {
     this.#pods = pods;
     for (const { name } of pods) this.#createFolder(name);

@@ -292,7 +292,7 @@ it("names without end are forgotten, and its memory stays within its bound", { t
     const metrics = Array.from({ length: 300 }, () => one(round % 2 === 0 ? "key" : "other"));
     expect(compare(body(metrics, { "host.name": `n${round}`, long: "x".repeat(1000) }), `round ${round}`, fresh)).toBe(true);
   }
-  // More than it remembers at all, in one document.
+  // One document has more keys than the kernel can remember.
   expect(fresh.convert(body(Array.from({ length: 6000 }, () => one("k"))), LARGE)).toBeUndefined();
   expect(compare(WHOLE, "after all of them", fresh)).toBe(true);
   expect(compare(body([gauges([{ attributes: attributes({ a: "x".repeat(3 * MIB) }) }])]), "large", fresh)).toBe(true);

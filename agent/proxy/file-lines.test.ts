@@ -74,7 +74,7 @@ function killCollector(): void {
   nowMs += 1000;
 }
 
-/** Of several files, as the collector batches them: read at different milliseconds. */
+/** Batches of several files in one request, as the collector combines them, read at different milliseconds. */
 function together(...bodies: string[]): string {
   return `{"resourceLogs":[${bodies.map((body) => body.slice('{"resourceLogs":['.length, -2)).join(",")}]}`;
 }

@@ -240,7 +240,7 @@ describe("a large body", () => {
     const server = createServer(async (request, response) => {
       const head = { method: "POST", url: request.url ?? "", headers: request.headers, body: Buffer.alloc(0) };
       if (!isSignedWith("ak_second", head)) {
-        // As the backend refuses: at once, draining little, then closing.
+        // Refuses like the backend: immediately, then reads little of the body and closes.
         response.writeHead(401, { connection: "close" }).end(JSON.stringify({ error: "unknown_key", message: "why" }));
         return;
       }

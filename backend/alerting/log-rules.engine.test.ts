@@ -110,7 +110,7 @@ describeOnEachStore((store) => {
   const written: string[] = [];
   /** Organisations whose own queries use all slots, next to the organisations of the test. */
   const full = new Set<string>();
-  /** Of one organisation no record is found any more, as when they are old. */
+  /** Simulates that an organisation has no matching records any more, for example because they are too old. */
   const noRecordsOf = (orgId: string): void => {
     read = async (asked, options, work) => (asked === orgId ? (Buffer.from("") as never) : await clickhouse.read(asked, options, work));
   };
@@ -170,7 +170,7 @@ describeOnEachStore((store) => {
       error?: string;
     }>();
   const counts = () => service.database.tables<LogCountTables>();
-  /** As if the time had come; windows are long, so that no record leaves one by itself. */
+  /** Makes the counts due now. Windows are long, so that no record leaves one during the test. */
   const countNow = async (ids: readonly string[], more: object = {}): Promise<void> =>
     void (await counts()
       .updateTable("log_counts")
@@ -281,7 +281,7 @@ describeOnEachStore((store) => {
       return Date.parse(now.last_eval ?? "") > countedAt + 1000 && now;
     });
     expect(last).toMatchObject({ state: "inactive", active_alerts: 0 });
-    // What is the same stays the same, whatever else of the rule is changed.
+    // Unchanged conditions keep their counts, whatever other field of the rule changes.
     read = undefined;
     await becomes(bearer, id, "firing", [id]);
     await change({ ...sent, severity: "info" });
@@ -298,7 +298,7 @@ describeOnEachStore((store) => {
     const id = await create(bearer, body({ by: ["source"] }));
     await becomes(bearer, id, "firing");
     await counter?.[Symbol.asyncDispose]();
-    // As a process leaves it that was killed while it counted.
+    // Simulates a process that was killed while it counted.
     await countNow([id], { locked_until: new Date(Date.now() + 3600_000) });
     process.kill(service.evaluator.child.pid ?? 0, "SIGKILL");
     const before = await eventually("evaluated again", async () => {

@@ -143,7 +143,7 @@ describe("two organisations", () => {
     ["?rule_group[]=rules&file[]=atherops", 3],
     ["?rule_group[]=other", 0],
     ["?file[]=other", 0],
-    // As Grafana's rule list pages ask, for Mimir and Prometheus at once.
+    // Requests of Grafana's rule list pages, which ask for Mimir and Prometheus at once.
     ["?file=atherops&file[]=atherops&rule_group=rules&rule_group[]=rules&rule_name=quiet&rule_name[]=quiet&group_limit=40", 1],
     ["?dashboard_uid=x", 3],
   ])("are asked for %s, and answer %i rules", async (query, count) => {

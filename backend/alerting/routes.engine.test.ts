@@ -224,7 +224,7 @@ describe("when something is away", () => {
       await using server = await PostgresServer.start();
       const url = await server.newDatabase();
       const options = { dataDir: "unused", log: createLog("silent") };
-      // As after half a minute.
+      // Simulates that half a minute has passed.
       await using database = await openDatabase({ ...options, url: `${url}?options=${encodeURIComponent("-c lock_timeout=100")}` });
       await using other = await alertingApp({ database });
       const bearer = `${await other.makeOrg()}:admin`;

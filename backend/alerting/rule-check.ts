@@ -34,7 +34,7 @@ export interface TriedRule {
 
 /** The same as the evaluator's timeout. */
 const QUERY_TIMEOUT = "10s";
-/** Those who have a turn at the same time share a dry run. */
+/** Checks that have a slot at the same time share a dry run. */
 const QUEUE_LIMITS = {
   running: 16,
   perOrg: 4,

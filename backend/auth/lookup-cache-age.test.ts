@@ -17,7 +17,7 @@ test.each([
   wall += wallMs;
   steady += steadyMs;
   expect(clock() - before).toBe(olderMs);
-  // And goes on from there.
+  // The clock continues from there.
   wall += 500;
   steady += 500;
   expect(clock() - before).toBe(olderMs + 500);

@@ -137,7 +137,7 @@ describe("a cache of looked-up rows", () => {
     for (let second = 1; second <= 20; second += 1) {
       nowMs += 1_000;
       if (second === 10) rows.set("id 7", "changed");
-      // Those that send more seldom than what is known may be old are asked about as well.
+      // Rows that are used less often than LOOKUP_CACHE_MS are checked too.
       for (const id of second % 10 === 0 ? ids : ids.slice(0, 10)) expect(cache.find(id), id).not.toBeInstanceOf(Promise);
       await changesLoaded();
     }

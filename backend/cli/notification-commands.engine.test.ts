@@ -26,7 +26,7 @@ let opened: OpenedEngine | undefined;
 let backend: AccountsApp;
 let org: Org;
 let url: string;
-/** What was sent to make or change a channel. */
+/** The requests that created or changed a channel. */
 let written: { method: string; body: Record<string, unknown> }[] = [];
 
 const db = () => (opened as OpenedEngine).database.tables<NotificationTables>();
@@ -62,7 +62,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** As the backend keeps channels, but for what it makes sure of: what is secret of a Slack channel is not read back. */
+/** A stand-in for the backend's channels: like the backend, it does not return the secret of a Slack channel. */
 function registerChannels(scope: FastifyInstance, guards: Guards): void {
   const onRequest = guards.user("admin");
   scope.get("/channels", { onRequest }, async (request) => {

@@ -153,7 +153,7 @@ function pairs(option: string, former: unknown, given: readonly string[]): objec
   return Object.fromEntries(all);
 }
 
-/** As the evaluator knows them; none, where it cannot be asked, because the list itself can be read then. */
+/** Shows states as the evaluator reports them; none if it is unavailable, so that the list still works. */
 async function list(console: Console): Promise<void> {
   const client = console.client();
   const rows = await client.call<Row[]>("GET", RULES);

@@ -14,7 +14,7 @@ export interface Node<S extends TimedSpan = Span> {
   readonly endMs: number;
   depth: number;
   readonly children: Node<S>[];
-  /** In its subtree, itself not counted. */
+  /** Number of spans in its subtree, without itself. */
   below: number;
   hasErrorBelow: boolean;
   isCritical: boolean;

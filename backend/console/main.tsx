@@ -63,7 +63,7 @@ function Console() {
   );
 }
 
-/** By the first part of their addresses. */
+/** Screens by the first part of their addresses. */
 const SCREENS = new Map(
   Object.entries({
     overview: Overview,

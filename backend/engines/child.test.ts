@@ -146,7 +146,7 @@ test("a child whose id could not be written down is found by its note and ended;
   const options = await optionsIn(folder.path);
   const orphan = spawn(process.execPath, [...options.args], { stdio: ["ignore", "pipe", "inherit"] });
   await once(orphan.stdout, "data");
-  // As the backend leaves it that dies right after it has started the child.
+  // Simulates a backend that dies right after it has started the child.
   announceChild(options.pidFile, process.execPath, options.args);
   const child = await superviseChild(options);
   expect([isRunning(orphan.pid), child.running]).toEqual([false, true]);

@@ -43,7 +43,7 @@ async function listening(overTls = false): Promise<void> {
   });
   app.get("/", async () => ({ ok: true }));
   app.post("/", async () => ({ ok: true }));
-  // More than the socket buffers of a connection hold.
+  // Larger than the socket buffers of a connection.
   app.get("/large", async () => ({ text: "x".repeat(64 * 1024 * 1024) }));
   app.get("/passed-on", async (_request, reply) => await reply.type("application/json").send(Buffer.alloc(64 * 1024 * 1024, "x")));
   app.get("/small", async () => ({ text: "x".repeat(32 * 1024) }));

@@ -349,7 +349,7 @@ describeOnEachStore((store) => {
     };
     pass(10 * MINUTE_MS);
     for (const _look of [1, 2]) await looks();
-    // Its post may be on the way.
+    // Its request with alerts may still be on the way.
     evaluatedAt.set(org.ruleId, nowMs);
     for (const _look of [1, 2]) await looks();
     expect(sent).toHaveLength(1);

@@ -6,7 +6,7 @@ import { giveUp } from "./host";
 export const SYNTAX: i32 = 1;
 /** Possibly valid, but not what collectors send. */
 export const UNUSUAL: i32 = 2;
-/** More than the memory that this call may use. */
+/** The call needs more memory than it may use. */
 export const TOO_LARGE: i32 = 3;
 
 export function refuse(reason: i32): void {

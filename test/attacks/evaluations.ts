@@ -43,7 +43,7 @@ export class Evaluations implements AsyncDisposable {
     return ruleIds.every((id) => this.#came.has(id));
   }
 
-  /** Of these rules, between two moments of performance.now(). */
+  /** Counts the evaluations of these rules between two values of performance.now(). */
   counts(ruleIds: readonly string[], intervalMs: number, fromMs: number, toMs: number): EvaluationCounts {
     let [came, missed, longestGapMs] = [0, 0, 0];
     for (const id of ruleIds) {

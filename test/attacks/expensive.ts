@@ -10,7 +10,7 @@ const MESSAGE_BYTES = 5000;
 const TAILS = 16;
 const UNREAD_MS = 60_000;
 
-/** As many states as bytes. */
+/** An expression with as many states as bytes. */
 function aAndB(bytes: number): string {
   return Array.from(randomBytes(Math.ceil(bytes / 8)), (byte) => byte.toString(2).padStart(8, "0"))
     .join("")

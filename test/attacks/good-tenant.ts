@@ -21,7 +21,7 @@ export interface GoodTenantOptions {
 
 export interface Fared {
   readonly sent: number;
-  /** Of those that were answered, or given up. */
+  /** Median time of requests that were answered or abandoned. */
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly maxMs: number;
@@ -53,7 +53,7 @@ export class GoodTenant implements AsyncDisposable {
   /** Answers of the rule's status that report a failed evaluation. */
   failedEvaluations = 0;
 
-  /** Begins at once. */
+  /** Starts sending immediately. */
   constructor(options: GoodTenantOptions) {
     this.#options = options;
     this.#loops = Object.entries(this.#doings()).map(([name, doing]) => this.#repeat(name, doing));

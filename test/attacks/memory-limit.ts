@@ -69,7 +69,7 @@ export class MemoryLimit implements AsyncDisposable {
     return Number(new RegExp(`^${this.#files.anonymous} (\\d+)$`, "m").exec(readIfThere(join(this.#folder, "memory.stat")))?.[1] ?? 0);
   }
 
-  /** What is left of a pod whose first process has ended. */
+  /** Kills the remaining processes of a pod whose first process has ended. */
   async killAll(): Promise<void> {
     const until = Date.now() + EMPTIED_WITHIN_MS;
     for (let pids = this.pids(); pids.length > 0 && Date.now() < until; pids = this.pids()) {

@@ -85,7 +85,7 @@ export class Pod implements AsyncDisposable {
     this.#loops.push(this.#keepRunning(), this.#probeLiveness(), this.#probeReadiness(), this.#sample());
   }
 
-  /** Ends the counting; the process runs on. */
+  /** Stops the counting; the process continues. */
   async settle(): Promise<PodCounts> {
     this.#kept = false;
     this.#over.abort();

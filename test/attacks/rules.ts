@@ -25,7 +25,7 @@ export const longExpressions: Attack = {
   },
 };
 
-/** As much text as a rule may hold, of characters that a rule file may write as six. */
+/** A rule with the maximum length of text, of characters that a rule file may escape with six characters. */
 export function hugeRule(attacker: Attacker): object {
   const annotations = Object.fromEntries(Array.from({ length: ANNOTATIONS }, (_, index) => [`a${index}`, "é".repeat(MAX_ANNOTATION)]));
   return { name: `huge ${attacker.serial()}`, severity: "info", expr: "vector(1) > 0", annotations };

@@ -16,7 +16,7 @@ import { Pod, type PodCounts } from "./pod.ts";
 export interface RunOptions {
   readonly checkout: string;
   readonly attacks: readonly string[];
-  /** As of Orders. */
+  /** See Orders. */
   readonly oneAtATime?: boolean | undefined;
   readonly seconds: number;
   readonly limitMib: number;

@@ -17,7 +17,7 @@ import { costlyPromql, largeAnswers, slowLogQueries } from "./queries.ts";
 import { grpcCalls, lokiPush, remoteWrite } from "./senders.ts";
 import { abandonedDrafts, hugeRules, longExpressions } from "./rules.ts";
 
-/** Who can make an attack: by the least credential that it needs. */
+/** The weakest credential with which an attack is possible. */
 export type Who = "unauthenticated client" | "ingest token" | "ingest key" | "agent key" | "read token or viewer" | "administrator";
 
 export interface Row {

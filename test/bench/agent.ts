@@ -24,7 +24,7 @@ const { values } = parseArgs({
 });
 const seconds = Number(values.seconds);
 const bytesPerSecond = Number(values["kb-per-second"]) * 1000;
-/** Of the bytes: lines of files, spans, metrics. */
+/** Shares of the bytes: lines of files, spans, metrics. */
 const SHARES = { logs: 0.4, spans: 0.3, metrics: 0.3 };
 const TICK_MS = 100;
 const POST_EVERY_TICKS = 5;

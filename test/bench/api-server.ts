@@ -80,7 +80,7 @@ async function during(leastS: number, work: (until: number) => Promise<void>): P
   return { from, tookS: (performance.now() - startedAt) / 1000, to: await apiServerLoad(kube.admin) };
 }
 
-/** Of one node and minute, without what the API server does by itself. */
+/** Figures per node and minute, without the API server's own requests. */
 function shown(span: Span, idle: Span | undefined): Record<string, string> {
   const rate = (of: (load: ApiServerLoad) => number, digits = 1): string => {
     const perMinute = ({ from, to, tookS }: Span): number => ((of(to) - of(from)) / tookS) * 60;
@@ -116,7 +116,7 @@ function nodeName(n: number): string {
   return `node-${n % nodes}`;
 }
 
-/** As a small service has it: some 4 kB as the API server writes it. */
+/** A pod of a small service: some 4 kB as the API server returns it. */
 async function makePod(n: number): Promise<void> {
   const env = Array.from({ length: 12 }, (_, i) => ({ name: `SETTING_${i}`, value: `value ${i} of this service` }));
   const container = { name: "app", image: "registry.example/app:1.2.3", env, ports: [{ containerPort: 8080 }] };
@@ -134,7 +134,7 @@ function podName(n: number): string {
   return `app-7d9c5b6f4d-${n}`;
 }
 
-/** As a kubelet does when a probe fails or is well again. */
+/** Changes pods like a kubelet when a probe fails or succeeds again. */
 async function changePods(until: number): Promise<void> {
   for (let n = 0; performance.now() < until; n += 1) {
     const conditions = [{ type: "Ready", status: n % 2 === 0 ? "True" : "False" }];

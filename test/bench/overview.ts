@@ -46,7 +46,7 @@ const browser = await openBrowser();
 stack.defer(async () => await browser.close());
 const opened = stack.use(await openPage(browser, place.apiUrl, { viewport: { width: 1440, height: 900 } }, /status of 401/));
 const { page, complaints } = opened;
-// Also on a machine under load.
+// Long enough for a machine under load.
 page.setDefaultTimeout(5 * 60_000);
 await logInBy(page, ADMIN, adminPassword(place));
 const cdp = await page.context().newCDPSession(page);
@@ -174,7 +174,7 @@ if (Object.keys(minutes).length > 0) report("overview, open", values, minutes);
 interface Usage extends Record<string, number> {
   heapKb: number;
   objectsKb: number;
-  /** Of the DOM, in the page or kept apart from it. */
+  /** DOM nodes, in the page or detached from it. */
   nodes: number;
   nodesInPage: number;
   listeners: number;

@@ -179,7 +179,7 @@ if (stored.rows !== records || (await peer.count()) !== records) {
   process.exitCode = 1;
 }
 
-/** Of the rows alone, once the backend has ended. */
+/** Counts only the rows, after the backend has ended. */
 async function storedBytes(): Promise<{ rows: number; bytes: number }> {
   await using clickhouse = await openClickHouse({ dataDir: join(place.dataDir, "clickhouse"), log: createLog("silent") });
   await clickhouse.command(sql`OPTIMIZE TABLE logs FINAL`);

@@ -32,7 +32,7 @@ let times: number[] = [];
 /** Requests answered in each second. */
 const perSecond: number[] = [];
 const parts: number[] = [];
-/** Of this process, for looking at the parts. */
+/** CPU time of this process for counting the parts. */
 let lookingUs = 0;
 
 using folder = temporaryFolder();

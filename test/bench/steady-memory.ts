@@ -60,7 +60,7 @@ await using stack = new AsyncDisposableStack();
 const folder = stack.use(temporaryFolder());
 const image = imageStart("Dockerfile.backend");
 const env = { ...image.libraries, LOGS_RETENTION_DAYS: "1", TRACES_RETENTION_DAYS: "1" };
-/** Of the backend alone, to compare by: NODE_OPTIONS, MALLOC_ARENA_MAX. */
+/** Variables of the backend only, for comparisons: NODE_OPTIONS, MALLOC_ARENA_MAX. */
 const ownEnv = Object.fromEntries(values.env.map((text) => [text.slice(0, text.indexOf("=")), text.slice(text.indexOf("=") + 1)]));
 const place = await backendPlace(folder.path, { ...env, ...ownEnv, MASTER_KEY: randomBytes(32).toString("base64") });
 const keys = await fill(place, { keys: agents, orgs: ORGS, rules: 0 });

@@ -9,11 +9,11 @@ export interface LogqlExample {
   readonly why?: string;
 }
 
-/** Of the sections that ran so far. */
+/** Results of the sections that have run so far. */
 export interface ComplianceResults {
   promql?: {
     readonly commit: string;
-    /** Its version. */
+    /** Version of Prometheus. */
     readonly prometheus: string;
     /** How many queries each template has. */
     readonly variants: Readonly<Record<string, number>>;

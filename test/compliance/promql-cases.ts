@@ -16,7 +16,7 @@ interface FileCase {
   readonly should_fail?: boolean;
 }
 
-/** As promql/testcases/expand.go has them. */
+/** Variants as in promql/testcases/expand.go. */
 const VARIANTS: Readonly<Record<string, readonly string[]>> = {
   range: ["1s", "15s", "1m", "5m", "15m", "1h"],
   offset: ["1m", "5m", "10m"],

@@ -32,7 +32,7 @@ export interface PromqlResult {
 
 const READY_WITHIN_MS = 60_000;
 const QUERY_WITHIN_MS = 60_000;
-/** As the official tester asks: ten minutes, twelve minutes ago, every ten seconds, aligned for VictoriaMetrics. */
+/** The range of the official tester: ten minutes, twelve minutes ago, every ten seconds, aligned for VictoriaMetrics. */
 const [STEP_MS, RANGE_MS, AGE_MS, DATA_MS] = [10_000, 600_000, 720_000, 5_400_000];
 const FRACTION = 1e-5;
 

@@ -10,7 +10,7 @@ const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 export interface SuiteTest {
   readonly name: string;
   readonly outcome: "pass" | "fail" | "skip";
-  /** What it printed, in one line. */
+  /** The test's output in one line. */
   readonly why: string;
 }
 

@@ -16,7 +16,7 @@ export function numberedBody(number: number, startNs: bigint): { body: Buffer; r
   return { body: logsBody(Array.from({ length: records }, (_, index) => logRecord(at(index), `${number}`))), records };
 }
 
-/** Its record has no time of its own: it is stored each time it comes. */
+/** Its record has no time, so it is stored each time it arrives. */
 export function untimedBody(): Buffer {
   return logsBody([{ body: { stringValue: "untimed" } }]);
 }

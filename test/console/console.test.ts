@@ -341,7 +341,7 @@ test("a session that ends in the middle of work asks for the password, and nothi
   await page.locator(".cm-content").fill("up == 0");
   await page.getByText("Valid.").waitFor();
   await page.context().clearCookies();
-  // Also where a question of the page itself was the first to find out, and the dialog is there already.
+  // Works also if a request of the page itself noticed it first, so that the dialog is already open.
   await page.getByRole("button", { name: "Add", exact: true, includeHidden: true }).dispatchEvent("click");
   const dialog = page.getByRole("dialog", { name: "The session has ended" });
   await dialog.getByLabel("Password").fill("wrong");

@@ -70,7 +70,7 @@ test("the page shows the command's code, and leads to the command, which has a s
   await page.getByRole("link").click();
   await page.getByText(command.code).waitFor();
   expect(await violations(page)).toEqual([]);
-  // As for a user whose two clicks another page wanted for itself.
+  // Simulates a user whose two clicks another page wanted to use.
   await page.getByRole("button").dblclick();
   await page.locator("input[type=checkbox]:focus").waitFor();
   await page.getByRole("checkbox").check();

@@ -332,7 +332,7 @@ const TASKS: readonly Task[] = [
   },
 ];
 
-/** And the colleague opens the link, chooses a password, and works as a viewer. */
+/** The colleague also opens the link, chooses a password, and works as a viewer. */
 async function invite(page: Page): Promise<void> {
   await go(page, "Settings");
   const invitations = page.getByRole("region", { name: "Invitations" });

@@ -191,7 +191,7 @@ async function postOtlp(signal: string, body: Buffer, headers: Record<string, st
 
 const SAME = { traceId: randomUUID().replaceAll("-", ""), timeMs: Date.now() - 5000 };
 
-/** Of the record and of the token; times of receipt. */
+/** Removes ids of the record and of the token, and times of receipt. */
 function withoutIds(key: string, value: unknown): unknown {
   return ["id", "host_id", "received_at", "ingested_at"].includes(key) ? undefined : value;
 }

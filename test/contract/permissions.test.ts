@@ -46,7 +46,7 @@ function table(): Row[] {
 const ROWS = table();
 const VALUES = [...new Set([...ROWS.flatMap(({ values }) => values), ...Object.values(NEEDS)])].sort();
 
-/** What is on, of the values that a row names. */
+/** The enabled values, among those that a row mentions. */
 type Combination = ReadonlySet<string>;
 
 const COMBINATIONS: Combination[] = Array.from(

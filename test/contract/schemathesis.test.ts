@@ -10,7 +10,7 @@ import { adminPassword, backendPlace, login, startBackend } from "../fixtures/ba
 import { call, temporaryFolder } from "../fixtures/processes.ts";
 
 const VERSION = "4.32.5";
-/** Of the fuzzing of each operation, after all of its boundary values. A number and not a time, so that each run asks the same. */
+/** Fuzzed examples per operation, after all of its boundary values. A number and not a time, so that all runs send the same. */
 const EXAMPLES = 25;
 
 function install(): string | undefined {

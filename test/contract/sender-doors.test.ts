@@ -175,7 +175,7 @@ async function send(door: Door, body: Body, headers: Record<string, string> = {}
 
 const compressed = (door: Door, body: Body): Body => (door.encoding || door.name.endsWith("push, protobuf") ? compressSnappy(body) : body);
 
-/** What is stored of a service: rows of logs and spans, and series. */
+/** Counts the stored data of a service: rows of logs and spans, and series. */
 async function stored(tenant: Tenant | undefined, service: string): Promise<Record<string, string>[]> {
   const bearer = tenant?.token;
   const get = async (path: string) => (await call("GET", `${backend.apiUrl}${path}`, { bearer })).json;

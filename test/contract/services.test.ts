@@ -36,7 +36,7 @@ function service(name: string) {
   return { tracer: provider.getTracer("sample"), flush: () => provider.forceFlush() };
 }
 
-/** As the receiver of a traceparent header continues the trace. */
+/** Continues the trace like the receiver of a traceparent header. */
 const received = (span: Span): Context => trace.setSpanContext(ROOT_CONTEXT, { ...span.spanContext(), isRemote: true });
 
 async function visitShop(path = "GET /cart", operation = "POST /orders"): Promise<void> {
@@ -135,7 +135,7 @@ test("the series of the map have the same counts", async () => {
 });
 
 test("Grafana's exemplars of the latency lead to traces", async () => {
-  // As Grafana's Prometheus data source asks next to the quantile of a panel.
+  // The request of Grafana's Prometheus data source next to the quantile of a panel.
   const query =
     'histogram_quantile(.9, sum(rate(traces_spanmetrics_latency_bucket{service="shop", span_kind="SPAN_KIND_SERVER"}[5m])) by (le))';
   const range = `start=${startMs / 1000 - 60}&end=${Date.now() / 1000}`;
@@ -148,7 +148,7 @@ test("Grafana's exemplars of the latency lead to traces", async () => {
   for (const { seriesLabels, exemplars } of data) {
     expect(exemplars[0]).toMatchObject({ value: "0.02", timestamp: expect.any(Number) });
     const { trace_id: traceId, span_id: spanId } = exemplars[0].labels;
-    // As Grafana's Jaeger data source opens the trace of an exemplar.
+    // The request of Grafana's Jaeger data source for the trace of an exemplar.
     const [trace] = (await get(`/query/jaeger/api/traces/${traceId}`)).data;
     const span = trace.spans.find(({ spanID }: { spanID: string }) => spanID === spanId);
     expect(span.operationName).toBe("POST /orders");

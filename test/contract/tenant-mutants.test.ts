@@ -37,7 +37,7 @@ afterAll(async () => {
 
 type Ask = (route: IsolatedRoute) => Promise<string[]>;
 
-/** What is asked: by default every route. */
+/** The routes to request; all by default. */
 interface Asked {
   readonly routes?: readonly IsolatedRoute[];
   readonly changes?: readonly Change[];
@@ -88,7 +88,7 @@ test("without the conditions by hand, the layer below keeps organisations apart"
   expect([...(await leaksWithout(ALL, askUntilOwn))]).toEqual([]);
 });
 
-/** Those for operators are refused by the role; an e-mail address is one user's in the whole installation. */
+/** Routes for operators are refused by the role; an e-mail address belongs to one user in the whole installation. */
 const CHANGING = CHANGES.filter(({ foreign }) => foreign !== 403 && foreign !== 409).map(({ route }) => route);
 
 test("without the layer below as well, the check finds a leak in each route that reads, and a change by each route that changes something", async () => {

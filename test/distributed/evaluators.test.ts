@@ -10,7 +10,7 @@ import { RULES_PASSWORD, startVmalert } from "../fixtures/vmalert-outside.ts";
 
 const ORGANISATIONS = Number(process.env["RULE_ORGANISATIONS"] ?? 40);
 const RULES_OF_EACH = Number(process.env["RULES_OF_EACH"] ?? 5);
-/** Its time grows with the rules that are loaded for the first time. */
+/** The time grows with the number of rules that are loaded for the first time. */
 const DEADLINE_MS = 240_000;
 
 describe.skipIf(!postgresBinaries)(`two vmalerts${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {

@@ -69,7 +69,7 @@ describe.skipIf(MISSING !== "")(`a distributed installation under load${MISSING 
     return answer.json as { stored: number; distinct: number };
   }
 
-  /** Ends the load, and compares what was acknowledged with what is stored. */
+  /** Stops the load, and compares what was acknowledged with what is stored. */
   async function endOfLoad(): Promise<Record<string, number>> {
     const { samples, rows, failures } = await load.stop();
     const found = await eventually(

@@ -22,7 +22,7 @@ describe.skipIf(!postgresBinaries)(`two replicas${postgresBinaries ? "" : `: ${N
     const set = await call("PUT", `${places[0].apiUrl}/api/orgs/${tenant.orgId}/limits`, { bearer: operator, body: unlimited });
     expect(set.status, set.text).toBeLessThan(300);
     await eventually("the limit is lifted everywhere", async () => {
-      // More than the limit lets through at once.
+      // More bodies than the limit allows at once.
       const bodies = places.flatMap(({ apiUrl }) =>
         Array.from({ length: 8 }, (_, index) => ({ apiUrl, body: logs(`warm ${index}`, 1000) })),
       );
@@ -50,7 +50,7 @@ describe.skipIf(!postgresBinaries)(`two replicas${postgresBinaries ? "" : `: ${N
     return (answer.json as { stored: number }).stored;
   }
 
-  /** As a sender does: 503 is sent again. */
+  /** Sends like a real sender: it retries after a 503. */
   async function sendUntilStored(apiUrl: string, body: string): Promise<void> {
     await eventually("the body is stored", async () => (await signedPost(apiUrl, "/ingest/logs/otlp", tenant.apiKey, body)).status === 204);
   }

@@ -357,7 +357,7 @@ test("the agent's service account may do what the README lists and nothing else"
   );
 });
 
-/** Of state and events of the cluster. */
+/** Resources that are watched for state and events of the cluster. */
 const WATCHED =
   "cronjobs.batch daemonsets.apps deployments.apps events horizontalpodautoscalers.autoscaling jobs.batch nodes replicasets.apps replicationcontrollers resourcequotas services statefulsets.apps".split(
     " ",

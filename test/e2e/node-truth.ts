@@ -52,7 +52,7 @@ interface Usage {
   readonly cpu?: { readonly usageCoreNanoSeconds?: number };
   readonly network?: { readonly interfaces?: readonly { readonly name: string; readonly rxBytes?: number }[] };
 }
-/** Of the kubelet's /stats/summary. */
+/** The part of the kubelet's /stats/summary that is read. */
 export interface Summary {
   readonly node: Usage;
   readonly pods: readonly (Usage & { readonly podRef: { readonly name: string; readonly namespace: string } })[];

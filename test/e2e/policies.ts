@@ -3,7 +3,7 @@ import { versionOf } from "../../hack/version.ts";
 import { ROOT } from "../fixtures/processes.ts";
 import { NAMESPACE } from "./cluster.ts";
 
-/** What it needs beyond the first values. Traces are off, so that a configuration that turns them on is refused. */
+/** Values that the steps need in addition. Traces are off, so that a configuration that turns them on is refused. */
 export const POLICY_SET = ["logs.policies=true", "remoteConfigInterval=2s", "heartbeatInterval=2s", "signals.traces=false"].flatMap(
   (value) => ["--set", value],
 );

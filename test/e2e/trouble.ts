@@ -44,7 +44,7 @@ const TROUBLES: Readonly<Record<string, Trouble>> = {
   },
 };
 
-/** What of it is to be deleted. */
+/** Objects to delete afterwards. */
 export const TROUBLED = ["deployment/unplaceable", "job/failing", "pod/crashing", "pod/greedy", "pod/full", "pod/evicted"];
 
 /** Documents for `apply`. */

@@ -44,7 +44,7 @@ function losses(): { missing: number; doubled: number } {
 
 async function nothingMissing(): Promise<void> {
   await eventually("every line is there", () => losses().missing === 0, 90_000);
-  // What is still under way could only double.
+  // Data that is still under way could only arrive twice.
   await sleep(1500);
 }
 

@@ -13,14 +13,14 @@ const FILES = ["one", "two"];
 /** What the collector hands over at once, at most. */
 const BATCH_LINES = 100;
 const QUEUE_MIB = 16;
-/** Of each file, before each end. */
+/** Lines of each file before each end of the agent. */
 const LINES = 8000;
 
 let folder: ReturnType<typeof temporaryFolder>;
 let sink: Sink;
 let place: AgentPlace;
 let agent: TestProcess;
-/** Of each file. */
+/** Lines written to each file so far. */
 let written: number;
 let came: Record<string, Came>;
 let counted: number;
@@ -54,13 +54,13 @@ function write(count: number, lengthBytes = 0): void {
   written += count;
 }
 
-/** Of a file: which lines came, and how many of them again; of the sink's lines up to `counted`. */
+/** The lines of a file that have arrived, and how many arrived again; reads the sink's lines up to `counted`. */
 interface Came {
   readonly numbers: Set<string>;
   again: number;
 }
 
-/** Of a file: how many lines never came, and how many came again. */
+/** How many lines of a file never arrived, and how many arrived again. */
 function lossesOf(file: string): { missing: number; doubled: number } {
   for (; counted < sink.lines.length; counted++) {
     const [of = "", number = ""] = sink.lines[counted]?.split(" ", 2) ?? [];
@@ -75,7 +75,7 @@ function lossesOf(file: string): { missing: number; doubled: number } {
 async function allThere(): Promise<void> {
   const isThere = (): boolean => FILES.every((file) => lossesOf(file).missing === 0);
   await eventually("every line is there", () => isThere(), 200_000);
-  // What was read again is in the queue behind it, and takes the same path: a line behind that is the last of all.
+  // Lines that were read again are in the queue and take the same path, so a line that is written now arrives last.
   write(1);
   await eventually("and nothing is under way", async () => isThere() && (await queuedBytes()) === 0, 200_000);
 }

@@ -17,7 +17,7 @@ import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { eventually, temporaryFolder } from "../fixtures/processes.ts";
 
 const NAMESPACE = "relaying";
-/** Of the pod that is scraped; cAdvisor's page is there, too. */
+/** Address of the scraped pod, which also serves cAdvisor's page. */
 const SCRAPED = "127.0.0.65";
 const stack = new AsyncDisposableStack();
 const folder = stack.use(temporaryFolder());

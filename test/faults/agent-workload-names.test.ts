@@ -22,7 +22,7 @@ const POD = {
   labels: { team: "payments", other: "x" },
   annotations: { "example.com/owner": "ann" },
 };
-/** Its hash has nine characters, as a quarter of all Deployments' have; and one whose name only looks so. */
+/** A hash of nine characters, as a quarter of all Deployments have, and a name that only looks like one. */
 const SHORT = {
   ...POD,
   name: "web-shop-7d9c5b6f4-vwxyz",

@@ -151,7 +151,7 @@ describe.skipIf(!postgresBinaries)(`engines that go away${postgresBinaries ? "" 
       const downAfter = await becomes("everything that needs the database says so", away);
       const staleSeconds = async () =>
         Number(/^atherops_auth_stale_seconds (\S+)$/m.exec(await (await fetch(`${place.healthUrl}/metrics`)).text())?.[1]);
-      // Also when keys and users were last checked longer ago than what is promised while the database answers.
+      // Also if keys and users were last checked longer ago than is guaranteed while the database answers.
       await eventually("known keys are accepted unchecked", async () => {
         await answers();
         return (await staleSeconds()) > 0;

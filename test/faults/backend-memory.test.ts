@@ -28,7 +28,7 @@ beforeAll(async () => {
 
 const resident = (field: "VmRSS" | "VmHWM"): number => residentMib(backend.pid, field);
 
-/** As near to 32 MiB as whole spans get; of another wave other bytes, so that none is known already. */
+/** Whole spans of nearly 32 MiB; each wave has other bytes, so that none is a known body. */
 function largestSpans(wave: number): Buffer {
   const time = `${Date.now()}00000${wave}`;
   const attributes = [{ key: "text", value: { stringValue: "y".repeat(300) } }];

@@ -37,7 +37,7 @@ afterAll(async () => {
 
 interface Agent extends AsyncDisposable {
   readonly collector: ClusterCollector;
-  /** Its requests to the API server fail from now on. */
+  /** Makes its requests to the API server fail from now on. */
   cutOff(): void;
 }
 

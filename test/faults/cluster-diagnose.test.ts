@@ -177,7 +177,7 @@ async function diagnose(env: NodeJS.ProcessEnv): Promise<Report> {
   return { exitCode, text: stdout, bundle, of };
 }
 
-/** Of all processes of this machine. */
+/** Command lines of all processes of this machine. */
 function commandLinesNow(): string[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))

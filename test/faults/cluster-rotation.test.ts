@@ -61,7 +61,7 @@ async function tenBeatsOf(agents: IdentityAgent[]): Promise<void> {
   await eventually("ten heartbeats of each", async () => beats().every((count, index) => count >= before[index]! + 10));
 }
 
-/** Of each agent: whether it said with its last heartbeats that it can sign. */
+/** For each agent: whether its last heartbeats reported that it can sign. */
 function signers(agents: IdentityAgent[]): boolean[] {
   return agents.map(({ events }) => events.slice(-5).every((event) => event.event !== "heartbeat" || event.signs));
 }
@@ -155,7 +155,7 @@ describe("a rotation", () => {
     const agents = ["a", "b", "c", "d", "e"].map((name) => cluster.agent(name));
     await allSignWith(agents, () => true);
     await rotateCommand(cluster);
-    // As an agent of an earlier version leaves it.
+    // Simulates the Secret of an agent of an earlier version.
     await cluster.patchSecret({ "no-rotation-before": null });
     await expect(rotateCommand(cluster)).rejects.toThrow(
       /not rotated: .* the request stays in Secret .*, and an agent makes the rotation then/,

@@ -12,7 +12,7 @@ import { call, eventually, signedPost } from "../fixtures/processes.ts";
 import { nameOf } from "../fixtures/senders.ts";
 
 const PATHS = { logs: "/ingest/logs/otlp", traces: "/ingest/traces" };
-/** Of a pod of the API: what the process may take with the default of INGEST_MEMORY_MIB, its embedded engine included. */
+/** Limit of a pod of the API: memory of the process with the default of INGEST_MEMORY_MIB, including its embedded engine. */
 const LIMIT_MIB = 2048;
 const SENDERS = 8;
 const ROUNDS = 1;

@@ -38,7 +38,7 @@ async function ownMetric(name: string): Promise<number> {
   );
 }
 
-/** As near to 32 MiB as whole lines get. */
+/** Whole lines of nearly 32 MiB. */
 function largestMetrics(): Buffer {
   const line = `largest{path="/api/v1/things",pod="thing-0-abcde",instance="10.0.0.1:8080"} 1 ${Date.now()}\n`;
   return Buffer.from(line.repeat(Math.floor((32 * MIB) / line.length)));

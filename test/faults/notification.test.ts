@@ -58,7 +58,7 @@ async function fill(where: { dataDir: string; url?: string }): Promise<NotifiedO
   return orgs;
 }
 
-/** As the evaluator does: says everything again and again, whatever it is answered, until `isEnough`. */
+/** Posts alerts like the evaluator: all of them, again and again, whatever the responses, until `isEnough`. */
 async function sayUntil(ports: readonly number[], orgs: readonly NotifiedOrg[], endsInMs: number, isEnough: () => boolean): Promise<void> {
   const startsMs = Date.now() - 1000;
   const deadline = Date.now() + WITHIN_MS;

@@ -60,7 +60,7 @@ class CuttableBackend implements AsyncDisposable {
     return SIGNALS.map((signal) => `${senders.acknowledged(signal).length} bodies of ${signal}`).join(", ");
   }
 
-  /** Of all cuts, by signal. */
+  /** Losses in all power failures, by signal. */
   async losses(): Promise<Losses[]> {
     const { apiUrl } = this.#backend;
     return Promise.all(SIGNALS.map((signal) => lossesOf(apiUrl, this.#tenant?.token ?? "", signal, this.#sent)));

@@ -121,7 +121,7 @@ test("a viewer's slow queries, more than may wait, hold up no one else's, and en
   expect(Math.max(...order), `answers of the loud viewer during a round: ${order.join(", ")}`).toBeLessThan(18);
   left.abort();
   await Promise.all([...slow, ...loops]);
-  // Its queue is empty again, and so is the engine.
+  // The organisation's queue and the engine are empty again.
   expect(nameOf(await ask(loud, "/query/logs?limit=1"))).toBe("200");
   const idle = async () => {
     const text = await (await fetch(`${backend.healthUrl}/metrics`)).text();

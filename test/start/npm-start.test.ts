@@ -28,7 +28,7 @@ const LISTENERS = [
 const COLLECTOR = "otelcol-contrib";
 const collector = CATALOGUE.find(({ name }) => name === COLLECTOR) as Tool;
 const LINK = /^ {2}(http:\/\/\S+\/#\/login\/([\w-]+))$/gm;
-/** Of a session that is not there yet, and of a link that was used. */
+/** Responses before there is a session, and for a link that was already used. */
 const REFUSED = /status of 401/;
 
 let folder: ReturnType<typeof temporaryFolder>;
@@ -69,7 +69,7 @@ async function cacheWithoutCollector(): Promise<Record<string, string>> {
   return { XDG_CACHE_HOME: join(folder.path, "cache"), PATH: join(folder.path, "nothing") };
 }
 
-/** Its output is a file that only its owner can read, so that links are printed there. */
+/** The output is a file that only its owner can read, so that links are printed to it. */
 function start(log: string, more: NodeJS.ProcessEnv = {}): TestProcess {
   const file = join(folder.path, log);
   writeFileSync(file, "", { mode: 0o600 });
@@ -140,7 +140,7 @@ test("a newcomer gets from the link to which request was slow and what it logged
   };
   await page.goto(link);
   await click(page.getByRole("link", { name: "Traces" }));
-  // What was sent a moment ago is on its way: asked again until it is there, which is no click of a user who comes later.
+  // New data is queried until it has arrived; this does not count as a click.
   const slowest = page.getByRole("row").first().filter({ hasText: "650 ms" });
   await click(page.getByRole("button", { name: "Slowest first" }));
   // A refresh gives up the request before it, which a slow machine must have the time to answer.

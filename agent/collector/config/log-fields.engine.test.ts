@@ -108,7 +108,7 @@ const STACK_TRACE = [
   "\t... 1 more",
 ];
 
-/** Of a pod that does not write as `multilineStart` says. */
+/** Lines of a pod that does not match `multilineStart`. */
 const UNLIKE = ["klog", "pino", "nginx-access", "logrus-coloured", "free-text", "logfmt", "long-json"] as const;
 
 let folder: ReturnType<typeof temporaryFolder>;
@@ -131,7 +131,7 @@ afterAll(async () => {
   folder[Symbol.dispose]();
 });
 
-/** As containerd writes it: parts of at most 16 KiB. */
+/** Splits lines like containerd: into parts of at most 16 KiB. */
 function write(path: string, lines: readonly string[], asContainer: boolean): void {
   mkdirSync(dirname(join(folder.path, path)), { recursive: true });
   const time = new Date(WRITTEN_MS).toISOString();

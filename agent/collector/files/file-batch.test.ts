@@ -12,7 +12,7 @@ interface Line {
   readonly turned?: boolean;
 }
 
-/** As the collector writes it. */
+/** Builds a request in the form in which the collector writes it. */
 function request(...lines: Line[]): Buffer {
   return Buffer.from(JSON.stringify({ resourceLogs: [resourceLogs(lines)] }));
 }

@@ -45,7 +45,7 @@ test.each([
   ["the end of a value", (4 + VALUE_PAGES) * PAGE - 1],
 ])("%s that the disk cannot read is damage", async (_where, bad) => {
   await watchReads((from, to) => {
-    // As the kernel does: first what comes before it.
+    // Simulates the kernel, which first writes what comes before the bad sector.
     const sector = bad - (bad % 512);
     if (from < sector && sector < to) return sector;
     if (from <= bad && bad < to) throw Object.assign(new Error("EIO: i/o error, read"), { code: "EIO" });

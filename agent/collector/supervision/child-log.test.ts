@@ -136,7 +136,7 @@ describe("a line of the collector", () => {
 });
 
 test.each([
-  // As a real collector wrote them when the API server refused its watch once, with 403.
+  // Lines that a real collector printed when the API server refused its watch once, with 403.
   [true, "warn", "k8sobjects", { msg: "Watch channel closed unexpectedly" }],
   [
     true,

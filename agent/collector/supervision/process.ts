@@ -128,7 +128,7 @@ export class CollectorProcess {
     }
   }
 
-  /** Ends it like a crash. */
+  /** Kills the collector like a crash. */
   kill(): void {
     this.#child.kill("SIGKILL");
   }

@@ -27,7 +27,7 @@ function space(env: NodeJS.ProcessEnv = {}): QueueSpace {
   return new QueueSpace(configFromSettings(readSettings("host", given).settings));
 }
 
-/** As the collector writes `qmv0`; 0 is left out. */
+/** Encodes `qmv0` like the collector; zeros are left out. */
 function metadata(readIndex: number, writeIndex: number, dispatched: readonly number[], bytes = 1000): Buffer {
   const fixed = [[1, bytes], [2, bytes], [3, readIndex], [4, writeIndex]] as const; // prettier-ignore
   const list = dispatched.map((index) => fixed64(index));

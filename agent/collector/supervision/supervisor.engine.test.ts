@@ -63,7 +63,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Of a process that is ended with its children. */
+/** Options of a process that is ended with its children. */
 const GROUP = { stdio: "ignore", detached: true } as const;
 
 /** A program that does as a collector of a test needs, where the real one cannot be made to. */
@@ -455,7 +455,7 @@ describe("the supervisor", () => {
     writeFileSync(filling, `#!/bin/sh\nif ${isNew}; then /bin/cat /dev/zero > ${disk.path}/ballast; fi\nexec ${program} "$@"\n`, {
       mode: 0o755,
     });
-    // More than what the ended collector's note gives back.
+    // Larger than the space that the ended collector's note frees.
     const large = (env?: NodeJS.ProcessEnv): string => `${config(env)}# ${"x".repeat(8192)}\n`;
     const of = make(filling);
     await of.start(() => large());

@@ -115,7 +115,7 @@ export class Supervisor implements AsyncDisposable {
     return this.#process?.rejections.current() ?? new Map();
   }
 
-  /** Ends the running collector like a crash; it is restarted with backoff. */
+  /** Kills the running collector like a crash; it is restarted with backoff. */
   startAnew(): void {
     this.#process?.kill();
   }

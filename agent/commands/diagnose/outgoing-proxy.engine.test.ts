@@ -22,7 +22,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** What it prints; that other checks fail here is no matter. */
+/** Returns the output; other checks may fail here. */
 async function diagnose(program: string, proxy: OutgoingProxy): Promise<string> {
   const env = {
     BACKEND_URL: "https://backend.test:8443",

@@ -206,7 +206,7 @@ describeOnEachStore((store) => {
   });
 });
 
-/** Of kysely, whose members are private to it. */
+/** Accesses private members of kysely. */
 function bound(of: object, name: string | symbol): unknown {
   const value: unknown = Reflect.get(of, name);
   return typeof value === "function" ? value.bind(of) : value;

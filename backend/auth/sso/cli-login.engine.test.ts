@@ -25,11 +25,11 @@ interface Asked {
   readonly page: Response;
   readonly html: string;
   readonly cookie: string;
-  /** Of the page's form. */
+  /** The token in the page's form. */
   readonly token: string;
 }
 
-/** Those that an answer leaves in a browser. */
+/** The cookies that a response sets. */
 function cookiesOf(answer: Response): string {
   const pairs = answer.headers.getSetCookie().map((text) => text.split(";", 1)[0] ?? "");
   return pairs.filter((pair) => !pair.endsWith("=")).join("; ");

@@ -178,7 +178,7 @@ function Validation({ expr }: { expr: string }) {
   );
 }
 
-/** What is compared, over a day, with the line of the comparison; or where the whole expression holds. */
+/** Draws the compared value over a day with the threshold as a line, or the times at which the expression is true. */
 function Preview({ expr }: { expr: string }) {
   const compared = comparisonOf(expr);
   const found = useLoaded(`preview ${expr}`, async (signal) => {

@@ -36,7 +36,7 @@ test("each side begins with the record's own nanosecond", () => {
 });
 
 test("of records of one moment each is on one side, and none is lost", () => {
-  // As stored: by time, then by an id that no response contains.
+  // In stored order: by time, then by an id that no response contains.
   const stored = [row("a", 1), row("b", 2), row("same", 2), row("c", 2), row("same", 2), row("d", 2), row("e", 3)];
   for (const chosen of stored) {
     const before = behind(chosen, stored.filter(({ timestamp }) => timestamp <= chosen.timestamp).toReversed(), "before");

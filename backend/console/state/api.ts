@@ -11,7 +11,7 @@ const LOGIN_PATHS: ReadonlySet<string> = new Set([
   "/api/auth/invitation",
   "/api/auth/invitation/accept",
 ]);
-/** What is missing from the last answer of each path because a shard is unavailable. */
+/** What is missing from the last response of each path because a shard is unavailable. */
 export const missing = signal<Readonly<Record<string, string>>>({});
 const TRIES = 3;
 const LONGEST_WAIT_S = 20;

@@ -12,7 +12,7 @@ test("small parts of logs are compressed with LZ4 and large ones with ZSTD, rows
   using folder = temporaryFolder();
   await using clickhouse = await openClickHouse({ dataDir: folder.path, log });
   await migrate(clickhouse, log);
-  // As an earlier version left the table.
+  // Restores the table of an earlier version.
   await clickhouse.command(sql`ALTER TABLE logs MODIFY COLUMN message CODEC(ZSTD(1))`);
   await clickhouse.command(sql`ALTER TABLE schema_migrations DELETE WHERE number = 18 SETTINGS mutations_sync = 1`);
   const insert = (rows: number) =>

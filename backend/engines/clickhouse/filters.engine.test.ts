@@ -46,7 +46,7 @@ async function fill(first: number): Promise<void> {
   await clickhouse.command(sql`INSERT INTO spans (org_id, time, id, service) SELECT ${common}, if(${rare}, 'rare', 'shop') ${rows}`);
 }
 
-/** Of a query for one organisation's rows; most are read where no filter helps. */
+/** Granules that a query for one organisation's rows reads; nearly all if no filter helps. */
 async function granulesRead(table: string, condition: Sql): Promise<number> {
   const lines = await clickhouse.query<{ explain: string }>(
     sql`EXPLAIN indexes = 1 SELECT id FROM ${new Sql(table)} WHERE org_id = 'org' AND ${condition} SETTINGS use_skip_indexes_on_data_read = 0`,

@@ -20,7 +20,7 @@ function dataDirOf(): string {
   return join(folder.path, "clickhouse");
 }
 
-/** As a process that is killed leaves it; answers one that has committed all of it. */
+/** Leaves a journal like a killed process; returns the journal of one that has committed everything. */
 async function leave(dataDir: string, table: string, counts: readonly number[]): Promise<() => Promise<void>> {
   const journal = new RowJournal(join(dataDir, "journal", table));
   const kept: Kept[] = [];

@@ -41,7 +41,7 @@ const keys = fc.oneof(
 );
 const rows = fc.array(fc.record({ level: text, keys }), { minLength: 1, maxLength: 30 });
 const sections = fc.array(fc.record({ sender: text, hash: fc.nat(), rows }), { minLength: 1, maxLength: 4 });
-/** More than one byte can number. */
+/** More values than one byte can number. */
 const manySenders: Section[] = Array.from({ length: 300 }, (_, hash) => ({
   sender: `sender ${hash}`,
   hash,

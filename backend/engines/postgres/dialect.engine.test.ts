@@ -17,7 +17,7 @@ test("a URL with several hosts is one URL for each", () => {
 });
 
 describe.skipIf(!postgresBinaries)(`two hosts${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
-  /** As a standby answers. */
+  /** Makes a server refuse writes, like a standby. */
   async function setReadOnly(url: string, isReadOnly: boolean): Promise<void> {
     const client = new Client(url);
     await client.connect();

@@ -346,7 +346,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       ]);
     });
 
-    // As amtool 0.31 asks (cli/alert_query.go, cli/silence_query.go): all flags are there, a filter is a matcher as text.
+    // Requests of amtool 0.31 (cli/alert_query.go, cli/silence_query.go): it sends all flags, and a filter is a matcher as text.
     test.each([
       ["?active=true&inhibited=false&silenced=false&unprocessed=false", ["Down", "Slow"]],
       ["?active=false&inhibited=true&silenced=true&unprocessed=true", ["Full"]],

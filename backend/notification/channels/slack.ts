@@ -50,7 +50,7 @@ function escaped(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** As much of the text as fits into `most` characters once escaped. */
+/** The longest beginning of the text that has at most `most` characters once escaped. */
 function fitting(text: string, most: number): string {
   let fits = "";
   for (const character of text) {

@@ -23,7 +23,7 @@ export class ChannelsInUse {
     return await this.#reading;
   }
 
-  /** By the last known result. */
+  /** True if no channel was in use at the last read. */
   get isEmpty(): boolean {
     return this.#orgs.size === 0;
   }

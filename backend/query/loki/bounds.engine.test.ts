@@ -10,7 +10,7 @@ const startNs = (BigInt(Math.floor(Date.now() / 60_000)) - 10n) * 60_000_000_000
 const RANGE = { start: String(startNs), end: String(startNs + 60_000_000_000n) };
 const ADVICE = "add line filters or labels to the selector, or ask for a shorter range";
 
-/** Of the one engine that a process has; each test sets its own. */
+/** Limits of the one engine of this process; each test sets its own. */
 const bounds: { -readonly [name in keyof Bounds]: number } = { ...WIDE };
 let app: LokiApp;
 let org: LokiOrg;

@@ -83,7 +83,7 @@ export interface Sample {
 
 export interface Series {
   readonly labels: LabelSet;
-  /** By the number of the evaluation time. */
+  /** Values by the number of the evaluation time. */
   readonly points: [moment: number, value: number][];
 }
 

@@ -14,7 +14,7 @@ const EPOCH_NS = (BigInt(Math.floor(Date.now() / 3_600_000)) - 2n) * 3_600_000_0
 /** Labels that records have in addition to those of a script. */
 const MARK = "zz";
 const REFUSED = /not supported|parse error|invalid line template/;
-/** Of our own scripts. */
+/** Expected outcomes of this repository's own scripts. */
 const EXPECTED: Readonly<Record<string, object>> = { "shop.logqltest": { alike: 35, refused: 2, clashing: 0, otherwise: [] } };
 
 let app: LokiApp;

@@ -15,7 +15,7 @@ const record = (seconds: number, message: string, severityText = "INFO", attribu
   });
 
 let app: LokiApp;
-/** As if a shard were away. */
+/** Simulates that a shard is unavailable. */
 let isPartial = false;
 let red: LokiOrg;
 let blue: LokiOrg;

@@ -259,7 +259,7 @@ async function compare({ query, outer }: Generated, steps: Evaluation["steps"]):
   return await clickhouse.read(ORG, {}, async (ask) => {
     const evaluation = { ask, orgId: ORG, steps, budget: new Budget(BOUNDS, undefined) };
     const whole = { conditions: [], matching: NO_MATCHING, rest: [...tested, ...neededStages(leaf, stages)] };
-    // Of absent_over_time it matters whether there is a point.
+    // For absent_over_time, only the existence of a point matters.
     const points = { count: steps.count, isAbsence: range.operation === "absent_over_time" };
     const script = await answered(() => readOneByOne(evaluation, leaf, whole), points);
     const engine = await answered(() => countedByEngine(evaluation, leaf), points);

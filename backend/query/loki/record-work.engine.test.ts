@@ -141,7 +141,7 @@ describe("templates are cut", () => {
 });
 
 describe("colours", () => {
-  /** Of ansi-regex, which takes quadratic time. */
+  /** The expression of ansi-regex, which takes quadratic time. */
   const REFERENCE = /[\u001b\u009b][[\]()#;?]*(?:[a-zA-Z\d]*(?:;[a-zA-Z\d]*)*\u0007|(?:\d{1,4}(?:;\d{0,4})*)?[\dA-PRZcf-ntqry=><~])/g;
 
   test("are removed as by the expression that everybody uses", () => {

@@ -15,7 +15,7 @@ import { ClickHouseLogStore } from "./store.ts";
 const START_NS = 1_767_225_600_000_000_000n;
 const RANGE = { start: START_NS, end: START_NS + 60_000_000_000n };
 const MiB = 1024 * 1024;
-/** Of all rows; those with long messages stand together, as in a part that merges have made. */
+/** Numbers of all rows and of rows with long messages, which are adjacent, as in a merged part. */
 const [ROWS, LONG] = [10_000, 3000];
 const WITH_LONG = sql`'org' AS org_id, toDateTime64('2026-01-01 00:00:00', 9, 'UTC') + number / 1000 AS time, number AS id, 'shop' AS source,
   concat(repeat('ab', if(number BETWEEN 4000 AND ${4000 + LONG - 1}, 400, 20)), ' n=', toString(number)) AS message`;

@@ -64,7 +64,7 @@ it("what was answered and never reached the engine is stored once after SIGKILL,
     expect(await countsIn(clickhouse)).toEqual(expected);
     expect((await readdir(folder)).filter((name) => name.endsWith(".journal"))).toEqual([]);
   }
-  // As if it had been killed between the commit and the end of its file.
+  // Simulates a kill between the commit and the removal of the journal file.
   await cp(copy, folder, { recursive: true });
   await using clickhouse = await openClickHouse({ dataDir: dir, log: pino({ level: "silent" }) });
   await using stores = await openStores(clickhouse);

@@ -68,7 +68,7 @@ async function follow(
 
 const line = (message: string, rest: object = {}) => logRecord(nowNs, message, rest);
 const poll = { timeout: 60_000, interval: 20 };
-/** Begins a tail once a place is free. */
+/** Starts a tail as soon as one is allowed. */
 const followWhenFree = async (orgId: string): Promise<Follower> => {
   let follower: Follower | undefined;
   await expect.poll(async () => (follower = await follow(orgId)).status, poll).toBe(200);

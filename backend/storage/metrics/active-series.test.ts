@@ -33,7 +33,7 @@ test("a body that would take the organisation over its limit is refused by name,
   await refusal("red", many(700, 100));
   limits["red"] = 0;
   expect(await admit("red", many(0, 1500))).toBeUndefined();
-  // What was counted before a limit was taken away does not come back with it.
+  // Series that were counted before a limit was removed do not count when it is set again.
   limits["red"] = 600;
   expect(await admit("red", many(2000, 500))).toBeLessThan(550);
 });

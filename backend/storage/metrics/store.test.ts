@@ -288,6 +288,6 @@ test("an expression reads nothing before the retention of its organisation, by i
   for (const query of ["up offset 7d", "up offset -8d", '{a="offset 9d"} # offset 9d', `up @ ${nowS - DAY_S} offset 1h`])
     await ask("query", { query });
   expect(await ask("query_range", { ...range, query: "up offset 5d" })).toBe(range.start);
-  // Begins at the first step that reads what is kept, an hour of slack included.
+  // The range begins at the first step that reads retained samples, with an hour of slack.
   expect(await ask("query_range", { ...range, query: "up - up offset 6d" })).toBe(String(nowS - 25 * 3600));
 });

@@ -30,7 +30,7 @@ const servicesOf = async (org: TracesOrg): Promise<Listed[]> => {
   expect(answer.statusCode).toBe(200);
   return answer.json<ServiceRow[]>().map(({ service, operations }) => ({ service, operations }));
 };
-/** As pickers ask for them: without a range, and without reading spans. */
+/** Requests names like a picker: without a range, and without reading spans. */
 const namesOf = async (org: TracesOrg): Promise<string[]> => (await org.get("/query/jaeger/api/services")).json().data;
 const spansOf = async (org: TracesOrg): Promise<number> => (await org.get(`/query/traces?trace_id=${"a".repeat(32)}`)).json().length;
 const countOf = (rows: readonly Listed[]) => rows.reduce((sum, { operations }) => sum + operations.length, 0);

@@ -18,7 +18,7 @@ import {
 import { OnceWriter } from "./once-writer.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 
-/** Of a version that had one more column, one less, and no constant ones. */
+/** Columns of a version with one more column, one less, and no constant ones. */
 const EARLIER: NativeColumns = [
   ...LOG_COLUMNS.filter(([name]) => name !== "scope_name").map(
     ([name, type]) => [name, type.replace("constant ", "") as NativeType] as const,

@@ -26,7 +26,7 @@ let clickhouse: ClickHouse;
 let stores: Stores;
 let opened: AsyncDisposableStack;
 
-/** As a replica of the backend starts. */
+/** Starts the stores like a replica of the backend. */
 async function openBackend(shardCount: number): Promise<void> {
   await opened?.disposeAsync();
   opened = new AsyncDisposableStack();
@@ -108,7 +108,7 @@ describe("a third shard", () => {
   it("is added while nothing is lost or stored twice, and takes over senders", { timeout: 240_000 }, async () => {
     const before = sum(await storedAt());
     await servers.start(2);
-    // Its tables exist before the servers list it; replicas that know two shards go on.
+    // Its tables exist before the servers list it; replicas that know two shards continue to work.
     const wider = await openClickHouse({ url: servers.urlOf(3), cluster: CLUSTER, dataDir: servers.folder, log });
     await prepare(wider, log);
     await wider[Symbol.asyncDispose]();
@@ -139,7 +139,7 @@ describe("a third shard", () => {
     // Eight minutes otherwise.
     for (const shard of clickhouse.shards)
       for (const table of TENANT_TABLES) await shard.command(sql`ALTER TABLE ${new Sql(table)} MODIFY SETTING old_parts_lifetime = 1`);
-    // Of the organisation's id, ClickHouse also keeps the text of finished mutations.
+    // The organisation's id also remains in ClickHouse's texts of finished mutations.
     const filesOf = (text: string): string[] => filesWith(servers.folder, text).filter((file) => !/\/mutation_\d+\.txt$/.test(file));
     for (const text of [orgId, secret])
       expect(new Set(filesOf(text).map((file) => file.split("/")[0]))).toEqual(new Set(["shard-0", "shard-1", "shard-2"]));

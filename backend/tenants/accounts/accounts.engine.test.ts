@@ -202,7 +202,7 @@ describeOnEachStore((store) => {
       const body = { password: randomUUID() };
       const ask = () => backend.call("PUT", `/api/users/${randomUUID()}/password`, { bearer: org.token, body });
       const answers = await Promise.all(Array.from({ length: 300 }, ask));
-      // More than 256 that wait for their hash would be 503.
+      // More than 256 logins that wait for a hash would be answered 503.
       expect(new Set(answers.map((answer) => answer.statusCode))).toEqual(new Set([404]));
     });
 

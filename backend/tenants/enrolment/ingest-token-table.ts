@@ -15,7 +15,7 @@ type Trx = Transaction<EnrolmentTables>;
 /** How long expired tokens stay in the list, so that users can see why a sender stopped. */
 export const EXPIRED_LISTED_MS = 30 * 86_400_000;
 
-/** Whose telemetry a token sends. */
+/** The host or cluster as whose telemetry a token's data is stored. */
 export interface TokenIdentity {
   readonly kind: KeyKind;
   readonly ownerId: string;

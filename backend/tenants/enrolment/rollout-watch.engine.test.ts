@@ -40,7 +40,7 @@ describeOnEachStore((store) => {
     const versions = await Promise.all(NAMES.map(versionOf));
     const inside = NAMES.filter((_, i) => versions[i] === "1");
     const outside = NAMES.filter((_, i) => versions[i] === "0");
-    // Its loop ends here; the tests call each pass.
+    // Ends the background loop; the tests run each pass themselves.
     await using watch = new RolloutWatch({
       db: store.database.tables<EnrolmentTables>(),
       log: createLog("silent"),

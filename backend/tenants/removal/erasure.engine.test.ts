@@ -95,7 +95,7 @@ test("neither a table nor a file of the engines contains anything of a deleted o
   const retention = new OrgRetention(DAYS);
   retention.useDatabase(database.tables());
   const scrub = async (): Promise<void> => void (await sql`PRAGMA wal_checkpoint(TRUNCATE)`.execute(db));
-  // Its own loop rests for a day after its first pass: the passes are those of this test.
+  // The background loop sleeps for a day after its first pass; this test runs the other passes.
   await using removal = new DataRemoval({ db, telemetry: { clickhouse }, metrics, retention, scrub, log, everyMs: DAY_MS, quietMs: 0 });
   for (;;) {
     await removal.pass();

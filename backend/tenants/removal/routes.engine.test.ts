@@ -83,7 +83,7 @@ describeOnEachStore((store) => {
       401,
     );
     expect((await backend.call("DELETE", `${path}?name=leaving`, { bearer: operator })).statusCode).toBe(404);
-    // Its name is free.
+    // The name can be used again.
     await makeOrg(backend, "leaving");
 
     let series = 1;

@@ -26,7 +26,7 @@ export interface SavedTables {
   saved_items: SavedItemRow;
 }
 
-/** Whose items, and of which kind. */
+/** The organisation whose items these are, and their kind. */
 export interface Owner {
   readonly orgId: string;
   readonly kind: SavedKind;

@@ -126,7 +126,7 @@ describeOnEachStore((store) => {
     const flaky = new Proxy(db, { get: (_target, name) => bound(at, name) });
     const counter = new UsageCounter({ db: flaky, log: createLog("silent"), now: () => clock.ms + 400 * DAY_MS, writeEveryMs: 2 ** 30 });
     counter.count(other.orgId, "traces", 5, 2, 6);
-    // Of an organisation that was removed by hand.
+    // Usage of an organisation that was removed by hand.
     counter.count(randomUUID(), "traces", 1, 1);
     await counter.write();
     counter.count(other.orgId, "traces", 5, 2);
@@ -180,7 +180,7 @@ describeOnEachStore((store) => {
   });
 });
 
-/** Of kysely, whose members are private to it. */
+/** Accesses private members of kysely. */
 function bound(of: object, name: string | symbol): unknown {
   const value: unknown = Reflect.get(of, name);
   return typeof value === "function" ? value.bind(of) : value;

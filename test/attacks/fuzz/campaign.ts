@@ -28,7 +28,7 @@ export interface CampaignOptions {
   readonly programs: number;
   readonly seed: number;
   readonly limits?: Partial<SandboxLimits>;
-  /** Of all programs, those of the main process. */
+  /** Share of the queries that are for the main process. */
   readonly mainShare?: number;
   readonly onProgress?: (done: number) => void;
 }
@@ -41,7 +41,7 @@ export interface Broken {
 }
 
 export interface CampaignReport {
-  /** Of each kind, how often each answer was given. */
+  /** Number of each answer, by kind of query. */
   readonly answers: Readonly<Record<string, Record<string, number>>>;
   readonly killed: Readonly<Record<string, number>>;
   readonly startedProcesses: number;

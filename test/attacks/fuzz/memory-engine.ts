@@ -19,7 +19,7 @@ export interface StoredRecord {
   readonly id: string;
   readonly position: string;
   readonly row: Buffer;
-  /** As a tail reads it. */
+  /** A row in the form that a tail reads. */
   readonly tailRow: string;
 }
 

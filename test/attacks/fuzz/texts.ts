@@ -77,7 +77,7 @@ export class Texts extends Choices {
     return depth === 8 ? this.#damaged(text) : text;
   }
 
-  /** Of the query language of docs/log-query.md. */
+  /** A query in the language of docs/log-query.md. */
   logQuery(depth = 4): string {
     const parts = Array.from({ length: 1 + Math.floor(this.next() ** 2 * 8) }, () => {
       if (depth > 0 && this.chance(0.2)) return `${this.one(["", "NOT ", "-", "a:"])}(${this.logQuery(depth - 1)})`;

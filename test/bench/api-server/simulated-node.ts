@@ -14,14 +14,14 @@ import { NodePods } from "../../../agent/pods/node-pods.ts";
 import type { BackendApi } from "../../../agent/upstream/backend-api.ts";
 import { stub } from "../../fixtures/stub.ts";
 
-/** Of the collector with all values of the chart on: OTLP's three signals, files, usage, scraped pods. */
+/** Components of the collector that need pods, with all values of the chart enabled: three OTLP signals, files, usage, scraped pods. */
 const COMPONENTS = 6;
 const LEASE = "cluster-agent";
 const SECRET = "cluster-agent-credentials";
 const log = pino({ level: "silent" });
 
 export interface SimulatedNode extends AsyncDisposable {
-  /** Of the cluster's key, as this node knows it. */
+  /** The cluster's key, as this node knows it. */
   readonly key: () => string | undefined;
   readonly knowsPods: () => boolean;
 }

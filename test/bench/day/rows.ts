@@ -4,7 +4,7 @@ import type { ClickHouse } from "../../../backend/engines/clickhouse/client.ts";
 import { Sql, sql } from "../../../backend/engines/clickhouse/sql.ts";
 import { RARE_WORD } from "../questions/records.ts";
 
-/** Of one insert: parts of half a million rows, as after a first merge. */
+/** Settings of one insert: parts of half a million rows, as after a first merge. */
 const INSERT_SETTINGS = new Sql(`SETTINGS max_threads = 1, max_insert_threads = 1, max_block_size = 65536,
   min_insert_block_size_rows = 500000, min_insert_block_size_bytes = 1000000000, max_partitions_per_insert_block = 0`);
 const MERGES_END_MS = 180_000;

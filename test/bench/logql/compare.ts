@@ -23,7 +23,7 @@ export interface Compared {
 const BY_NAME = /not supported|; write |have at most/;
 const SHOWN = 400;
 
-/** As logs where it is one, else at one moment and over the range. */
+/** Compares a log query, or a metric query both at one moment and over the range. */
 export async function compare(sides: Sides, query: string, range: { start: string; end: string }): Promise<Compared> {
   const asked: ["query" | "query_range", Parameters][] = [["query_range", { query, ...range, step: "60", limit: "5000" }]];
   if (!/^\s*\{/.test(query)) asked.push(["query", { query, time: range.end, limit: "5000" }]);

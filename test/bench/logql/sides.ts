@@ -21,7 +21,7 @@ export interface Side {
 /** What our records have and Loki's have not. */
 const MARK = "zz";
 const ONLY_OURS = new Set(["host_id", "node"]);
-/** Its wording is each one's own. */
+/** Not compared, because each program words it differently. */
 const DETAILS = "__error_details__";
 const BODY_RECORDS = 500;
 const QUERY_WITHIN_MS = 60_000;
@@ -87,7 +87,7 @@ export class Sides implements AsyncDisposable {
     for (let from = 0; from < records.length; from += BODY_RECORDS) {
       const part = records.slice(from, from + BODY_RECORDS);
       await push(this.#loki, part);
-      // Of one service each, which is no attribute of a record here.
+      // Each request has the records of one service, which is not an attribute of a record here.
       for (const [service, own] of Map.groupBy(part, serviceOf)) await this.#send(service, own);
     }
   }

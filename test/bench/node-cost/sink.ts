@@ -6,7 +6,7 @@ import type { AddressInfo, Socket } from "node:net";
 
 export class Sink implements AsyncDisposable {
   readonly listen: string;
-  /** Of the bodies of requests. */
+  /** Bytes of request bodies. */
   bodyBytes = 0;
   requests = 0;
   readonly #server: ReturnType<typeof createServer>;

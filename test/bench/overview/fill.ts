@@ -51,7 +51,7 @@ export class LargeOrganisation {
     await this.#sendRecords();
   }
 
-  /** Of all nodes but one in a hundred, which stay silent. */
+  /** Sends heartbeats of all nodes except one in a hundred, which stay silent. */
   async sendHeartbeats(): Promise<void> {
     const beats = this.#clusters.flatMap(({ key, nodes }) => nodes.map((node) => ({ key, node })));
     await inTurns(beats.length, async (at) => {

@@ -7,11 +7,11 @@ export const LOKI = "Loki";
 export const BULK = "bulk insert of 10,000 rows";
 export const STRAIGHT = "VictoriaMetrics straight";
 
-/** What was measured with one signal and so many senders. */
+/** Results for one signal and one number of senders. */
 export interface Block {
   readonly signal: "logs" | "spans" | "metrics" | "remote write";
   readonly senders: number;
-  /** By the name of the way. */
+  /** Rounds by the name of the program. */
   readonly rounds: ReadonlyMap<string, readonly Round[]>;
   /** CPU of JSON.parse, µs a record, of each round; empty where records are no JSON. */
   readonly parseCpuUs: readonly number[];
@@ -54,7 +54,7 @@ function* linesOf({ signal, senders, rounds, parseCpuUs }: Block): Generator<str
   }
 }
 
-/** Of each round, from two measurements that stand side by side. */
+/** The ratio of each round, from two measurements that were made one after the other. */
 function over(ours: readonly Round[], theirs: readonly Round[], figure: keyof Round): number[] {
   return ours.map((round, index) => round[figure] / (theirs[index]?.[figure] ?? Number.NaN));
 }

@@ -5,7 +5,7 @@ import { Connection } from "./connection.ts";
 export interface Target {
   readonly url: string;
   readonly path: string;
-  /** Of this second; signatures among them. */
+  /** Headers for the current second, including signatures. */
   readonly headers: () => Readonly<Record<string, string>>;
 }
 
@@ -18,7 +18,7 @@ export interface Body {
 export interface Sent {
   readonly records: number;
   readonly ms: number;
-  /** Of each answer, in ascending order. */
+  /** Response times in ascending order. */
   readonly answeredMs: readonly number[];
 }
 
@@ -44,7 +44,7 @@ export async function send(target: Target, bodies: readonly Body[], ms: number):
   return { records, ms: performance.now() - startedAt, answeredMs: answeredMs.toSorted((a, b) => a - b) };
 }
 
-/** By the length of the body. */
+/** Request heads by the length of the body. */
 function heads({ url, path, headers }: Target): (length: number) => Buffer {
   let second = 0;
   const made = new Map<number, Buffer>();

@@ -10,7 +10,7 @@ import { eventually, freePorts, readIfThere } from "../../fixtures/processes.ts"
 export const LOKI_PATH = "/otlp/v1/logs";
 const READY_WITHIN_MS = 120_000;
 const QUERY_WITHIN_MS = 60_000;
-/** Of the service that all records of otlp-load.ts are of. */
+/** Counts the records of the service of otlp-load.ts. */
 const COUNT = 'sum(count_over_time({service_name="checkout"}[1h]))';
 
 export interface Loki extends AsyncDisposable {
@@ -36,7 +36,7 @@ export async function startLoki(folder: string, flags: readonly string[] = []): 
     pid: child.pid ?? 0,
     url,
     count: () => count(url),
-    // What it has not written yet is of no use to anybody.
+    // Killed, because its unwritten data is not needed.
     async [Symbol.asyncDispose]() {
       child.kill("SIGKILL");
       await ended;

@@ -47,7 +47,7 @@ export class Programs implements AsyncDisposable {
     this.#stack = stack;
   }
 
-  /** Those that `peers` need. */
+  /** Starts the programs that `peers` needs. */
   static async start(place: BackendPlace, folder: string, peers: readonly Peer[]): Promise<Programs> {
     await using stack = new AsyncDisposableStack();
     const backend = stack.use(await startBackend(place));

@@ -7,16 +7,16 @@ import type { Sent } from "./load.ts";
 
 export interface Way {
   readonly name: string;
-  /** Its process; those below it are counted with it. */
+  /** The program's process; its descendants are counted with it. */
   readonly pid: number;
   run(ms: number): Promise<Sent>;
 }
 
 export interface Round {
   readonly recordsPerSecond: number;
-  /** Of its processes while they are sent to. */
+  /** CPU time of its processes while requests are sent. */
   readonly cpuUs: number;
-  /** And until they are quiet again. */
+  /** CPU time until they are idle again. */
   readonly wholeCpuUs: number;
   readonly sendersCpuUs: number;
   /** In the end, each process of it. */
@@ -34,7 +34,7 @@ export interface Turns {
 /** Quiet: less than a tenth of a core, twice in a row; bounded. */
 const QUIET = { share: 0.1, windowMs: 500, windows: 2, withinMs: 20_000 };
 
-/** By the name of the way; `before` each round. */
+/** Results by the name of the program; `before` runs before each round. */
 export async function inTurns(ways: readonly Way[], { rounds, ms }: Turns, before: () => void): Promise<Map<string, Round[]>> {
   const results = new Map<string, Round[]>(ways.map(({ name }) => [name, []]));
   for (let round = 0; round < rounds; round += 1) {

@@ -13,10 +13,10 @@ export interface VictoriaLogs extends AsyncDisposable {
   readonly pid: number;
   readonly url: string;
   insert(protobuf: Buffer): Promise<void>;
-  /** What was inserted is found from then on. */
+  /** Resolves when queries find everything that was inserted. */
   flush(): Promise<void>;
   count(): Promise<number>;
-  /** Of its folder, merged. */
+  /** Size of its folder, merged. */
   bytes(): Promise<number>;
 }
 

@@ -16,7 +16,7 @@ const HEARTBEAT_MS = 30_000;
 const HEARTBEAT = Buffer.from(
   JSON.stringify({ node: "node", agent_version: "1", interval_s: 30, collector: { state: "running", restarts: 0 } }),
 );
-/** Of one node: what its agent scrapes. */
+/** Series that the agent of one node scrapes. */
 const SERIES = 500;
 
 type Signal = (typeof SIGNALS)[number];
@@ -43,7 +43,7 @@ function load(signal: "logs" | "spans", size: number): Buffer {
   return one.body.next();
 }
 
-/** Whose turn it is: signal and size change from one body to the next. */
+/** Chooses signal and size of the next body, which change from one body to the next. */
 class Turns {
   #turn: number;
 

@@ -8,7 +8,7 @@ import { type Party, sendRecord, type Served } from "./parties.ts";
 
 const WITHIN_MS = 90_000;
 
-/** Whose data would be a leak: set before the first test, because a follower has to make the other organisation send. */
+/** The parties whose data would be a leak; set before the first test, because a follower must make the other organisation send. */
 let others: ReadonlyMap<Party, Party> = new Map();
 export function setParties([red, blue]: readonly [Party, Party]): void {
   others = new Map([

@@ -16,7 +16,7 @@ export interface IsolatedRoute {
     | "markers"
     | "nothing"
     | { readonly number: (json: unknown, asker: Party) => unknown; readonly is: (asker: Party) => unknown };
-  /** Of the answer to the owner; 200 where it is unset. */
+  /** Expected status of the owner's response; 200 by default. */
   readonly status?: number;
 }
 
@@ -197,7 +197,7 @@ const TRACES: readonly IsolatedRoute[] = [
   {
     path: "/query/traces/heatmap",
     of: () => query("/query/traces/heatmap", { points: "1" }),
-    // Those of its own trace, and one of the shared trace.
+    // The spans of its own trace, and one of the shared trace.
     shows: { number: (json) => (json as { spans: number }[])[0]?.spans, is: ({ records }) => records + 1 },
   },
   shown("/query/traces/search"),

@@ -95,7 +95,7 @@ function channelRows(prefix: string): Row[] {
     ofOne("PUT", "", 200),
     ofOne("DELETE", "", 204),
     ofOne("POST", "/rotate", 200),
-    // Its answer has an `error` of its own.
+    // The response has its own field `error`.
     ofOne("POST", "/test", 200, "no answer: ECONNREFUSED"),
   ];
 }

@@ -17,9 +17,9 @@ export interface Row {
   /** As in /openapi.json; `{id}` is filled by the cases, and by a random UUID in the generic ones. */
   path: string;
   auth: Auth;
-  /** Of a signed route: keys it takes. */
+  /** Kinds of keys that a signed route accepts. */
   kinds?: ("cluster" | "host" | "direct")[];
-  /** Its answer is a stream: where only its status counts, it is asked for what it refuses. */
+  /** The response is a stream: cases that only check the status send parameters that it refuses. */
   neverEnds?: boolean;
   cases: () => Case[];
 }

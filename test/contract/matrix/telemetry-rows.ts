@@ -75,7 +75,7 @@ const queryCases = (path: string): Case[] => [
   asUser("end not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?end=1`),
 ];
 
-/** Of what takes the filters of logs. */
+/** Cases of routes with the filters of logs. */
 const filterCases = (path: string): Case[] => [
   asUser("every filter", "GET", () => red.token, 200, undefined, undefined, `${path}?${EVERY_FILTER}`),
   asUser("no regular expression", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?regex=(`),

@@ -18,9 +18,9 @@ export let blue: Tenant;
 export let viewer: string;
 /** The viewer's. */
 export const reader = { email: "viewer@red.example", password: randomUUID() };
-/** Of red and of blue. */
+/** Read tokens of red and of blue. */
 export let readTokens: [string, string];
-/** Of red, for every signal. */
+/** An ingest token of red for every signal. */
 export let ingestToken: string;
 export let cluster: { id: string; key: string };
 export let host: { id: string; key: string };
@@ -61,7 +61,7 @@ export function newReadToken(tenant: Tenant, idField = "token"): Promise<string>
 /** What a browser's cookie must come with. */
 export const ASKED = { "x-requested-with": "atherops" };
 
-/** Of a new session of the viewer's browser. */
+/** Returns the cookie of a new browser session of the viewer. */
 export async function newCookie(): Promise<{ cookie: string }> {
   const answer = await call("POST", `${backend.apiUrl}/api/auth/session`, { body: reader });
   return { cookie: String(answer.headers.get("set-cookie")).split(";", 1)[0] ?? "" };
