@@ -124,7 +124,7 @@ export const MAX_NAMESPACE_POLICIES = 8;
 export const MAX_SELECTOR_CHARACTERS = 4096;
 
 // policies/log-rates.ts
-/** Namespaces with a count of their own of the bytes that rate limits dropped. */
+/** Namespaces with their own count of the bytes that rate limits dropped. */
 export const MAX_RATE_NAMESPACES = 100;
 /** Log files of one pod whose growth is measured; the kubelet keeps five per container. */
 export const MAX_RATED_FILES = 1000;

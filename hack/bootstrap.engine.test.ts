@@ -1,4 +1,4 @@
-// bootstrap.mjs as a process, in a repository of its own with one local package, so that `npm ci` is real and needs no registry.
+// bootstrap.mjs as a process, in its own repository with one local package, so that `npm ci` is real and needs no registry.
 import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { once } from "node:events";
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -94,7 +94,7 @@ const everything = collectorConfig({
   cadvisor: { intervalMs: 30_000, nodeIp: "10.0.0.1", tls: "verify", serviceAccountDir: "/sa" },
 });
 
-/** Asked for one that cannot be, the collector names those that it has (`otelcol components` leaves out the renamed ones). */
+/** With an unknown type, the collector lists the types that it has (`otelcol components` leaves out renamed ones). */
 async function knownTypes(kind: string): Promise<string[]> {
   const asked = spawnSync(await toolPath("otelcol-contrib"), ["validate", "--config", `yaml:${kind}: {nosuch: {}}`], { encoding: "utf8" });
   return /valid values: \[(.*?)\]/.exec(asked.stderr)?.[1]?.split(" ") ?? [];

@@ -27,7 +27,7 @@ describe("the calculated tables of docs/sizing.md", () => {
     // Lines go in requests of 32 KiB, and metrics are three requests each half minute.
     const busy = row(withFigures({ ...node, lines: 1000 }), "load", "100");
     expect(busy.slice(1, 8)).toEqual(["100", "3,135", "100,000", "0", "10,000", "300,000", "3.3"]);
-    // A line every ten seconds is a request of its own, a second after it came.
+    // With a line every ten seconds, each line is a separate request, sent one second after it was written.
     expect(row(withFigures({ ...node, lines: 0.1 }), "load", "1,000")[2]).toBe("191");
     expect(row(withFigures({ ...node, lines: 9 }), "load", "1,000")[2]).toBe("1,000");
   });

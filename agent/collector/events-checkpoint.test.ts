@@ -44,7 +44,7 @@ test("a checkpoint is passed on when all that happened before it has left the co
 test("what another collector has read is no word of the one that runs", async () => {
   const { checkpoint, is, collector } = world();
   await checkpoint.follow(collector, NEVER, 0);
-  // It crashed, and the next one is not there yet, or is and has read nothing.
+  // The collector crashed, and the next one has not started or has read nothing yet.
   is.pid = null;
   await checkpoint.follow(collector, NEVER, SETTLED_MS);
   is.pid = 2;

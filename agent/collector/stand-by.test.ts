@@ -73,7 +73,7 @@ class Cluster {
     }
   }
 
-  /** Nodes that are there no more, from one moment to the next. */
+  /** Removes nodes without warning. */
   lose(names: readonly string[]): void {
     for (const name of names)
       this.nodes.splice(
@@ -111,7 +111,7 @@ test("by calculation, the next values of the state come within 30 s of the loss 
 });
 
 test("by calculation, a collector whose agent loses the Lease has ended before another may take it", () => {
-  // Before TERM it is asked whether it may end.
+  // Before TERM, the agent asks whether the queue of files is full.
   expect(COLLECTION_LEASE.renewDeadlineMs + ASK_WITHIN_MS + STOP_GRACE_MS).toBeLessThan(COLLECTION_LEASE.durationMs);
 });
 
@@ -166,7 +166,7 @@ test("of a thousand agents a few poll often, and all others together hardly ask"
   await cluster.live(10 * MINUTE_MS, true);
   expect(cluster.candidates).toHaveLength(5);
   const pollsOfCandidates = (5 * 10 * MINUTE_MS) / (POLL_EVERY_MS * 0.9);
-  // Each a read besides.
+  // Each of these writes comes with one more read.
   const signsOfLife = cluster.api.writes - writes;
   expect(signsOfLife).toBeLessThanOrEqual(5 * 10 * 2 + 5);
   const ofOthers = cluster.api.reads - reads - pollsOfCandidates - signsOfLife;

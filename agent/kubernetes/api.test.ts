@@ -108,7 +108,7 @@ it("comes back when the API server asks for time, as late as it asks, and says 4
   };
   expect(await api.readNamespace("x", NEVER)).toEqual({});
   expect(asked[1]! - asked[0]!).toBeGreaterThanOrEqual(1_000);
-  // A server that asks for no wait does not get a thousand requests per second.
+  // A server whose Retry-After is 0 does not get a thousand requests per second.
   retryAfter = "0";
   expect(await api.readNamespace("x", NEVER)).toEqual({});
   expect(asked[3]! - asked[2]!).toBeGreaterThanOrEqual(1_000);

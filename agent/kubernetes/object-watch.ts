@@ -121,7 +121,7 @@ export class ObjectWatch<T> implements AsyncDisposable {
   }
 
   #keep(kept: KeptObjects<T>, source: ObjectJson): void {
-    // A cluster-scoped object counts as a namespace of its own.
+    // A cluster-scoped object counts as its own namespace.
     const { uid, name, namespace = name } = source.metadata;
     kept.set(uid, namespace, this.#options.slim(source));
   }

@@ -191,7 +191,7 @@ function tls(config: Endpoint["tlsConfig"] = {}): Rule {
   return { insecure_skip_verify: insecureSkipVerify === true, ...(typeof serverName === "string" && { server_name: serverName }) };
 }
 
-/** A named port is a target of its own; a port number is one target per pod, whichever ports its containers declare. */
+/** A named port is its own target; a port number is one target per pod, whichever ports its containers declare. */
 function address(port: string | number): Rule[] {
   const number = Number(port);
   if (Number.isInteger(number)) {

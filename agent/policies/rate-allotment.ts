@@ -6,7 +6,7 @@ import { fairLimit } from "../kubernetes/kept-objects.ts";
 export interface LimitedPod {
   readonly namespace: string;
   readonly name: string;
-  /** Bytes per second of this pod; undefined without a limit of its own. */
+  /** Bytes per second of this pod; undefined without its own limit. */
   readonly limit: number | undefined;
   /** Bytes per second for all pods of its namespace on this node. */
   readonly namespaceLimit: number | undefined;

@@ -60,7 +60,7 @@ async function ask(of: Reader, path: string) {
 }
 const rulesOf = async (of: Reader, query = "") => (await ask(of, `rules${query}`)).data.groups.flatMap(({ rules }) => rules);
 const named = async (of: Reader, name: string) => (await rulesOf(of)).find((rule) => rule.name === name);
-/** Waits until a rule is as it is asked for. */
+/** Waits until a rule has the expected state. */
 const until = async (of: Reader, name: string, is: (rule: PrometheusRule) => boolean): Promise<PrometheusRule> =>
   await eventually(`${name} is so`, async () => {
     const rule = await named(of, name);

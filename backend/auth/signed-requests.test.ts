@@ -19,7 +19,7 @@ const DAY_MS = 86_400_000;
 const KEY = "ak_the-cluster-key";
 let nowMs = NOW_S * 1000;
 
-/** Keys in memory that count how often they were asked for and first used. */
+/** Keys in memory that count how often they are looked up and first used. */
 class MemoryKeys implements KeySource {
   readonly keys = new Map<string, VerifyingKey>();
   firstUses: string[] = [];

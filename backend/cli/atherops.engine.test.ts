@@ -15,7 +15,7 @@ import { stub } from "../../test/fixtures/stub.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-client-"));
 const sessionFile = join(folder, "config", "atherops", "session.json");
-/** Where no session is for. */
+/** A URL for which there is no session. */
 const ELSEWHERE = "http://127.0.0.1:9";
 let opened: OpenedEngine | undefined;
 let backend: AccountsApp;

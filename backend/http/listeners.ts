@@ -167,7 +167,7 @@ export async function listenMore(server: HttpServer, { host, backlog }: ListenAt
   const { allowHalfOpen } = server as HttpServer & { readonly allowHalfOpen: boolean };
   const more: Server[] = [];
   for (let index = 1; index < LISTENERS; index += 1) {
-    // The server's `connection` event starts TLS, connection limits and HTTP, as for a connection of its own listener.
+    // The server's `connection` event starts TLS, connection limits and HTTP, as for connections of the server's own listener.
     const listener = createServer({ noDelay: true, allowHalfOpen }, (socket: Socket) => void server.emit("connection", socket));
     if (server.maxConnections) listener.maxConnections = server.maxConnections;
     more.push(listener);

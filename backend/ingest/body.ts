@@ -83,7 +83,7 @@ function readSmall(request: Readable, compression: Compression, reservation: Res
   }
 }
 
-/** The result has a buffer of its own. */
+/** The result has its own buffer. */
 function inflatedHere(compressed: Buffer, compression: Compression): Buffer {
   const bounds = { maxOutputLength: SMALL_INFLATED_BYTES, chunkSize: SMALL_CHUNK_BYTES };
   const inflated = compression === "gzip" ? gunzipSync(compressed, bounds) : zstdDecompressSync(compressed, { ...ZSTD_OPTIONS, ...bounds });
@@ -186,7 +186,7 @@ class GrowingBuffer {
     this.#length = length;
   }
 
-  /** The collected bytes in a buffer of their own, which can be transferred to another thread. */
+  /** The collected bytes in their own buffer, which can be transferred to another thread. */
   taken(): Buffer {
     this.#reservation.add(this.#length - this.#bytes.length);
     const exact = this.#length === this.#bytes.length ? this.#bytes.buffer : this.#bytes.buffer.transfer(this.#length);

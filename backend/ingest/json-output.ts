@@ -24,7 +24,7 @@ export class JsonOutput {
     this.#bytes = Buffer.allocUnsafeSlow(Math.min(expectedBytes, maxBytes));
   }
 
-  /** The written bytes in a buffer of their own. */
+  /** The written bytes in their own buffer. */
   take(): Buffer<ArrayBuffer> {
     const { buffer } = this.#bytes;
     return Buffer.from((buffer as ArrayBuffer).transfer(this.#length));

@@ -16,7 +16,7 @@ export function snappyLength(compressed: Uint8Array): number {
   return length;
 }
 
-/** Throws as `snappyLength`. The result has a buffer of its own. */
+/** Throws as `snappyLength`. The result has its own buffer. */
 export function decompressSnappy(compressed: Uint8Array): Buffer<ArrayBuffer> {
   const output = Buffer.allocUnsafeSlow(snappyLength(compressed));
   const [, start] = readPreamble(compressed);

@@ -281,7 +281,7 @@ describeOnEachStore((store) => {
     await eventually("given up", async () => (await statuses()).join() === refused);
     await settled(org);
     expect(await statuses()).toEqual([refused]);
-    // When it is time to repeat it, the receiver is asked again.
+    // When the repeat interval is over, the receiver gets the message again.
     answer = async () => ({ delivered: false, retry: true, error: "no answer" });
     pass(4 * 3600_000);
     await post([fires(org, "a")]);

@@ -13,7 +13,7 @@ export const MAX_EXEMPLAR_SELECTORS = 20;
 // loki/cell-statement.ts
 /** Cells (series × window) of one statement. */
 export const MAX_CELLS = 200_000;
-/** Windows that count one record, if each window is a cell of its own. */
+/** Windows that count one record, if each window is its own cell. */
 export const MAX_WINDOWS_PER_RECORD = 16n;
 
 // loki/label-queries.ts

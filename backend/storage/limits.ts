@@ -119,7 +119,7 @@ export const MAX_SERVICES_PER_ORG = 1_000;
 export const MAX_REMEMBERED_OPERATIONS = 300_000;
 
 // write-path/journaled-commit.ts
-/** Larger rows get an insert of their own, because the journal would write them twice. */
+/** Larger rows get their own insert, because the journal would write them twice. */
 export const MAX_JOURNALED_BYTES = 1024 * 1024;
 /** Rows per table that are not in the engine yet: three inserts, running, queued and filling. */
 export const MAX_PENDING_BYTES = 48 * 1024 * 1024;

@@ -76,7 +76,7 @@ export function readPage(request: FastifyRequest<{ Querystring: PageParameters }
 }
 
 /**
- * The conditions of a page on the columns `time` and `id`. The cursor's time is repeated as a condition of its own so that partitions are
+ * The conditions of a page on the columns `time` and `id`. The cursor's time is repeated as its own condition so that partitions are
  * skipped.
  */
 export function pageConditions({ range, after, oldestFirst = false }: Pick<Page, "range" | "after" | "oldestFirst">): Sql[] {

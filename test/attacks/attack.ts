@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
 import { sign } from "../../common/protocol/signature.ts";
 
-/** The attacker's own organisation, and where the backend is. */
+/** The attacker's organisation, and the address of the backend. */
 export interface Target {
   readonly apiUrl: string;
   /** Where OTLP over gRPC is taken. */

@@ -7,7 +7,7 @@ import { ATTACKS } from "./table.ts";
 export interface Orders {
   readonly target: Target;
   readonly attacks: readonly string[];
-  /** One wave after the other, of each attack in turn, instead of all attacks at once. */
+  /** True: runs the waves of each attack one after the other, instead of all attacks at once. */
   readonly oneAtATime?: boolean | undefined;
 }
 export type ToAttacker = { readonly prepare: Orders } | "begin" | "end";

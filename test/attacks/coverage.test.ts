@@ -24,9 +24,9 @@ function readPaths(): Record<string, Record<string, Operation>> {
   return (JSON.parse(document) as { paths: Record<string, Record<string, Operation>> }).paths;
 }
 
-/** Each needs a reader of its own, whose attacks are those on the routes. */
+/** Media types that are read as text; attacks on the routes cover their readers. */
 const TEXT_BODIES = new Set(["application/json", "application/x-www-form-urlencoded", "text/plain"]);
-/** Listeners without an attack of their own, and why. */
+/** Listeners without an attack, and why. */
 const OTHER_LISTENERS: Readonly<Record<string, string>> = {
   ALERTING_LISTEN: "the routes below /alerting of the API, by the same code and within the same limits",
   HEALTH_LISTEN: "/healthz, /readyz and /metrics take no input; every run probes them",

@@ -4,7 +4,7 @@ import type { Attack } from "./attack.ts";
 import { attribute, hoursAgo, record, store } from "./queries.ts";
 
 const RETENTION_HOURS = 30 * 24;
-/** Cannot be answered from a few states: each byte costs as many steps as may be asked for. */
+/** RE2 cannot match this with few states, so each byte costs the maximum number of steps. */
 const COSTLIEST = "a.{48}z";
 const MESSAGE_BYTES = 5000;
 const TAILS = 16;

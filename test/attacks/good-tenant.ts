@@ -15,7 +15,7 @@ export interface GoodTenantOptions {
   readonly apiKey: string;
   readonly email: string;
   readonly password: string;
-  /** A rule whose status is asked. */
+  /** Id of a rule whose status is requested. */
   readonly ruleId: string;
 }
 

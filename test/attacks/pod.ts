@@ -48,7 +48,7 @@ const ENGINES = ["victoria-metrics", "vmalert"];
 
 export class Pod implements AsyncDisposable {
   readonly counts: PodCounts = nothing();
-  /** Why there is no limit of memory; undefined where there is one. */
+  /** Why there is no memory limit; undefined if there is one. */
   readonly unlimited: string | undefined;
   readonly #options: PodOptions;
   readonly #limit: MemoryLimit | undefined;

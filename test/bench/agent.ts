@@ -28,7 +28,7 @@ const bytesPerSecond = Number(values["kb-per-second"]) * 1000;
 const SHARES = { logs: 0.4, spans: 0.3, metrics: 0.3 };
 const TICK_MS = 100;
 const POST_EVERY_TICKS = 5;
-/** So long V8 goes on compiling at 25 requests a second; a daemon runs for weeks. */
+/** For this time, V8 still compiles at 25 requests per second; a daemon runs for weeks. */
 const WARM_UP_S = 45;
 /** Until what was sent has left the collector. */
 const DRAIN_MS = 2500;

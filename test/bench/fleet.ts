@@ -108,7 +108,7 @@ async function measure() {
   return { tables: shownTables(counted, otherRates, removals), wasWell: isSteady && only2xx() };
 }
 
-/** Everything that the fleet sends, each key in its turn. */
+/** Sends all requests of the fleet; the keys take turns. */
 async function send(until: AbortSignal): Promise<void> {
   const heartbeats = fleet.paced(keys / heartbeatS, until, async (n) => {
     const key = fleetKeys[n % keys] as FleetKey;

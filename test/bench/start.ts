@@ -122,7 +122,7 @@ function run(root: string, args: string[], env: NodeJS.ProcessEnv): () => ChildP
   return () => spawn(process.execPath, args, { cwd: root, stdio: "ignore", env: { PATH, HOME, ...env } });
 }
 
-/** The agent of a checkout, in a place of its own. */
+/** Prepares the agent of a checkout with separate folders and ports. */
 async function agentOf(root: string, folder: string, sinkUrl: string): Promise<() => Promise<Start>> {
   const agent = await hostAgentPlace(folder, sinkUrl, { INSTALL_TOKEN: "it_of_the_sink" });
   return () =>
@@ -133,7 +133,7 @@ async function agentOf(root: string, folder: string, sinkUrl: string): Promise<(
     });
 }
 
-/** A backend, in a place of its own. `hasLogs`: as where logs or spans were stored once, with their engine. */
+/** Prepares a backend with a separate folder and ports. `hasLogs`: the engine of logs and spans has been used before. */
 async function backendOf(root: string, program: string, folder: string, hasLogs = true): Promise<() => Promise<Start>> {
   const { flags, libraries } = imageStart("Dockerfile.backend");
   const isBundled = program !== "backend/main.ts";

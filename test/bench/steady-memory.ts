@@ -89,7 +89,7 @@ async function startedAgent({ admin }: FleetKey): Promise<{ proxy: string; agent
   return { proxy: at.proxyUrl, agentPids: () => ({ agent: agent.child.pid ?? 0, collector: collectorPid(at) ?? 0 }) };
 }
 
-/** Each in its turn: those through the proxy spread among the agents that send themselves. */
+/** Senders in turn; those through the proxy are spread among the direct ones. */
 function sendersOf(proxyUrl: string | undefined): Sender[] {
   const open = (url: string): Connections => stack.use(new Connections(url));
   const own = keys.map((key, number): Sender => ({

@@ -9,7 +9,7 @@ import { openStores } from "./telemetry-stores.ts";
 
 const DAY_NS = 86_400_000_000_000n;
 
-/** Body `number` of a run that started at `startNs`: over two days, small and large in turn. */
+/** Body `number` of a run that started at `startNs`: over two days, alternating between small and large. */
 export function numberedBody(number: number, startNs: bigint): { body: Buffer; records: number } {
   const records = number % 4 === 0 ? 1500 : 10;
   const at = (index: number) => startNs - BigInt(index % 2) * DAY_NS - BigInt(number * 10_000 + index);

@@ -154,7 +154,7 @@ test("a screen that cannot be loaded says so, and the others stay usable", async
   await using opened = await openLoggedIn({}, /status of 401|Failed to load resource/);
   const { page, complaints } = opened;
   await page.route("**/console/screen-*.js", async (route) => await route.abort());
-  // The page is loaded anew once, so there is no screen to wait for.
+  // The page is reloaded once, so there is no screen to wait for.
   await page.goto("/#/alerts");
   await page.getByRole("heading", { name: "This screen failed" }).waitFor();
   await page.unroute("**/console/screen-*.js");

@@ -153,7 +153,7 @@ test("by keys alone: a webhook is added, its secret is shown once, and a test re
   await tabTo(page, "Close", "link");
   await page.keyboard.press("Enter");
   await side.waitFor({ state: "detached" });
-  // The keys follow the panel, and come back to where they were.
+  // The focus moves into the panel, and returns to the same element.
   await tabTo(page, "shop-bot", "link");
   await page.keyboard.press("Enter");
   await side.and(page.locator(":focus")).waitFor();

@@ -14,7 +14,7 @@ async function newestS(place: BackendPlace): Promise<number> {
 test("a backend says why it makes no backup, and makes one as soon as it can where the newest is old; the oldest above BACKUP_KEEP goes", async () => {
   using folder = temporaryFolder();
   const into = join(folder.path, "into");
-  // What keeps it from beginning is said, and it goes on as soon as it can.
+  // The backend reports why it cannot begin, and continues as soon as it can.
   writeFileSync(into, "a file");
   const place = await backendPlace(folder.path, { BACKUP_EVERY: "1h", BACKUP_FOLDER: into, BACKUP_KEEP: "2" });
   {

@@ -248,7 +248,7 @@ const SERVICES = { logs: "logs.v1.LogsService", traces: "trace.v1.TraceService",
 const METHODS = Object.fromEntries(SIGNALS.map((signal) => [signal, `/opentelemetry.proto.collector.${SERVICES[signal]}/Export`]));
 const same = (bytes: Buffer): Buffer => bytes;
 
-/** A client with a connection of its own. */
+/** A client with a separate connection. */
 function openClient(port: number | undefined, options: object = {}): Client {
   const own = { "grpc.max_send_message_length": -1, "grpc.use_local_subchannel_pool": 1, ...options };
   const opened = new Client(`127.0.0.1:${port}`, credentials.createInsecure(), own);

@@ -12,7 +12,7 @@ import { call, eventually, type TestProcess } from "../fixtures/processes.ts";
 
 const MISSING = [vmClusterPrograms ? [] : NO_VM_CLUSTER, postgresBinaries ? [] : NO_POSTGRES].flat().join("; ");
 const SENDERS = Number(process.env["DISTRIBUTED_SENDERS"] ?? 6);
-/** How long PostgreSQL is away. */
+/** How long PostgreSQL is unavailable. */
 const OUTAGE_S = Number(process.env["DISTRIBUTED_OUTAGE_S"] ?? 10);
 /** Bodies of each signal that are acknowledged before and after a kill. */
 const BODIES = 60;

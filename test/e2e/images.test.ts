@@ -7,7 +7,7 @@ import { kubectl } from "./cluster.ts";
 
 const version = versionOf(ROOT);
 
-/** Runs a shell command in a pod of its own, which must succeed, and answers what it printed. */
+/** Runs a shell command, which must succeed, in a separate pod, and returns its output. */
 async function within(image: string, command: string): Promise<string> {
   const pod = image.replaceAll(/[:.]/g, "-");
   const remove = ["-n", "default", "delete", "pod", pod, "--ignore-not-found", "--now"];

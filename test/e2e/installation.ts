@@ -25,7 +25,7 @@ export const AGENT_SET = [
 ];
 export const WAIT = ["--wait", "--timeout", "3m"];
 
-/** Creates the namespace anew, with a claim for the backend. */
+/** Deletes and creates the namespace, with a claim for the backend. */
 export async function makeNamespace(): Promise<void> {
   await removeNamespace();
   await kubectl(["delete", "pv", "-l", `app=${NAMESPACE}`, "--wait=false"]);

@@ -3,7 +3,7 @@
 import { areAll, compare, type Compared, HOST_METRICS, readHost, type Reading, type Sample } from "../fixtures/host-truth.ts";
 import { eventually } from "../fixtures/processes.ts";
 
-/** Kubelets count a node's network in intervals of their own: what they say may be as old as this. */
+/** Kubelets read a node's network at their own intervals: their figures may be this old. */
 const KUBELET_LAG_MS = 60_000;
 /** How long the engine may take to show the last piece of what it has shown the first of. */
 const LAST_PIECE_MS = 15_000;

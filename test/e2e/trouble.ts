@@ -10,7 +10,7 @@ interface Trouble {
   readonly name: string;
   /** Found in the answer of each command, in the order of the page. */
   readonly answers: readonly RegExp[];
-  /** It happens once, and so does its event: made anew if no agent collected just then. */
+  /** The object to create again if no agent collected its single event. */
   readonly once?: string;
 }
 

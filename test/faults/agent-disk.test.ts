@@ -120,7 +120,7 @@ async function queued(exporter: string): Promise<boolean> {
   return Number(line?.split(" ").at(-1)) > 0;
 }
 
-/** Log records of an application, which go through a queue of their own. */
+/** Sends log records of an application, which have a separate queue. */
 async function sendRecords(bodies: string[]): Promise<void> {
   const logRecords = bodies.map((stringValue) => ({ timeUnixNano: `${Date.now()}000000`, body: { stringValue } }));
   const body = { resourceLogs: [{ resource: {}, scopeLogs: [{ scope: {}, logRecords }] }] };

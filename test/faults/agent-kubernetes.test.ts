@@ -68,7 +68,7 @@ function withServiceAccount(program: string): string {
   return wrapper;
 }
 
-/** With `asksAgent` the collector asks for pods at the agent's address, else the API server. */
+/** With `asksAgent`, the collector gets pods from the agent, otherwise from the API server. */
 async function start(env: NodeJS.ProcessEnv = {}, inPod = (program: string): string => program, asksAgent = false): Promise<void> {
   const [grpc, http] = await freePorts(2);
   otlpPort = http ?? 0;

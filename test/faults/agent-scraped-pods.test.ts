@@ -20,7 +20,7 @@ const within = (): AbortSignal => AbortSignal.timeout(60_000);
 const stack = new AsyncDisposableStack();
 const folder = stack.use(temporaryFolder());
 const nodes: Record<string, ScrapingNode> = {};
-/** Pages that were asked for, by pod. */
+/** Requested pages by pod. */
 const asked: Record<string, string[]> = { "web-1": [], "web-2": [], quiet: [] };
 let kube: KubeApiServer;
 

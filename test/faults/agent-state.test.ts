@@ -25,7 +25,7 @@ async function org(name: string): Promise<Org> {
   return { token, installToken: await backend.installToken(token) };
 }
 
-/** An agent of its own credentials and ports, on the state directory that all share. */
+/** An agent with its own credentials and ports, on the state directory that all agents of this test share. */
 async function agentPlace(name: string, env: NodeJS.ProcessEnv): Promise<AgentPlace> {
   const own = join(backend.folder, name);
   mkdirSync(own, { recursive: true });

@@ -23,7 +23,7 @@ test("where the node that collects for the cluster is lost, another goes on with
   const kube = stack.use(await KubeApiServer.start(folder.path));
   await kube.installChart(NAMESPACE);
   const kubernetes = await kube.agentAccess(NAMESPACE);
-  // It stores a body that comes again once, as the backend does.
+  // Stores a repeated body once, as the backend does.
   const sink = stack.use(await Sink.start());
   const start = async (name: string): Promise<CollectingAgent> =>
     stack.use(await CollectingAgent.start({ name, namespace: NAMESPACE, kubernetes, stateDir: join(folder.path, name), port: sink.port }));

@@ -73,7 +73,7 @@ afterAll(async () => {
 
 /** A namespace with the chart, and the environment that it gives to a pod; its install token is new. */
 async function newPod(namespace: string, values: string[] = []): Promise<NodeJS.ProcessEnv> {
-  // Without what one agent collects for the whole cluster, which brings rules of its own (test/contract/permissions.test.ts).
+  // Without collection for the whole cluster, which needs further rules (test/contract/permissions.test.ts).
   await kube.installChart(namespace, ["clusterState.enabled=false", "events.enabled=false", ...values]);
   const access: KubernetesAccess = await kube.agentAccess(namespace);
   secret(readFileSync(access.tokenFile, "utf8"));
@@ -128,7 +128,7 @@ async function keyIn(namespace: string): Promise<string | undefined> {
   return data?.["api-key"] && Buffer.from(data["api-key"], "base64").toString();
 }
 
-/** A cluster of its own at the backend; its key in the Secret of `namespace`. Answers its id. */
+/** Enrols a separate cluster at the backend, with its key in the Secret of `namespace`. Returns its id. */
 async function enrolled(namespace: string): Promise<string> {
   const body = { cluster_name: namespace, cluster_uid: randomUUID(), agent_version: "1" };
   const headers = { "idempotency-key": randomUUID() };
@@ -384,7 +384,7 @@ interface Rule {
   verbs: string[];
 }
 
-/** Where the chart grants, without which rules, and the lines that are then missed. */
+/** For each: its name, the kind of role with its rules, the resources whose rules are removed, and the findings that are then reported. */
 const RULES: [string, "Role" | "ClusterRole", string[], string[]][] = [
   [
     "the Secret",

@@ -54,7 +54,7 @@ test("is stored whole and once, in parts, within a bounded memory", { timeout: 6
   console.log(
     `${body.length} bytes taken after ${Math.round((Date.now() - startedAt) / 1000)} s, answers ${statuses.join(", ")}; peak ${peak} MiB`,
   );
-  // Asked to come again is allowed, dropped is not.
+  // Requests to retry are allowed, lost data is not.
   expect(new Set(statuses).isSubsetOf(new Set([200, 503]))).toBe(true);
   for (const index of [0, 1, 500, RECORDS / 2, RECORDS - 2, RECORDS - 1]) {
     const found = await call("GET", `${backend.apiUrl}/query/logs?source=java&limit=3&q=line%20${index}%20end`, { bearer: tenant.token });

@@ -54,7 +54,7 @@ describe("what another user of the host makes below LOG_PATHS", () => {
     agent = await startHostAgent(place);
     writeFileSync(log("other/a.log"), "before\n");
     await arrives("before");
-    // In a folder of their own: of many links in one folder, the agent follows the first.
+    // In a separate folder, because the agent follows only the first of many links in one folder.
     mkdirSync(log("loops"));
     for (const name of ["a", "b"]) symlinkSync(".", log(`loops/${name}`));
     symlinkSync("..", log("loops/up"));
@@ -177,7 +177,7 @@ describe("each line of a file is stored once when the file is", () => {
     const pid = collectorPid(place) ?? 0;
     await agent.end("SIGKILL");
     await eventually("its collector has ended", () => !isAlive(pid), 30_000);
-    // The agent is away for a while.
+    // The agent does not run for a while.
     await sleep(5000);
     appendFileSync(log("app/x.log"), lines("x", 1000, 1100));
     agent = await startHostAgent(place);

@@ -64,7 +64,7 @@ async function channel(name: string, port: number): Promise<string> {
   return made.json.id as string;
 }
 
-/** Undefined where this machine does not have the address, as most do not. */
+/** Undefined if this machine does not have the address, which is usual. */
 async function metadataService(): Promise<WebhookReceiver | undefined> {
   try {
     return await receiver((response) => response.end(), METADATA);

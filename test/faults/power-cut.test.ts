@@ -23,7 +23,7 @@ const READABLE_WITHIN = { timeout: 60_000, interval: 100 };
 /** A start may be under way, which has 90 s. */
 const CLEARED_WITHIN_MS = 180_000;
 
-/** A backend whose data is on a disk of its own. Invariant: once disposed it starts nothing any more, and its disk is unmounted. */
+/** A backend with its data on a separate disk. Invariant: once disposed, it starts nothing more, and its disk is unmounted. */
 class CuttableBackend implements AsyncDisposable {
   readonly #folder = temporaryFolder();
   readonly #disk = new CuttableDisk(join(this.#folder.path, "backend"), DISK_MIB);

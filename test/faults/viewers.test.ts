@@ -91,7 +91,7 @@ test("a viewer's slow queries, more than may wait, hold up no one else's, and en
   const count = (name: string) => void names.set(name, (names.get(name) ?? 0) + 1);
   let answered = 0;
   const slow = Array.from({ length: 40 }, async () => {
-    // A viewer that is refused comes again and again.
+    // A viewer that is refused retries without end.
     while (!left.signal.aborted) {
       const answer = await ask(loud, SLOW_LOGS, left.signal).catch(() => undefined);
       if (answer) count(`logs ${nameOf(answer)}`);

@@ -90,7 +90,7 @@ async function startServices(token: string): Promise<string> {
     const errors = openSync(join(folder.path, `${name}.errors`), "a");
     const env = { ...environment, OTEL_SERVICE_NAME: name, PORT: String(port) };
     const child = spawn(program, args, { cwd: installed, env, stdio: ["ignore", openSync(logFile(name), "a"), errors] });
-    // The instrumentation of Node.js takes SIGTERM as the end of its own work alone.
+    // On SIGTERM, the instrumentation of Node.js only ends its own work.
     stack.defer(async () => {
       child.kill("SIGKILL");
       if (child.exitCode === null && child.signalCode === null) await once(child, "exit");

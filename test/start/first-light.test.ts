@@ -215,7 +215,7 @@ test("the agent killed with the backend away: its orphaned collector is replaced
     await backend.end("SIGKILL");
     await agent.end("SIGKILL");
     const started = startHostAgent(agentPlace).catch((error: unknown) => error);
-    // The backend is away for longer than a retry of the agent.
+    // The backend is unavailable for longer than a retry of the agent.
     await sleep(3000);
     await backend.start();
     const result = await started;

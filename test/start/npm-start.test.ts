@@ -166,7 +166,7 @@ test("what npm start prints works unchanged, Ctrl-C stops in order, and a second
   );
   expect(await eventually("the span", async () => (await paste(lines, "# a span")).includes('"Operation":"first light"'))).toBe(true);
   expect(first.log).not.toContain(readIfThere(join(folder.path, "data/backend/secrets/admin-password")).trim() || "no password");
-  // The end has a link of its own: the one before may have been used, or be too old.
+  // The output at the end has a separate link, because the earlier one may have been used or be too old.
   expect(new Set(linksIn(first).map(({ code }) => code)).size).toBe(2);
 
   expect(await first.end("SIGINT")).toBe(0);

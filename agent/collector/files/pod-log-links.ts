@@ -1,4 +1,4 @@
-// Detects links to pod logs whose target is missing. Docker stores containers' logs in a folder of its own, and the kubelet links to them
+// Detects links to pod logs whose target is missing. Docker stores containers' logs in its own folder, and the kubelet links to them
 // under /var/log/pods: if that folder is not mounted, the collector reads nothing and reports no error. Invariant: it lists one folder at a
 // time and stops at the first such link.
 import { lstat, readdir, readlink, stat } from "node:fs/promises";

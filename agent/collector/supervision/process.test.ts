@@ -9,7 +9,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 
-/** Writes a line that ends only once it is asked to end itself. */
+/** Prints a line that ends only when the process gets TERM. */
 const ENDLESS = `
   process.on("SIGTERM", () => { process.stdout.write("\\nnext\\n"); process.exit(); });
   setInterval(() => {}, 1000);

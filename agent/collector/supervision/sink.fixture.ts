@@ -61,7 +61,7 @@ export class Sink implements AsyncDisposable {
   /** Received bodies: identical bodies are stored once, as in the backend. */
   readonly #bodies = new Set<string>();
   repeatedBodies = 0;
-  /** Requests with telemetry only; agents poll their configuration at times of their own. */
+  /** Counts requests with telemetry only, because agents poll their configuration independently. */
   requests = 0;
   /** Answers 503 to telemetry while true. */
   away = false;

@@ -34,7 +34,7 @@ export async function checkDisk({ stateDir, queueMib, signals }: Pick<Settings, 
   }
   const { bavail, bsize } = await statfs(folder);
   const freeMib = Math.floor((bavail * bsize) / MIB);
-  // Log files have a queue of their own, separate from the applications' logs.
+  // Log files have their own queue, separate from the applications' logs.
   const wantedMib = queueMib * (signals.length + Number(signals.includes("logs")));
   const detail = `${freeMib} MiB free at ${stateDir}, its queues may take ${wantedMib} MiB, but at most half of the free space`;
   if (freeMib < FULL_MIB) {

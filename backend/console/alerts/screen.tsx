@@ -1,4 +1,4 @@
-// Alerts: rules, firing alerts, and who is notified. Each is a view of its own, which the address names.
+// Alerts: rules, firing alerts, and who is notified. Each is its own view, which the address names.
 import { Tabs } from "../parts/common.tsx";
 import { Channels } from "../notification/channels.tsx";
 import { Deliveries } from "../notification/deliveries.tsx";

@@ -20,7 +20,7 @@ const span = (id: string, parent: string, name: string, fromMs: number, toMs: nu
   Scope: { Name: "", Version: "" },
 });
 
-// Two calls at once, which overlap from 20 to 60, and one that goes on after its parent.
+// Two concurrent calls, which overlap from 20 to 60, and one that ends after its parent.
 const TREE = buildTree([
   span("a", "", "root", 0, 100),
   span("b", "a", "query", 10, 60),

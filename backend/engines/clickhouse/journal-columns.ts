@@ -72,7 +72,7 @@ function convertStreams(type: NativeType, streams: readonly Uint8Array[], count:
   return type === "Map(dictionary String, String)" ? streams.toSpliced(1, 0, withoutDictionary) : streams;
 }
 
-/** A copy in a buffer of its own, which can be freed independently. */
+/** A copy in its own buffer, which can be freed independently. */
 function concatenate(pieces: readonly Uint8Array[]): Uint8Array {
   const bytes = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
   let at = 0;

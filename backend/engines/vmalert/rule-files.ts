@@ -27,7 +27,7 @@ export interface GroupRule {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** One group as an element of `groups`, on a line of its own. */
+/** One group as an element of `groups`, on its own line. */
 export function renderGroup(group: RuleGroup): string {
   const params = mapping(Object.entries(group.params).map(([name, values]) => [name, `[${values.map(quote).join(", ")}]`]));
   // Without alignment, an evaluation uses the current time, not one that is up to an interval ago.

@@ -32,7 +32,7 @@ const TIME = /^\d{1,19}$/;
 const TRACE_ID = /^[0-9a-f]{32}$/i;
 const SPAN_ID = /^[0-9a-f]{16}$/i;
 
-/** Throws `malformed_body`, `invalid_payload`, `batch_too_large` and `body_too_large`. The result has a buffer of its own. */
+/** Throws `malformed_body`, `invalid_payload`, `batch_too_large` and `body_too_large`. The result has its own buffer. */
 export function lokiToJson(encoding: LokiEncoding, body: Uint8Array): Buffer<ArrayBuffer> {
   const push = encoding === "loki_protobuf" ? decompressSnappy(body) : body;
   const writer = new LogsWriter(push.byteLength);

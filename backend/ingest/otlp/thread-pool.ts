@@ -108,7 +108,7 @@ export class ThreadPool implements AsyncDisposable {
   }
 }
 
-/** Bytes with a buffer of their own, which can be transferred; a slice of a larger buffer is copied. */
+/** Bytes with their own buffer, which can be transferred; a slice of a larger buffer is copied. */
 function transferable(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   if (bytes.buffer instanceof ArrayBuffer && bytes.buffer.byteLength === bytes.byteLength) return bytes as Uint8Array<ArrayBuffer>;
   return new Uint8Array(bytes);

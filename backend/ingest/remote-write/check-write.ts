@@ -25,7 +25,7 @@ export interface WriteTask {
 }
 
 export interface CheckedWrite {
-  /** Requests of version 1.0 for the engine, compressed, each in a buffer of its own; empty if there is nothing to store. */
+  /** Requests of version 1.0 for the engine, compressed, each in its own buffer; empty if there is nothing to store. */
   readonly bodies: readonly Uint8Array<ArrayBuffer>[];
   readonly accepted: number;
   readonly dropped: Readonly<Record<string, number>>;

@@ -49,7 +49,7 @@ export class SeriesOutput {
     return use(this.#bytes.subarray(start + firstNameAt(request.labels), end));
   }
 
-  /** The bodies so far, each in a buffer of its own. */
+  /** The bodies so far, each in its own buffer. */
   finish(): Uint8Array<ArrayBuffer>[] {
     if (this.#length > HEAD_BYTES) this.#cut();
     return this.#bodies;

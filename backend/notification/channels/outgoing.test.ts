@@ -21,7 +21,7 @@ beforeAll(() => {
   trusted = authority(folder, "trusted");
   return () => rmSync(folder, { recursive: true });
 });
-/** Where `backend.test` leads, in turn; the last one stays. */
+/** The addresses of `backend.test`, one list per lookup; the last one stays. */
 let leads: string[][] = [["127.0.0.2"]];
 let names: Awaited<ReturnType<typeof nameServer>>;
 beforeEach(async () => {

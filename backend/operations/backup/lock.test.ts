@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DataDirInUseError, StartError } from "../../errors.ts";
 import { lockDataDir } from "./lock.ts";
 
-/** Asks for the lock as a user that owns nothing here (root may write everywhere); returns the error message. */
+/** Requests the lock as a user who owns nothing here (root may write everywhere); returns the error message. */
 function lockedAsAnother(dir: string): string {
   const module = JSON.stringify(new URL("./lock.ts", import.meta.url).href);
   const script = `

@@ -53,7 +53,7 @@ async function rowsOf(where: { url?: string; dataDir?: string }): Promise<Record
   return await everything(database.tables());
 }
 
-/** How many rows PostgreSQL has of everything; none where there are no tables. */
+/** The number of rows of each table in PostgreSQL; empty if there are no tables. */
 async function countInPostgres(): Promise<number> {
   await using database = await openDatabase({ url, dataDir: "unused", log });
   await migrate(database);

@@ -84,7 +84,7 @@ it.each([...LOGS, ...METRICS])("%s: the process answers everybody else", async (
   const hostile = red.get("query_range", { query, ...RANGE, step: "5" }).finally(() => (isDone.yet = true));
   await expectAnswers(isDone);
   const answer = await hostile;
-  // Cheap where the work of one record is bounded; else refused, or stopped.
+  // Answered if the work for one record is limited; otherwise refused or stopped.
   const outcome = answer.statusCode === 200 ? "answered" : (answer.json().error as string);
   expect(["answered", "query_too_expensive", "invalid_parameter"], answer.body.slice(0, 500)).toContain(outcome);
   const next = await red.get("query_range", { query: of("text", ""), ...RANGE });

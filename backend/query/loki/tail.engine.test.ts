@@ -113,7 +113,7 @@ it("leaves another upgrade that a client offers alone", async () => {
   socket.write(request);
   await eventually(() => expect(answer).toContain("success"));
   expect(answer).toMatch(/^HTTP\/1.1 200 /);
-  // The connection goes on.
+  // The connection remains open.
   socket.write(request);
   await eventually(() => expect(answer.match(/HTTP\/1.1 200 /g)).toHaveLength(2));
 });

@@ -19,7 +19,7 @@ const MiB = 1024 * 1024;
 const [ROWS, LONG] = [10_000, 3000];
 const WITH_LONG = sql`'org' AS org_id, toDateTime64('2026-01-01 00:00:00', 9, 'UTC') + number / 1000 AS time, number AS id, 'shop' AS source,
   concat(repeat('ab', if(number BETWEEN 4000 AND ${4000 + LONG - 1}, 400, 20)), ' n=', toString(number)) AS message`;
-/** Around where short messages end, and where expressions see no more. */
+/** Lengths around the limit of short messages, and around the end of the text that expressions read. */
 const LENGTHS = [7, 100, 511, 512, 513, 514, 5000, MATCHED_BYTES - 1, MATCHED_BYTES, MATCHED_BYTES + 1, MATCHED_BYTES + 2];
 
 let clients: BothWays;

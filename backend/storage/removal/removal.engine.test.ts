@@ -26,7 +26,7 @@ test("each organisation keeps what its retention says, and nothing else is touch
   await migrate(clickhouse, log);
   // The longest of all, as the removal sets it.
   await applyRetention(clickhouse, { logs: 60 }, log);
-  // Noon, so that an age in whole days is a day of its own.
+  // Noon, so that each age in whole days is on another day.
   const nowMs = Math.floor(Date.now() / DAY_MS) * DAY_MS + DAY_MS / 2;
   const orgs = { short: randomUUID(), usual: randomUUID(), long: randomUUID() };
   for (const [name, orgId] of Object.entries(orgs)) {

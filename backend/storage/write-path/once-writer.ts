@@ -196,7 +196,7 @@ function dayOfBody({ orgId, hostId }: WriterBatch, hash: string, day: number): D
   return { sender: senderOf(orgId, hostId, day), hash: BigInt(hash), token: `${orgId}:${hostId}:${hash}:${day}` };
 }
 
-/** Each day of a sender is treated as a sender of its own, because days are stored independently. */
+/** Each day of a sender is treated as its own sender, because days are stored independently. */
 function senderOf(orgId: string, hostId: string, day: number): string {
   return `${orgId}:${hostId}:${day}`;
 }

@@ -42,7 +42,7 @@ describeOnEachStore((store) => {
   });
   afterAll(async () => await backend?.[Symbol.asyncDispose]());
 
-  /** The answer's status, and its body where it is a failure of the server. */
+  /** Returns the status, and the body if the server failed. */
   async function failure(method: string, url: string, options: CallOptions): Promise<string | undefined> {
     const answer = await backend.call(method, url, options);
     return answer.statusCode >= 500 ? `${method} ${url} ${JSON.stringify(options.body)}: ${answer.statusCode} ${answer.body}` : undefined;

@@ -32,7 +32,7 @@ describeOnEachStore((store) => {
   });
   afterAll(async () => await backend?.[Symbol.asyncDispose]());
 
-  /** How many rows each table has of an organisation, where there are any. */
+  /** The number of rows of an organisation by table, without empty tables. */
   const rowsOf = async (orgId: string): Promise<Record<string, number>> => {
     const own = tenantDatabase(store.database.tables<Rows>(), orgId);
     const counts: Record<string, number> = {};

@@ -47,7 +47,7 @@ export async function startNode(access: KubernetesAccess, namespace: string, nod
   };
 }
 
-/** Asks for a new key, as the command `rotate` does. */
+/** Requests a new key like the command `rotate`. */
 export async function requestRotation(access: KubernetesAccess, namespace: string): Promise<void> {
   const { ClusterSecret } = await import("../../../agent/credentials/cluster-secret.ts");
   await using api = new KubernetesApi(access);

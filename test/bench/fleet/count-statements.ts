@@ -25,7 +25,7 @@ const KINDS: readonly [kind: string, words: RegExp][] = [
   ["else", /./],
 ];
 const counts: Record<string, number> = {};
-/** By connection: beginnings that nothing has followed yet, and what was asked last. */
+/** By connection: transactions that have begun without a statement, and the last statement. */
 const connections = new WeakMap<object, { begun: number; last: string }>();
 
 function count(connection: object, text: unknown): void {

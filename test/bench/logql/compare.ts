@@ -32,7 +32,7 @@ export async function compare(sides: Sides, query: string, range: { start: strin
     const [ours, theirs] = await Promise.all([sides.ours.ask(path, params), sides.theirs.ask(path, params)]);
     all.push({ query, ...classify(query, ours, theirs) });
   }
-  // The worst of them; nothing found at one moment is no more than that.
+  // The worst outcome. A match over the range counts even if nothing is found at one moment.
   return all.reduce((one, other) => {
     const isFound = one.outcome === "alike" && other.outcome === "alike, nothing found";
     return !isFound && OUTCOMES.indexOf(other.outcome) > OUTCOMES.indexOf(one.outcome) ? other : one;

@@ -14,7 +14,7 @@ export class Connection implements Disposable {
     this.#address = { host: hostname, port: Number(port) };
   }
 
-  /** Connects where there is no connection: a backend ends one after so many requests. */
+  /** Connects if there is no connection: a backend closes a connection after a number of requests. */
   async open(): Promise<Socket> {
     if (this.#socket?.writable) return this.#socket;
     this[Symbol.dispose]();

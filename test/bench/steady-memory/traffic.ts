@@ -34,7 +34,7 @@ export function recordsSent(): number {
 
 const made = new Map<string, { body: LoadBody; uses: number }>();
 
-/** The next body of OTLP/JSON; the caller copies it before it asks for another. */
+/** Builds the next body of OTLP/JSON; the caller copies it before the next call. */
 function load(signal: "logs" | "spans", size: number): Buffer {
   const kind = `${signal} ${size}`;
   let one = made.get(kind);

@@ -13,7 +13,7 @@ export interface Watched {
   readonly runMs: number;
   readonly out: string | undefined;
   readonly pids: () => Record<string, number>;
-  /** Further figures of the moment: columns of their own. */
+  /** Further current figures, each as a separate column. */
   readonly more: () => Promise<Record<string, number>>;
 }
 

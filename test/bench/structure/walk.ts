@@ -7,7 +7,7 @@ import { type Node, parseSync, Visitor } from "oxc-parser";
 
 interface Body {
   readonly file: string;
-  /** Names in its code, in order: `name` of a function or a class, or `receiver.method`; the receiver of its own methods is `this`. */
+  /** Names in its code, in order: `name` of a function or a class, or `receiver.method`; for its own methods the receiver is `this`. */
   readonly names: readonly string[];
 }
 

@@ -59,7 +59,7 @@ async function attempt(served: Served, change: Change, asker: Party, id: string)
   return await call(method, `${served.apiUrl}${path}`, { bearer: asker.token, body: change.body?.(id) });
 }
 
-/** An agent that sends no more heartbeats is offline after some time. */
+/** An agent without heartbeats becomes offline after some time. */
 const BY_TIME = /"online":\w+,/g;
 
 async function listsOf({ apiUrl }: Served, { token }: Party): Promise<string[]> {

@@ -7,7 +7,7 @@ import { intervalOf, type Party, type Served, SHARED_SERVICE, SHARED_TRACE } fro
 export interface IsolatedRoute {
   /** As in docs/openapi.json. */
   readonly path: string;
-  /** With the ids, names and parameters of the party whose data is asked for; unset: the path itself. */
+  /** Builds the path with ids, names and parameters of the party whose data is requested; default: the path itself. */
   readonly of?: (subject: Party) => string;
   /** Unset: a GET with the session of the party that asks. */
   readonly send?: (served: Served, asker: Party, path: string) => Promise<Answer>;

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { call, type Answer } from "../../fixtures/processes.ts";
 import { backend, red } from "./tenants.ts";
 
-/** `reader`: a session of any role, or a read token; a read token is 403 on what asks for a role. */
+/** `reader`: a session of any role, or a read token; a read token is answered 403 on routes that need a role. */
 export type Auth = "none" | "signed" | "ingest token" | "reader" | "viewer" | "admin" | "operator" | "install token";
 export interface Case {
   name: string;
@@ -57,7 +57,7 @@ export const missing = (method: string, path: string, body?: unknown): Case[] =>
   asUser("malformed id", method, () => red.token, 404, body, "not_found", path.replace("{id}", "not-a-uuid")),
 ];
 
-/** The other tenant's thing is not there: 404, and it is still there for its owner. */
+/** A resource of the other tenant is answered 404, and its owner still has it. */
 export const foreign = (method: string, path: string, create: () => Promise<string>, body?: unknown): Case => {
   const send = async () => call(method, `${backend.apiUrl}${path.replace("{id}", await create())}`, { bearer: red.token, body });
   return answers("another tenant's id", send, 404, "not_found");

@@ -49,7 +49,7 @@ const OWN_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet|scrape)([^
 /** Applies to scraped pages. Their `up` and `scrape_*` come from the scrape itself; a page cannot define them (scraped-pods.ts). */
 const OWN_METRICS_BUT_OF_SCRAPES = "^(k8s|container|system|machine|cadvisor|kubelet)([^A-Za-z0-9]|$)";
 
-/** Only the sender knows its container's name; it can only name a container of its own pod. */
+/** Only the sender knows its container's name, and it can only name a container of its pod. */
 const KEPT = "k8s.container.name";
 
 /**

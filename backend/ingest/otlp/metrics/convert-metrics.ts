@@ -14,7 +14,7 @@ export interface MetricsTask {
 }
 
 export interface ConvertedMetrics {
-  /** Exposition text, split at line ends; each part has a buffer of its own. */
+  /** Exposition text, split at line ends; each part has its own buffer. */
   readonly texts: readonly Uint8Array<ArrayBuffer>[];
   readonly exemplars: readonly Exemplar[];
   /** Dropped data points and exemplars by reason. */

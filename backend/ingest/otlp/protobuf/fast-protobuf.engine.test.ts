@@ -208,7 +208,7 @@ describe.each(["logs", "traces"] as const)("%s", (signal) => {
   });
 });
 
-/** Undefined for a document that has no protobuf form: a name of an enumeration, or JSON that is none. */
+/** Undefined for a document without a protobuf form: one with a name of an enumeration, or invalid JSON. */
 function encoded(signal: Signal, json: string): Buffer | undefined {
   try {
     return encodeProtobuf(signal, JSON.parse(json) as object);

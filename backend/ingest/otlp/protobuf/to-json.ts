@@ -20,7 +20,7 @@ const FIXED32 = 5;
 const COMMA = 0x2c;
 const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 0x5d];
 
-/** Throws `malformed_body` and `batch_too_large`. The result has a buffer of its own. */
+/** Throws `malformed_body` and `batch_too_large`. The result has its own buffer. */
 export function protobufToJson(signal: ProtobufSignal, body: Uint8Array): Buffer<ArrayBuffer> {
   const output = new JsonOutput(Math.max(MIN_BYTES, Math.ceil(body.byteLength * EXPECTED_GROWTH)), MAX_PROTOBUF_JSON_BYTES);
   try {
