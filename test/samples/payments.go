@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/trace"
 )
 
@@ -42,10 +43,17 @@ func main() {
 	}
 	provider := trace.NewTracerProvider(trace.WithBatcher(exporter))
 	otel.SetTracerProvider(provider)
+	reader, err := autoexport.NewMetricReader(ctx)
+	if err != nil {
+		panic(err)
+	}
+	meters := metric.NewMeterProvider(metric.WithReader(reader))
+	otel.SetMeterProvider(meters)
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	routes := http.NewServeMux()
 	routes.Handle("GET /payments/{number}", otelhttp.NewHandler(http.HandlerFunc(pay), "GET /payments/{number}"))
 	go http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), routes)
 	<-ctx.Done()
 	provider.Shutdown(context.Background())
+	meters.Shutdown(context.Background())
 }
