@@ -149,7 +149,7 @@ function jsonNumber(number: number): number | string {
   return Number.isNaN(number) ? "NaN" : String(number);
 }
 
-/** Sends `bodies` as the backend does, with the labels that it forces; answers how many of their lines the engine took and lost. */
+/** Sends `bodies` as the backend does, with the labels that it sets; returns how many of their lines the engine stored and lost. */
 async function store(bodies: readonly Buffer[]): Promise<{ lines: number; inserted: number; lost: number }> {
   const before = await settledRows();
   for (const body of bodies) {

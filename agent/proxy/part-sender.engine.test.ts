@@ -22,7 +22,7 @@ function logs(logRecords: object[], argument = ""): Buffer {
   return Buffer.from(JSON.stringify({ resourceLogs: [{ resource: { attributes }, scopeLogs: [{ logRecords }] }] }));
 }
 
-/** Answers as the backend would, and counts records. */
+/** Responds like the backend, and counts records. */
 function backend() {
   const taken = { records: 0, bodies: [] as string[] };
   const send = async (body: Buffer): Promise<ForwardResult> => {

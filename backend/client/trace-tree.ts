@@ -49,7 +49,7 @@ export function buildTree<S extends TimedSpan>(spans: readonly S[]): Tree<S> {
   return { roots, all, startMs: first, durationMs: Math.max(endMs, 0.001) };
 }
 
-/** Puts each under its parent; answers those that have none. */
+/** Adds each span to its parent; returns those without one. */
 function hang<S extends TimedSpan>(nodes: readonly Node<S>[]): Node<S>[] {
   const byId = new Map(nodes.toReversed().map((node) => [node.span.SpanID, node]));
   const above = (node: Node<S>): Node<S> | undefined => {

@@ -9,42 +9,42 @@ import { sign } from "../../common/protocol/signature.ts";
 /** The attacker's organisation, and the address of the backend. */
 export interface Target {
   readonly apiUrl: string;
-  /** Where OTLP over gRPC is taken. */
+  /** URL of OTLP over gRPC. */
   readonly grpcUrl: string;
   readonly adminToken: string;
   readonly viewerToken: string;
   /** A key for direct ingest. */
   readonly apiKey: string;
-  /** For every signal. */
+  /** An ingest token for every signal. */
   readonly ingestToken: string;
   /** The key of a cluster. */
   readonly clusterKey: string;
 }
 
 export interface Attack {
-  /** "first": one of each kind, run together by default. "logql": programs of the query language. "more": variants of both. */
+  /** "first": one of each kind, run together by default. "logql": hostile LogQL queries. "more": variants of both. */
   readonly group: "first" | "more" | "logql";
-  /** In the words of what is sent, for people. */
+  /** Description of what is sent. */
   readonly what: string;
-  /** Between the beginnings of two waves; a longer wave is followed by the next at once. */
+  /** Time between the starts of two waves; after a longer wave, the next one starts immediately. */
   readonly everyMs: number;
-  /** Stores what the waves need; before anything is measured. */
+  /** Stores what the waves need, before the measurement. */
   prepare?(attacker: Attacker): Promise<void>;
   wave(attacker: Attacker, turn: number): Promise<void>;
 }
 
 export interface Call {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
-  /** With its query string. */
+  /** Path with query string. */
   readonly path: string;
   readonly bearer?: string;
   /** Signs with it. */
   readonly key?: string;
   readonly body?: Buffer | object;
   readonly headers?: Record<string, string>;
-  /** Number of the address it comes from. */
+  /** Number of the source address. */
   readonly from?: number;
-  /** Leaves without having waited for an answer. */
+  /** Disconnects after this time without waiting for a response. */
   readonly leaveAfterMs?: number;
 }
 
@@ -58,7 +58,7 @@ export class Attacker implements AsyncDisposable {
   /** How often each answer came: "204", "413 body_too_large", "no answer ECONNRESET", "left". */
   readonly answers = new Map<string, number>();
   readonly #over = new AbortController();
-  /** By address. */
+  /** Agents by source address. */
   readonly #agents = new Map<string, Agent>();
   readonly #sockets = new Set<Socket>();
   #serial = 0;
@@ -72,13 +72,13 @@ export class Attacker implements AsyncDisposable {
     return this.#over.signal.aborted;
   }
 
-  /** Different at each call: for bodies that must not be known already. */
+  /** A different value at each call, for bodies that must be new to the backend. */
   serial(): string {
     this.#serial += 1;
     return `${process.pid}-${Date.now()}-${this.#serial}`;
   }
 
-  /** Calls that have no answer yet. */
+  /** Number of unanswered calls. */
   get waiting(): number {
     return this.#waiting;
   }
@@ -91,7 +91,7 @@ export class Attacker implements AsyncDisposable {
     await sleep(ms, undefined, { signal: this.#over.signal }).catch(() => undefined);
   }
 
-  /** Waves until it is over. */
+  /** Runs waves until the attack ends. */
   async run(attack: Attack): Promise<void> {
     for (let turn = 0; !this.over; turn += 1) {
       const startedAt = performance.now();
@@ -100,7 +100,7 @@ export class Attacker implements AsyncDisposable {
     }
   }
 
-  /** Sends, counts the answer, reads it to its end and forgets it; undefined without one. Never throws. */
+  /** Sends a request, counts the response and reads it to its end. Returns the status, undefined without a response. Never throws. */
   async call(call: Call): Promise<number | undefined> {
     const { method, path, bearer, key, body, leaveAfterMs } = call;
     const leave = AbortSignal.timeout(leaveAfterMs ?? PATIENCE_MS);
@@ -132,7 +132,7 @@ export class Attacker implements AsyncDisposable {
     }
   }
 
-  /** `count` calls of `work`, `atOnce` at a time. */
+  /** Calls `work` `count` times, `atOnce` at a time. */
   async many(count: number, atOnce: number, work: (index: number) => Promise<unknown>): Promise<void> {
     let next = 0;
     const one = async (): Promise<void> => {
@@ -141,7 +141,10 @@ export class Attacker implements AsyncDisposable {
     await Promise.all(Array.from({ length: Math.min(count, atOnce) }, one));
   }
 
-  /** One more connection that writes `parts` and then nothing; its answer's status is counted. Resolves when it is closed, or after `ms`. */
+  /**
+   * Opens a connection that writes `parts` and then nothing, and counts the status of the response. Resolves when it is closed, or after
+   * `ms`.
+   */
   async hold(parts: readonly (string | Buffer)[], ms: number, options: { read?: boolean; url?: string } = {}): Promise<void> {
     const { hostname, port } = new URL(options.url ?? this.target.apiUrl);
     const socket = connect({ port: Number(port), host: hostname, localAddress: addressOf() });
@@ -174,12 +177,12 @@ export class Attacker implements AsyncDisposable {
   }
 }
 
-/** Never the good tenant's: what is bounded by address must not look as if it hurt a neighbour. */
+/** Never the good tenant's address: limits per address must not look as if they affected another tenant. */
 function addressOf(from = 0): string {
   return `127.0.${1 + Math.floor(from / 250)}.${1 + (from % 250)}`;
 }
 
-/** The beginning of a body that is read to its end. */
+/** Reads a body to its end and returns its beginning. */
 async function startOf(body: AsyncIterable<Buffer>): Promise<string> {
   let start = "";
   for await (const chunk of body) if (start.length < ERROR_BYTES) start += chunk.toString("latin1");

@@ -8,7 +8,7 @@ import { text } from "node:stream/consumers";
 export interface EvaluationCounts {
   readonly rules: number;
   readonly came: number;
-  /** Evaluations that did not happen, failed, or came a whole interval late. */
+  /** Evaluations that did not happen, failed, or were late by a whole interval. */
   readonly missed: number;
   readonly longestGapMs: number;
 }
@@ -38,7 +38,7 @@ export class Evaluations implements AsyncDisposable {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** True once each of these rules has come. */
+  /** True once an alert of each of these rules has arrived. */
   haveCome(ruleIds: readonly string[]): boolean {
     return ruleIds.every((id) => this.#came.has(id));
   }

@@ -35,7 +35,7 @@ const LOGQL = `/query/loki/loki/api/v1/query_range?${new URLSearchParams({ query
 
 interface Doing {
   readonly everyMs: number;
-  /** Answers a status and the body. */
+  /** Returns the status and the body. */
   run(): Promise<readonly [number, string]>;
   readonly success: readonly number[];
 }
@@ -50,7 +50,7 @@ export class GoodTenant implements AsyncDisposable {
   readonly #underWay = new Set<Promise<void>>();
   readonly #loops: Promise<void>[];
   #since = 0;
-  /** Answers of the rule's status that report a failed evaluation. */
+  /** Number of responses with the rule's status that reported a failed evaluation. */
   failedEvaluations = 0;
 
   /** Starts sending immediately. */

@@ -28,7 +28,7 @@ export interface RunResult {
   readonly seconds: number;
   readonly fared: Record<string, Fared>;
   readonly evaluations: EvaluationCounts;
-  /** Answers of the rule's status that reported a failed evaluation. */
+  /** Number of responses with the rule's status that reported a failed evaluation. */
   readonly failedEvaluations: number;
   readonly pod: PodCounts;
   readonly unlimited?: string | undefined;

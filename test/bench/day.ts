@@ -32,7 +32,7 @@ const BATCH_RECORDS = 1000;
 const SENDERS = 8;
 const DAY_MS = 86_400_000;
 const COPIES = 100;
-/** Yesterday: one partition. */
+/** All rows are from yesterday, which is one partition. */
 const startMs = Math.floor(Date.now() / DAY_MS) * DAY_MS - DAY_MS;
 const sampled = Math.floor(total / COPIES);
 
@@ -44,7 +44,7 @@ const tenant = await firstRows();
 const stored = await copied();
 const loadedS = ((performance.now() - startedAt) / 1000).toFixed(0);
 
-/** A tenant, and with logs the records of the first hundredth of the day. */
+/** Creates a tenant and, for logs, the records of the first hundredth of the day. */
 async function firstRows() {
   await using backend = await startBackend(place);
   const made = await makeTenant(place.apiUrl, await login(place.apiUrl, "admin@localhost", adminPassword(place)), "bench");
@@ -60,13 +60,13 @@ async function firstRows() {
     }
   };
   if (signal === "logs") await Promise.all(Array.from({ length: SENDERS }, sender));
-  // Opens the engine, which makes the tables.
+  // Opens the engine, which creates the tables.
   await askedMs("/query/services", made.token);
   await backend.end();
   return made;
 }
 
-/** All rows, and what they take once merges have ended. */
+/** Copies all rows; returns their size when merges have ended. */
 async function copied(): Promise<{ rows: number; bytes: number; parts: number; cpuUs: number }> {
   const cpu = process.cpuUsage();
   await using clickhouse = await openClickHouse({ dataDir: join(place.dataDir, "clickhouse"), log: createLog("silent") });

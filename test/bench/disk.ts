@@ -74,7 +74,7 @@ async function otlp() {
   );
 }
 
-/** Answers the bytes as they are sent. */
+/** Returns the number of bytes as sent. */
 async function commit(clickhouse: ClickHouse, load: LoadSignal, at: number): Promise<number> {
   const { signal, columns } = TABLES[load];
   const origin = { orgId: "organisation-of-usual-length", hostId: "host-of-usual-length", node: "node-1", receivedAtMs: Date.now() };

@@ -43,9 +43,9 @@ const [heartbeatS, bodyS, rotationS] = [values["heartbeat-s"], values["body-s"],
   number,
 ];
 const RECORDS = 10;
-/** Hosts that are removed, each of another organisation: in addition to those that send all the time. */
+/** Number of hosts that are removed, each in another organisation, in addition to those that send all the time. */
 const REMOVED = 3;
-/** Each key has been at each replica once, and V8 has compiled what is hot. */
+/** Time until each key has been used at each replica once, and V8 has compiled hot code. */
 const WARM_UP_MS = heartbeatS * 1000 * (values.postgres ? Number(values.replicas) : 1);
 const COUNTED = ["--import", "./test/bench/fleet/count-statements.ts", "backend/main.ts", "serve"];
 
@@ -114,7 +114,7 @@ async function send(until: AbortSignal): Promise<void> {
     const key = fleetKeys[n % keys] as FleetKey;
     await fleet.post("heartbeats", n + Math.floor(n / keys), key, heartbeatOf(key));
   });
-  // A quarter of the fleet away from the heartbeats, so that a key's two requests do not come together.
+  // Shifted by a quarter of the fleet, so that a key's heartbeat and body are not sent together.
   const bodies = fleet.paced(keys / bodyS, until, async (n) => {
     const key = fleetKeys[(n + Math.floor(keys / 4)) % keys] as FleetKey;
     await fleet.post("bodies", n + Math.floor(n / keys), key, { path: INGEST_PATHS.logs, body: Buffer.from(body.next()) });
@@ -138,14 +138,14 @@ function heartbeatOf({ kind }: FleetKey): Outgoing {
     : { path: CLUSTER_HEARTBEAT_PATH, body: JSON.stringify({ ...report, node: "node-1" }) };
 }
 
-/** Removes a host that every replica knows, through the first one. Answers after how many ms each replica refused its key. */
+/** Removes a host that every replica knows, through the first one. Returns after how many ms each replica refused its key. */
 async function removedWithin({ admin, ownerId, apiKey }: FleetKey): Promise<number[]> {
   let last: Answer | undefined;
   const ask = async ({ place }: Replica) => {
     last = await signedPost(place.apiUrl, HOST_HEARTBEAT_PATH, apiKey, "{}", JSON_BODY);
     return last.status;
   };
-  // A replica that has too much to do says so for a while, as to any other sender.
+  // An overloaded replica refuses requests for a while, as it does for any other sender.
   for (const replica of replicas)
     await eventually("a host's key is taken", async () => (await ask(replica)) === 204).catch((error: unknown) => {
       throw new Error(`a host's key is not taken: ${last?.status} ${last?.text}`, { cause: error });

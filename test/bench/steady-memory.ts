@@ -41,7 +41,7 @@ const [minutes, rate, agents, agentShare] = [values.minutes, values.rate, values
 const runMs = minutes * 60_000;
 const ORGS = 10;
 const TICK_MS = 5;
-/** More are not under way at once: then the open loop has failed, and says so. */
+/** Limit of requests in flight; at the limit, the open loop fails with an error. */
 const MAX_UNDER_WAY = 2000;
 const MAX_DISK_MB = 20_000;
 const DISK_EVERY_MS = Math.min(60_000, runMs / 10);
@@ -111,7 +111,7 @@ async function run(): Promise<void> {
   await Promise.all([over, watch.untilAborted(ended.signal), watchDisk(ended.signal)]);
 }
 
-/** An open loop: each request at its time, whatever the answers take. */
+/** Runs an open loop: each request is sent at its time, whatever the response times. */
 async function offered(): Promise<void> {
   const startedAt = performance.now();
   for (let elapsed = 0; elapsed < runMs; elapsed = performance.now() - startedAt) {
@@ -133,7 +133,7 @@ async function post({ connections, traffic }: Sender): Promise<void> {
   answers.set(status, (answers.get(status) ?? 0) + 1);
 }
 
-/** The backend's own account of its JavaScript, and what the load is. */
+/** The backend's own figures of its JavaScript memory, and the current load. */
 async function figuresOfTheMoment(): Promise<Record<string, number>> {
   const own = await (await fetch(`${place.healthUrl}/metrics`)).text();
   const megabytes = (metric: string): number => Number(new RegExp(`^${metric} (\\S+)$`, "m").exec(own)?.[1]) / 1e6;

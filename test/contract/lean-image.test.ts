@@ -11,7 +11,10 @@ import { call, eventually, ROOT, signedPost, temporaryFolder, TestProcess } from
 
 const DOCKERFILE = readFileSync(join(ROOT, "Dockerfile.backend"), "utf8");
 
-/** The packages that Dockerfile.backend lays into a folder, relative to node_modules: those of all images, those of the embedded engines. */
+/**
+ * The packages that Dockerfile.backend copies into a folder, relative to node_modules: those of all images, or those of the embedded
+ * engines.
+ */
 function laidInto(folder: string): string[] {
   const moves = [...DOCKERFILE.matchAll(/mv (node_modules\S+(?: node_modules\S+)*) (\S+)/g)].filter(([, , to = ""]) =>
     to.startsWith(folder),
@@ -19,7 +22,7 @@ function laidInto(folder: string): string[] {
   return moves.flatMap(([, from = ""]) => from.split(" ")).map((path) => path.replace("node_modules/", ""));
 }
 
-/** The bundle and its packages; copies, not links: Node looks for packages where a link leads to. Answers the program. */
+/** Copies the bundle and its packages (no links, because Node.js searches for packages at the target of a link). Returns the program. */
 async function layOut(folder: string): Promise<string> {
   await bundleBackend(join(folder, "backend"));
   for (const path of laidInto("/all")) cpSync(join(ROOT, "node_modules", path), join(folder, "node_modules", path), { recursive: true });

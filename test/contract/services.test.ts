@@ -16,9 +16,9 @@ let tenant: Tenant;
 let restartedS: number;
 
 const VISITS = 30;
-/** On a busy machine, passes over the spans rest long. */
+/** On a busy machine, passes over the spans pause for a long time. */
 const WITHIN_MS = 120_000;
-/** Older than what the service graph still waits for. */
+/** Old enough that the service graph no longer waits for late spans. */
 const startMs = Date.now() - 6 * 60_000;
 const isFailed = (visit: number): boolean => visit % 10 === 0;
 

@@ -10,7 +10,7 @@ export const NAMESPACE = "atherops-e2e";
 const helmProgram = await toolPath("helm");
 const kubectlProgram = process.env["KUBECTL_PATH"] ?? "kubectl";
 
-/** Answers stdout; throws with the whole output. `input` goes to stdin. */
+/** Returns stdout; throws an error with the whole output. `input` is written to stdin. */
 export async function kubectl(args: string[], input?: string): Promise<string> {
   const { stdout } = await execa(kubectlProgram, args, { input: input ?? "" });
   return stdout;
@@ -30,7 +30,7 @@ export async function get(...args: string[]): Promise<any> {
   return JSON.parse(await kubectl(["-n", NAMESPACE, "get", ...args, "-o", "json"]));
 }
 
-/** A forward to a Service that is opened again whenever it breaks. */
+/** A port-forward to a Service, which reconnects when it breaks. */
 export class PortForward implements AsyncDisposable {
   readonly url: string;
   readonly #args: string[];

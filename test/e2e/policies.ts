@@ -21,7 +21,7 @@ export function noisyPod(word: string): object {
   );
 }
 
-/** Writes so many numbered lines, 250 per second. */
+/** Writes this number of numbered lines, 250 per second. */
 export function sequencePod(name: string, sequence: string, lines: number): object {
   return nodePod(
     name,

@@ -21,7 +21,7 @@ import { sequencePod } from "./policies.ts";
 
 const LINES = 100_000;
 const KILLS_OF_A_PHASE = 15;
-/** The agent is killed at a random moment of its first seconds, in which it starts, enrols and starts its collector. */
+/** The agent is killed at a random time in its first seconds, in which it starts, enrols and starts its collector. */
 const LONGEST_LIFE_MS = 8000;
 
 interface AuditEntry {

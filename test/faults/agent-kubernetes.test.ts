@@ -139,7 +139,7 @@ function writeOfAll(line: string): void {
   write(`kube-system_proxy-node-1_1b5a3c1e4f5a6b7c8d9e0f1a2b3c4d5e`, `proxy ${line}`);
 }
 
-/** From the address of a pod; answers the status. */
+/** Sends from the address of a pod; returns the status. */
 function send(path: string, body: object, localAddress = SENDER): Promise<number> {
   return new Promise((done, failed) => {
     const options = {

@@ -35,7 +35,7 @@ async function status(tenant: Tenant, id: string): Promise<{ state: string; acti
   return answer.json;
 }
 
-/** Waits for a state, pushing the samples again and again as an agent would. Answers seconds since the epoch. */
+/** Waits for a state, pushing the samples again and again as an agent would. Returns seconds since 1970. */
 async function becomes(tenant: Tenant, id: string, state: string, lines?: string): Promise<number> {
   return await eventually(`rule ${id} is ${state}`, async () => {
     if (lines !== undefined) await push(tenant, lines);

@@ -49,7 +49,7 @@ describe.skipIf(!postgresBinaries)(`engines that go away${postgresBinaries ? "" 
   const bearer = (path: string) => () => call("GET", `${place.apiUrl}${path}`, { bearer: tenant.token });
   const signed = (path: string, body: string) => () => signedPost(place.apiUrl, path, tenant.apiKey, body);
 
-  /** Everything that a user or a sender can ask; answers what was answered, by name. */
+  /** Sends every kind of request of a user or a sender; returns the responses by name. */
   async function answers(): Promise<Record<string, string>> {
     const asked = {
       "GET /healthz": () => call("GET", `${place.healthUrl}/healthz`),

@@ -16,7 +16,7 @@ import { call, eventually, ROOT } from "../fixtures/processes.ts";
 const DAY_MS = 86_400_000;
 const apiServer = apiServerOfFile();
 
-/** Enrols, so that what follows starts from a cluster with one key; answers its hash and the used token. */
+/** Enrols, so that a test starts with a cluster that has one key; returns its hash and the used token. */
 async function enrolled(cluster: IdentityCluster, backend: EnrolmentBackend): Promise<{ first: string; installToken: string }> {
   const installToken = backend.newInstallToken();
   await using agent = cluster.agent("enroller", { installToken });
@@ -27,7 +27,7 @@ function newestHash(backend: EnrolmentBackend): string {
   return keyHash(backend.keys.at(-1)!.apiKey);
 }
 
-/** The command `rotate`, as `kubectl exec` runs it in a pod; answers what it prints. */
+/** The command `rotate`, as `kubectl exec` runs it in a pod; returns its output. */
 async function rotateCommand(cluster: IdentityCluster): Promise<string> {
   const { hostname, port } = new URL(apiServer.kube.url);
   const { stdout } = await execa(process.execPath, ["agent/bin/atherops-k8s-otel-agent.ts", "rotate"], {

@@ -10,7 +10,7 @@ import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { call, eventually, freePorts, ROOT, temporaryFolder } from "../fixtures/processes.ts";
 import { type Answering, WebhookReceiver } from "../fixtures/webhook-receiver.ts";
 
-/** Plays the internet: the one network that the operator allows. */
+/** Represents the internet: the only network that the operator allows. */
 const OUTSIDE = "127.0.0.3";
 const INSIDE = "127.0.0.1";
 const METADATA = "169.254.169.254";
@@ -25,7 +25,7 @@ interface Delivery {
 
 const folder = temporaryFolder();
 const trusted = authority(folder.path, "trusted", "*.backend.test");
-/** Where the name leads after the first question for it. */
+/** Number of lookups of the name, which resolves to another address after the first one. */
 let asked = 0;
 const names = await nameServer((name) => {
   if (!name.endsWith(".backend.test")) return [];

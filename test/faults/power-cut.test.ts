@@ -40,7 +40,10 @@ class CuttableBackend implements AsyncDisposable {
     });
   }
 
-  /** Under load, some time after each signal was answered; starts the backend again on what is on the disk. Answers what was taken. */
+  /**
+   * Cuts the power under load, some time after each signal was acknowledged, and restarts the backend on the disk. Returns what was
+   * acknowledged.
+   */
   cut(number: number, afterMs: number): Promise<string> {
     return this.#unlessOver(() => this.#cut(number, afterMs));
   }

@@ -49,7 +49,7 @@ describe("a remote configuration", () => {
 });
 
 describe("the loop", () => {
-  /** A server with one configuration, polled every few milliseconds until `until` holds; answers the etags that it was asked with. */
+  /** A server with one configuration, polled every few milliseconds until `until` is true; returns the etags of the requests. */
   async function poll(
     apply: (attempt: number) => Promise<void>,
     until: (loop: RemoteConfigLoop, asked: unknown[]) => void,

@@ -173,7 +173,7 @@ it("refuses what comes above the bound while the engine is away, and loses nothi
 it("leaves space for others while the engine is unavailable, however much one organisation sends, and reports what is not kept", async () => {
   const store = opened({ maxPendingBytes: 10_000 });
   store.engine.insert = () => Promise.reject(AWAY);
-  /** Until the first that is refused. Answers how many were taken. */
+  /** Writes until the first refusal. Returns how many were accepted. */
   const fill = async (orgId: string): Promise<number> => {
     for (let taken = 0; ; taken++) {
       const isTaken = await store.commit.add(entry(taken, orgId, 100)).then(

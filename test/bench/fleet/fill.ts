@@ -30,7 +30,7 @@ export const PASSWORD = randomUUID();
 const ROWS_OF_A_STATEMENT = 500;
 const NEW_HOST = { agent_version: "1", collector: null, config_in_force: null, config_error: null };
 
-/** Answers the keys, those of one organisation apart from each other. */
+/** Returns the keys in an order in which those of one organisation are spread. */
 export async function fill({ env, dataDir }: BackendPlace, size: FleetSize): Promise<FleetKey[]> {
   await using database = await openDatabase({ url: env["DATABASE_URL"], dataDir, log: createLog("silent") });
   await migrate(database);

@@ -18,7 +18,7 @@ export interface Outgoing {
 export class Fleet implements AsyncDisposable {
   readonly #pools: readonly Pool[];
   #underWay = 0;
-  /** By what was sent: how often each status was answered, and how long answers took, ms. */
+  /** By kind of request: the number of each status, and the response times in ms. */
   readonly answers = new Map<string, Map<string, number>>();
   readonly times = new Map<string, number[]>();
   heldMs = 0;
@@ -27,7 +27,7 @@ export class Fleet implements AsyncDisposable {
     this.#pools = urls.map((url) => new Pool(url, { connections: CONNECTIONS }));
   }
 
-  /** Answers the status and the text. */
+  /** Returns the status and the text. */
   async post(what: string, replica: number, { apiKey }: FleetKey, { path, body, headers }: Outgoing): Promise<[number, string]> {
     const startedAt = performance.now();
     this.#underWay += 1;
@@ -46,7 +46,7 @@ export class Fleet implements AsyncDisposable {
     }
   }
 
-  /** `send(n)` `perSecond` times a second, until `until`; resolves when all are answered. */
+  /** Calls `send(n)` `perSecond` times a second, until `until`; resolves when all are answered. */
   async paced(perSecond: number, until: AbortSignal, send: (n: number) => Promise<unknown>): Promise<void> {
     const startedAt = performance.now();
     let heldMs = 0;
@@ -65,7 +65,7 @@ export class Fleet implements AsyncDisposable {
     this.heldMs += heldMs;
   }
 
-  /** An answer that came otherwise. */
+  /** Counts a response of a request that was sent elsewhere. */
   count(what: string, status: number): void {
     this.#count(what, String(status));
   }

@@ -1,4 +1,4 @@
-// Log lines of a busy server, for benchmarks of programs that read files.
+// Generates log lines of a busy server, for benchmarks of programs that read files.
 import { randomBytes, randomUUID } from "node:crypto";
 
 /** 1,000 of them, because compression sees no further back. */

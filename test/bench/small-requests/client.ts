@@ -8,7 +8,7 @@ export const CLIENTS = ["raw", "undici"] as const;
 export type ClientName = (typeof CLIENTS)[number];
 
 export interface Client extends AsyncDisposable {
-  /** Answers the status; of a connection that failed twice, the name of its error. */
+  /** Returns the status, or the name of the error if the connection failed twice. */
   post(body: Buffer): Promise<string>;
 }
 

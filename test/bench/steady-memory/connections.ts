@@ -10,7 +10,7 @@ interface Waiting {
   isRepeated: boolean;
 }
 
-/** Connections to one address; more are opened while all are at work. */
+/** Connections to one address; if all are busy, another one is opened. */
 export class Connections implements Disposable {
   readonly #port: number;
   readonly #host: string;
@@ -27,7 +27,7 @@ export class Connections implements Disposable {
     return this.#all.size;
   }
 
-  /** Answers the status, or the name of the error. */
+  /** Returns the status, or the name of the error. */
   send(request: Buffer): Promise<string> {
     const { promise, resolve } = Promise.withResolvers<string>();
     this.#send({ request, answered: resolve, isRepeated: false });

@@ -8,9 +8,9 @@ import type { FleetKey } from "../fleet/fill.ts";
 const SIZES = [10, 20, 50];
 const SIGNALS = ["logs", "spans", "metrics"] as const;
 const PROXY_PATHS = { logs: "/v1/logs", spans: "/v1/traces", metrics: "/v1/metrics" } as const;
-/** A body is used so often under other numbers and times; then its ids and texts are new. */
+/** A body is used this often with other numbers and times before its ids and texts are replaced. */
 const USES = 12;
-/** A signature holds for 300 s. */
+/** Signatures are renewed at this interval; they are valid for 300 s. */
 const SIGNED_ANEW_MS = 60_000;
 const HEARTBEAT_MS = 30_000;
 const HEARTBEAT = Buffer.from(
@@ -22,7 +22,7 @@ const SERIES = 500;
 type Signal = (typeof SIGNALS)[number];
 
 export interface Traffic {
-  /** The next request, whole. */
+  /** Returns the next complete request. */
   next: () => Buffer;
 }
 
@@ -93,7 +93,7 @@ export class AgentTraffic implements Traffic {
     return this.#request(INGEST_PATHS[signal], "application/json", load(signal, size));
   }
 
-  /** The series stay the same for the whole run; all have their turn. */
+  /** The series are the same for the whole run, and are sent in turn. */
   #samples(size: number, now: number): Buffer {
     let text = "";
     for (let index = 0; index < size; index += 1) {

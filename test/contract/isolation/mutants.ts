@@ -113,7 +113,7 @@ function conditionsIn(file: string, source: string): Condition[] {
   );
 }
 
-/** Copies what a backend needs to run. Answers its program. */
+/** Copies the files that a backend needs to run. Returns its program. */
 export function copySources(folder: string): string {
   const filter = (path: string): boolean => basename(path) !== "node_modules";
   for (const name of ["agent", "backend", "common", "package.json"])
