@@ -191,6 +191,10 @@ export function dashboardOf(text: string): Imported {
   } catch (error) {
     throw new Error("The file is not valid JSON.", { cause: error });
   }
+  return toDashboard(json);
+}
+
+export function toDashboard(json: unknown): Imported {
   if (isGrafana(json)) return readGrafana(json);
   const { name, description = "", variables = [], panels } = json as Partial<Dashboard>;
   if (typeof name !== "string" || !Array.isArray(panels)) throw new Error("The file has no dashboard: it needs a name and panels.");
