@@ -172,6 +172,8 @@ function signalOf({ signal }: QueryOptions): AbortSignal[] {
 }
 
 const PAGE = /\sLIMIT \d+\s*$/;
+/** Conditions whose skip indexes take bytes for every row. */
+const LARGE_INDEX = /\bhasToken\(|\btrace_id = /;
 
 /** For this time after a failure, queries that may leave out a shard do not try all shards first. */
 const SKIP_MS = 5000;
@@ -188,10 +190,12 @@ function asker(engine: Engine, orgId: string, signal: AbortSignal, partial?: Par
   return async (statement, maxResultBytes = 0, blockRows?, groupLimit?) => {
     requireFiltered(orgId, statement);
     const isPage = PAGE.test(statement.text);
+    const readsLargeIndex = LARGE_INDEX.test(statement.text);
     const read = async (skipsShards: boolean): Promise<Buffer> => {
       const maxSeconds = Math.max(1, Math.ceil((end - performance.now()) / 1000));
       try {
-        return await engine.read(statement.text, { orgId, maxSeconds, maxResultBytes, blockRows, groupLimit, isPage, skipsShards }, signal);
+        const limits = { orgId, maxSeconds, maxResultBytes, blockRows, groupLimit, isPage, readsLargeIndex, skipsShards };
+        return await engine.read(statement.text, limits, signal);
       } catch (error) {
         signal.throwIfAborted();
         throw readFailure(error);

@@ -26,6 +26,8 @@ export interface ReadLimits {
   readonly groupLimit?: number | undefined;
   /** The statement ends with LIMIT. */
   readonly isPage?: boolean;
+  /** The statement reads skip indexes with many bytes, so several threads read the indexes of a page. */
+  readonly readsLargeIndex?: boolean;
   /** Leaves out the rows of unavailable shards. */
   readonly skipsShards?: boolean;
 }

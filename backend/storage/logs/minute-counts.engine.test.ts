@@ -83,8 +83,15 @@ describe("words", () => {
       );
     const [[withIndex], [without]] = [await count("1"), await count("0")];
     expect(withIndex).toEqual(without);
-    const messages = await clickhouse.query<{ message: string }>(sql`SELECT message FROM logs`);
-    expect(withIndex?.n).toBe(String(messages.filter(({ message }) => matches(message, filter)).length));
+    const rows = await clickhouse.query<{ org_id: string; message: string }>(
+      sql`SELECT org_id, message FROM logs ORDER BY time DESC, id DESC`,
+    );
+    const found = rows.filter(({ message }) => matches(message, filter));
+    expect(withIndex?.n).toBe(String(found.length));
+    const range = { start: undefined, end: undefined };
+    const page = await store.query(ORG, { ...filter, labels: [], range, limit: 100, after: undefined });
+    const messages = (JSON.parse(page.json.toString("utf8")) as { message: string }[]).map(({ message }) => message);
+    expect(messages).toEqual(found.flatMap(({ org_id, message }) => (org_id === ORG ? [message] : [])).slice(0, 100));
   });
 
   it("that are rare read few granules of new parts, and of old ones once they are indexed", async () => {
