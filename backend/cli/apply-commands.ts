@@ -27,7 +27,7 @@ A file has a list for each kind of resource. What is in no file stays as it is, 
                                         # custom text, not for a webhook: title, text
       heartbeat: 1d                     # a missing heartbeat means that alerting is down; default never
   routes:
-    - matchers: [severity="critical"]   # all have to hold: =, !=, =~ and !~
+    - matchers: [severity="critical"]   # an alert must match all: =, !=, =~, !~
       channels: [on-call]
       group_by: [alertname]             # default; also group_wait, group_interval, repeat_interval, continue
     - default: true                     # takes unmatched alerts
@@ -40,7 +40,7 @@ A file has a list for each kind of resource. What is in no file stays as it is, 
     - name: HostMemoryLow
       severity: critical                # critical, warning or info
       expr: system_memory_available_bytes < 5e8
-      for: 5m                           # how long it must hold; default 0s
+      for: 5m                           # how long expr must be true; default 0s
       labels: {team: shop}              # default none
       annotations:
         summary: "{{ $labels.instance }} has {{ $value | humanize }} left"
