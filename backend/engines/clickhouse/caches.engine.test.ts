@@ -14,6 +14,7 @@ test("the embedded engine's caches follow the memory that the process may use, n
   expect([...bytes.keys()].sort()).toEqual([
     "compiled_expression_cache_size",
     "index_mark_cache_size",
+    "index_uncompressed_cache_size",
     "mark_cache_size",
     "query_condition_cache_size",
   ]);

@@ -236,6 +236,8 @@ const PARTS = {
   // Marks take 24 bytes per column and 2,048 rows, uncompressed.
   mark_cache_size: 1 / 64,
   index_mark_cache_size: 1 / 128,
+  // The filters of words take 3 bytes per row; a search for a rare word reads all filters of its range.
+  index_uncompressed_cache_size: 1 / 256,
   query_condition_cache_size: 1 / 128,
   compiled_expression_cache_size: 1 / 128,
 };
