@@ -3,7 +3,7 @@
 // Invariant: the output depends only on the sources; reference.test.ts fails if a page differs.
 //
 //   npm run reference     writes the pages
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ERROR_CODES } from "../backend/errors.ts";
@@ -76,12 +76,33 @@ function errorsPage(): string {
 }
 
 function logEventsPage(): string {
+  const levels = logLevels();
   const rows = Object.entries<readonly string[]>(logEvents)
     .toSorted(([one], [other]) => (one < other ? -1 : 1))
-    .map(([event, [meaning = "", action = ""]]) => `| \`${event}\` | ${cell(meaning)} | ${cell(action)} |`);
+    .map(([event, [meaning = "", action = ""]]) => `| \`${event}\` | ${levels(event)} | ${cell(meaning)} | ${cell(action)} |`);
   const intro =
-    "Logs are JSON lines. The field `event` identifies a message and stays the same when its text changes, so search for it: `jq 'select(.event == \"journal.torn_tail\")'`.";
-  return `# Log events\n${GENERATED("common/log-events.json")}\n\n${intro}\n\n| event | meaning | what to do |\n|---|---|---|\n${rows.join("\n")}\n`;
+    "Logs are JSON lines. The field `event` identifies a message and stays the same when its text changes, so search for it: `jq 'select(.event == \"journal.torn_tail\")'`. Messages of the level `debug` are logged only with `LOG_LEVEL=debug`.";
+  return `# Log events\n${GENERATED("common/log-events.json")}\n\n${intro}\n\n| event | level | meaning | what to do |\n|---|---|---|---|\n${rows.join("\n")}\n`;
+}
+
+/** Events whose log call has `event` in a variable. */
+const EVENTS_IN_VARIABLES = /^(?:log_files|tls\.certificate)[._]/;
+
+/** Reads the levels of each event from the log calls. */
+function logLevels(): (event: string) => string {
+  const levels = new Map<string, Set<string>>();
+  for (const file of globSync("{agent,backend,common}/**/*.ts", {
+    cwd: ROOT,
+    exclude: ["**/*.test.ts", "**/node_modules/**"],
+  }).toSorted()) {
+    const calls = readFileSync(join(ROOT, file), "utf8").matchAll(/\.(debug|info|warn|error|fatal)\(\s*\{\s*event: "([a-z_.]+)"/g);
+    for (const [, level = "", event = ""] of calls) levels.set(event, (levels.get(event) ?? new Set()).add(level));
+  }
+  return (event) => {
+    const found = [...(levels.get(event) ?? (EVENTS_IN_VARIABLES.test(event) ? ["warn"] : []))].toSorted();
+    if (found.length === 0) throw new Error(`no log call has the event ${event}: remove its row, or add it to EVENTS_IN_VARIABLES`);
+    return found.join(", ");
+  };
 }
 
 function metricsPage(title: string, file: string, intro: string, metrics: readonly OwnMetric[]): string {
