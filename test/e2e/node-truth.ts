@@ -58,11 +58,12 @@ export interface Summary {
   readonly pods: readonly (Usage & { readonly podRef: { readonly name: string; readonly namespace: string } })[];
 }
 
-/** Counters of the kubelet's summary under the names of their series: CPU of the node and of each pod, bytes that each pod received. */
+/** Counters of the kubelet's summary under the names of their series: CPU and received bytes of the node and, if they are counted, of pods. */
 function countersOf({ node, pods }: Summary): Map<string, number> {
   const counters = new Map<string, number>();
   const note = (series: string, value: number | undefined): void => void (value !== undefined && counters.set(series, value));
   note("k8s_node_cpu_time_seconds_total", (node.cpu?.usageCoreNanoSeconds ?? Number.NaN) / 1e9);
+  for (const { name, rxBytes } of node.network?.interfaces ?? []) note(`${KUBELET_NETWORK} ${name}`, rxBytes);
   for (const { podRef, cpu, network } of pods) {
     if (cpu?.usageCoreNanoSeconds !== undefined)
       note(`k8s_pod_cpu_time_seconds_total ${podRef.namespace}/${podRef.name}`, cpu.usageCoreNanoSeconds / 1e9);
@@ -71,6 +72,9 @@ function countersOf({ node, pods }: Summary): Map<string, number> {
   }
   return counters;
 }
+
+/** VictoriaMetrics stores some 13 digits of a number. */
+const STORED_PRECISION = 1e-12;
 
 /** Counters as they are stored, between two readings of the kubelet's summary; those of pods that live through it. */
 export async function compareSummary(
@@ -100,7 +104,8 @@ export async function compareSummary(
   return [...lowest].flatMap(([series, low]) => {
     const [value, high] = [stored.get(series), highest.get(series)];
     if (value === undefined || high === undefined) return [];
-    return [{ series, lowest: low, stored: value, highest: high, isRight: low <= value && value <= high }];
+    const rounding = high * STORED_PRECISION;
+    return [{ series, lowest: low, stored: value, highest: high, isRight: low - rounding <= value && value <= high + rounding }];
   });
 }
 
