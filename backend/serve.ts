@@ -12,7 +12,7 @@ import { ReadTokens } from "./auth/sessions/read-token.ts";
 import { Sessions, type SigningSecrets } from "./auth/sessions/session.ts";
 import type { AccountTables } from "./auth/sessions/table.ts";
 import { newestMs, scheduleBackups } from "./operations/backup/backup-schedule.ts";
-import { outsideOf, removeLeftovers } from "./operations/backup/snapshot-protocol.ts";
+import { externalOf, removeLeftovers } from "./operations/backup/snapshot-protocol.ts";
 import { serveSnapshots } from "./operations/backup/snapshot-server.ts";
 import { loadSecrets } from "./operations/backup/secrets.ts";
 import { addRoutesToApi, addServiceRoutes } from "./alerting/mount.ts";
@@ -146,7 +146,7 @@ async function openBackups({ settings, secrets, stack, database, snapshotSources
   const hasAccounts = database.engine === "sqlite";
   if (!hasAccounts && Object.keys(snapshotSources).length === 0) return;
   const { dataDir, backups } = settings;
-  stack.use(await serveSnapshots({ dataDir, engines: { ...snapshotSources, hasAccounts, outside: outsideOf(settings, secrets) }, log }));
+  stack.use(await serveSnapshots({ dataDir, engines: { ...snapshotSources, hasAccounts, outside: externalOf(settings, secrets) }, log }));
   if (!backups) return;
   ownMetrics.gauge("backup_last_timestamp_seconds", () => (newestMs(backups.folder) ?? 0) / 1000);
   stack.use(scheduleBackups(backups, { command: [process.execPath, process.argv[1] ?? ""], log }));

@@ -150,7 +150,7 @@ test("backups need a folder and an interval, of which the folder is none of DATA
     [{ ...backups, BACKUP_KEEP: "0" }, "BACKUP_KEEP"],
     [
       { ...backups, DATABASE_URL: "postgres://db/a", CLICKHOUSE_URL: "http://ch", METRICS_WRITE_URL: "http://vm" },
-      "BACKUP_EVERY: every engine is outside",
+      "BACKUP_EVERY: every engine is external",
     ],
   ] as const)
     expect(problemsOf(wrong)).toContain(message);

@@ -142,7 +142,7 @@ function checkTogether(reader: SettingsReader, settings: Settings, secrets: Secr
     settings.metricsWriteUrl &&
     secrets.databaseUrl &&
     secrets.clickhouseUrl
-  ), "BACKUP_EVERY: every engine is outside, where it is backed up too (docs/backup.md)");
+  ), "BACKUP_EVERY: every engine is external, so DATA_DIR has nothing to back up; back up the engines themselves (docs/backup.md)");
   if (!hasExternalEngine(settings, secrets)) return;
   require(secrets.masterKey !== undefined, "MASTER_KEY is required with an external engine: make one with `openssl rand -base64 32`");
   require(secrets.jwtSecret !== undefined, "JWT_SECRET is required with an external engine: make one with `openssl rand -base64 48`");

@@ -27,21 +27,20 @@ export async function rotateCommand(): Promise<void> {
   const waitMs = rotationWaitMs(found);
   if (waitMs > 0) throw new RotateError(`${tooEarly(waitMs)}; no rotation was requested`);
   await secret.requestRotation(signal);
-  console.log("asked for; waiting for the agent that acts for the cluster …");
+  console.log("rotation requested; waiting for the leader agent …");
   while (!signal.aborted) {
-    // Safe: if the API server is briefly unavailable, it is asked again until the deadline.
+    // Safe: if the API server is briefly unavailable, reading the Secret is retried until the deadline.
     const now = await secret.read(signal).catch(() => undefined);
     if (now?.credential && now.credential.apiKey !== before.apiKey) {
-      console.log(`rotated: the cluster's key was made at ${now.credential.keyCreatedAt}; the old one is taken for 5 more minutes`);
+      console.log(`rotated: new cluster key created at ${now.credential.keyCreatedAt}; the old key remains valid for 5 minutes`);
       return;
     }
     const refusedMs = now ? rotationWaitMs(now) : 0;
-    if (refusedMs > 0) throw new RotateError(`${tooEarly(refusedMs)}; the request stays in ${where}, and an agent makes the rotation then`);
+    if (refusedMs > 0)
+      throw new RotateError(`${tooEarly(refusedMs)}; the request stays in ${where}, and an agent will rotate the key then`);
     await pause(POLL_EVERY_MS);
   }
-  throw new RotateError(
-    `not rotated after ${WITHIN_MS / 1000} s, but the request stays in ${where}; the agents' logs say what holds it up`,
-  );
+  throw new RotateError(`not rotated after ${WITHIN_MS / 1000} s, but the request stays in ${where}; check the agents' logs for the cause`);
 }
 
 function tooEarly(waitMs: number): string {

@@ -41,6 +41,7 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
   const asked = knownPods(api, cluster.nodeName);
   const hasPolicies = cluster.logPolicies && settings.signals.includes("logs");
   const hasMonitors = cluster.prometheusOperator && settings.signals.includes("metrics");
+  // hasPolicies is not checked here and below, because settings.ts refuses LOG_POLICIES without POD_RELAY.
   if (!cluster.podRelay && !hasMonitors) return { known: asked, asksAgent: false, env: {} };
   const [{ NodePods }, { PodRelay }] = await Promise.all([import("../pods/node-pods.ts"), import("../pods/relay.ts")]);
   const policies = hasPolicies ? started.use(await startPolicies(api, log)) : undefined;

@@ -44,17 +44,17 @@ export interface LogCounterOptions {
 
 /** Poll interval for changes of other replicas. */
 const TIMING = { pollMs: 1000 };
-/** Concurrent counts; `cheap` is for those that took less than CHEAP_MS last time, including waits. */
+/** Slots for counts; `cheap` is for those that took less than CHEAP_MS last time, including the wait for a query slot. */
 const SLOTS = ["any", "cheap"] as const;
 const CHEAP_MS = 250;
-/** A count that has not started after this time releases its slot. */
+/** Time until the next pass if a count that waits for a query slot may release its slot of the counter. */
 const DETACH_AFTER_MS = 100;
-/** Time for running counts when it is disposed. */
+/** How long disposal waits for running counts. */
 const GRACE_MS = 5000;
 const REMIND_MS = 300_000;
 
-const NO_SERIES = `more than ${MAX_LOG_RULE_SERIES} values of \`by\` and conditions of all rules within an hour: not all of them fire`;
-const TOO_MANY = `more than ${MAX_GROUPS_PER_RULE} values of \`by\` matched within some minutes: not all of them fire`;
+const NO_SERIES = `the organisation's log rules produced more than ${MAX_LOG_RULE_SERIES} series (value of \`by\` × condition) within an hour; some alerts will not fire`;
+const TOO_MANY = `more than ${MAX_GROUPS_PER_RULE} values of \`by\` matched within a few minutes; some alerts will not fire`;
 
 type Slot = (typeof SLOTS)[number];
 
@@ -76,6 +76,7 @@ export class LogCounter implements AsyncDisposable {
   readonly #detached = new Set<UnderWay>();
   /** Organisation → end of its pause. */
   readonly #resting = new Map<string, number>();
+  /** True once the claims of the previous process are released. On a shared database, they expire instead, so it is always true. */
   #isFreed: boolean;
 
   constructor(options: LogCounterOptions) {
@@ -96,7 +97,7 @@ export class LogCounter implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
     this.#stopping.abort();
-    // Aborts the count even if the metrics store hangs.
+    // The signal aborts queries but not a write to the metrics store, which may hang.
     const over = new AbortController();
     const all = Promise.all(this.#underWay().map(({ done }) => done)).finally(() => over.abort());
     await Promise.race([all, pause(GRACE_MS, over.signal)]);
@@ -104,6 +105,7 @@ export class LogCounter implements AsyncDisposable {
 
   async #step(): Promise<number> {
     const { db, timing = TIMING } = this.#options;
+    // A process that was killed leaves claims behind; without this, its rules would not be counted until the claims expire.
     if (!this.#isFreed) await freeCounts(db);
     this.#isFreed = true;
     for (const slot of SLOTS) {
@@ -114,7 +116,7 @@ export class LogCounter implements AsyncDisposable {
       this.#begin(slot, due);
     }
     this.#outage.recovered();
-    const isSoonDetached = [...this.#slots.values()].some((one) => this.#mayDetach(one));
+    const isSoonDetached = [...this.#slots.values()].some((count) => this.#mayDetach(count));
     return isSoonDetached ? Math.min(DETACH_AFTER_MS, timing.pollMs) : timing.pollMs;
   }
 
@@ -129,40 +131,45 @@ export class LogCounter implements AsyncDisposable {
   }
 
   #detach(slot: Slot): void {
-    const one = this.#slots.get(slot);
-    if (!one || !this.#mayDetach(one)) return;
+    const count = this.#slots.get(slot);
+    if (!count || !this.#mayDetach(count)) return;
     this.#slots.delete(slot);
-    this.#detached.add(one);
+    this.#detached.add(count);
   }
 
+  /**
+   * Whether a count may release its slot of the counter while it waits for a query slot. A count whose organisation's own queries use all
+   * query slots cannot start, so up to MAX_WAITING_COUNTS of these may be detached. The others may start at any time and then load the
+   * engine, so at most MAX_SLOW_COUNTS of them may.
+   */
   #mayDetach({ orgId, startedAtMs }: UnderWay): boolean {
     if (startedAtMs !== undefined || this.#detached.size >= MAX_WAITING_COUNTS) return false;
     const { isFull } = this.#options;
-    return isFull(orgId) || [...this.#detached].filter((one) => !isFull(one.orgId)).length < MAX_SLOW_COUNTS;
+    return isFull(orgId) || [...this.#detached].filter((waiting) => !isFull(waiting.orgId)).length < MAX_SLOW_COUNTS;
   }
 
   #begin(slot: Slot, due: DueCount): void {
-    const one: UnderWay = { orgId: due.orgId, startedAtMs: undefined, done: Promise.resolve() };
-    one.done = this.#count(due, one)
+    const count: UnderWay = { orgId: due.orgId, startedAtMs: undefined, done: Promise.resolve() };
+    count.done = this.#count(due, count)
       // Safe: the claim expires, and the rule is counted again.
       .catch((error: unknown) => this.#outage.failed(error))
       .finally(() => {
-        this.#detached.delete(one);
-        if (this.#slots.get(slot) === one) this.#slots.delete(slot);
+        this.#detached.delete(count);
+        if (this.#slots.get(slot) === count) this.#slots.delete(slot);
         this.#loop.wake();
       });
-    this.#slots.set(slot, one);
+    this.#slots.set(slot, count);
   }
 
-  async #count(due: DueCount, one: UnderWay): Promise<void> {
+  async #count(due: DueCount, count: UnderWay): Promise<void> {
     const { db, intervalMs, counted } = this.#options;
     const [atMs, began] = [this.#nowMs(), performance.now()];
-    const found = await this.#countAndReport(due, atMs, () => (one.startedAtMs = performance.now()));
+    const found = await this.#countAndReport(due, atMs, () => (count.startedAtMs = performance.now()));
     if (this.#stopping.signal.aborted && !found.reported) return await releaseCount(db, due);
     const endedMs = performance.now();
     const tookMs = Math.ceil(endedMs - began);
     // If it never got a query slot, it occupied one of the counter's slots all the time.
-    const busyMs = Math.ceil(endedMs - (one.startedAtMs ?? began));
+    const busyMs = Math.ceil(endedMs - (count.startedAtMs ?? began));
     const nowMs = this.#nowMs();
     // Set here as well, because the row may have been deleted, and a rule that was written meanwhile is due at once.
     this.#resting.set(due.orgId, nowMs + restMs(busyMs));
@@ -181,17 +188,17 @@ export class LogCounter implements AsyncDisposable {
   async #countAndReport(
     { orgId, ruleId, logs, reported: before }: DueCount,
     atMs: number,
-    itsTurn: () => void,
+    onStarted: () => void,
   ): Promise<Pick<CountResult, "reported" | "error">> {
     try {
       const found = await countLogs(this.#options.logs, orgId, logs, {
         atMs,
         signal: this.#stopping.signal,
         known: before,
-        began: itsTurn,
+        began: onStarted,
       });
       const { groups, isCut } = groupsNow(logs, { found, before, atMs });
-      const reported = await this.#withRoom(orgId, groups, (some) => countSamples(ruleId, logs, some));
+      const reported = await this.#withRoom(orgId, groups, (part) => countSamples(ruleId, logs, part));
       await this.#write(orgId, countSamples(ruleId, logs, reported), atMs);
       const tooShort = whyTooShort(logs, this.#options.intervalMs);
       return {
@@ -202,12 +209,12 @@ export class LogCounter implements AsyncDisposable {
       // The last counts stay valid until there are new ones: alerts neither fire nor resolve while records cannot be read.
       if (error instanceof ApiError && error.code === "storage_unavailable")
         await this.#write(orgId, countSamples(ruleId, logs, before), atMs).catch(() => undefined);
-      return { reported: undefined, error: this.#words(error, { org_id: orgId, rule_id: ruleId }) };
+      return { reported: undefined, error: this.#errorText(error, { org_id: orgId, rule_id: ruleId }) };
     }
   }
 
   /** The groups whose series exist or fit into the limit. */
-  async #withRoom(orgId: string, groups: readonly LogGroup[], samplesOf: (some: readonly LogGroup[]) => string): Promise<LogGroup[]> {
+  async #withRoom(orgId: string, groups: readonly LogGroup[], samplesOf: (groups: readonly LogGroup[]) => string): Promise<LogGroup[]> {
     const reported: LogGroup[] = [];
     for (const group of groups) {
       const admitted = this.#series.admit({ orgId, hostId: COUNTED_BY }, Buffer.from(samplesOf([group])));
@@ -221,14 +228,14 @@ export class LogCounter implements AsyncDisposable {
     await this.#options.metrics.write({ orgId, hostId: COUNTED_BY, node: COUNTED_BY }, Buffer.from(samples), atMs);
   }
 
-  #words(error: unknown, context: { readonly org_id: string; readonly rule_id: string }): string {
+  #errorText(error: unknown, context: { readonly org_id: string; readonly rule_id: string }): string {
     const known = ofFilter(error);
     if (known instanceof ApiError && known.status < 500) return known.message;
     // /readyz reports an unavailable engine.
     if (known instanceof ApiError) return "its records could not be counted: the log store or the metrics store could not be reached";
     if (!this.#stopping.signal.aborted)
       this.#options.log.error({ event: "log_rules.rule_failed", err: error, ...context }, "the records of a rule could not be counted");
-    return "its records could not be counted for a reason on our side";
+    return "its records could not be counted because of an internal error";
   }
 }
 

@@ -8,7 +8,10 @@ import { rawErrorResponse } from "./error-response.ts";
 import { stopParser } from "./connections.ts";
 import { ApiError } from "../errors.ts";
 
-/** Throws the error for a request without a route. `methods`: all methods that some route of the application has. */
+/**
+ * Throws the error for a request without a route. `methods`: all methods that some route of the application has; empty until `closeRoutes` was
+ * called, and such an application responds with 404 to an unknown method, too.
+ */
 export function refuseUnroutable(
   app: FastifyInstance,
   { routes, methods }: { routes: ReadonlyMap<string, ReadonlySet<string>>; methods: ReadonlySet<string> },

@@ -104,6 +104,7 @@ async function again(next: () => Promise<Arrived>, retry: (ms: number) => void):
   } catch (error) {
     if (!(error instanceof ApiError) || !RETRIED.has(error.status)) throw error;
     retry(RETRY_MS);
+    // `isFull` keeps a query due: announced records are still unread, so the retry must not wait for another notification.
     return { events: [], isFull: true };
   }
 }

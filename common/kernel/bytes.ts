@@ -9,7 +9,8 @@ export const UNUSUAL: i32 = 2;
 /** The call needs more memory than it may use. */
 export const TOO_LARGE: i32 = 3;
 
-export function refuse(reason: i32): void {
+/** Ends the kernel's call; the host then processes the input in TypeScript. Never returns. */
+export function fallBack(reason: i32): void {
   giveUp(reason);
   unreachable();
 }

@@ -1,6 +1,6 @@
 // Reads escapes of JSON strings (RFC 8259, section 7), starting at their backslash. Invariant: an unescaped character is shorter than its
 // escape.
-import { refuse, SYNTAX, UNUSUAL } from "./bytes";
+import { fallBack, SYNTAX, UNUSUAL } from "./bytes";
 
 /** Address after the character that `escape` wrote. */
 export let escapedTo: usize = 0;
@@ -22,9 +22,9 @@ export function escape(at: usize, to: usize): usize {
     store<u8>(to + 2, <u8>(0x80 | (code & 0x3f)));
     escapedTo = to + 3;
   } else {
-    if (code > 0xdbff || load<u16>(at) != 0x755c) refuse(UNUSUAL);
+    if (code > 0xdbff || load<u16>(at) != 0x755c) fallBack(UNUSUAL);
     const low = escapedCode(at);
-    if (low < 0xdc00 || low > 0xdfff) refuse(UNUSUAL);
+    if (low < 0xdc00 || low > 0xdfff) fallBack(UNUSUAL);
     const point = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     store<u8>(to, <u8>(0xf0 | (point >> 18)));
     store<u8>(to + 1, <u8>(0x80 | ((point >> 12) & 0x3f)));
@@ -58,7 +58,7 @@ export function escapedCode(at: usize): u32 {
     case 0x75:
       return (hexDigit(at + 2) << 12) | (hexDigit(at + 3) << 8) | (hexDigit(at + 4) << 4) | hexDigit(at + 5);
     default:
-      refuse(SYNTAX);
+      fallBack(SYNTAX);
       return 0;
   }
 }
@@ -68,6 +68,6 @@ function hexDigit(at: usize): u32 {
   const digit: u32 = byte - 0x30;
   if (digit < 10) return digit;
   const letter: u32 = (byte | 0x20) - 0x61;
-  if (letter > 5) refuse(SYNTAX);
+  if (letter > 5) fallBack(SYNTAX);
   return letter + 10;
 }

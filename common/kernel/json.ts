@@ -1,7 +1,7 @@
 // Reads JSON (RFC 8259) as collectors write it, in place. Invariants: parsing is strict, and gives up on anything unusual; a function gets
 // the address where its value begins and returns the address after it; strings are unescaped in place, which never needs more space.
 import { escape, escapedCode, escapedTo } from "./escapes";
-import { moveDown, refuse, SYNTAX, UNUSUAL } from "./bytes";
+import { moveDown, fallBack, SYNTAX, UNUSUAL } from "./bytes";
 
 export const QUOTE: u8 = 0x22;
 export const COMMA: u8 = 0x2c;
@@ -18,7 +18,7 @@ const NULL: u32 = 0x6c6c756e;
 const TRUE: u32 = 0x65757274;
 const ALSE: u32 = 0x65736c61;
 /** Collectors do not send deeper documents. */
-const MOST_DEPTH: i32 = 32;
+const MAX_DEPTH: i32 = 32;
 
 /** The string that was read last, unescaped. */
 export let textAt: usize = 0;
@@ -48,7 +48,7 @@ function skipBlanks(at: usize): usize {
 
 /** Enters an object or an array: returns its first member, or its end. */
 export function open(at: usize, bracket: u8): usize {
-  if (load<u8>(at) != bracket) refuse(UNUSUAL);
+  if (load<u8>(at) != bracket) fallBack(UNUSUAL);
   return blanks(at + 1);
 }
 
@@ -57,9 +57,9 @@ export function next(at: usize, close: u8): usize {
   at = blanks(at);
   const byte = load<u8>(at);
   if (byte == close) return at;
-  if (byte != COMMA) refuse(SYNTAX);
+  if (byte != COMMA) fallBack(SYNTAX);
   at = blanks(at + 1);
-  if (load<u8>(at) == close) refuse(SYNTAX);
+  if (load<u8>(at) == close) fallBack(SYNTAX);
   return at;
 }
 
@@ -67,19 +67,19 @@ export function next(at: usize, close: u8): usize {
  * Reads a member's name and colon: returns where its value begins. Gives up on a name with an escape, because it may equal another name.
  */
 export function name(at: usize): usize {
-  if (load<u8>(at) != QUOTE) refuse(SYNTAX);
+  if (load<u8>(at) != QUOTE) fallBack(SYNTAX);
   nameAt = at + 1;
   at = stringStop(at + 1);
-  if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+  if (load<u8>(at) != QUOTE) fallBack(UNUSUAL);
   nameLength = <u32>(at - nameAt);
   at = blanks(at + 1);
-  if (load<u8>(at) != COLON) refuse(SYNTAX);
+  if (load<u8>(at) != COLON) fallBack(SYNTAX);
   return blanks(at + 1);
 }
 
 /** Marks a member as seen; gives up on a duplicate. */
 export function once(seen: u32, bit: u32): u32 {
-  if (seen & bit) refuse(UNUSUAL);
+  if (seen & bit) fallBack(UNUSUAL);
   return seen | bit;
 }
 
@@ -109,7 +109,7 @@ export function stringBody(at: usize): usize {
 /** A string; null is read as "". */
 export function optionalString(at: usize): usize {
   if (load<u8>(at) == QUOTE) return stringBody(at + 1);
-  if (!isNull(at)) refuse(UNUSUAL);
+  if (!isNull(at)) fallBack(UNUSUAL);
   setText(at, 0);
   return at + 4;
 }
@@ -122,7 +122,7 @@ function unescaped(start: usize, at: usize): usize {
     if (byte == BACKSLASH) {
       at = escape(at, to);
       to = escapedTo;
-    } else if (byte < 0x20) refuse(SYNTAX);
+    } else if (byte < 0x20) fallBack(SYNTAX);
     else {
       const stop = stringStop(at);
       moveDown(to, at, <u32>(stop - at));
@@ -143,13 +143,13 @@ export function skip(at: usize, depth: i32): usize {
   const byte = load<u8>(at);
   if (byte == QUOTE) return skipString(at + 1);
   if (byte == OPEN_OBJECT || byte == OPEN_ARRAY) {
-    if (depth >= MOST_DEPTH) refuse(UNUSUAL);
+    if (depth >= MAX_DEPTH) fallBack(UNUSUAL);
     const close: u8 = byte + 2;
     for (at = blanks(at + 1); load<u8>(at) != close; at = next(at, close)) {
       if (byte == OPEN_OBJECT) {
-        if (load<u8>(at) != QUOTE) refuse(SYNTAX);
+        if (load<u8>(at) != QUOTE) fallBack(SYNTAX);
         at = blanks(skipString(at + 1));
-        if (load<u8>(at) != COLON) refuse(SYNTAX);
+        if (load<u8>(at) != COLON) fallBack(SYNTAX);
         at = blanks(at + 1);
       }
       at = skip(at, depth + 1);
@@ -167,7 +167,7 @@ function skipString(at: usize): usize {
     at = stringStop(at);
     const byte = load<u8>(at);
     if (byte == QUOTE) return at + 1;
-    if (byte != BACKSLASH) refuse(SYNTAX);
+    if (byte != BACKSLASH) fallBack(SYNTAX);
     escapedCode(at);
     at += load<u8>(at + 1) == 0x75 ? 6 : 2;
   }
@@ -178,11 +178,11 @@ export function numberEnd(at: usize): usize {
   if (load<u8>(at) == MINUS) at++;
   const whole = at;
   at = digitsEnd(at);
-  if (at == whole || (load<u8>(whole) == ZERO && at > whole + 1)) refuse(SYNTAX);
+  if (at == whole || (load<u8>(whole) == ZERO && at > whole + 1)) fallBack(SYNTAX);
   if (load<u8>(at) == DOT) {
     const fraction = at + 1;
     at = digitsEnd(fraction);
-    if (at == fraction) refuse(SYNTAX);
+    if (at == fraction) fallBack(SYNTAX);
   }
   if ((load<u8>(at) | 0x20) == 0x65) {
     at++;
@@ -190,7 +190,7 @@ export function numberEnd(at: usize): usize {
     if (sign == 0x2b || sign == MINUS) at++;
     const exponent = at;
     at = digitsEnd(at);
-    if (at == exponent) refuse(SYNTAX);
+    if (at == exponent) fallBack(SYNTAX);
   }
   return at;
 }
@@ -217,13 +217,13 @@ export function unsigned(at: usize): usize {
   }
   for (; isDigit(load<u8>(at)); at++) {
     value = value * 10 + (load<u8>(at) - ZERO);
-    if (at - start >= 19) refuse(UNUSUAL);
+    if (at - start >= 19) fallBack(UNUSUAL);
   }
-  if (at == start || (load<u8>(start) == ZERO && at > start + 1)) refuse(UNUSUAL);
+  if (at == start || (load<u8>(start) == ZERO && at > start + 1)) fallBack(UNUSUAL);
   integer = value;
   setText(start, <u32>(at - start));
   if (!isText) return at;
-  if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+  if (load<u8>(at) != QUOTE) fallBack(UNUSUAL);
   return at + 1;
 }
 
@@ -244,15 +244,15 @@ function eightDigits(word: u64): u64 {
 /** Validated but not stored. */
 export function unsigned32(at: usize): usize {
   at = unsigned(at);
-  if (integer > 0xffffffff) refuse(UNUSUAL);
+  if (integer > 0xffffffff) fallBack(UNUSUAL);
   return at;
 }
 
 /** An enum's number, not negative; null is 0. */
 export function enumeration(at: usize): usize {
-  if (load<u8>(at) == QUOTE) refuse(UNUSUAL);
+  if (load<u8>(at) == QUOTE) fallBack(UNUSUAL);
   at = unsigned(at);
-  if (integer > 999999999) refuse(UNUSUAL);
+  if (integer > 999999999) fallBack(UNUSUAL);
   return at;
 }
 
@@ -260,14 +260,14 @@ export function enumeration(at: usize): usize {
 export function hexId(at: usize, length: u32): usize {
   at = optionalString(at);
   if (textLength == 0) return at;
-  if (textLength != length) refuse(UNUSUAL);
+  if (textLength != length) fallBack(UNUSUAL);
   let all = i8x16.splat(0);
   for (let index: u32 = 0; index < length; index += 16) {
     const block = v128.load(textAt + index);
     const lower = v128.or(block, i8x16.splat(0x20));
     const digits = i8x16.lt_u(i8x16.sub(block, i8x16.splat(0x30)), i8x16.splat(10));
     const letters = i8x16.lt_u(i8x16.sub(lower, i8x16.splat(0x61)), i8x16.splat(6));
-    if (!i8x16.all_true(v128.or(digits, letters))) refuse(UNUSUAL);
+    if (!i8x16.all_true(v128.or(digits, letters))) fallBack(UNUSUAL);
     v128.store(textAt + index, lower);
     all = v128.or(all, v128.xor(lower, i8x16.splat(0x30)));
   }

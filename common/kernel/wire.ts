@@ -1,6 +1,6 @@
 // Reads the fields of protobuf messages one after the other, in place. Invariant: the kernel gives up on a field that does not end within its
 // message, on groups, on lengths above 2 GiB, and on tags of more than 32 bits.
-import { refuse, SYNTAX, UNUSUAL } from "./bytes";
+import { fallBack, SYNTAX, UNUSUAL } from "./bytes";
 
 export const VARINT: u32 = 0;
 export const FIXED64: u32 = 1;
@@ -22,7 +22,7 @@ export function field(at: usize, end: usize): usize {
   if (tag < 0x80) at++;
   else {
     at = varint(at, end);
-    if (integer > 0xffffffff) refuse(UNUSUAL);
+    if (integer > 0xffffffff) fallBack(UNUSUAL);
     tag = <u32>integer;
   }
   const type = tag & 7;
@@ -33,7 +33,7 @@ export function field(at: usize, end: usize): usize {
     if (length < 0x80) at++;
     else {
       at = varint(at, end);
-      if (integer > MOST_LENGTH) refuse(SYNTAX);
+      if (integer > MOST_LENGTH) fallBack(SYNTAX);
       length = <usize>integer;
     }
     content = at;
@@ -43,9 +43,9 @@ export function field(at: usize, end: usize): usize {
     if (type == VARINT) at = varint(at, end);
     else if (type == FIXED64) at += 8;
     else if (type == FIXED32) at += 4;
-    else refuse(SYNTAX);
+    else fallBack(SYNTAX);
   }
-  if (at > end) refuse(SYNTAX);
+  if (at > end) fallBack(SYNTAX);
   return at;
 }
 
@@ -57,7 +57,7 @@ export function varint(at: usize, end: usize): usize {
   }
   let value: u64 = 0;
   for (let shift: u64 = 0; shift < 70; shift += 7) {
-    if (at >= end) refuse(SYNTAX);
+    if (at >= end) fallBack(SYNTAX);
     const byte = load<u8>(at);
     at++;
     value |= (<u64>(byte & 0x7f)) << shift;
@@ -66,13 +66,13 @@ export function varint(at: usize, end: usize): usize {
       return at;
     }
   }
-  refuse(SYNTAX);
+  fallBack(SYNTAX);
   return at;
 }
 
 /** Gives up if the field that was read last has another wire type. */
 export function expect(type: u32): void {
-  if (wireType != type) refuse(UNUSUAL);
+  if (wireType != type) fallBack(UNUSUAL);
 }
 
 /** Gives up unless the bytes are UTF-8. Reads up to 15 bytes beyond them. */
@@ -96,13 +96,13 @@ function checkUtf8(at: usize, end: usize): void {
       continue;
     }
     const length: usize = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    if (lead < 0xc2 || lead > 0xf4 || at + length > end) refuse(SYNTAX);
+    if (lead < 0xc2 || lead > 0xf4 || at + length > end) fallBack(SYNTAX);
     // The second byte excludes overlong forms, surrogates, and characters above U+10FFFF.
     const least: u32 = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
     const most: u32 = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
     const second: u32 = load<u8>(at + 1);
-    if (second < least || second > most) refuse(SYNTAX);
-    for (let index: usize = 2; index < length; index++) if ((load<u8>(at + index) & 0xc0) != 0x80) refuse(SYNTAX);
+    if (second < least || second > most) fallBack(SYNTAX);
+    for (let index: usize = 2; index < length; index++) if ((load<u8>(at + index) & 0xc0) != 0x80) fallBack(SYNTAX);
     at += length;
   }
 }

@@ -53,7 +53,7 @@ test("a backup restores logs, spans, samples, accounts and keys into another DAT
   await eventually("all is readable", async () => JSON.stringify(await readable(place, token)) === JSON.stringify(expected));
 
   const early = await command(place, "backup", join(folder.path, "while-it-runs"));
-  expect([early.code, early.output]).toEqual([0, expect.stringContaining("the backend went on")]);
+  expect([early.code, early.output]).toEqual([0, expect.stringContaining("taken while the backend was running")]);
   const refused = await command(place, "restore", join(folder.path, "while-it-runs"));
   expect([refused.code, refused.output]).toEqual([2, expect.stringContaining("stop it")]);
   // Killed, not stopped: its engines are left behind, and the backup ends them.

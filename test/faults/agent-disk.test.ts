@@ -188,7 +188,7 @@ describe("a damaged file of the agent", () => {
     expect(lines).toHaveLength(1);
     expect(lines[0]?.level).toBe("error");
     expect(lines[0]?.msg).toContain(file);
-    expect(lines[0]?.msg).toContain("lost are the logs in the disk queue of otlp_http/files that were not delivered yet");
+    expect(lines[0]?.msg).toContain("Undelivered logs in the disk queue of otlp_http/files are lost");
     const { collector } = (await call("GET", `${place.healthUrl}/status`)).json as { collector: Record<string, unknown> };
     const isSeen = damage !== "cut to nothing";
     expect(collector).toMatchObject(isSeen ? { restarts: 1, lastError: lines[0]?.msg } : { restarts: 0, lastError: null });
@@ -214,7 +214,7 @@ describe("a damaged file of the agent", () => {
     console.log({ queue: "overwritten while in use", written, missing, doubled });
     expect(compareLines(arrived(), 100)).toEqual({ missing: 0, doubled: 0 });
     expect(missing).toBeLessThanOrEqual(500);
-    expect(saidOf(/is damaged .* lost are the logs in the disk queue of otlp_http\/files/)).toHaveLength(1);
+    expect(saidOf(/is damaged .* Undelivered logs in the disk queue of otlp_http\/files/)).toHaveLength(1);
   });
 
   test.each(DAMAGES)("file offsets %s: no line is lost, and that they double is said", async (damage, words, harm) => {

@@ -197,7 +197,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     expect(held().length).toBeGreaterThan(4);
     await backend.end("SIGKILL");
     await eventually("the loss is reported", async () => open?.lost.aborted);
-    expect(String(open?.lost.reason)).toContain("nothing is left of this backup; repeat it");
+    expect(String(open?.lost.reason)).toContain("the partial backup was removed; repeat it");
     expect(held().length).toBeGreaterThan(4);
     await backend.start();
     expect(held()).toEqual([]);

@@ -117,7 +117,7 @@ describe("a rotation", () => {
     const { first } = await enrolled(cluster, backend);
     const agents = ["a", "b", "c", "d", "e"].map((name) => cluster.agent(name, { heartbeatEveryMs: 20 }));
     await allSignWith(agents, () => true);
-    expect(await rotateCommand(cluster)).toContain("rotated: the cluster's key");
+    expect(await rotateCommand(cluster)).toContain("rotated: new cluster key created at");
     const second = await allSignWith(agents, (hash) => hash !== first);
     expect(second).toEqual(new Set([newestHash(backend)]));
     backend.aheadMs = 31 * DAY_MS;
@@ -158,7 +158,7 @@ describe("a rotation", () => {
     // Simulates the Secret of an agent of an earlier version.
     await cluster.patchSecret({ "no-rotation-before": null });
     await expect(rotateCommand(cluster)).rejects.toThrow(
-      /not rotated: .* the request stays in Secret .*, and an agent makes the rotation then/,
+      /not rotated: .* the request stays in Secret .*, and an agent will rotate the key then/,
     );
     await tenBeatsOf(agents);
     expect(rotations(backend)).toEqual([200, 409]);

@@ -44,7 +44,7 @@ interface CommonInput {
   readonly logLevel: LogLevel;
   /** Compression towards the backend: the proxy forwards logs and traces of applications as they arrive. */
   readonly compression: Compression;
-  /** Added to every resource that lacks them, so that two nodes' series differ. */
+  /** Resource attributes added where absent, so that series from different nodes stay distinct. */
   readonly resource: Readonly<Record<string, string>>;
   readonly edits: EditsInput;
 }
@@ -87,9 +87,12 @@ export const ALLOCATOR_VARIABLE = "ATHEROPS_TARGET_ALLOCATOR";
 export const EVENTS_FROM_VARIABLE = "ATHEROPS_EVENTS_FROM";
 /** Bytes that each disk queue may hold, if the disk has too little space for the configured size (supervision/queue-space.ts). */
 export const QUEUE_BYTES_VARIABLE = "ATHEROPS_QUEUE_BYTES";
-/** `queue_size` of our exporters; the group is the configured size. */
+/** `queue_size` of our exporters; capture group 1 is the configured size. */
 export const QUEUE_SIZE = new RegExp(`^\\$\\{env:${QUEUE_BYTES_VARIABLE}:-(\\d+)\\}$`);
-/** Variables that the collector expands, so they must survive escaping. */
+/**
+ * References to environment variables that the collector expands, so render.ts does not escape their `$`. QUEUE_BYTES_VARIABLE is not here:
+ * its reference contains the configured size, and QUEUE_SIZE matches it.
+ */
 export const EXPANDED = [
   HEALTH_PORT_VARIABLE,
   METRICS_PORT_VARIABLE,
@@ -99,14 +102,14 @@ export const EXPANDED = [
   EVENTS_FROM_VARIABLE,
 ].map((name) => `\${env:${name}}`);
 
-/** If its queue is full, applications are refused and retry. */
+/** Exporter of the logs and traces that applications send. If its queue is full, applications get an error and retry. */
 export const EXPORTER = "otlp_http/atherops";
 /**
  * Exporter of metrics. Uncompressed, because the proxy converts them and would have to decompress them first. If its queue is full,
- * applications are refused.
+ * applications get an error and retry.
  */
 export const METRICS_EXPORTER = "otlp_http/atherops-metrics";
-/** If its queue is full, files are not read further. */
+/** Exporter of log lines from files and the journal. If its queue is full, reading pauses. */
 export const FILES_EXPORTER = "otlp_http/files";
 /** All our exporters; each sends to the proxy. */
 export const EXPORTERS: readonly string[] = [EXPORTER, METRICS_EXPORTER, FILES_EXPORTER];
@@ -158,15 +161,15 @@ function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]):
       telemetry: telemetry(input.logLevel),
       pipelines: Object.fromEntries(
         pipelines.map((pipeline) => {
-          const { id, receivers, processors, waits } = pipeline;
+          const { id, receivers, processors, blocks } = pipeline;
           return [
             id,
             {
               receivers,
-              // A file is read no faster than it is queued; if the memory limiter refused lines, the reader would hold them, and a stop
-              // would drop them.
+              // A full queue already slows down reading. If the memory limiter refused lines, the reader would keep refused lines in memory
+              // and lose them on shutdown.
               processors: [
-                ...(waits ? [] : ["memory_limiter"]),
+                ...(blocks ? [] : ["memory_limiter"]),
                 ...processors,
                 "resource/node",
                 ...editProcessorIds(signalOf(id), input.edits),
@@ -180,8 +183,8 @@ function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]):
   };
 }
 
-function exporterOf({ id, waits }: Pick<FragmentPipeline, "id" | "waits">): string {
-  if (waits) return FILES_EXPORTER;
+function exporterOf({ id, blocks }: Pick<FragmentPipeline, "id" | "blocks">): string {
+  if (blocks) return FILES_EXPORTER;
   return signalOf(id) === "metrics" ? METRICS_EXPORTER : EXPORTER;
 }
 
@@ -244,8 +247,8 @@ const AS_HANDED_OVER: Component = { min_size: 0, flush_timeout: "200ms" };
 /**
  * New lines of all files are batched for at most one second. An entry leaves the disk queue after the response to its request
  * (exporterhelper v0.149, partition_batcher.go); after a crash, the proxy recognises entries in whatever request they arrive
- * (agent/collector/files). Batches are not larger, because each step of an entry through the queue writes the list of all entries in
- * flight.
+ * (agent/collector/files). Batches are not larger, because entries stay in flight until the response to their batch, and the queue rewrites
+ * its list of in-flight entries on every state change.
  */
 const GATHERED: Component = { min_size: 32_768, flush_timeout: "1s" };
 

@@ -34,12 +34,15 @@ export function configFromSettings(
   settings: Settings,
   { adjustment = {}, openLogFiles = 0, knowsPods = true, namespaceLogs = [], asksAgent = asksAgentForPods(settings) }: RuntimeInputs = {},
 ): string {
+  // The collector waits for pods only if they are known: otherwise, it would hang while the Kubernetes API does not respond.
   const input = settings.cluster
     ? clusterInput(settings, settings.cluster, { waitForPods: knowsPods, asksAgent }, { adjustment, namespaceLogs })
     : hostInput(settings, adjustment, openLogFiles);
   const { cluster, collectorConfigFile: file, allowOtherExporters } = settings;
   if (cluster?.logPolicies && !asksAgent)
-    throw new CollectorConfigError("COLLECTOR_CONFIG_FILE changes how pods are looked up, so LOG_POLICIES would redact nothing: set one");
+    throw new CollectorConfigError(
+      "LOG_POLICIES cannot be combined with a COLLECTOR_CONFIG_FILE that changes how pods are looked up: remove one of them",
+    );
   const overlay = file === undefined ? undefined : { text: overlayText(file), allowOtherExporters };
   return renderCollectorConfig(collectorConfig(input), overlay, knowsPods ? [] : [PODS_RECEIVER]);
 }
@@ -77,7 +80,10 @@ export function clusterConfigFromSettings(settings: Settings, stateDir: string):
   return renderCollectorConfig(config);
 }
 
-/** A new collector reports its first state after an interval; gaps must stay below half a minute. */
+/**
+ * If the node of the cluster's collector is lost, the gap must stay below 30 s: another agent takes the Lease after at most 14 s, and its
+ * collector reports the first state one interval after its start (stand-by.test.ts has the calculation).
+ */
 const LONGEST_STATE_INTERVAL_MS = 10_000;
 
 /** Which log files may be read on this host; never the agent's own. */

@@ -79,7 +79,7 @@ describe("the rendered configuration", () => {
 
   test("is refused with log policies if the operator changes how pods are looked up, because nothing would be redacted", () => {
     const overlay = "processors: {k8s_attributes: {passthrough: true}}";
-    expect(() => render(folder, "cluster", { ...CLUSTER, LOG_POLICIES: "true" }, overlay)).toThrow(/LOG_POLICIES would redact nothing/);
+    expect(() => render(folder, "cluster", { ...CLUSTER, LOG_POLICIES: "true" }, overlay)).toThrow(/LOG_POLICIES cannot be combined with/);
   });
 
   test("sends every pipeline to the signing proxy and nowhere else", () => {

@@ -44,15 +44,15 @@ describe("a damaged file of a store", () => {
     expect(readdirSync(join(folder, "checkpoints"))).toEqual([`${PLACES}.damaged`]);
     expect(lines.map(({ msg }) => msg)).toEqual(said);
     expect(said).toEqual([
-      `${folder}/queue/${QUEUE}, 20000 bytes, is damaged (neither of its two head pages is valid) and is quarantined as ${folder}/queue/${QUEUE}.damaged; the collector starts without it; lost are the logs in the disk queue of otlp_http/files that were not delivered yet.`,
-      `${folder}/checkpoints/${PLACES}, 20000 bytes, is damaged (neither of its two head pages is valid) and is quarantined as ${folder}/checkpoints/${PLACES}.damaged; the collector starts without it; lost is how far file_log/files had read its files. It reads them again from the beginning: no line is lost, and lines that were sent before arrive twice.`,
+      `${folder}/queue/${QUEUE}, 20000 bytes, is damaged (neither of its two head pages is valid) and was quarantined as ${folder}/queue/${QUEUE}.damaged. The collector starts without it. Undelivered logs in the disk queue of otlp_http/files are lost.`,
+      `${folder}/checkpoints/${PLACES}, 20000 bytes, is damaged (neither of its two head pages is valid) and was quarantined as ${folder}/checkpoints/${PLACES}.damaged. The collector starts without it. file_log/files's read positions are lost. It reads its files again from the beginning: no line is lost, and lines that were sent before arrive twice.`,
     ]);
   });
 
   test("of a receiver that starts at the end is said to skip lines", async () => {
     junk(`checkpoints/${PLACES}`);
     const [said] = await quarantineDamaged(config.replace("start_at: beginning", "start_at: end"), log);
-    expect(said).toContain("lines written since the collector ended are skipped");
+    expect(said).toContain("lines written since the collector exited are skipped");
   });
 
   test("takes the place of the one before it, so that one is kept", async () => {
@@ -69,7 +69,7 @@ describe("a damaged file of a store", () => {
     using _disk = new SmallDisk(join(folder, "queue"), "64k");
     junk(`queue/${QUEUE}`, 40_000);
     const [said] = await quarantineDamaged(config, log);
-    expect(said).toContain("is removed, as the disk has no room for another as large");
+    expect(said).toContain("was removed because there is not enough disk space for a second copy");
     expect(readdirSync(join(folder, "queue"))).toEqual([]);
     expect(lines[0]).not.toHaveProperty("moved_to");
   });
@@ -93,7 +93,7 @@ describe("a damaged file of a store", () => {
     expect(await quarantineDamaged(config, log)).toEqual([]);
     reportEmptied(config, log);
     expect(lines.map(({ msg }) => msg)).toEqual([
-      `${folder}/queue/${QUEUE} is empty, as after a power failure; the collector fills it anew; if it held anything, lost are the logs in the disk queue of otlp_http/files that were not delivered yet.`,
+      `${folder}/queue/${QUEUE} is empty, as after a power failure; the collector will recreate it. If it contained data: Undelivered logs in the disk queue of otlp_http/files are lost.`,
     ]);
   });
 });

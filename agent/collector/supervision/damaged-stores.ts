@@ -1,6 +1,7 @@
 // Checks the bbolt files of the collector's file_storage extensions (disk queues and file offsets) while no collector runs. A damaged file
 // would crash the collector at every start, so the agent renames it to `<file>.damaged` and logs what is lost; an empty file is only logged.
-// Invariant: a file is renamed only if the collector's log blamed a store (`blamesStore`) and the file itself is damaged (bbolt-file.ts).
+// Invariant: a file is renamed only if it is damaged (bbolt-file.ts); the supervisor calls `quarantineDamaged` only after the collector's log
+// blamed a store (`blamesStore`).
 import { readdirSync, renameSync, rmSync, statfsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { parse } from "yaml";
@@ -45,7 +46,7 @@ export async function quarantineDamaged(config: string, log: Log, signal?: Abort
       // Safe: the supervisor restarts the collector with backoff, and its log has the reason why it cannot start.
       log.error(
         { event: "collector.store_check_failed", file, err: (error as Error).message },
-        "cannot look into a file of the collector's stores, or cannot quarantine it",
+        "cannot check or quarantine a file of the collector's stores",
       );
     }
   }
@@ -58,7 +59,7 @@ export function reportEmptied(config: string, log: Log): void {
     if (!isEmpty(file)) continue;
     log.error(
       { event: "collector.store_empty", file },
-      `${file} is empty, as after a power failure; the collector fills it anew; if it held anything, ${describeLoss(basename(file), parsed)}`,
+      `${file} is empty, as after a power failure; the collector will recreate it. If it contained data: ${describeLoss(basename(file), parsed)}`,
     );
   }
 }
@@ -111,8 +112,8 @@ function quarantine(file: string, damage: string, config: Config, log: Log): str
   const { bavail, bsize } = statfsSync(dirname(file));
   const isKept = bavail * bsize >= size;
   if (!isKept) rmSync(target);
-  const where = isKept ? `is quarantined as ${target}` : "is removed, as the disk has no room for another as large";
-  const message = `${file}, ${size} bytes, is damaged (${damage}) and ${where}; the collector starts without it; ${describeLoss(basename(file), config)}`;
+  const where = isKept ? `was quarantined as ${target}` : "was removed because there is not enough disk space for a second copy";
+  const message = `${file}, ${size} bytes, is damaged (${damage}) and ${where}. The collector starts without it. ${describeLoss(basename(file), config)}`;
   log.error({ event: "collector.store_damaged", file, bytes: size, moved_to: isKept ? target : undefined, damage }, message);
   return message;
 }
@@ -121,12 +122,12 @@ function quarantine(file: string, damage: string, config: Config, log: Log): str
 function describeLoss(name: string, { exporters, receivers }: Config): string {
   const [, exporter, signal] = /^exporter_(.+)_([a-z]+)$/.exec(name) ?? [];
   const exporterId = Object.keys(exporters).find((id) => id.replace("/", "_") === exporter);
-  if (exporterId !== undefined) return `lost are the ${signal} in the disk queue of ${exporterId} that were not delivered yet.`;
+  if (exporterId !== undefined) return `Undelivered ${signal} in the disk queue of ${exporterId} are lost.`;
   const hasFile = (id: string): boolean => name === `receiver_${id.split("/")[0]?.replaceAll("_", "")}_${id.split("/")[1] ?? ""}`;
   const [receiverId, receiver] = Object.entries(receivers).find(([id]) => hasFile(id)) ?? [];
-  if (!receiver) return "lost is what a component kept in it.";
-  const loss = `lost is how far ${receiverId} had read its files.`;
+  if (!receiver) return "Whatever the component stored in it is lost.";
+  const loss = `${receiverId}'s read positions are lost.`;
   return receiver.start_at === "beginning"
-    ? `${loss} It reads them again from the beginning: no line is lost, and lines that were sent before arrive twice.`
-    : `${loss} It goes on at their ends: lines written since the collector ended are skipped.`;
+    ? `${loss} It reads its files again from the beginning: no line is lost, and lines that were sent before arrive twice.`
+    : `${loss} It resumes at the end of each file: lines written since the collector exited are skipped.`;
 }

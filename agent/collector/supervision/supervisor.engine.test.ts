@@ -369,7 +369,7 @@ describe("the supervisor", () => {
       String(msg).startsWith(`${file}, 20000 bytes, is damaged`) ? ["quarantined"] : failures === undefined ? [] : [failures],
     );
     expect(logged.slice(0, 5)).toEqual(["quarantined", "quarantined", 2, "quarantined", 3]);
-    expect(of.status().lastError).toContain("lost are the traces in the disk queue of otlp_http/atherops");
+    expect(of.status().lastError).toContain("Undelivered traces in the disk queue of otlp_http/atherops are lost");
   });
 
   test("does not blame a new configuration for the crash before it, whose files it still looks through", async () => {

@@ -9,7 +9,7 @@ import { readMachineId } from "../../identity/identity.ts";
 import { checkKey } from "./backend.ts";
 import { type Check, type Finding, messageOf } from "./check.ts";
 
-const NEW_TOKEN = "make an install token (`atherops tokens create`), set INSTALL_TOKEN to it and restart the agent: it enrols again";
+const NEW_TOKEN = "create an install token (`atherops tokens create`), set INSTALL_TOKEN to it and restart the agent: it enrols again";
 
 export function hostChecks(settings: Settings, secrets: Secrets, backend: Pick<BackendApi, "heartbeat">): Check[] {
   return [() => checkCredentialsFile(settings.host?.credentialsFile ?? "", secrets, backend)];
@@ -21,6 +21,7 @@ export async function checkCredentialsFile(
   backend: Pick<BackendApi, "heartbeat">,
 ): Promise<Finding[]> {
   const name = "credentials";
+  // Read before CredentialsFile.read(), which sets the mode to 0600.
   const mode = existsSync(path) ? statSync(path).mode & 0o777 : 0o600;
   const file = new CredentialsFile(path);
   let known: HostCredentials;
@@ -30,7 +31,7 @@ export async function checkCredentialsFile(
     return [{ name, status: "fail", detail: messageOf(error), advice: "run as the agent's user, or restore the file" }];
   }
   const machine = machineFinding(known, readMachineId());
-  const open = (mode & 0o077) === 0 ? [] : [openFile(file, mode)];
+  const open = (mode & 0o077) === 0 ? [] : [tooOpenFinding(file, mode)];
   if (known.credential) {
     const enrolled: Finding = { name, status: "ok", detail: `${path} has the key of host ${known.credential.id}` };
     return [...open, enrolled, ...machine, ...(await checkKey(known.credential, HOST_HEARTBEAT_PATH, backend, NEW_TOKEN))];
@@ -45,7 +46,8 @@ function machineFinding({ credential, machineId }: HostCredentials, systemId: st
   return [{ name: "machine id", status: "warn", detail, advice: `if this host is a clone, it needs a key of its own: ${NEW_TOKEN}` }];
 }
 
-function openFile({ path, isOpenToGroup }: CredentialsFile, mode: number): Finding {
+/** Call after CredentialsFile.read(): it sets the mode to 0600, except on a read-only mount whose group may read the file. */
+function tooOpenFinding({ path, isOpenToGroup }: CredentialsFile, mode: number): Finding {
   const [name, status] = ["credentials", "warn"] as const;
   const is = `(mode ${mode.toString(8)})`;
   return isOpenToGroup
@@ -55,13 +57,18 @@ function openFile({ path, isOpenToGroup }: CredentialsFile, mode: number): Findi
         detail: `the group of ${path} may read the key ${is}`,
         advice: "mount it with mode 0400, unless the agent's own group needs it",
       }
-    : { name, status, detail: `${path} was open to others ${is}`, advice: "it is 0600 now; make a new key if others may have read it" };
+    : {
+        name,
+        status,
+        detail: `${path} was open to others ${is}`,
+        advice: "its mode was changed to 0600; create a new key if others may have read this one",
+      };
 }
 
 function notEnrolled(path: string, hasToken: boolean): Finding {
   const name = "credentials";
   if (!hasToken) {
-    const advice = "an administrator makes an install token with `atherops tokens create`; set INSTALL_TOKEN to it and start the agent";
+    const advice = "an administrator creates an install token with `atherops tokens create`; set INSTALL_TOKEN to it and start the agent";
     return { name, status: "fail", detail: `this host is not enrolled: no key in ${path}, no INSTALL_TOKEN`, advice };
   }
   if (!isWritable(path)) {
@@ -69,7 +76,7 @@ function notEnrolled(path: string, hasToken: boolean): Finding {
       name,
       status: "fail",
       detail: `${path} cannot be written`,
-      advice: "set CREDENTIALS_FILE, or run as another user: without it enrolment does not begin",
+      advice: "set CREDENTIALS_FILE to a writable path, or run as a user who can write this one; enrolment needs a writable file",
     };
   }
   return { name, status: "warn", detail: "not enrolled yet", advice: "start the agent: INSTALL_TOKEN is set" };

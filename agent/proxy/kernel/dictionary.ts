@@ -1,7 +1,7 @@
 // Remembers byte strings of documents, and what the host returned for them, from one document to the next. Invariants: an entry belongs to
 // exactly these bytes; if there is no space left, everything is forgotten at once, so that clients that send ever new names cost no memory;
 // chains are short, whatever the hashes of their keys.
-import { copy, refuse, same, TOO_LARGE } from "../../../common/kernel/bytes";
+import { copy, fallBack, same, TOO_LARGE } from "../../../common/kernel/bytes";
 import { describe } from "./host";
 import { DICTIONARY, DICTIONARY_END, GUARD, SLOT_COUNT, SLOTS } from "./memory";
 
@@ -69,7 +69,7 @@ export function find(kind: u32, at: usize, length: u32): usize {
 
 function full(): void {
   isFull = true;
-  refuse(TOO_LARGE);
+  fallBack(TOO_LARGE);
 }
 
 function isKeyOf(entry: usize, at: usize, length: u32): bool {

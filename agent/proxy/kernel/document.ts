@@ -2,7 +2,7 @@
 // element, or of the closing bracket, and returns the address after that bracket. Invariants: if the resource follows its scopes, the
 // kernel gives up and the host (TypeScript) converts the whole document; every loop can also be entered after one of its elements, so that
 // `readOn` continues after a metric that the host converted.
-import { refuse, SYNTAX, UNUSUAL } from "../../../common/kernel/bytes";
+import { fallBack, SYNTAX, UNUSUAL } from "../../../common/kernel/bytes";
 import * as json from "../../../common/kernel/json";
 import { endResource } from "./host";
 import { isTarget, noResource, readResource } from "./labels";
@@ -53,7 +53,7 @@ export function skipMetric(): usize {
 }
 
 function endDocument(at: usize): void {
-  if (json.blanks(at) != INPUT + inputLength) refuse(SYNTAX);
+  if (json.blanks(at) != INPUT + inputLength) fallBack(SYNTAX);
   flushAll();
 }
 
@@ -83,7 +83,7 @@ function resource(at: usize): usize {
   for (; load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
     if (isText("resource", json.nameAt, json.nameLength)) {
-      if (inResource & 2) refuse(UNUSUAL);
+      if (inResource & 2) fallBack(UNUSUAL);
       inResource = json.once(inResource, 1);
       at = readResource(at);
     } else if (isText("scopeMetrics", json.nameAt, json.nameLength)) {

@@ -1,6 +1,6 @@
 // Converts points of histograms with bounds: a line per bucket, one for +Inf, sum and count. Invariants: the host converts points whose
 // counts and bounds do not match; running sums are exact in a double.
-import { refuse, TOO_LARGE, UNUSUAL } from "../../../common/kernel/bytes";
+import { fallBack, TOO_LARGE, UNUSUAL } from "../../../common/kernel/bytes";
 import * as json from "../../../common/kernel/json";
 import { answerAt, BOUNDS, find, keyLength, startsWithKey } from "./dictionary";
 import { writeHead, writeLabels } from "./labels";
@@ -54,7 +54,7 @@ export function histogramPoint(at: usize, text: usize, length: u32): usize {
   const labelsLength = <u32>(out - POINT_LABELS);
   setOut(was);
   if (values.isEnded) return at + 1;
-  if (values.timeLength == 0) refuse(UNUSUAL);
+  if (values.timeLength == 0) fallBack(UNUSUAL);
   writeHistogram(text, length, labelsLength);
   setLastTime(values.timeAt, values.timeLength);
   return at + 1;
@@ -84,7 +84,7 @@ function histogramMember(at: usize, seen: u32): usize {
     member = 64;
     at = values.readFlags(at);
   } else at = json.skip(at, 0);
-  if (seen & member) refuse(UNUSUAL);
+  if (seen & member) fallBack(UNUSUAL);
   return at;
 }
 
@@ -93,7 +93,7 @@ function readCounts(at: usize): usize {
   for (at = json.open(at, json.OPEN_ARRAY); load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
     at = values.readNatural(at);
     sum += values.natural;
-    if (sums == MOST_BUCKETS || sum > MOST_SAFE) refuse(TOO_LARGE);
+    if (sums == MOST_BUCKETS || sum > MOST_SAFE) fallBack(TOO_LARGE);
     store<u64>(SUMS + 8 * sums, sum);
     sums++;
   }
@@ -110,7 +110,7 @@ function readBounds(at: usize): usize {
 
 function writeHistogram(text: usize, length: u32, labelsLength: u32): void {
   const count = hasBounds ? load<u32>(answerAt(bounds)) : 0;
-  if (sums != 0 && sums != count + 1) refuse(UNUSUAL);
+  if (sums != 0 && sums != count + 1) fallBack(UNUSUAL);
   let bound = hasBounds ? answerAt(bounds) + 4 : 0;
   for (let index: u32 = 0; index + 1 < sums; index++) {
     const size: u32 = load<u8>(bound);

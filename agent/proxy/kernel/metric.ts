@@ -1,7 +1,7 @@
 // Converts one metric: its name and unit, then its points, each to one or more lines. Invariants: the host converts a metric whose name or
 // unit follows its points; a sum states its type only after its points, so its name is guessed, and its lines are written again if the
 // guess was wrong.
-import { refuse, TOO_LARGE, UNUSUAL } from "../../../common/kernel/bytes";
+import { fallBack, TOO_LARGE, UNUSUAL } from "../../../common/kernel/bytes";
 import * as json from "../../../common/kernel/json";
 import { answerAt, answerLength, COUNTER_NAME, find, GAUGE_NAME, OTHER_NAME } from "./dictionary";
 import { histogramPoint } from "./histogram";
@@ -44,7 +44,7 @@ export function metric(at: usize): usize {
         at = json.skip(at, 0);
         continue;
       }
-      if ((seen & 1) == 0 || seen & KINDS) refuse(UNUSUAL);
+      if ((seen & 1) == 0 || seen & KINDS) fallBack(UNUSUAL);
       // Members that belong before the points may not follow them.
       seen |= kind | 2;
       makeKey(textAt, textLength, unitAt, unitLength);
@@ -58,20 +58,20 @@ function kindOf(): u32 {
   if (isText("gauge", json.nameAt, json.nameLength)) return GAUGE;
   if (isText("sum", json.nameAt, json.nameLength)) return SUM;
   if (isText("histogram", json.nameAt, json.nameLength)) return HISTOGRAM;
-  if (isText("summary", json.nameAt, json.nameLength) || isText("exponentialHistogram", json.nameAt, json.nameLength)) refuse(UNUSUAL);
+  if (isText("summary", json.nameAt, json.nameLength) || isText("exponentialHistogram", json.nameAt, json.nameLength)) fallBack(UNUSUAL);
   return 0;
 }
 
 /** A string without escapes; returns the address after it. */
 function plainString(at: usize): usize {
-  if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
+  if (load<u8>(at) != json.QUOTE) fallBack(UNUSUAL);
   const end = json.stringStop(at + 1);
-  if (load<u8>(end) != json.QUOTE) refuse(UNUSUAL);
+  if (load<u8>(end) != json.QUOTE) fallBack(UNUSUAL);
   return end + 1;
 }
 
 function makeKey(textAt: usize, textLength: u32, unitAt: usize, unitLength: u32): void {
-  if (textLength > MOST_NAME_BYTES || unitLength >= MOST_NAME_BYTES) refuse(TOO_LARGE);
+  if (textLength > MOST_NAME_BYTES || unitLength >= MOST_NAME_BYTES) fallBack(TOO_LARGE);
   memory.copy(NAME, textAt, textLength);
   store<u8>(NAME + textLength, 0xff);
   memory.copy(NAME + textLength + 1, unitAt, unitLength);
@@ -120,12 +120,12 @@ function data(at: usize, kind: u32, nameKind: u32): usize {
     } else if (isText("isMonotonic", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 4);
       const byte = load<u8>(at);
-      if (byte != 0x74 && byte != 0x66) refuse(UNUSUAL);
+      if (byte != 0x74 && byte != 0x66) fallBack(UNUSUAL);
       isMonotonic = byte == 0x74;
       at = json.skip(at, 0);
     } else at = json.skip(at, 0);
   }
-  if (points != 0 && kind != GAUGE && !isCumulative) refuse(UNUSUAL);
+  if (points != 0 && kind != GAUGE && !isCumulative) fallBack(UNUSUAL);
   return at + 1;
 }
 
@@ -142,7 +142,7 @@ function dataPoints(at: usize, kind: u32, nameKind: u32): usize {
   const text = answerAt(entry);
   const length = answerLength(entry);
   // It cannot become a valid name.
-  if (length == 0) refuse(UNUSUAL);
+  if (length == 0) fallBack(UNUSUAL);
   for (; load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
     points++;
     at = kind == HISTOGRAM ? histogramPoint(at, text, length) : numberPoint(at, text, length);

@@ -1,6 +1,6 @@
 // Buffers lines of text for the host. Invariants: the host only receives complete lines; no write exceeds the buffer, because each part of
 // a line is limited and the space is checked before.
-import { copy, refuse, TOO_LARGE } from "../../../common/kernel/bytes";
+import { copy, fallBack, TOO_LARGE } from "../../../common/kernel/bytes";
 import { flush } from "./host";
 import { MOST_LINE_BYTES, OUT, OUT_FULL } from "./memory";
 
@@ -64,7 +64,7 @@ export function put(byte: u8): void {
 
 /** Copies bytes of the document or the dictionary, of which 16 beyond their end may be read. */
 export function putText(from: usize, length: u32): void {
-  if (length > MOST_LINE_BYTES / 4) refuse(TOO_LARGE);
+  if (length > MOST_LINE_BYTES / 4) fallBack(TOO_LARGE);
   let index: u32 = 0;
   do {
     v128.store(out + index, v128.load(from + index));
@@ -75,7 +75,7 @@ export function putText(from: usize, length: u32): void {
 
 /** Copies bytes that may end where the written text ends, or anywhere else. */
 export function putExactly(from: usize, length: u32): void {
-  if (length > MOST_LINE_BYTES / 2) refuse(TOO_LARGE);
+  if (length > MOST_LINE_BYTES / 2) fallBack(TOO_LARGE);
   copy(out, from, length);
   out += length;
 }

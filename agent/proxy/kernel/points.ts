@@ -1,6 +1,6 @@
 // Converts points of gauges and sums to one line each. Invariant: the host converts a metric if a point's attributes follow members that
 // come after them in the line.
-import { refuse, UNUSUAL } from "../../../common/kernel/bytes";
+import { fallBack, UNUSUAL } from "../../../common/kernel/bytes";
 import * as json from "../../../common/kernel/json";
 import { writeHead, writeLabels } from "./labels";
 import { out, put, putExactly, putText, setOut, startLine } from "./output";
@@ -52,7 +52,7 @@ export function numberPoint(at: usize, text: usize, length: u32): usize {
     setOut(start);
     return at;
   }
-  if (values.timeLength == 0 || values.valueLength == 0) refuse(UNUSUAL);
+  if (values.timeLength == 0 || values.valueLength == 0) fallBack(UNUSUAL);
   if ((seen & 1) == 0) {
     put(OPEN);
     writeHead(false);

@@ -1,6 +1,6 @@
 // Reads times, numbers and counts of points. Invariant: accepted values are written exactly as common/otlp-metrics/series-writer.ts would
 // write them.
-import { refuse, UNUSUAL } from "../../../common/kernel/bytes";
+import { fallBack, UNUSUAL } from "../../../common/kernel/bytes";
 import { isDigit, numberEnd, QUOTE } from "../../../common/kernel/json";
 import { isPlain } from "../../../common/kernel/json";
 import { number } from "./host";
@@ -15,11 +15,11 @@ export let valueLength: u32 = 0;
 
 /** Nanoseconds as a string; the time must be late enough to become milliseconds for the store. */
 export function readTime(at: usize): usize {
-  if (load<u8>(at) != QUOTE) refuse(UNUSUAL);
+  if (load<u8>(at) != QUOTE) fallBack(UNUSUAL);
   timeAt = at + 1;
   const end = digitsEnd(timeAt);
   const length = <u32>(end - timeAt);
-  if (length < 17 || length > 19 || load<u8>(timeAt) == 0x30 || load<u8>(end) != QUOTE) refuse(UNUSUAL);
+  if (length < 17 || length > 19 || load<u8>(timeAt) == 0x30 || load<u8>(end) != QUOTE) fallBack(UNUSUAL);
   timeLength = length - 6;
   return end + 1;
 }
@@ -38,12 +38,12 @@ export function readInteger(at: usize): usize {
   const count = <u32>(end - digits);
   valueLength = <u32>(end - valueAt);
   if (isText) {
-    if (count == 0 || count > 20 || load<u8>(end) != QUOTE) refuse(UNUSUAL);
+    if (count == 0 || count > 20 || load<u8>(end) != QUOTE) fallBack(UNUSUAL);
     return end + 1;
   }
   // Only JavaScript's own spelling: 0, but not -0 or 07, and no number that a double would round.
-  if (count == 0 || count > 15 || (load<u8>(digits) == 0x30 && (count > 1 || digits != valueAt))) refuse(UNUSUAL);
-  if (load<u8>(end) == 0x2e || (load<u8>(end) | 0x20) == 0x65) refuse(UNUSUAL);
+  if (count == 0 || count > 15 || (load<u8>(digits) == 0x30 && (count > 1 || digits != valueAt))) fallBack(UNUSUAL);
+  if (load<u8>(end) == 0x2e || (load<u8>(end) | 0x20) == 0x65) fallBack(UNUSUAL);
   return end;
 }
 
@@ -54,9 +54,9 @@ export function readDouble(at: usize): usize {
   valueAt = at;
   valueLength = <u32>(end - at);
   if (!isPlain(at, end)) {
-    if (valueLength > NUMBER_BYTES) refuse(UNUSUAL);
+    if (valueLength > NUMBER_BYTES) fallBack(UNUSUAL);
     valueLength = number(at, valueLength, NUMBERS);
-    if (valueLength > NUMBER_BYTES) refuse(UNUSUAL);
+    if (valueLength > NUMBER_BYTES) fallBack(UNUSUAL);
     valueAt = NUMBERS;
   }
   return end;
@@ -71,7 +71,7 @@ function readSpecial(at: usize): usize {
   }
   const isNegative = load<u8>(at + 1) == 0x2d;
   const word = at + 1 + usize(isNegative);
-  if (load<u64>(word) != 0x7974696e69666e49 || load<u8>(word + 8) != QUOTE) refuse(UNUSUAL);
+  if (load<u64>(word) != 0x7974696e69666e49 || load<u8>(word + 8) != QUOTE) fallBack(UNUSUAL);
   store<u32>(NUMBERS, isNegative ? 0x666e492d : 0x666e492b);
   valueAt = NUMBERS;
   valueLength = 4;
@@ -89,9 +89,9 @@ export function startPoint(): void {
 
 export function readFlags(at: usize): usize {
   const end = digitsEnd(at);
-  if (end == at || end - at > 9 || (load<u8>(at) == 0x30 && end - at > 1)) refuse(UNUSUAL);
+  if (end == at || end - at > 9 || (load<u8>(at) == 0x30 && end - at > 1)) fallBack(UNUSUAL);
   const next = load<u8>(end);
-  if (next == 0x2e || (next | 0x20) == 0x65) refuse(UNUSUAL);
+  if (next == 0x2e || (next | 0x20) == 0x65) fallBack(UNUSUAL);
   isEnded = (load<u8>(end - 1) & 1) == 1;
   return end;
 }
@@ -102,10 +102,10 @@ export let natural: u64 = 0;
 export function readNatural(at: usize): usize {
   at = readInteger(at);
   const end = valueAt + valueLength;
-  if (valueLength > 15 || (load<u8>(valueAt) == 0x30 && valueLength > 1)) refuse(UNUSUAL);
+  if (valueLength > 15 || (load<u8>(valueAt) == 0x30 && valueLength > 1)) fallBack(UNUSUAL);
   natural = 0;
   for (let digit = valueAt; digit < end; digit++) {
-    if (!isDigit(load<u8>(digit))) refuse(UNUSUAL);
+    if (!isDigit(load<u8>(digit))) fallBack(UNUSUAL);
     natural = natural * 10 + (load<u8>(digit) - 0x30);
   }
   return at;

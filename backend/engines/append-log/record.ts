@@ -55,7 +55,7 @@ export function decodeRecords(content: NonSharedBuffer, marker: Uint8Array | und
   return { records, tornBytes: content.length - wholeBytes, damagedBytes };
 }
 
-/** Returns a function that finds the next marker at or after an offset, or the end of the content. Offsets must not decrease. */
+/** Returns a function that finds the first marker strictly after an offset, or the end of the content. Offsets must not decrease. */
 function markersIn(content: Buffer, marker: Uint8Array | undefined): (at: number) => number {
   let next = 0;
   return (at) => {

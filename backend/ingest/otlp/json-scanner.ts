@@ -35,7 +35,7 @@ export class JsonScanner {
   at = 0;
   /** The commas, colons and opening brackets so far, which determine the cost of parsing. */
   tokens = 0;
-  /** Set after an integer that a double may round. */
+  /** Set after an integer that a double may round, and after any number with an exponent. */
   mayRound = false;
   /** For each open container, innermost last: whether it is an object. */
   #isObject = new Uint8Array(64);
@@ -112,8 +112,11 @@ export class JsonScanner {
   }
 
   /** Throws malformed_body with the offset. */
-  fail(problem = "an unexpected character"): never {
-    throw new ApiError("malformed_body", `the body is not JSON: ${this.at < this.#bytes.length ? problem : "it ends"} at byte ${this.at}`);
+  fail(problem = "unexpected character"): never {
+    throw new ApiError(
+      "malformed_body",
+      `the body is not JSON: ${this.at < this.#bytes.length ? problem : "unexpected end of input"} at byte ${this.at}`,
+    );
   }
 
   #push(depth: number, isObject: boolean): void {
@@ -183,7 +186,7 @@ export class JsonScanner {
       const escaped = byte === BACKSLASH ? this.#escapeLength(at + 1) : 0;
       if (escaped === 0) {
         this.at = Math.min(at, bytes.length);
-        this.fail("a control character or a wrong escape in a string");
+        this.fail("control character or invalid escape sequence in a string");
       }
       at += escaped;
     }
@@ -202,19 +205,19 @@ export class JsonScanner {
     let at = bytes[this.at] === MINUS ? this.at + 1 : this.at;
     const whole = at;
     while (isDigit(bytes[at])) at += 1;
-    if (at === whole || (bytes[whole] === ZERO && at > whole + 1)) this.fail("a wrong number");
+    if (at === whole || (bytes[whole] === ZERO && at > whole + 1)) this.fail("invalid number");
     if (at - whole >= ROUNDED_DIGITS) this.mayRound = true;
     if (bytes[at] === DOT) {
       const fraction = at + 1;
       for (at = fraction; isDigit(bytes[at]); at += 1);
-      if (at === fraction) this.fail("a wrong number");
+      if (at === fraction) this.fail("invalid number");
     }
     if (bytes[at] === 0x65 || bytes[at] === 0x45) {
       this.mayRound = true;
       at += bytes[at + 1] === PLUS || bytes[at + 1] === MINUS ? 2 : 1;
       const exponent = at;
       while (isDigit(bytes[at])) at += 1;
-      if (at === exponent) this.fail("a wrong number");
+      if (at === exponent) this.fail("invalid number");
     }
     this.at = at;
   }

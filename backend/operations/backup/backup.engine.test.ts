@@ -150,13 +150,13 @@ describe("a disk without room", () => {
     const { settings, secrets } = largeDataDir();
     const freeBytes = async (): Promise<number> => 3.5 * 1024 * 1024;
     const refused = backup(settings, secrets, join(folder, "backup"), { freeBytes });
-    await expect(refused).rejects.toThrow(`it takes 24.0 MiB, and where ${folder} is 3.5 MiB are free; nothing was written`);
+    await expect(refused).rejects.toThrow(
+      `not enough space in ${folder}: this backup needs 24.0 MiB; 3.5 MiB available; nothing was written`,
+    );
     expect(readdirSync(folder)).toEqual(["data"]);
     await backup(settings, secrets, join(folder, "backup"));
     const { settings: second } = installation("second");
-    await expect(restore(second, join(folder, "backup"), { freeBytes })).rejects.toThrow(
-      "this backup takes 24.0 MiB, and 3.5 MiB are free",
-    );
+    await expect(restore(second, join(folder, "backup"), { freeBytes })).rejects.toThrow("this backup needs 24.0 MiB; 3.5 MiB available");
     expect(readdirSync(second.dataDir).filter((name) => name !== "lock")).toEqual([]);
   });
 
@@ -166,7 +166,9 @@ describe("a disk without room", () => {
       const { settings, secrets } = largeDataDir();
       await using disk = new CuttableDisk(join(folder, "disk"), 20);
       const target = join(disk.path, "backup");
-      await expect(backup(settings, secrets, target)).rejects.toThrow(/it takes 24\.0 MiB, and where .* is 1\d\.\d MiB are free/);
+      await expect(backup(settings, secrets, target)).rejects.toThrow(
+        /not enough space in .*: this backup needs 24\.0 MiB; 1\d\.\d MiB available/,
+      );
       // Others fill it after it was asked.
       await expect(backup(settings, secrets, target, { freeBytes: async () => Infinity })).rejects.toThrow(
         `${target} cannot be written (ENOSPC: no space left on device`,

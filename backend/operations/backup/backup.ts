@@ -14,7 +14,7 @@ import { snapshotFolder } from "../../engines/victoria-metrics/snapshot.ts";
 import { SettingsError, type Secrets, type Settings } from "../../settings.ts";
 import { StartError } from "../../errors.ts";
 import { copyPieces, type Entries, freeBytes, type Piece, sharesBlocks, type Size, sizeOf } from "./copy-tree.ts";
-import { type BackupSnapshot, type Outside, outsideOf, removeLeftovers, SNAPSHOT_FOLDER, SNAPSHOT_JOURNAL } from "./snapshot-protocol.ts";
+import { type BackupSnapshot, type External, externalOf, removeLeftovers, SNAPSHOT_FOLDER, SNAPSHOT_JOURNAL } from "./snapshot-protocol.ts";
 import { requestSnapshot, type OpenSnapshot } from "./snapshot-client.ts";
 import { lockDataDir } from "./lock.ts";
 import { totalOf, writeManifest } from "./manifest.ts";
@@ -41,8 +41,8 @@ export interface BackupOptions {
 export interface Backup extends Size {
   readonly folder: string;
   /** Set if the backend ran: the time of the snapshot of each store. */
-  readonly moments: Readonly<Record<string, string>> | undefined;
-  readonly outside: Outside;
+  readonly snapshotTimes: Readonly<Record<string, string>> | undefined;
+  readonly external: External;
 }
 
 /** What is copied, and its description for the manifest. */
@@ -65,15 +65,15 @@ export async function backup(settings: Settings, secrets: Secrets, folder: strin
   if (`${resolve(folder)}/`.startsWith(`${dataDir}/`)) throw new SettingsError(`${folder} is inside DATA_DIR: name a folder elsewhere`);
   await using open = await requestSnapshot(dataDir);
   if (open)
-    return { ...(await write(folder, await snapshotSource(dataDir, open, options.signal), options)), outside: open.snapshot.outside };
-  const outside = outsideOf(settings, secrets);
-  if (outside.engines.length === 3)
-    throw new SettingsError("every engine is outside: there is nothing in DATA_DIR to back up; see docs/backup.md");
+    return { ...(await write(folder, await snapshotSource(dataDir, open, options.signal), options)), external: open.snapshot.outside };
+  const external = externalOf(settings, secrets);
+  if (external.engines.length === 3)
+    throw new SettingsError("every engine is external: there is nothing in DATA_DIR to back up; see docs/backup.md");
   using _lock = lockDataDir(dataDir);
   await endEngines(dataDir);
   await removeLeftovers(dataDir);
   const pieces = [{ from: dataDir, to: "", isWanted: isData }];
-  return { ...(await write(folder, { pieces, signal: options.signal }, options)), outside };
+  return { ...(await write(folder, { pieces, signal: options.signal }, options)), external };
 }
 
 /** Ends engines of a killed backend, which may still write. */
@@ -92,7 +92,8 @@ async function snapshotSource(dataDir: string, { snapshot, lost }: OpenSnapshot,
     series: snapshot.series,
     signal,
     check: () => {
-      if (!existsSync(mark)) throw new StartError("the backend let go before all was copied: nothing is left of this backup; repeat it");
+      if (!existsSync(mark))
+        throw new StartError("the backend released its snapshot before all files were copied; the partial backup was removed; repeat it");
     },
   };
 }
@@ -125,7 +126,7 @@ async function remainingPieces(dataDir: string, { frozen, snapshot, hasAccounts 
   return names.sort().map((name) => ({ from: join(dataDir, name), to: name, isOptional: true }));
 }
 
-async function write(folder: string, source: Source, options: BackupOptions): Promise<Omit<Backup, "outside">> {
+async function write(folder: string, source: Source, options: BackupOptions): Promise<Omit<Backup, "external">> {
   const draft = join(dirname(folder), `.${basename(folder)}.partial`);
   try {
     await options.onAlone?.();
@@ -141,7 +142,7 @@ async function write(folder: string, source: Source, options: BackupOptions): Pr
     await folderSynced(draft);
     await rename(draft, folder);
     await folderSynced(dirname(folder));
-    return { folder, moments, ...totalOf(entries) };
+    return { folder, snapshotTimes: moments, ...totalOf(entries) };
   } catch (error) {
     await rm(draft, { recursive: true, force: true }).catch(() => undefined);
     // If the backend released the snapshot, report that as the reason for missing files.
@@ -175,7 +176,7 @@ async function requireFreeSpace(
   onSize?.(needed, free);
   if (needed.bytes <= free || (await sharesBlocks(pieces, draft))) return;
   throw new StartError(
-    `there is no room for this backup: it takes ${sizeText(needed.bytes)}, and where ${dirname(draft)} is ${sizeText(free)} are free; nothing was written`,
+    `not enough space in ${dirname(draft)}: this backup needs ${sizeText(needed.bytes)}; ${sizeText(free)} available; nothing was written`,
   );
 }
 
@@ -183,7 +184,7 @@ async function requireFreeSpace(
 function explained(error: unknown, folder: string): unknown {
   const { code, message } = error as NodeJS.ErrnoException;
   if (!["ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "ENOTDIR", "EEXIST", "EIO", "ENAMETOOLONG"].includes(String(code))) return error;
-  return new StartError(`${folder} cannot be written (${message}): nothing is left of this backup`, { cause: error });
+  return new StartError(`${folder} cannot be written (${message}); the partial backup was removed`, { cause: error });
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -62,7 +62,7 @@ function metrics(dataDir: string, series: number | undefined): string[] {
 function journal(folder: string): string[] {
   const files = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".journal")) : [];
   const bytes = files.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
-  return bytes === 0 ? [] : [`and ${sizeText(bytes)} of their journal, which the first start gives to the engine`];
+  return bytes === 0 ? [] : [`plus ${sizeText(bytes)} of journal, replayed at the first start`];
 }
 
 const UNITS = ["KiB", "MiB", "GiB", "TiB"];

@@ -1,6 +1,6 @@
-// Runs `atherops-backend backup` and `restore`, and prints what they did. Invariants: after SIGINT or SIGTERM, a backup ends and leaves no
-// files behind; a restore compares every file with the manifest; after a restore, DATA_DIR, which must be empty before, has either the
-// whole backup or nothing.
+// Runs `atherops-backend backup` and `restore`, and prints what they did. Invariants: after SIGINT or SIGTERM, a backup stops and leaves no
+// files behind; a restore needs an empty DATA_DIR, and compares every copied file with the manifest before the first one is moved to its
+// place. The last step renames one top-level entry after the other, so a crash within it can leave a part of the backup in DATA_DIR.
 import { constants, setPriority } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { type Secrets, type Settings, SettingsError } from "../../settings.ts";
@@ -8,7 +8,7 @@ import { StartError } from "../../errors.ts";
 import { type Backup, backup, isData } from "./backup.ts";
 import type { BackupPlace } from "./backup-command.ts";
 import { finished, newName, prune, removeCutOff } from "./backup-schedule.ts";
-import { outsideLines, outsideOf } from "./snapshot-protocol.ts";
+import { externalLines, externalOf } from "./snapshot-protocol.ts";
 import { countText, describeContents, sizeText } from "./contents.ts";
 import { existsSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
@@ -22,32 +22,34 @@ export async function runBackup(settings: Settings, secrets: Secrets, place: Bac
   setPriority(constants.priority.PRIORITY_LOW);
   const stop = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const)
-    process.once(signal, () => stop.abort(new StartError(`ended by ${signal}: nothing is left of this backup`)));
+    process.once(signal, () => stop.abort(new StartError(`interrupted by ${signal}; the partial backup was removed`)));
   const folder = "into" in place ? join(place.into, newName(new Date())) : place.folder;
-  const made = await backup(settings, secrets, folder, {
+  const result = await backup(settings, secrets, folder, {
     signal: stop.signal,
     onSize: ({ files, bytes }, free) =>
-      print(`copying ${countText(files, "file")}, ${sizeText(bytes)}, to ${folder}; ${sizeText(free)} are free there`),
+      print(`copying ${countText(files, "file")}, ${sizeText(bytes)}, to ${folder}; ${sizeText(free)} available`),
     ...("into" in place && { onAlone: () => removeCutOff(place.into) }),
   });
-  for (const line of backupLines(made)) print(line);
+  for (const line of backupLines(result)) print(line);
   if (!("into" in place) || place.keep === undefined) return;
   const removed = await prune(place.into, place.keep, basename(folder));
   if (removed.length > 0) print(`removed ${removed.join(", ")}: the newest ${place.keep} are kept`);
 }
 
-function backupLines({ folder, files, bytes, moments, outside }: Backup): string[] {
+function backupLines({ folder, files, bytes, snapshotTimes, external }: Backup): string[] {
   return [
     `${countText(files, "file")}, ${sizeText(bytes)} in ${folder}; it holds secrets and telemetry: keep it as safe as DATA_DIR`,
-    ...(moments ? [`the backend went on; what was answered before is in it: ${momentsText(moments)}`] : []),
-    ...outsideLines(outside),
+    ...(snapshotTimes
+      ? [`taken while the backend was running; it contains everything acknowledged before: ${snapshotTimesText(snapshotTimes)}`]
+      : []),
+    ...externalLines(external),
   ];
 }
 
 /** Lists the stores that operators know; the snapshot also lists the engine's own tables. */
-function momentsText(moments: Readonly<Record<string, string>>): string {
-  const named = ["metrics", "logs", "spans", "accounts"].filter((store) => moments[store] !== undefined);
-  return named.map((store) => `${store} ${moments[store]}`).join(", ");
+function snapshotTimesText(times: Readonly<Record<string, string>>): string {
+  const stores = ["metrics", "logs", "spans", "accounts"].filter((store) => times[store] !== undefined);
+  return stores.map((store) => `${store} ${times[store]}`).join(", ");
 }
 
 export async function runRestore(settings: Settings, secrets: Secrets, folder: string): Promise<void> {
@@ -58,9 +60,9 @@ export async function runRestore(settings: Settings, secrets: Secrets, folder: s
   for (const line of lines) print(line);
   if (lines.some((line) => line.startsWith("accounts")))
     print(
-      `who enrolled, or got a new key, after ${accountsAt} is unknown to it: give each such agent a new install token; keys that were removed since are in force again (docs/backup.md, "After a restore")`,
+      `Keys of agents that enrolled or rotated their key after ${accountsAt} are not in this backup: give each such agent a new install token. Keys revoked after ${accountsAt} are valid again; revoke them again (docs/backup.md, "After a restore").`,
     );
-  for (const line of outsideLines(outsideOf(settings, secrets))) print(line);
+  for (const line of externalLines(externalOf(settings, secrets))) print(line);
 }
 
 function print(line: string): void {
@@ -77,7 +79,7 @@ export interface Restored {
   readonly accountsAt: string;
 }
 
-/** Throws SettingsError, StartError or DataDirInUseError, with DATA_DIR unchanged. */
+/** Throws SettingsError, StartError or DataDirInUseError, with DATA_DIR unchanged unless the final renames failed. */
 export async function restore(
   settings: Settings,
   folder: string,
@@ -98,7 +100,7 @@ export async function restore(
   const free = await ask(dataDir);
   if (total.bytes > free && !(await sharesBlocks(pieces, dataDir)))
     throw new StartError(
-      `there is no room in DATA_DIR ${dataDir}: this backup takes ${sizeText(total.bytes)}, and ${sizeText(free)} are free`,
+      `not enough space in DATA_DIR ${dataDir}: this backup needs ${sizeText(total.bytes)}; ${sizeText(free)} available`,
     );
   const lines = await copyVerified(draft, manifest, pieces, dataDir);
   return { ...total, createdAt: manifest.created_at, lines, accountsAt: manifest.moments?.["accounts"] ?? manifest.created_at };

@@ -22,7 +22,9 @@ export async function requestSnapshot(dataDir: string): Promise<OpenSnapshot | u
   const socket = await connected(dataDir);
   if (!socket) return undefined;
   const lost = new AbortController();
-  socket.once("close", () => lost.abort(new StartError("the backend has stopped, or let go: nothing is left of this backup; repeat it")));
+  socket.once("close", () =>
+    lost.abort(new StartError("the backend stopped or released its snapshot; the partial backup was removed; repeat it")),
+  );
   socket.on("error", () => undefined);
   socket.write(REQUEST);
   const line = await firstLine(socket, RESPONSE_TIMEOUT_MS);

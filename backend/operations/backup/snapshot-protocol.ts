@@ -31,18 +31,18 @@ export interface BackupSnapshot {
   readonly hasAccounts: boolean;
   /** Store → RFC 3339 time: everything that was acknowledged before that time is in the snapshot. */
   readonly moments: Readonly<Record<string, string>>;
-  readonly outside: Outside;
+  readonly outside: External;
 }
 
-/** What an installation has outside of DATA_DIR, which the backup does not contain. */
-export interface Outside {
+/** What an installation stores outside of DATA_DIR, so a backup does not contain it. */
+export interface External {
   /** Names of engines as operators know them. */
   readonly engines: readonly string[];
   /** Variables whose values come from the environment. */
   readonly secrets: readonly string[];
 }
 
-export function outsideOf(settings: Settings, secrets: Secrets): Outside {
+export function externalOf(settings: Settings, secrets: Secrets): External {
   return {
     engines: named({ PostgreSQL: secrets.databaseUrl, ClickHouse: secrets.clickhouseUrl, VictoriaMetrics: settings.metricsWriteUrl }),
     secrets: named({ MASTER_KEY: secrets.masterKey, JWT_SECRET: secrets.jwtSecret }),
@@ -54,10 +54,10 @@ function named(values: Readonly<Record<string, unknown>>): string[] {
 }
 
 /** One line per engine and per secret. */
-export function outsideLines({ engines, secrets }: Outside): string[] {
+export function externalLines({ engines, secrets }: External): string[] {
   return [
-    ...engines.map((name) => `${name} is outside and not part of this: see docs/backup.md`),
-    ...secrets.map((name) => `${name} comes from the environment and is not part of this: keep it too`),
+    ...engines.map((name) => `${name} is an external engine and not part of this backup: see docs/backup.md`),
+    ...secrets.map((name) => `${name} comes from the environment and is not part of this backup: keep it too`),
   ];
 }
 

@@ -15,7 +15,7 @@ import {
   type BackupSnapshot,
   SNAPSHOT_JOURNAL,
   SNAPSHOT_FOLDER,
-  type Outside,
+  type External,
   REQUEST,
   removeLeftovers,
   socketIn,
@@ -29,7 +29,7 @@ export interface SnapshotSources {
   readonly freezeTables?: (name: string) => Promise<Readonly<Record<string, string>>>;
   readonly snapshotMetrics?: (journalFolder: string) => Promise<{ readonly snapshot: string; readonly series: number | undefined }>;
   readonly hasAccounts: boolean;
-  readonly outside: Outside;
+  readonly outside: External;
 }
 
 export interface SnapshotServerOptions {

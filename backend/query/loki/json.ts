@@ -13,8 +13,9 @@ export function parsePath(path: string): JsonPath {
   let rest = path;
   while (rest !== "") {
     const [step, name, index, key] = STEP.exec(rest) ?? [];
-    const isBare = name !== undefined && (steps.length === 0) === !step?.startsWith(".");
-    if (step === undefined || (name !== undefined && !isBare)) break;
+    // The first name has no dot in front of it, and every later one has.
+    const isMisplacedName = name !== undefined && (steps.length === 0) === step?.startsWith(".");
+    if (step === undefined || isMisplacedName) break;
     steps.push(name ?? (index === undefined ? (key as string).replaceAll(/\\(.)/g, "$1") : Number(index)));
     rest = rest.slice(step.length);
   }
@@ -52,7 +53,10 @@ export function eachMember(text: string, visit: (key: string, value: JsonValue) 
   }
 }
 
-/** The value at a path; undefined if there is none. */
+/**
+ * The value at a path; undefined if there is none. Throws ApiError query_too_expensive if the stages of a record use up its CPU
+ * budget, which `charge` counts in characters.
+ */
 export function valueOf(text: string, path: readonly (string | number)[]): JsonValue | undefined {
   charge(text.length);
   let value: JsonValue | undefined = valueAt(text, skipBlank(text, 0)).value;

@@ -34,9 +34,9 @@ const TTL = { minMs: 60_000, maxMs: MAX_READ_TOKEN_TTL_MS };
 const schemas = {
   create: {
     ...common,
-    summary: "Create a read token for Grafana and programs; at most 5,000",
+    summary: "Create a read token (limit: 5,000 per organisation)",
     description:
-      "A read token may read /query/ and GET alert rules, as a bearer token or as the password of Basic auth. It stays valid if its creator is removed.",
+      "A read token grants access to /query/ and to GET requests for alert rules. Send it as a bearer token or as the password of Basic auth. It stays valid if its creator is removed.",
     body: closedSchema(["name"], {
       name: nameSchema(200),
       ttl: { type: "string", maxLength: 40, default: "90d", description: "a duration such as 12h, 90d or 1y; at most 365 days" },

@@ -100,7 +100,7 @@ TRUSTED_PROXIES: trustedProxies
 {{- if not (regexMatch "^([0-9]+(y|w|d|h|m))+$" .) | or (regexMatch "^0+[a-z]$" .) }}{{ fail (printf "backup.every: %q is not a duration such as 6h or 1d" .) }}{{ end -}}
 {{- if not ($.Values.backup).existingClaim }}{{ fail "backup.existingClaim is required with backup.every: a claim for the backups" }}{{ end -}}
 {{- end -}}
-{{- if and (eq .Values.mode "distributed") (or (.Values.backup).every (.Values.backup).existingClaim) }}{{ fail "backup: in the distributed form every engine is outside, where it is backed up too (docs/backup.md)" }}{{ end -}}
+{{- if and (eq .Values.mode "distributed") (or (.Values.backup).every (.Values.backup).existingClaim) }}{{ fail "backup: in the distributed form every engine is external; back up the engines themselves (docs/backup.md)" }}{{ end -}}
 {{- if not (regexMatch "^[0-9]+(\\.[0-9]+)?[hdwMy]?$" .Values.retention.metrics) | or (regexMatch "^0+(\\.0+)?[hdwMy]?$" .Values.retention.metrics) }}{{ fail (printf "retention.metrics: %q is not a retention such as 30d, 8w or 1y" .Values.retention.metrics) }}{{ end -}}
 {{- if not (regexMatch "^[^@[:space:]]+@[^@[:space:]]+$" .Values.admin.email) }}{{ fail (printf "admin.email: %q is not an e-mail address, such as admin@example.com" .Values.admin.email) }}{{ end -}}
 {{- include "backend.checkUrl" (dict "name" "alertmanagerUrl" "url" .Values.alertmanagerUrl) -}}

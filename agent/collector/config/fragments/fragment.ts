@@ -25,6 +25,6 @@ export interface FragmentPipeline {
   readonly receivers: readonly string[];
   /** In execution order. */
   readonly processors: readonly string[];
-  /** True if the source can wait, as a file can; an application is asked to retry instead. */
-  readonly waits?: boolean;
+  /** True if a full queue blocks the source, such as a file reader; otherwise, the sender gets an error and retries. */
+  readonly blocks?: boolean;
 }

@@ -36,7 +36,7 @@ export function files(input: FilesInput): Fragment {
         operators: [...restorePath(input.folder), SOURCE, ...fields],
       },
     },
-    pipelines: [{ id: "logs/files", receivers: [FILES_RECEIVER], processors: [], waits: true }],
+    pipelines: [{ id: "logs/files", receivers: [FILES_RECEIVER], processors: [], blocks: true }],
   };
 }
 
@@ -94,7 +94,7 @@ export function journal({ program, units, maxAgeMs, readsFields }: JournalInput)
   };
   return {
     receivers: { [JOURNAL_RECEIVER]: receiver },
-    pipelines: [{ id: "logs/journal", receivers: [JOURNAL_RECEIVER], processors: [], waits: true }],
+    pipelines: [{ id: "logs/journal", receivers: [JOURNAL_RECEIVER], processors: [], blocks: true }],
   };
 }
 

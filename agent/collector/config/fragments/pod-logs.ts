@@ -70,7 +70,7 @@ export function podLogs(input: PodLogsInput): Fragment {
         id: "logs/pods",
         receivers: [PODS_RECEIVER],
         processors: ["k8s_attributes/files", "filter/opted-out", ...(input.hasPolicies ? [POLICIES_ID] : []), DEPLOYMENT_NAMES_ID],
-        waits: true,
+        blocks: true,
       },
     ],
   };

@@ -1,14 +1,14 @@
 // Scrapes pods that ask for it by annotation (prometheus.io/scrape, port, path and scheme), and pods that monitors of the Prometheus
 // Operator select (agent/monitors). Invariants: each agent scrapes only pods of its own node, so each pod is scraped once; a scrape
-// requests only a page at the pod's own address, without credentials and without following redirects; the size of a page is limited; a pod
-// cannot make its series look like another's. Needs list and watch on pods.
+// sends requests only to the pod's own address, without credentials and without following redirects; the size of a scrape response is
+// limited; a pod cannot make its series look like another's. Needs list and watch on pods.
 import { SCRAPED_CLAIMS } from "./otlp.ts";
 import type { Component, Fragment } from "./fragment.ts";
 
 export interface ScrapedPodsInput {
   readonly intervalMs: number;
   readonly nodeName: string;
-  /** Kubeconfig that points to the agent's relay, as in kubernetes-attributes.ts; undefined: the API server is asked. */
+  /** Kubeconfig that points to the agent's relay, as in kubernetes-attributes.ts; undefined: discovery queries the API server. */
   readonly kubeconfig?: string | undefined;
 }
 
@@ -47,7 +47,10 @@ function podsOfNode(nodeName: string, kubeconfig: string | undefined): Component
   };
 }
 
-/** A page must not report the scrape's own metrics. Labels of `target_info` would replace the pod's known attributes (v0.149). */
+/**
+ * A scrape response must not contain the metrics that the scraper itself reports. Labels of `target_info` would replace the pod's known
+ * attributes (v0.149).
+ */
 export const NO_SCRAPE_METRICS: Component = { source_labels: ["__name__"], regex: "up|scrape_.*|target_info", action: "drop" };
 
 /** `url`: the agent's own target allocator (agent/monitors). The collector fetches changed jobs and targets from it without a restart. */

@@ -4,7 +4,7 @@ import { textInto } from "./fields";
 import * as json from "../../../../common/kernel/json";
 import { attributes, endResource, OF_SCOPE, readResource, startResource } from "./labels";
 import { logRecord } from "./logs";
-import { refuse, SYNTAX, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, SYNTAX, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 import { INPUT, takeZeros } from "./memory";
 import { estimate } from "./rows";
 import { spanRecord, startSpans } from "./spans";
@@ -44,7 +44,7 @@ export function readDocument(length: u32): void {
       at = resources(at);
     } else at = json.skip(at, 0);
   }
-  if (json.blanks(at + 1) != INPUT + length) refuse(SYNTAX);
+  if (json.blanks(at + 1) != INPUT + length) fallBack(SYNTAX);
 }
 
 function resources(at: usize): usize {
@@ -55,7 +55,7 @@ function resources(at: usize): usize {
 
 export function countPart(): void {
   parts++;
-  if (parts > MOST_PARTS) refuse(TOO_LARGE);
+  if (parts > MOST_PARTS) fallBack(TOO_LARGE);
 }
 
 function resourcePart(at: usize): usize {
@@ -66,12 +66,12 @@ function resourcePart(at: usize): usize {
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
     if (isText("resource", json.nameAt, json.nameLength)) {
-      if (seen & 2) refuse(UNUSUAL);
+      if (seen & 2) fallBack(UNUSUAL);
       seen = json.once(seen, 1);
       const start = at;
       at = readResource(at);
       sliceBytes = at - start;
-      if (sliceBytes > MOST_BYTES) refuse(TOO_LARGE);
+      if (sliceBytes > MOST_BYTES) fallBack(TOO_LARGE);
     } else if (signal == LOGS ? isText("scopeLogs", json.nameAt, json.nameLength) : isText("scopeSpans", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = scopes(at, endResource(), sliceBytes);
@@ -95,7 +95,7 @@ export function startScope(): usize {
 
 /** Checks the size of a record, and of its row including what it shares with others. */
 export function countRecord(bytes: usize, sharedBytes: usize): void {
-  if (bytes > MOST_BYTES) refuse(TOO_LARGE);
+  if (bytes > MOST_BYTES) fallBack(TOO_LARGE);
   estimate(rowBytes + sharedBytes + bytes);
 }
 
@@ -106,12 +106,12 @@ function scopePart(at: usize, resource: usize, resourceBytes: usize): usize {
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
     if (isText("scope", json.nameAt, json.nameLength)) {
-      if (seen & 2) refuse(UNUSUAL);
+      if (seen & 2) fallBack(UNUSUAL);
       seen = json.once(seen, 1);
       const start = at;
       at = readScope(at, scope);
       sliceBytes = at - start;
-      if (sliceBytes > MOST_BYTES) refuse(TOO_LARGE);
+      if (sliceBytes > MOST_BYTES) fallBack(TOO_LARGE);
     } else if (signal == LOGS ? isText("logRecords", json.nameAt, json.nameLength) : isText("spans", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = records(at, resource, scope, resourceBytes + sliceBytes);

@@ -2,7 +2,7 @@
 // part is; `putEvents` and `putLinks` combine them. Invariant: lengths are known before anything is written.
 import { idInto, idLength, placeText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
 import * as json from "../../../../common/kernel/json";
-import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
 import { KEY_STACK, putBytes, take } from "./memory";
 import { ARRAY, kindOf, MAP, scalar, STRING } from "./scalar";
 import { KEY_BYTES, keyJson, startWriting, write, writeString, writeText, written } from "./writer";
@@ -140,7 +140,7 @@ function link(at: usize, entry: usize): usize {
 /** Reads a string, or null, as JSON. */
 function textJson(at: usize, part: usize): usize {
   if (json.isNull(at)) return at + 4;
-  if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
+  if (load<u8>(at) != json.QUOTE) fallBack(UNUSUAL);
   startWriting(at);
   const end = writeString(at + 1);
   placeText(part, at, <u32>(written - at));
@@ -173,18 +173,18 @@ function pairJson(at: usize, keys: usize): usize {
     at = json.name(at);
     if (isText("key", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
-      if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
+      if (load<u8>(at) != json.QUOTE) fallBack(UNUSUAL);
       at = keyJson(at + 1, KEY_STACK, keys);
       write(json.COLON, at);
     } else if (isText("value", json.nameAt, json.nameLength)) {
-      if (seen != 1) refuse(UNUSUAL);
+      if (seen != 1) fallBack(UNUSUAL);
       seen = 3;
       at = valueJson(at);
     } else at = json.skip(at, 0);
   }
   at++;
   if (seen == 1) writeEmpty(at);
-  else if (seen != 3) refuse(UNUSUAL);
+  else if (seen != 3) fallBack(UNUSUAL);
   return at;
 }
 
@@ -209,10 +209,10 @@ function valueJson(at: usize): usize {
     if (kind == 0) at = json.skip(at, 0);
     else if (json.isNull(at)) at += 4;
     else {
-      if (isSet || kind == ARRAY || kind == MAP) refuse(UNUSUAL);
+      if (isSet || kind == ARRAY || kind == MAP) fallBack(UNUSUAL);
       isSet = true;
       if (kind == STRING) {
-        if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
+        if (load<u8>(at) != json.QUOTE) fallBack(UNUSUAL);
         at = writeString(at + 1);
       } else {
         at = scalar(at, kind);

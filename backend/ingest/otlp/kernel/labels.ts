@@ -2,7 +2,7 @@
 // Invariants: reserved keys never become labels; the kernel gives up if a key occurs twice, or in both resource and record.
 import { placeText, putText } from "./fields";
 import * as json from "../../../../common/kernel/json";
-import { refuse, same, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, same, UNUSUAL } from "../../../../common/kernel/bytes";
 import { hashOf, putString, RECORD_KEYS, RESOURCE_KEYS, SLOTS, stringBytes, take, top } from "./memory";
 import { value } from "./value";
 
@@ -120,7 +120,7 @@ function isLeftOut(owner: i32): bool {
     case 12:
       if (owner == OF_RECORD || !isText("service.name", keyAt, keyLength)) return false;
       if (owner == OF_RESOURCE) {
-        if (hasService) refuse(UNUSUAL);
+        if (hasService) fallBack(UNUSUAL);
         hasService = true;
         serviceAt = valueAt;
         serviceLength = valueLength;
@@ -157,10 +157,10 @@ function find(table: usize, generation: u32, hash: u32, at: usize, length: u32):
     slot = table + ((index & (SLOTS - 1)) << 3);
     if (load<u32>(slot) != generation) return;
     const entry = load<u32>(slot, 4);
-    if (load<u32>(entry, 4) == length && same(load<u32>(entry), at, length)) refuse(UNUSUAL);
+    if (load<u32>(entry, 4) == length && same(load<u32>(entry), at, length)) fallBack(UNUSUAL);
     index++;
   }
-  refuse(UNUSUAL);
+  fallBack(UNUSUAL);
 }
 
 export function startBody(): void {

@@ -13,7 +13,7 @@ import {
   startRecord,
   valuesBytes,
 } from "./labels";
-import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
 import { giveBack, putBytes, stringBytes, takeZeros } from "./memory";
 import { labelsInto, putLabel, putLabels, startLabels } from "./row-labels";
 import { addRow, count, make, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";
@@ -142,7 +142,7 @@ export function endLog(row: usize, resource: usize, scope: usize, time: u64, sev
 function lowercase(at: usize, length: u32): void {
   for (let index: u32 = 0; index < length; index++) {
     const byte = load<u8>(at + index);
-    if (byte > 0x7f) refuse(UNUSUAL);
+    if (byte > 0x7f) fallBack(UNUSUAL);
     if (byte >= 0x41 && byte <= 0x5a) store<u8>(at + index, byte | 0x20);
   }
 }

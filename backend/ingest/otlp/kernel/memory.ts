@@ -1,6 +1,6 @@
 // Defines the layout of the kernel's memory: tables, input, guard, index, rows. Invariants: nothing is allocated; a byte is read only
 // within the input or its guard, because a byte of the guard (0) ends every loop.
-import { copy, refuse, TOO_LARGE } from "../../../../common/kernel/bytes";
+import { copy, fallBack, TOO_LARGE } from "../../../../common/kernel/bytes";
 
 /** Zeros after the input: more than a single step reads ahead. */
 const GUARD: u32 = 64;
@@ -41,7 +41,7 @@ export function startIndex(length: u32, indexBytes: u32): void {
 /** Allocates `bytes` for a text at the end of the index. */
 export function takeText(bytes: u32): usize {
   indexEnd -= bytes;
-  if (indexEnd < top) refuse(TOO_LARGE);
+  if (indexEnd < top) fallBack(TOO_LARGE);
   return indexEnd;
 }
 
@@ -59,7 +59,7 @@ export function freeAt(): usize {
 export function take(bytes: u32): usize {
   const at = top;
   top = at + bytes;
-  if (top > indexEnd) refuse(TOO_LARGE);
+  if (top > indexEnd) fallBack(TOO_LARGE);
   return at;
 }
 

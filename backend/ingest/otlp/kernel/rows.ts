@@ -1,6 +1,6 @@
 // Keeps the rows of the index and the days that they belong to, as backend/ingest/otlp/rows.ts splits them. Invariants: the size of all
 // rows is known before one is written; a dropped row leaves nothing behind; the limits are those of the call.
-import { refuse, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 
 // The common part of every row; the part of a signal begins at ROW_BYTES.
 const NEXT = 0;
@@ -65,13 +65,13 @@ export function startRows(receivedAtMs: f64, oldest: f64, newest: f64, mostBytes
 /** Adds an estimate of the size of a row; the host's decoder would reject far more. */
 export function estimate(bytes: u64): void {
   estimated += bytes;
-  if (estimated > MOST_ESTIMATED) refuse(TOO_LARGE);
+  if (estimated > MOST_ESTIMATED) fallBack(TOO_LARGE);
 }
 
 /** Adds the real size of a row, including dropped ones. */
 export function make(bytes: u64, isKept: bool): void {
   made += bytes;
-  if (made > most) refuse(TOO_LARGE);
+  if (made > most) fallBack(TOO_LARGE);
   if (isKept) keptBytes += bytes;
 }
 
@@ -112,7 +112,7 @@ function sectionOf(day: i32): usize {
     const section = SECTIONS + index * SECTION_BYTES;
     if (load<i32>(section) == day) return section;
   }
-  if (sectionCount == MOST_SECTIONS) refuse(UNUSUAL);
+  if (sectionCount == MOST_SECTIONS) fallBack(UNUSUAL);
   const section = SECTIONS + sectionCount * SECTION_BYTES;
   memory.fill(section, 0, SECTION_BYTES);
   store<i32>(section, day);

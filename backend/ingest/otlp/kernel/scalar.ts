@@ -2,7 +2,7 @@
 import { number } from "./host";
 import * as json from "../../../../common/kernel/json";
 import { isPlain } from "../../../../common/kernel/json";
-import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
 
 /** The host makes a number at most this much longer. The name of its kind precedes it and has been read, so it may be overwritten. */
 const MOST_LONGER: u32 = 12;
@@ -46,11 +46,11 @@ export function scalar(at: usize, kind: u32): usize {
   isBare = kind != STRING;
   switch (kind) {
     case STRING:
-      if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
+      if (load<u8>(at) != json.QUOTE) fallBack(UNUSUAL);
       return json.stringBody(at + 1);
     case BOOL: {
       const length: u32 = load<u8>(at) == 0x74 ? 4 : 5;
-      if (load<u8>(at) != 0x74 && load<u8>(at) != 0x66) refuse(UNUSUAL);
+      if (load<u8>(at) != 0x74 && load<u8>(at) != 0x66) fallBack(UNUSUAL);
       json.setText(at, length);
       return json.skip(at, 0);
     }
@@ -59,7 +59,7 @@ export function scalar(at: usize, kind: u32): usize {
     case DOUBLE:
       return double(at);
     default:
-      refuse(UNUSUAL);
+      fallBack(UNUSUAL);
       return at;
   }
 }
@@ -73,15 +73,15 @@ function signed(at: usize): usize {
   const digits = at;
   while (json.isDigit(load<u8>(at))) at++;
   const count = <u32>(at - digits);
-  if (count == 0 || count > <u32>(isText ? 18 : 15)) refuse(UNUSUAL);
+  if (count == 0 || count > <u32>(isText ? 18 : 15)) fallBack(UNUSUAL);
   // Accepts 0, but neither -0 nor 07.
-  if (load<u8>(digits) == 0x30 && (count > 1 || digits != start)) refuse(UNUSUAL);
+  if (load<u8>(digits) == 0x30 && (count > 1 || digits != start)) fallBack(UNUSUAL);
   json.setText(start, <u32>(at - start));
   if (!isText) {
-    if (load<u8>(at) == 0x2e || (load<u8>(at) | 0x20) == 0x65) refuse(UNUSUAL);
+    if (load<u8>(at) == 0x2e || (load<u8>(at) | 0x20) == 0x65) fallBack(UNUSUAL);
     return at;
   }
-  if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
+  if (load<u8>(at) != json.QUOTE) fallBack(UNUSUAL);
   return at + 1;
 }
 
@@ -91,18 +91,18 @@ function double(at: usize): usize {
     at = json.stringBody(at + 1);
     isBare = false;
     const start = json.textLength == 9 ? json.textAt + 1 : json.textAt;
-    if (json.textLength == 9 && load<u8>(json.textAt) != 0x2d) refuse(UNUSUAL);
+    if (json.textLength == 9 && load<u8>(json.textAt) != 0x2d) fallBack(UNUSUAL);
     const isNaN = json.textLength == 3 && load<u8>(start) == 0x4e && load<u16>(start + 1) == 0x4e61;
-    if (!isNaN && !((json.textLength == 8 || json.textLength == 9) && load<u64>(start) == 0x7974696e69666e49)) refuse(UNUSUAL);
+    if (!isNaN && !((json.textLength == 8 || json.textLength == 9) && load<u64>(start) == 0x7974696e69666e49)) fallBack(UNUSUAL);
     return at;
   }
   const end = json.numberEnd(at);
   const length = <u32>(end - at);
   if (isPlain(at, end)) json.setText(at, length);
   else {
-    if (length > 64) refuse(UNUSUAL);
+    if (length > 64) fallBack(UNUSUAL);
     const size = number(at, length);
-    if (size > length + MOST_LONGER) refuse(UNUSUAL);
+    if (size > length + MOST_LONGER) fallBack(UNUSUAL);
     // "Infinity" is not valid in JSON without quotes.
     if (load<u8>(end - 1) == 0x79) isBare = false;
     json.setText(end - size, size);

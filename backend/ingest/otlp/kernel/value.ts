@@ -1,14 +1,15 @@
-// Converts OTLP's AnyValue to text, as backend/ingest/otlp/value.ts does: scalars as they are written, lists and maps as plain JSON.
+// AssemblyScript, compiled to WebAssembly (hack/kernel.mjs). Converts OTLP's AnyValue to text, as backend/ingest/otlp/value.ts does:
+// scalars as they are written, lists and maps as plain JSON. `fallBack(UNUSUAL)` leaves the document to the TypeScript decoder.
 // Invariant: the text overwrites only what was already read; the kernel gives up if it would be longer.
 import * as json from "../../../../common/kernel/json";
-import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
 import { KEY_STACK } from "./memory";
 import { ARRAY, isBare, kindOf, MAP, scalar, STRING } from "./scalar";
 import { KEY_BYTES, keyJson, startWriting, write, writeNull, writeString, writeText, written } from "./writer";
 
 /** `{"stringValue":"`, as nearly every value begins. */
 const STRING_VALUE: v128 = i8x16(0x7b, 0x22, 0x73, 0x74, 0x72, 0x69, 0x6e, 0x67, 0x56, 0x61, 0x6c, 0x75, 0x65, 0x22, 0x3a, 0x22);
-const MOST_DEPTH: i32 = 16;
+const MAX_DEPTH: i32 = 16;
 
 /** Reads the text of an AnyValue, or null. */
 export function value(at: usize): usize {
@@ -37,7 +38,7 @@ export function value(at: usize): usize {
     if (kind == 0) at = json.skip(at, 0);
     else if (json.isNull(at)) at += 4;
     else {
-      if (isSet) refuse(UNUSUAL);
+      if (isSet) fallBack(UNUSUAL);
       isSet = true;
       if (kind != ARRAY && kind != MAP) at = scalar(at, kind);
       else {
@@ -53,9 +54,9 @@ export function value(at: usize): usize {
   return at + 1;
 }
 
-/** Reads an AnyValue, or null, as JSON. */
+/** Reads an AnyValue as JSON. Falls back on null, which only a list can contain here. */
 function anyJson(at: usize, depth: i32, keys: usize): usize {
-  if (json.isNull(at)) refuse(UNUSUAL);
+  if (json.isNull(at)) fallBack(UNUSUAL);
   let seen: u32 = 0;
   let isSet = false;
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
@@ -65,7 +66,7 @@ function anyJson(at: usize, depth: i32, keys: usize): usize {
     if (kind == 0) at = json.skip(at, 0);
     else if (json.isNull(at)) at += 4;
     else {
-      if (isSet) refuse(UNUSUAL);
+      if (isSet) fallBack(UNUSUAL);
       isSet = true;
       at = kindJson(at, kind, depth, keys);
     }
@@ -77,11 +78,11 @@ function anyJson(at: usize, depth: i32, keys: usize): usize {
 
 function kindJson(at: usize, kind: u32, depth: i32, keys: usize): usize {
   if (kind == STRING) {
-    if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
+    if (load<u8>(at) != json.QUOTE) fallBack(UNUSUAL);
     return writeString(at + 1);
   }
   if (kind == ARRAY || kind == MAP) {
-    if (depth >= MOST_DEPTH) refuse(UNUSUAL);
+    if (depth >= MAX_DEPTH) fallBack(UNUSUAL);
     return valuesJson(at, kind == MAP, depth + 1, keys);
   }
   at = scalar(at, kind);
@@ -127,11 +128,11 @@ function pairJson(at: usize, depth: i32, first: usize, keys: usize): usize {
     at = json.name(at);
     if (isText("key", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
-      if (load<u8>(at) != json.QUOTE) refuse(UNUSUAL);
+      if (load<u8>(at) != json.QUOTE) fallBack(UNUSUAL);
       at = keyJson(at + 1, first, keys);
       write(json.COLON, at);
     } else if (isText("value", json.nameAt, json.nameLength)) {
-      if (seen != 1) refuse(UNUSUAL);
+      if (seen != 1) fallBack(UNUSUAL);
       seen = 3;
       if (json.isNull(at)) {
         at += 4;
@@ -141,6 +142,6 @@ function pairJson(at: usize, depth: i32, first: usize, keys: usize): usize {
   }
   at++;
   if (seen == 1) writeNull(at);
-  else if (seen != 3) refuse(UNUSUAL);
+  else if (seen != 3) fallBack(UNUSUAL);
   return at;
 }

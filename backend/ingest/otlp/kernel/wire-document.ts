@@ -1,7 +1,7 @@
 // Reads an OTLP/protobuf request: its resources, their scopes, and their records, with the limits of a JSON document (document.ts). Invariant: the
 // kernel gives up unless a resource precedes its scopes and a scope its records.
 import { once, textAt, textLength } from "../../../../common/kernel/json";
-import { refuse, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as wire from "../../../../common/kernel/wire";
 import { countPart, countRecord, LOGS, MOST_BYTES, signal, startScope } from "./document";
 import { keepText } from "./fields";
@@ -48,9 +48,9 @@ function resourcePart(at: usize, end: usize): void {
 /** The size of the first field of a resource or a scope, which ends at `end`. Gives up if it is large, or another field was `seen` before it. */
 function headBytes(seen: u32, end: usize): usize {
   wire.expect(wire.BYTES);
-  if (seen != 0) refuse(UNUSUAL);
+  if (seen != 0) fallBack(UNUSUAL);
   const bytes = end - wire.content;
-  if (bytes > MOST_BYTES) refuse(TOO_LARGE);
+  if (bytes > MOST_BYTES) fallBack(TOO_LARGE);
   return bytes;
 }
 
@@ -115,7 +115,7 @@ function wireAttribute(at: usize, end: usize, owner: i32): void {
 /** Adds an attribute to the row of its record. The entries of a row follow each other, so the kernel gives up if a field in between took memory. */
 export function wireLabel(at: usize, end: usize, owner: i32, row: usize): void {
   if (load<u32>(row, ROW_LABELS) == 0) store<u32>(row, top, ROW_LABELS);
-  else if (load<u32>(row, ROW_LABELS) + kept * ENTRY_BYTES != <u32>top) refuse(UNUSUAL);
+  else if (load<u32>(row, ROW_LABELS) + kept * ENTRY_BYTES != <u32>top) fallBack(UNUSUAL);
   wireAttribute(at, end, owner);
   store<u32>(row, kept, ROW_LABEL_COUNT);
 }

@@ -1,7 +1,7 @@
 // Writes the JSON that OTLP/protobuf needs: lists and maps of an AnyValue, and the texts and attributes of events and links. It is written
 // after the rows of the index, then moved to the end of the index. Invariants: no stored text is overwritten; the kernel gives up on a map
 // with the same key twice.
-import { refuse, same, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, same, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as json from "../../../../common/kernel/json";
 import * as wire from "../../../../common/kernel/wire";
 import { placeText } from "./fields";
@@ -9,7 +9,7 @@ import { giveBackTexts, indexEnd, KEY_STACK, KEY_STACK_END, takeText, top } from
 import { pairEnd, pairKey, pairKeyLength, pairValue, readPair, scalarText, wireString, wireValue } from "./wire-values";
 import { shortEscape } from "./writer";
 
-const MOST_DEPTH: i32 = 16;
+const MAX_DEPTH: i32 = 16;
 const MOST_KEYS: u32 = 64;
 /** Address and length. */
 const KEY_BYTES: u32 = 8;
@@ -40,7 +40,7 @@ function startWriting(): usize {
 
 /** Makes what was written the current text, and frees texts that were stored since `mark`. */
 function endWriting(start: usize, mark: usize): void {
-  if (written > indexEnd) refuse(TOO_LARGE);
+  if (written > indexEnd) fallBack(TOO_LARGE);
   const length = <u32>(written - start);
   giveBackTexts(mark);
   const to = takeText(length);
@@ -83,7 +83,7 @@ export function attributesJsonInto(at: usize, end: usize, fieldNumber: u32, plac
 /** An ArrayValue, or a KeyValueList if its field number is 6. The keys of a map are on the stack from `first` on. */
 function listJson(at: usize, end: usize, depth: i32, first: usize): void {
   wire.expect(wire.BYTES);
-  if (wire.number == 7 || depth > MOST_DEPTH) refuse(UNUSUAL);
+  if (wire.number == 7 || depth > MAX_DEPTH) fallBack(UNUSUAL);
   const isMap = wire.number == 6;
   let keys = first;
   let isFirst = true;
@@ -108,7 +108,7 @@ function anyJson(at: usize, end: usize, depth: i32, keys: usize): void {
   while (at < end) {
     at = wire.field(at, end);
     if (wire.number == 0 || wire.number > 7) continue;
-    if (isSet) refuse(UNUSUAL);
+    if (isSet) fallBack(UNUSUAL);
     isSet = true;
     if (wire.number >= 5) listJson(wire.content, at, depth + 1, keys);
     else if (wire.number == 1) {
@@ -126,9 +126,9 @@ function anyJson(at: usize, end: usize, depth: i32, keys: usize): void {
 
 /** Writes the key of the last pair and a colon; gives up if the map already has the key. Returns the end of the map's keys. */
 function writeKey(first: usize, keys: usize): usize {
-  if (keys + KEY_BYTES > KEY_STACK_END || keys - first >= MOST_KEYS * KEY_BYTES) refuse(UNUSUAL);
+  if (keys + KEY_BYTES > KEY_STACK_END || keys - first >= MOST_KEYS * KEY_BYTES) fallBack(UNUSUAL);
   for (let key = first; key < keys; key += KEY_BYTES) {
-    if (load<u32>(key, 4) == pairKeyLength && same(load<u32>(key), pairKey, pairKeyLength)) refuse(UNUSUAL);
+    if (load<u32>(key, 4) == pairKeyLength && same(load<u32>(key), pairKey, pairKeyLength)) fallBack(UNUSUAL);
   }
   placeText(keys, pairKey, pairKeyLength);
   json.setText(pairKey, pairKeyLength);
@@ -138,13 +138,13 @@ function writeKey(first: usize, keys: usize): usize {
 }
 
 function write(byte: u8): void {
-  if (written >= indexEnd) refuse(TOO_LARGE);
+  if (written >= indexEnd) fallBack(TOO_LARGE);
   store<u8>(written, byte);
   written++;
 }
 
 function writeBytes(at: usize, length: u32): void {
-  if (written + length > indexEnd) refuse(TOO_LARGE);
+  if (written + length > indexEnd) fallBack(TOO_LARGE);
   memory.copy(written, at, length);
   written += length;
 }

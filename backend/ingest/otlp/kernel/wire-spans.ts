@@ -1,6 +1,6 @@
 // Decodes a Span of OTLP/protobuf into a row of the table spans.
 import { once, textAt, textLength } from "../../../../common/kernel/json";
-import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as wire from "../../../../common/kernel/wire";
 import { continueList, endEvent, endLink, PART_BYTES, parts, partsBytes, startEvent, startLink } from "./events";
 import { keepText, placeText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
@@ -97,7 +97,7 @@ function listItem(at: usize, end: usize, row: usize): void {
   const list = row + (isEvent ? EVENTS : LINKS);
   const count = load<u32>(list, 4);
   if (count == 0) store<u32>(list, top);
-  else if (load<u32>(list) + count * PART_BYTES != <u32>top) refuse(UNUSUAL);
+  else if (load<u32>(list) + count * PART_BYTES != <u32>top) fallBack(UNUSUAL);
   continueList(count, load<u32>(list, 8));
   if (isEvent) event(at, end);
   else link(at, end);

@@ -1,6 +1,6 @@
 // Reads strings, ids, numbers and AnyValues of OTLP/protobuf as text, as value.ts does for JSON. Invariants: text that differs from the
 // bytes of the input is stored at the end of the index; the kernel gives up on values of bytes, and on a value of two kinds.
-import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as json from "../../../../common/kernel/json";
 import * as wire from "../../../../common/kernel/wire";
 import { double } from "./host";
@@ -29,7 +29,7 @@ export function wireString(at: usize, end: usize): void {
 export function wireId(at: usize, end: usize, digits: u32, place: usize): void {
   wire.expect(wire.BYTES);
   if (at == end) return;
-  if ((<u32>(end - at)) << 1 != digits) refuse(UNUSUAL);
+  if ((<u32>(end - at)) << 1 != digits) fallBack(UNUSUAL);
   if ((load<u64>(at) | load<u64>(end - 8)) == 0) return;
   const to = takeText(digits);
   store<u32>(place, to);
@@ -56,7 +56,7 @@ export function digitsText(value: u64): void {
 /** Reads the number of an enum, which is not negative. */
 export function wireEnumeration(): u32 {
   wire.expect(wire.VARINT);
-  if (wire.integer > MOST_ENUMERATION) refuse(UNUSUAL);
+  if (wire.integer > MOST_ENUMERATION) fallBack(UNUSUAL);
   return <u32>wire.integer;
 }
 
@@ -72,7 +72,7 @@ export function wireValue(at: usize, end: usize): void {
   while (at < end) {
     at = wire.field(at, end);
     if (wire.number == 0 || wire.number > 7) continue;
-    if (isSet) refuse(UNUSUAL);
+    if (isSet) fallBack(UNUSUAL);
     isSet = true;
     if (wire.number == 1) wireString(wire.content, at);
     else if (wire.number <= 4) scalarText();

@@ -2,7 +2,7 @@
 // gives up, so unread input is never overwritten; strings are written as JSON.stringify does.
 import { escape, escapedCode, escapedTo } from "../../../../common/kernel/escapes";
 import { BACKSLASH, QUOTE, stringStop } from "../../../../common/kernel/json";
-import { moveDown, refuse, same, SYNTAX, UNUSUAL } from "../../../../common/kernel/bytes";
+import { moveDown, fallBack, same, SYNTAX, UNUSUAL } from "../../../../common/kernel/bytes";
 import { hashOf, KEY_STACK_END } from "./memory";
 
 /** Where JSON is written next: never beyond the next byte to read. */
@@ -14,20 +14,20 @@ export function startWriting(at: usize): void {
 
 /** `at` is the next byte to read. */
 export function write(byte: u8, at: usize): void {
-  if (written >= at) refuse(UNUSUAL);
+  if (written >= at) fallBack(UNUSUAL);
   store<u8>(written, byte);
   written++;
 }
 
 export function writeNull(at: usize): void {
-  if (written + 4 > at) refuse(UNUSUAL);
+  if (written + 4 > at) fallBack(UNUSUAL);
   store<u32>(written, 0x6c6c756e);
   written += 4;
 }
 
 /** Writes a value in quotes or bare. */
 export function writeText(textAt: usize, length: u32, isQuoted: bool, at: usize): void {
-  if (written + length + (isQuoted ? 2 : 0) > at || written > textAt) refuse(UNUSUAL);
+  if (written + length + (isQuoted ? 2 : 0) > at || written > textAt) fallBack(UNUSUAL);
   if (isQuoted) {
     memory.copy(written + 1, textAt, length);
     store<u8>(written, QUOTE);
@@ -42,14 +42,14 @@ export function writeText(textAt: usize, length: u32, isQuoted: bool, at: usize)
 /** Copies a string from after its opening quote, as JSON.stringify writes it. */
 export function writeString(at: usize): usize {
   let from = at;
-  if (written >= at) refuse(UNUSUAL);
+  if (written >= at) fallBack(UNUSUAL);
   store<u8>(written, QUOTE);
   let to = written + 1;
   while (true) {
     at = stringStop(at);
     const byte = load<u8>(at);
     if (byte == QUOTE) break;
-    if (byte != BACKSLASH) refuse(SYNTAX);
+    if (byte != BACKSLASH) fallBack(SYNTAX);
     moveDown(to, from, <u32>(at - from));
     to += at - from;
     const code = escapedCode(at);
@@ -95,13 +95,13 @@ const MOST_KEYS: u32 = 64;
 
 /** Adds a key to the map whose keys begin at `first`; gives up if the map already has it. */
 export function keyJson(at: usize, first: usize, keys: usize): usize {
-  if (keys + KEY_BYTES > KEY_STACK_END || keys - first > MOST_KEYS * KEY_BYTES) refuse(UNUSUAL);
+  if (keys + KEY_BYTES > KEY_STACK_END || keys - first > MOST_KEYS * KEY_BYTES) fallBack(UNUSUAL);
   const start = written;
   at = writeString(at);
   const length = <u32>(written - start);
   const mark = ((<u64>hashOf(start, length)) << 32) | length;
   for (let one = first; one < keys; one += KEY_BYTES) {
-    if (load<u64>(one) == mark && same(load<u32>(one, 8), start, length)) refuse(UNUSUAL);
+    if (load<u64>(one) == mark && same(load<u32>(one, 8), start, length)) fallBack(UNUSUAL);
   }
   store<u64>(keys, mark);
   store<u32>(keys, start, 8);

@@ -1,7 +1,7 @@
 // Decompresses, checks and hashes remote write 1.0 requests, as Prometheus and collectors send them, in one call. Invariants: it accepts
 // only requests that check-write.ts passes on unchanged, and gives up on all others; nothing is read or written outside of the areas that
 // the host specified; the output is no larger than the host allows.
-import { refuse, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
 import { BYTES, checkText, content, expect, field, FIXED64, integer, number, VARINT, wireType } from "../../../../common/kernel/wire";
 import { decompress } from "./snappy";
 import { hashOf } from "./series-hash";
@@ -55,7 +55,7 @@ export function check(length: u32, outputAt: usize, outputLength: u32, hashesAt:
   const outputEnd = outputAt + outputLength;
   for (let at = outputAt; at < outputEnd;) {
     at = field(at, outputEnd);
-    if (number != 1) refuse(UNUSUAL);
+    if (number != 1) fallBack(UNUSUAL);
     expect(BYTES);
     series(content, at);
   }
@@ -80,17 +80,17 @@ function series(at: usize, end: usize): void {
       sample(content, at);
       count++;
     } else {
-      if (number != 1) refuse(UNUSUAL);
+      if (number != 1) fallBack(UNUSUAL);
       if (label(content, at)) isNamed = true;
       if (labels == 0) first = nameAt;
       last = at;
       labels++;
     }
   }
-  if (!isNamed || labels > maxLabels || count == 0) refuse(UNUSUAL);
+  if (!isNamed || labels > maxLabels || count == 0) fallBack(UNUSUAL);
   samples += count;
   if (!isHashed) return;
-  if (hashes >= hashesEnd) refuse(UNUSUAL);
+  if (hashes >= hashesEnd) fallBack(UNUSUAL);
   store<u32>(hashes, hashOf(first, last));
   hashes += 4;
 }
@@ -101,18 +101,18 @@ let nameAt: usize = 0;
 /** Reads a label that consists of its name, then its value. Returns whether it is the metric name. */
 function label(at: usize, end: usize): bool {
   const value = field(at, end);
-  if (number != 1 || wireType != BYTES) refuse(UNUSUAL);
+  if (number != 1 || wireType != BYTES) fallBack(UNUSUAL);
   const name = content;
   const nameLength = <u32>(value - name);
-  if (value == end || field(value, end) != end || number != 2 || wireType != BYTES) refuse(UNUSUAL);
+  if (value == end || field(value, end) != end || number != 2 || wireType != BYTES) fallBack(UNUSUAL);
   const valueLength = <u32>(end - content);
-  if (nameLength == 0 || valueLength == 0 || nameLength > maxNameBytes || valueLength > maxValueBytes) refuse(UNUSUAL);
+  if (nameLength == 0 || valueLength == 0 || nameLength > maxNameBytes || valueLength > maxValueBytes) fallBack(UNUSUAL);
   checkText(name, nameLength);
   checkText(content, valueLength);
   nameAt = name;
   if (nameLength > 8) return false;
   const word = (load<u64>(name) << ((8 - nameLength) << 3)) >> ((8 - nameLength) << 3);
-  if (word == ORG_ID || word == HOST_ID || word == NODE) refuse(UNUSUAL);
+  if (word == ORG_ID || word == HOST_ID || word == NODE) fallBack(UNUSUAL);
   return word == NAME;
 }
 
@@ -123,11 +123,11 @@ function sample(at: usize, end: usize): void {
     if (number == 1) {
       expect(FIXED64);
       const bits = load<u64>(content);
-      if ((bits & 0x7fffffffffffffff) > 0x7ff0000000000000 && bits != STALE_MARKER) refuse(UNUSUAL);
+      if ((bits & 0x7fffffffffffffff) > 0x7ff0000000000000 && bits != STALE_MARKER) fallBack(UNUSUAL);
     } else if (number == 2) {
       expect(VARINT);
       time = <i64>integer;
-    } else refuse(UNUSUAL);
+    } else fallBack(UNUSUAL);
   }
-  if (time < oldestMs || time > newestMs) refuse(UNUSUAL);
+  if (time < oldestMs || time > newestMs) fallBack(UNUSUAL);
 }
