@@ -54,12 +54,19 @@ export class ClusterCollector implements AsyncDisposable {
     this.#standBy = new StandBy(lease, name);
     this.#polls = new Outage({
       began: ({ message }) =>
-        log.warn({ event: "cluster_collector.election_failed", err: message }, "cannot take part in collecting for the cluster; retrying"),
-      ended: () => log.info({ event: "cluster_collector.election_recovered" }, "taking part in collecting for the cluster has recovered"),
+        log.warn(
+          { event: "cluster_collector.election_failed", err: message },
+          "cannot take part in the leader election for cluster-wide collection, retrying",
+        ),
+      ended: () =>
+        log.info(
+          { event: "cluster_collector.election_recovered" },
+          "recovered: taking part in the leader election for cluster-wide collection",
+        ),
     });
     this.#terms = new Outage({
-      began: ({ message }) => log.warn({ event: "cluster_collector.failed", err: message }, "cannot collect for the cluster; retrying"),
-      ended: () => log.info({ event: "cluster_collector.recovered" }, "collecting for the cluster has recovered"),
+      began: ({ message }) => log.warn({ event: "cluster_collector.failed", err: message }, "cluster-wide collection failed, retrying"),
+      ended: () => log.info({ event: "cluster_collector.recovered" }, "recovered: cluster-wide collection works"),
     });
     // Safe: another agent that reaches the API server collects until then.
     this.#loop = new Loop({ step: (signal) => this.#step(signal), failed: (error) => this.#polls.failed(error as Error) });
@@ -120,7 +127,7 @@ export class ClusterCollector implements AsyncDisposable {
 
   async #collect(term: LeaseTerm): Promise<void> {
     const { config, events, log } = this.#options;
-    log.info({ event: "cluster_collector.started" }, "this agent collects state and events of the cluster now");
+    log.info({ event: "cluster_collector.started" }, "collecting cluster state and events");
     await events?.begin(term.found, term.signal);
     await using supervisor = this.#options.supervisor();
     this.#supervisor = supervisor;
@@ -130,7 +137,7 @@ export class ClusterCollector implements AsyncDisposable {
       await aborted(term.signal);
     } finally {
       this.#supervisor = undefined;
-      log.info({ event: "cluster_collector.stopped" }, "this agent does not collect state and events of the cluster any more");
+      log.info({ event: "cluster_collector.stopped" }, "stopped collecting cluster state and events");
     }
   }
 }
@@ -143,7 +150,7 @@ function followed(events: EventsCheckpoint, supervisor: Supervisor, log: Log): C
     },
     // Safe: the checkpoint in the Lease does not change, so the next collector reads a few more events twice.
     failed: (error) =>
-      log.debug({ event: "cluster_collector.checkpoint_unknown", err: error }, "it is not known how far events are delivered"),
+      log.debug({ event: "cluster_collector.checkpoint_unknown", err: error }, "cannot read the checkpoint of delivered events"),
   };
 }
 

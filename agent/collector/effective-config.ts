@@ -82,13 +82,13 @@ export class EffectiveConfig implements AsyncDisposable {
       began: (message) =>
         log.error(
           { event: "collector.config_failed", err: message },
-          "cannot put a new collector configuration in force; the one before stays; retrying",
+          "cannot apply a new collector configuration; keeping the previous one, retrying",
         ),
-      ended: () => log.info({ event: "collector.config_recovered" }, "putting a collector configuration in force has recovered"),
+      ended: () => log.info({ event: "collector.config_recovered" }, "recovered: collector configurations can be applied"),
     });
     this.#unknownPods = new Outage({
       began: (why) => log.warn({ event: "pods.unknown" }, why),
-      ended: () => log.info({ event: "pods.known" }, "the Kubernetes API answers: pods are known, their logs are read"),
+      ended: () => log.info({ event: "pods.known" }, "recovered: the Kubernetes API answers, reading pod logs"),
     });
   }
 
@@ -109,7 +109,7 @@ export class EffectiveConfig implements AsyncDisposable {
     if (found)
       this.#log.warn(
         { event: "pods.logs_unreadable", advice: adviceForLink(found) },
-        "logs of pods cannot be read: their files are links that lead nowhere",
+        "cannot read pod logs: their files are links into a folder that is not mounted",
       );
   }
 
@@ -195,7 +195,7 @@ export class EffectiveConfig implements AsyncDisposable {
       if (rendered === undefined && this.#refused !== error.message)
         this.#log.error(
           { event: "collector.config_rejected", err: error.message },
-          "the collector configuration cannot be used; the one in force stays",
+          "cannot render the collector configuration; keeping the previous one",
         );
       this.#refused = rendered ?? error.message;
     }

@@ -73,7 +73,7 @@ export async function run(program: Program): Promise<void> {
     if (stopped.aborted) return;
     log.warn(
       { event: "state.other_identity", folder: state.folder, was: state.owner, is: identity.current()?.id },
-      "the identity of this agent is not the one of this state any more: it is kept, and not sent",
+      "this agent's identity changed while it ran; the state of the previous identity is kept and not sent",
     );
   }
 }

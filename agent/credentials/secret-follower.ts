@@ -48,8 +48,8 @@ export class SecretFollower {
     this.#onChange = options.onChange;
     this.#outage = new Outage({
       began: (error) =>
-        options.log.warn({ event: "secret.read_failed", err: error }, "cannot read the Secret; what is known stays in force; retrying"),
-      ended: () => options.log.info({ event: "secret.read_recovered" }, "reading the Secret has recovered"),
+        options.log.warn({ event: "secret.read_failed", err: error }, "cannot read the Secret; keeping the key in memory, retrying"),
+      ended: () => options.log.info({ event: "secret.read_recovered" }, "recovered: the Secret can be read"),
     });
   }
 
@@ -104,7 +104,7 @@ export class SecretFollower {
     if (!watch || watch.version === version) return;
     const timer = setTimeout(() => {
       if (this.#watch !== watch || watch.version === version || this.#view?.version !== version) return;
-      this.#log.warn({ event: "secret.watch_silent" }, "the watch of the Secret is silent although it has changed; watching anew");
+      this.#log.warn({ event: "secret.watch_silent" }, "watch on the Secret missed a change, restarting it");
       watch.end.abort();
     }, this.#timing.watchLagMs);
     timer.unref();
@@ -126,7 +126,7 @@ export class SecretFollower {
     };
     // Safe: polling continues; the watch only makes changes known sooner.
     const failed = (error: unknown): void =>
-      this.#log.debug({ event: "secret.watch_ended", err: error }, "the watch of the Secret ended; watching anew");
+      this.#log.debug({ event: "secret.watch_ended", err: error }, "watch on the Secret was closed, restarting it");
     return new Loop({ signal, step, failed, backoffMs });
   }
 
@@ -139,7 +139,7 @@ export class SecretFollower {
       if (event.type === "BOOKMARK") continue;
       const view = event.type === "DELETED" ? undefined : parseSecret(event.object);
       watch.version = view?.version;
-      this.#log.debug({ event: "secret.changed", version: watch.version }, "the watch of the Secret has news");
+      this.#log.debug({ event: "secret.changed", version: watch.version }, "watch on the Secret reported a change");
       // The event of a deleted Secret carries the version of the deletion.
       if (this.#isOlder(event.object.metadata?.resourceVersion)) this.#askAnew(signal);
       else this.apply(view);

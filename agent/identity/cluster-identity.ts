@@ -184,7 +184,7 @@ export class ClusterIdentity implements AgentIdentity {
       await Promise.race([this.#follower.poll(this.#stop.signal), rejectionOf(bounded)]);
     } catch (error) {
       // Safe: the caller continues with the known state, as the contract of CredentialSource requires. The follower logs the outage.
-      this.#log.debug({ event: "identity.reread_failed", err: error, reason }, "cannot re-read the Secret; keeping the key that is known");
+      this.#log.debug({ event: "identity.reread_failed", err: error, reason }, "cannot reread the Secret; keeping the key in memory");
     }
     this.#refreshedAt = performance.now();
   }
@@ -216,7 +216,7 @@ export class ClusterIdentity implements AgentIdentity {
       return await this.#campaign();
     } catch (error) {
       if (!isOvertaken(error)) throw error;
-      this.#log.debug({ event: "identity.overtaken", err: error }, "overtaken by another agent; looking again");
+      this.#log.debug({ event: "identity.overtaken", err: error }, "another agent changed the Secret or Lease first, reading them again");
       return this.#timing.backoffMs[0] * (0.125 + Math.random() / 4);
     }
   }

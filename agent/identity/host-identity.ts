@@ -85,7 +85,7 @@ export class HostIdentity implements AgentIdentity {
       // Safe: the caller continues with the known credential, as the contract of CredentialSource requires.
       this.#options.log.warn(
         { event: "identity.credentials_unreadable", reason, err: (error as Error).message },
-        "cannot read the credentials file again; keeping the key that is known",
+        "cannot reread the credentials file; keeping the key in memory",
       );
     }
     if (this.#known.credential?.apiKey === before) this.#suspect = true;

@@ -214,7 +214,7 @@ export class Lease {
       if (found.spec?.holderIdentity === this.#identity) await this.#write(annotated(found, annotate), free(found), signal);
     } catch (error) {
       // Safe: a Lease that is not released expires.
-      this.#log.debug({ event: "lease.release_failed", err: error }, "lease not given back; it expires by itself");
+      this.#log.debug({ event: "lease.release_failed", err: error }, "cannot release the Lease, which expires by itself");
     }
   }
 }

@@ -59,7 +59,7 @@ export class Monitors implements AsyncDisposable {
     this.#outage = new Outage({
       began: (error) =>
         log.warn({ event: "monitors.unknown", err: (error as Error).message }, "cannot watch ServiceMonitors and PodMonitors; retrying"),
-      ended: () => log.info({ event: "monitors.known" }, "watching ServiceMonitors and PodMonitors has recovered"),
+      ended: () => log.info({ event: "monitors.known" }, "recovered: watching ServiceMonitors and PodMonitors"),
     });
     const report = { failed: (error: unknown) => this.#outage.failed(error), recovered: () => this.#outage.recovered() };
     const monitors = (kind: Monitor["kind"]): ObjectWatch<Monitor> =>

@@ -63,7 +63,7 @@ export class NodePods implements AsyncDisposable {
         const level = this.#isKnown ? "warn" : "debug";
         options.log[level]({ err: (error as Error).message }, "cannot watch the pods of this node: new ones get no names; retrying");
       },
-      ended: () => options.log.info({ event: "pods.watch_recovered" }, "watching the pods of this node has recovered"),
+      ended: () => options.log.info({ event: "pods.watch_recovered" }, "recovered: watching this node's pods"),
     });
   }
 
@@ -120,7 +120,7 @@ export class NodePods implements AsyncDisposable {
     } catch (error) {
       if (error instanceof KubernetesError && error.status === 410) this.#watchFrom = undefined;
       if (signal.aborted || lastedMs() < STEADY_MS) throw error;
-      log.debug({ event: "pods.watch_ended", err: error }, "the watch of this node's pods ended; watching anew");
+      log.debug({ event: "pods.watch_ended", err: error }, "watch on this node's pods was closed, restarting it");
       return backoffOf(1, backoffMs);
     }
     // The server ends a watch after its time; one that ends at once must not cause a busy loop.

@@ -81,13 +81,13 @@ export class LogPolicies implements AsyncDisposable {
     const unmeasured = new Outage({
       began: (error) =>
         log.warn({ event: "policies.rates_unknown", err: (error as Error).message }, "cannot measure the log files of pods; retrying"),
-      ended: () => log.info({ event: "policies.rates_known" }, "measuring the log files of pods has recovered"),
+      ended: () => log.info({ event: "policies.rates_known" }, "recovered: measuring the log files of pods"),
     });
     this.rates = new LogRates({ pods: () => this.#limitedPods(), changed, outage: unmeasured, nowMs, folder: logsFolder });
     const outage = new Outage({
       began: (error) =>
         log.warn({ event: "policies.unknown", err: (error as Error).message }, "cannot watch the annotations of namespaces; retrying"),
-      ended: () => log.info({ event: "policies.known" }, "watching the annotations of namespaces has recovered"),
+      ended: () => log.info({ event: "policies.known" }, "recovered: watching the annotations of namespaces"),
     });
     this.#watch = new ObjectWatch({
       api,

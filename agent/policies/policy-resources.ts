@@ -59,7 +59,7 @@ export class PolicyResources implements AsyncDisposable {
     const outage = new Outage({
       began: (error) =>
         log.warn({ event: "policies.unknown", err: (error as Error).message }, "cannot watch log policies or write their status; retrying"),
-      ended: () => log.info({ event: "policies.known" }, "watching log policies has recovered"),
+      ended: () => log.info({ event: "policies.known" }, "recovered: watching log policies"),
     });
     const report = { failed: (error: unknown) => outage.failed(error), recovered: () => outage.recovered() };
     this.#watch = new ObjectWatch({

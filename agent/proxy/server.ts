@@ -101,7 +101,7 @@ class LoopbackProxy implements Proxy {
     if (!fastConverter()) {
       options.log.warn(
         { event: "proxy.kernel_unavailable", err: fastConverterProblem() },
-        "the kernel that converts metrics cannot run here, doing without costs CPU",
+        "WASM converter for metrics cannot run; using the slower TypeScript converter",
       );
     }
     this.#converter = new MetricsConverter((reason, points) => this.#records.metrics.dropped(reason, points), fastConverter());

@@ -30,7 +30,7 @@ export async function claimState(
       for (const { folder, id, bytes } of others)
         log.warn(
           { event: "state.foreign", folder, owner: id, queue_bytes: bytes },
-          "another identity has left its state on this node: it is neither sent nor removed",
+          "another identity left its state on this node; it is neither sent nor removed",
         );
       return claimed;
     }

@@ -215,7 +215,7 @@ export class ClaimedState implements Disposable {
     this.#mark = { ...this.#mark, id: credential.id, org: credential.org ?? null };
     this.#options.log.info(
       { event: "state.owner_changed", folder: this.folder, id: credential.id, before },
-      "the state on this node is this identity's from now on",
+      "the state on this node now belongs to this identity",
     );
     this.#writeIfPossible();
     return true;
@@ -245,7 +245,7 @@ export class ClaimedState implements Disposable {
     } catch (error) {
       this.#options.log.warn(
         { event: "state.owner_not_written", folder: this.folder, err: (error as Error).message },
-        "cannot mark whose the state on this node is",
+        "cannot write which identity owns the state on this node",
       );
     }
   }

@@ -53,7 +53,7 @@ export class HeartbeatLoop implements AsyncDisposable {
     this.#outage = new Outage({
       began: (message) =>
         options.log.warn({ event: "heartbeat.failed", err: message }, "a heartbeat failed; retrying at the next interval"),
-      ended: () => options.log.info({ event: "heartbeat.recovered" }, "heartbeats have recovered: the backend takes them again"),
+      ended: () => options.log.info({ event: "heartbeat.recovered" }, "recovered: heartbeats succeed"),
     });
     this.#loop = new Loop({
       step: async (signal) => {

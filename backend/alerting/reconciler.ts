@@ -242,7 +242,7 @@ export class Quarantine {
     for (const rule of suspects) await this.#options.table.refuse(rule, HELD_BACK);
     this.#options.log.warn(
       { event: "evaluator.rules_refused", rules: suspects.length },
-      "the evaluator refused its rules: trying those that changed one at a time",
+      "vmalert rejected its rules; adding the changed ones one at a time",
     );
   }
 

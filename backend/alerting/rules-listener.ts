@@ -107,7 +107,10 @@ class LastKnownRules {
     this.#ruleSets = ruleSets;
     this.#outage = new Outage({
       began: (err) =>
-        log.warn({ event: "evaluator.rules_unreadable", err }, "the rules cannot be read for the evaluator: it gets those known before"),
+        log.warn(
+          { event: "evaluator.rules_unreadable", err },
+          "cannot read the rules from the database; vmalert keeps the last known rules",
+        ),
       ended: ({ failures, seconds }) =>
         log.info({ event: "evaluator.rules_readable", failures, seconds }, "recovered: the rules can be read for the evaluator"),
     });

@@ -100,7 +100,7 @@ function findDryRun(candidates: readonly string[], log: Log): DryRun | undefined
   } catch (error) {
     log.warn(
       { event: "evaluator.no_dry_run", err: error },
-      "no vmalert for dry runs of rules: a rule that the evaluator refuses is withheld after it was stored",
+      "no vmalert program for checking rules before they are stored; a rule that vmalert rejects is withheld afterwards",
     );
     return undefined;
   }

@@ -130,9 +130,9 @@ async function beat(inUse: ChannelsInUse, heartbeats: HeartbeatOptions, outbox: 
 
 function every(everyMs: number, work: () => Promise<unknown>, log: Log): Loop {
   const outage = new Outage({
-    began: (err) => log.warn({ event: "notification.cleanup_failed", err }, "housekeeping of notification failed; retrying"),
+    began: (err) => log.warn({ event: "notification.cleanup_failed", err }, "cannot remove old deliveries and alerts, retrying"),
     ended: ({ failures, seconds }) =>
-      log.info({ event: "notification.cleanup_recovered", failures, seconds }, "recovered: housekeeping of notification works"),
+      log.info({ event: "notification.cleanup_recovered", failures, seconds }, "recovered: old deliveries and alerts are removed"),
     remindEveryMs: REMIND_MS,
   });
   return new Loop({
@@ -148,11 +148,11 @@ function every(everyMs: number, work: () => Promise<unknown>, log: Log): Loop {
 /** Logs once per outage: the evaluator repeats every request that was not answered with 200. */
 function sayings(log: Log): { failed: (error: unknown) => void; succeeded: () => void } {
   const outage = new Outage({
-    began: (err) => log.error({ event: "notification.intake_failed", err }, "alerts of the evaluator cannot be taken; it sends them again"),
+    began: (err) => log.error({ event: "notification.intake_failed", err }, "cannot store alerts from vmalert, which sends them again"),
     reminded: (err, { failures, seconds }) =>
-      log.error({ event: "notification.intake_still_failing", err, failures, seconds }, "alerts of the evaluator still cannot be taken"),
+      log.error({ event: "notification.intake_still_failing", err, failures, seconds }, "still cannot store alerts from vmalert"),
     ended: ({ failures, seconds }) =>
-      log.info({ event: "notification.intake_recovered", failures, seconds }, "recovered: alerts of the evaluator are taken"),
+      log.info({ event: "notification.intake_recovered", failures, seconds }, "recovered: alerts from vmalert are stored"),
     remindEveryMs: REMIND_MS,
   });
   return { failed: (error) => outage.failed(error), succeeded: () => outage.recovered() };

@@ -50,7 +50,7 @@ export class QuerySlots implements AsyncDisposable {
       began: (err) =>
         log.warn(
           { event: "replicas.slots_unavailable", err },
-          "database does not answer; each replica uses an equal part of the query slots of an organisation, at least one",
+          "database does not answer; per organisation, this replica uses its query slots divided by the number of replicas, at least one",
         ),
       ended: ({ seconds }) =>
         log.info({ event: "replicas.slots_recovered", seconds }, "recovered: replicas share the query slots of organisations"),

@@ -193,7 +193,7 @@ describe("a damaged file of the agent", () => {
     const isSeen = damage !== "cut to nothing";
     expect(collector).toMatchObject(isSeen ? { restarts: 1, lastError: lines[0]?.msg } : { restarts: 0, lastError: null });
     expect(readdirSync(`${place.stateDir}/queue`).includes("exporter_otlp_http_files_logs.damaged")).toBe(isSeen);
-    expect(saidOf(/the collector ended; starting it again/)).toHaveLength(0);
+    expect(saidOf(/collector exited, restarting it/)).toHaveLength(0);
   });
 
   test("a disk queue overwritten beneath the running collector: the same", async () => {
@@ -249,7 +249,7 @@ describe("a damaged file of the agent", () => {
     const holder = spawn("flock", ["--no-fork", file, "sh", "-c", "echo held; exec sleep 600"], { stdio: ["ignore", "pipe", "ignore"] });
     await once(holder.stdout, "data");
     agent = new TestProcess(["agent/bin/atherops-otel-agent.ts", "run"], place.env, place.logFile);
-    await eventually("it says why", () => saidOf(/the collector ended; starting it again/).length > 0);
+    await eventually("it says why", () => saidOf(/collector exited, restarting it/).length > 0);
     expect(agent.log).toMatch(/failed to start \\?"otlp_http\/files\\?" exporter: timeout/);
     expect(readdirSync(`${place.stateDir}/queue`).filter((name) => name.endsWith(".damaged"))).toEqual([]);
     holder.kill();

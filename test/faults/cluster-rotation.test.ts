@@ -242,7 +242,7 @@ describe("while a rotation is under way", () => {
     const deaf = cluster.agent("deaf", { kubernetes: { ...cluster.access, server }, keyRotationDays: 0 });
     const hearing = cluster.agent("hearing");
     await allSignWith([deaf, hearing], () => true);
-    const news = () => deaf.log.split("the watch of the Secret has news").length - 1;
+    const news = () => deaf.log.split("watch on the Secret reported a change").length - 1;
     await eventually("its watch is up", async () => news() > 0);
     const before = news();
     relay.freeze();

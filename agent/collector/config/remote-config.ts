@@ -82,7 +82,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
     const { intervalMs, credentials, log } = this.#options;
     // Safe: the current configuration stays in force, and heartbeats report an outage or a refused key.
     const failed = (error: unknown): void =>
-      log.debug({ event: "remote_config.unavailable", err: (error as Error).message }, "cannot ask for the remote configuration");
+      log.debug({ event: "remote_config.unavailable", err: (error as Error).message }, "cannot fetch the remote configuration");
     const step = async (signal: AbortSignal): Promise<number> => {
       const credential = credentials.current();
       if (!credential) return Math.min(intervalMs, 1000);
@@ -108,7 +108,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
     const version = typeof given === "string" ? given : "";
     try {
       await apply(parseHostConfig(config, rules));
-      if (version !== this.#status.version) log.info({ event: "remote_config.applied", version }, "the remote configuration is in force");
+      if (version !== this.#status.version) log.info({ event: "remote_config.applied", version }, "remote configuration applied");
       this.#status = { version, error: undefined };
       this.#remember({ etag, version, config: config as HostConfig });
     } catch (error) {
@@ -116,7 +116,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
       this.#status = { ...this.#status, error: `version ${version}: ${error.message}`.slice(0, 1000) };
       log.error(
         { event: "remote_config.rejected", version, in_force: this.#status.version, err: error.message },
-        "the remote configuration is refused; the one before stays",
+        "remote configuration is invalid; keeping the previous one",
       );
     }
     // A refused version is not requested again until it changes, either.
@@ -130,7 +130,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
   #willRetry(version: string, { message }: Error): void {
     this.#options.log.warn(
       { event: "remote_config.apply_failed", version, err: message },
-      "cannot put the remote configuration in force or remember it; trying again",
+      "cannot apply or store the remote configuration, retrying",
     );
     if (version !== this.#status.version) this.#status = { ...this.#status, error: `version ${version}: ${message}`.slice(0, 1000) };
   }

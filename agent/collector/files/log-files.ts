@@ -107,7 +107,7 @@ export class LogFiles implements AsyncDisposable {
   }
 
   #failed({ message }: Error): void {
-    if (!this.#stop.signal.aborted) this.#warn("pass", { err: message }, "cannot look for log files; retrying");
+    if (!this.#stop.signal.aborted) this.#warn("pass", { err: message }, "cannot scan LOG_PATHS, retrying");
   }
 
   /** Replaces the patterns; resolves once their files are open. */
@@ -237,7 +237,11 @@ export class LogFiles implements AsyncDisposable {
     if (gone.length <= MAX_GONE_FILES) return;
     gone.sort((a, b) => (a.gone?.changedAtMs ?? 0) - (b.gone?.changedAtMs ?? 0));
     const removed = gone.slice(0, gone.length - MAX_GONE_FILES);
-    this.#warn("removed", { files: removed.length, file: removed[0]?.path }, "closing removed log files that may have unread lines");
+    this.#warn(
+      "removed",
+      { files: removed.length, file: removed[0]?.path },
+      "too many deleted log files are open, closing the oldest; unread lines are lost",
+    );
     for (const file of removed) await this.#files.remove(file);
   }
 
@@ -257,7 +261,11 @@ export class LogFiles implements AsyncDisposable {
     const { notRead } = this.status();
     for (const [why, files] of examples) this.#warn(why, { files, count: notRead[why] }, PROBLEMS[why]);
     if (this.#tree.isCut)
-      this.#warn("cut", { paths: this.#paths }, "LOG_PATHS match more folders or links than the agent looks at; narrow them");
+      this.#warn(
+        "cut",
+        { paths: this.#paths },
+        "LOG_PATHS match more folders or links than the agent scans, ignoring the rest; narrow them",
+      );
   }
 
   /** At most once in ten minutes, because other users of this host could trigger it as often as they like. */
@@ -274,7 +282,7 @@ const PROBLEMS: Readonly<Record<NotRead, string>> = {
   outside: "links that lead outside of LOG_PATHS_ALLOWED are not read",
   unreadable: "log files cannot be read: run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS",
   special: "LOG_PATHS match something that is not a regular file; it is not read",
-  hard_link: "files with another hard link in a folder that others may write to are not read",
+  hard_link: "files with another hard link in a folder that other users can write to are not read",
   limit: "the limit of open log files is reached, others are not read; narrow LOG_PATHS",
 };
 

@@ -56,10 +56,7 @@ export class LogFilesWatchdog implements AsyncDisposable {
     this.#nowMs = options.nowMs ?? Date.now;
     const everyMs = options.everyMs ?? EVERY_MS;
     const failed = (error: unknown): void =>
-      options.log.debug(
-        { event: "collector.progress_unknown", err: (error as Error).message },
-        "cannot ask the collector for its progress",
-      );
+      options.log.debug({ event: "collector.progress_unknown", err: (error as Error).message }, "cannot query the collector's progress");
     this.#loop = new Loop({ firstAfterMs: everyMs, step: async () => (await this.check(), everyMs), failed });
   }
 

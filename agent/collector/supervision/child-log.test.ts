@@ -100,7 +100,7 @@ describe("a line of the collector", () => {
       ];
       expect(logged().slice(0, 4)).toEqual(failing);
       await vi.advanceTimersByTimeAsync(60_000);
-      expect(lines.filter(({ msg }) => String(msg).endsWith("does not complain any more"))).toMatchObject([
+      expect(lines.filter(({ msg }) => String(msg).endsWith("reports no more errors"))).toMatchObject([
         { receiver: "file_log/pods", repeated: 1, for_s: 15, level: "info" },
         { receiver: "kubeletstats", repeated: 3, for_s: 45 },
         { receiver: "prometheus/cadvisor", repeated: 3 },

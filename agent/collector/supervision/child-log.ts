@@ -216,7 +216,7 @@ export class Outages implements Disposable {
     this.#outages.delete(key);
     if (repeated === 0) return;
     const fields = { component: "collector", receiver, repeated, for_s: Math.round((lastAt - since) / 1000) };
-    this.#log.info({ event: "collector.receiver_recovered", ...fields }, `${receiver} does not complain any more`);
+    this.#log.info({ event: "collector.receiver_recovered", ...fields }, `${receiver} reports no more errors`);
   }
 
   /** After this, no line is logged. */

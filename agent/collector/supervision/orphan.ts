@@ -51,7 +51,7 @@ type Identified = Pick<Note, "pid" | "startTicks">;
 async function end({ pid, startTicks }: Identified, graceMs: number, log: Log): Promise<void> {
   const isRunning = (): boolean => startTimeOf(pid) === startTicks;
   if (!isRunning()) return;
-  log.warn({ event: "collector.orphan_ended", collector_pid: pid }, "ending the collector of an agent that was killed");
+  log.warn({ event: "collector.orphan_ended", collector_pid: pid }, "stopping the collector of a killed agent");
   process.kill(pid, (await waitsForRoom(pid)) ? "SIGKILL" : "SIGTERM");
   const killAt = Date.now() + graceMs;
   while (isRunning()) {

@@ -169,7 +169,7 @@ export class Supervisor implements AsyncDisposable {
       );
     } catch (error) {
       if (!(error instanceof CollectorConfigError)) throw error;
-      this.#refuse(error, "keeping the configuration before it");
+      this.#refuse(error, "keeping the previous one");
       if (previous !== undefined && this.#config !== previous) {
         this.#files.putBack(previous);
         this.#config = previous;
@@ -358,7 +358,7 @@ export class Supervisor implements AsyncDisposable {
     const waitMs = backoffOf(this.#failures, [firstBackoffMs, maxBackoffMs], this.#options.random);
     this.#options.log.error(
       { event: "collector.exited", reason, restart_in_ms: waitMs, failures: this.#failures },
-      "the collector ended; starting it again",
+      "collector exited, restarting it",
     );
     readiness.resolve(false);
     return waitMs;

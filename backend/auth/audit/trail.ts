@@ -80,7 +80,7 @@ export class AuditTrail implements AsyncDisposable {
     this.#outage = new Outage({
       began: (error) => options.log.warn({ event: "audit.write_failed", err: error }, "cannot write the audit log, retrying"),
       ended: ({ seconds }) =>
-        options.log.info({ event: "audit.write_recovered", seconds, dropped: this.#dropped }, "audit log is written again"),
+        options.log.info({ event: "audit.write_recovered", seconds, dropped: this.#dropped }, "audit log can be written again"),
     });
   }
 
@@ -157,7 +157,7 @@ export class AuditTrail implements AsyncDisposable {
       try {
         const refused = await writeRows(rows, (some) => db.insertInto("audit_log").values(some).execute());
         for (const { action, org_id } of refused)
-          log.error({ event: "audit.entry_dropped", action, org_id }, "audit entry was dropped, the database refuses it");
+          log.error({ event: "audit.entry_dropped", action, org_id }, "database rejected an audit entry, dropping it");
         break;
       } catch (error) {
         this.#outage.failed(error);

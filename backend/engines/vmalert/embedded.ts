@@ -139,7 +139,7 @@ async function keepUsableRules(program: string, rules: RuleFolder, log: Log): Pr
     if (output === undefined) continue;
     log.error(
       { event: "evaluator.rule_file_quarantined", engine: "vmalert", file, output },
-      "vmalert refuses a rule file of the last run; quarantined",
+      "vmalert rejects a rule file of the previous process, quarantined it",
     );
     await rules.quarantine(file);
   }

@@ -104,7 +104,7 @@ export class Email {
       await givenUpBy(AbortSignal.any([timeout, signal]), this.#hand(message, recipients, words));
       return { delivered: true };
     } catch (error) {
-      this.#options.log?.debug({ event: "notification.email_failed", err: error }, "an e-mail was not taken");
+      this.#options.log?.debug({ event: "notification.email_failed", err: error }, "mail server did not accept a message");
       return refusal(error, timeout.aborted);
     }
   }

@@ -70,7 +70,10 @@ export class Outbox implements AsyncDisposable {
     this.#workedAtMs = options.nowMs();
     this.#outage = new Outage({
       began: (err) =>
-        options.log.error({ event: "notification.outbox_failed", err }, "messages about alerts cannot be read or settled; retrying"),
+        options.log.error(
+          { event: "notification.outbox_failed", err },
+          "cannot read messages about alerts or store their result, retrying",
+        ),
       ended: ({ failures, seconds }) =>
         options.log.info({ event: "notification.outbox_recovered", failures, seconds }, "recovered: messages about alerts are sent"),
       remindEveryMs: REMIND_MS,

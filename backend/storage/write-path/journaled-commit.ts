@@ -310,7 +310,7 @@ function createJournalOutage({ log, table }: JournaledCommitOptions): Outage {
     began: (err) => log.error({ event: "journal.write_failed", err, table }, "journal cannot be written; acknowledging after each commit"),
     reminded: (err, facts) => log.error({ event: "journal.write_still_failing", err, table, ...facts }, "journal still cannot be written"),
     ended: ({ failures, seconds }) =>
-      log.info({ event: "journal.write_recovered", table, failures, seconds }, "recovered: journal is written again"),
+      log.info({ event: "journal.write_recovered", table, failures, seconds }, "recovered: journal can be written again"),
     remindEveryMs: REMIND_MS,
   });
 }

@@ -36,7 +36,7 @@ export class UsageCounter implements AsyncDisposable {
     this.#now = options.now ?? Date.now;
     this.#outage = new Outage({
       began: (error) => options.log.warn({ event: "usage.write_failed", err: error }, "cannot write usage, retrying"),
-      ended: ({ seconds }) => options.log.info({ event: "usage.write_recovered", seconds }, "usage is written again"),
+      ended: ({ seconds }) => options.log.info({ event: "usage.write_recovered", seconds }, "usage can be written again"),
     });
     this.#timer = setInterval(() => void this.write(), options.writeEveryMs ?? WRITE_EVERY_MS).unref();
   }
@@ -105,7 +105,7 @@ export class UsageCounter implements AsyncDisposable {
         .execute(),
     );
     for (const row of refused)
-      this.#options.log.error({ event: "usage.row_dropped", ...row }, "usage was dropped, the database refuses it");
+      this.#options.log.error({ event: "usage.row_dropped", ...row }, "database rejected a row of usage counts, dropping it");
   }
 
   /** Deletes old days, once a day. */
