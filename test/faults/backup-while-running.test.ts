@@ -129,8 +129,8 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     const startMs = Date.now();
     const before = { keys: [...enrolling.keys], rules: [...enrolling.rules] };
     const taken = await run(backend.place, ["backup", join(out, "first")], "first");
-    expect([taken.code, taken.output]).toEqual([0, expect.stringContaining("what was answered before is in it: metrics 2")]);
-    expect(taken.output).toMatch(/copying \d+ files?, [\d.]+ \w+, to .*; [\d.]+ \w+ are free there/);
+    expect([taken.code, taken.output]).toEqual([0, expect.stringContaining("it contains everything acknowledged before: metrics 2")]);
+    expect(taken.output).toMatch(/copying \d+ files?, [\d.]+ \w+, to .*; [\d.]+ \w+ available/);
     expect(held()).toEqual([]);
     await moreOf(senders, 3);
     await senders.finish();
