@@ -1,21 +1,21 @@
-// Stores up to where the cluster's events were delivered, in the Lease that the collecting agent holds. The next collector continues there,
-// so no events are missed in between. Invariants: the checkpoint never passes what the backend has acknowledged, as far as the collector's
-// queue shows; an event that is read twice has the same bytes, so the backend stores it once.
+// Stores a checkpoint in the leader's Lease: the resourceVersion up to which Kubernetes events were delivered. The next leader's collector
+// continues there, so no event is missed. Invariants: as far as the collector's queue metrics show, the backend has acknowledged all events
+// up to the checkpoint; an event that is read twice has the same bytes, so the backend stores it once.
 import { ask } from "../../common/http.ts";
 import type { Annotations } from "../identity/lease.ts";
 import { EXPORTER } from "./config/collector-config.ts";
 import type { Supervisor } from "./supervision/supervisor.ts";
 
-/** A resourceVersion of events. */
+/** Contains the checkpoint, a resourceVersion. */
 const ANNOTATION = "atherops.io/events-delivered";
-/** Longest time between the API server's report of an event and its entry in the collector's queue. */
+/** Maximum time between the API server's report of an event and its entry in the collector's queue. */
 export const SETTLED_MS = 4_000;
 
-/** Limit of `begin`: no agent collects events until it returns. */
+/** Time limit of `begin`. It is short because no agent collects events until `begin` returns. */
 const BEGIN_WITHIN_MS = 1_000;
 
 export interface EventsApi {
-  /** The latest resourceVersion of the API server. */
+  /** Returns the API server's latest resourceVersion for events. */
   newestOfEvents(signal: AbortSignal): Promise<string>;
 }
 
@@ -25,7 +25,7 @@ export class EventsCheckpoint {
   readonly #api: EventsApi;
   readonly #isDelivered: (metricsUrl: string, signal: AbortSignal) => Promise<boolean>;
   #version = "";
-  /** The version that counts as delivered once this collector's queue is found empty, SETTLED_MS or more later. */
+  /** Becomes the checkpoint if, SETTLED_MS or more later, the queue of the same collector process is empty. */
   #next: { readonly version: string; readonly pid: number | null; readonly atMs: number } | undefined;
 
   constructor(api: EventsApi, isDelivered = eventsAreDelivered) {
@@ -33,7 +33,7 @@ export class EventsCheckpoint {
     this.#isDelivered = isDelivered;
   }
 
-  /** Where a collector that starts now begins; empty: only new events. */
+  /** The resourceVersion at which a collector that starts now begins; empty: it reads only new events. */
   get version(): string {
     return this.#version;
   }
@@ -42,30 +42,30 @@ export class EventsCheckpoint {
     return this.#version === "" ? {} : { [ANNOTATION]: this.#version };
   }
 
-  /** Called before a term; the checkpoint in the Lease does not change. */
+  /** Call before this agent becomes leader. Does not change the checkpoint in the Lease. */
   forget(): void {
     this.#next = undefined;
     this.#version = "";
   }
 
   /**
-   * Called at the beginning of a term, in which this agent holds the Lease: continues where the last term ended, otherwise from now on. The
-   * collector does not choose the start itself: it would first list all events of the cluster, and if that failed, watch nothing until it
+   * Call when this agent has become leader: continues at the checkpoint of the previous leader or, without one, with new events. The
+   * collector cannot choose the start itself: it would first list all events of the cluster and, if that failed, watch no events until it
    * is restarted (k8sobjectsreceiver v0.146).
    */
   async begin(found: Annotations, signal: AbortSignal): Promise<void> {
     const version = found[ANNOTATION] ?? "";
     this.forget();
     const soon = AbortSignal.any([signal, AbortSignal.timeout(BEGIN_WITHIN_MS)]);
-    // Safe: the API server refuses a version that it does not know, and the collector begins with new events.
+    // Safe: the API server rejects a version that it does not know, and the collector then begins with new events.
     const newest = await this.#api.newestOfEvents(soon).catch(() => version);
     const [last, now] = [numberOf(version), numberOf(newest)];
-    // After a restore from a backup, the API server may be behind the checkpoint; a watch from there would be silent until the server has
-    // caught up.
+    // If etcd was restored from a backup, the API server may be behind the checkpoint, and a watch from the checkpoint would report no
+    // events until the server has caught up.
     if (now !== undefined) this.#version = last !== undefined && last <= now ? version : newest;
   }
 
-  /** One step of a term, run periodically. Throws errors of the API. `nowMs`: monotonic. */
+  /** Advances the checkpoint; the leader calls it periodically. Throws errors of the API. `nowMs`: monotonic. */
   async follow(collector: EventsCollector, signal: AbortSignal, nowMs = performance.now()): Promise<void> {
     const { metricsUrl } = collector;
     const { pid } = collector.status();
@@ -82,8 +82,8 @@ export class EventsCheckpoint {
   }
 
   /**
-   * If the collector stopped watching events, its empty queue does not prove that they were delivered. Once the API server lists events,
-   * the collector is restarted and continues from the checkpoint.
+   * If the collector has stopped watching events, an empty queue does not prove that they were delivered. Once the API server lists events
+   * again, restarts the collector, which continues at the checkpoint.
    */
   async #resume(collector: EventsCollector, signal: AbortSignal): Promise<void> {
     this.#next = undefined;
@@ -92,12 +92,12 @@ export class EventsCheckpoint {
   }
 }
 
-/** Versions are increasing numbers: guaranteed by the API since Kubernetes 1.35, and true in practice since its first release. */
+/** Versions are increasing numbers. The API guarantees this since Kubernetes 1.35; in practice, it was always true. */
 function numberOf(version: string): bigint | undefined {
   return /^\d{1,19}$/.test(version) ? BigInt(version) : undefined;
 }
 
-/** True if the collector reports that all its records were delivered. `signal` ends the wait at the end of a term. */
+/** Returns true if the collector's queue of events is empty. `signal` ends the request when this agent is no longer the leader. */
 export async function eventsAreDelivered(metricsUrl: string, signal: AbortSignal): Promise<boolean> {
   try {
     const { text } = await ask(metricsUrl, { signal: AbortSignal.any([signal, AbortSignal.timeout(1000)]) });
@@ -108,7 +108,7 @@ export async function eventsAreDelivered(metricsUrl: string, signal: AbortSignal
       );
     return size?.split(" ")[1] === "0";
   } catch {
-    // Safe: events that may not have been delivered are read again.
+    // Safe: without a new checkpoint, events are at worst read again.
     return false;
   }
 }

@@ -1,19 +1,18 @@
-// Decides how often an agent that does not collect for the cluster reads the Lease of the one that does, and which agents are candidates to
-// replace it; candidates are listed in an annotation of the Lease. Invariants: a lost node is replaced within half a minute; all other
-// agents together cause little load on the API server; there are at most SLOTS candidates, and only the Lease decides which agent collects.
+// One agent, the leader, collects for the whole cluster. This file decides how often the other agents read the leader's Lease, and which of
+// them are candidates to replace it; an annotation of the Lease lists the candidates. Invariants: if the leader's node is lost, a candidate
+// takes over within 30 seconds; the polls of all other agents cause little load on the API server; there are at most SLOTS candidates; only
+// the Lease decides which agent leads.
 import type { Lease, LeaseView, Annotations } from "../identity/lease.ts";
 import { spread } from "../../common/loop.ts";
 
 /** Poll interval of a candidate. */
 export const POLL_EVERY_MS = 3_000;
-/** Poll interval of other agents: doubled from FIRST_REST_MS up to LONGEST_REST_MS. */
+/** Poll interval of agents that are not candidates: starts at FIRST_REST_MS and doubles with each poll, up to LONGEST_REST_MS. */
 const FIRST_REST_MS = 10_000;
 export const LONGEST_REST_MS = 300_000;
-/** A Lease can be taken just after it expires; of several waiting agents, one is first. */
+/** Candidates poll this long after the Lease expires, at most; the first of them acquires it. */
 export const JUST_AFTER_MS = 200;
-/**
- * If the Lease has not been renewed for so long, comparing two clocks that may differ, the next poll is soon; nothing else follows from it.
- */
+/** If the Lease looks overdue by this much, poll again soon. This compares two machines' clocks, so use it only to schedule the poll. */
 const LATE_MS = 5_000;
 const LEAVE_WITHIN_MS = 2_000;
 
@@ -26,19 +25,24 @@ export class StandBy {
   #restMs = FIRST_REST_MS;
   #wasLate = false;
 
-  /** `name`: unique to the agent; may contain letters, digits, `.`, `-` and `_`. */
+  /** `name` must be unique to the agent. It may contain letters, digits, `.`, `-` and `_`. */
   constructor(lease: Pick<Lease, "annotate">, name: string) {
     this.#lease = lease;
     this.#name = name;
   }
 
-  /** Call after a term: until this agent finds another leader, it polls as often as a candidate. On a single node, no other agent would. */
+  /**
+   * Call when this agent stops being the leader: until it finds another leader, it polls as often as a candidate. Otherwise, a single-node
+   * cluster would have no agent that polls frequently.
+   */
   afterTerm(): void {
     this.#hasLed = true;
     this.#restMs = FIRST_REST_MS;
   }
 
-  /** After a poll that found another agent's Lease: takes a free slot and renews it. Returns how long to wait for the next poll. */
+  /**
+   * Call after a poll that found another leader: takes a free slot, or renews the slot of this agent. Returns the time until the next poll.
+   */
   async afterPoll(view: LeaseView, signal: AbortSignal): Promise<number> {
     const slots = slotsOf(view.annotations);
     this.#hasLed = false;
@@ -48,22 +52,22 @@ export class StandBy {
     const untilFreeMs = view.freeInMs + Math.random() * JUST_AFTER_MS;
     if (this.#isCandidate) return Math.min(spread(POLL_EVERY_MS), untilFreeMs);
     const isLate = view.renewedAt !== undefined && Date.now() - view.renewedAt.getTime() > LATE_MS;
-    // If it is late twice in a row, the clocks differ.
+    // If the Lease looks late twice in a row, the clocks differ.
     this.#wasLate = isLate && !this.#wasLate;
-    // A time that another client wrote into the Lease cannot stop the polling.
+    // Limited, so that a time which another client wrote into the Lease cannot stop the polling.
     return this.#wasLate ? Math.min(untilFreeMs, spread(LONGEST_REST_MS)) : this.#rest();
   }
 
-  /** After a poll that failed. */
+  /** Call after a poll that failed. Returns the time until the next poll. */
   afterFailure(): number {
     return this.#isCandidate || this.#hasLed ? spread(POLL_EVERY_MS) : this.#rest();
   }
 
-  /** Call when the agent stops: its slot is free at once. */
+  /** Call when the agent stops: frees its slot immediately. */
   async leave(): Promise<void> {
     if (!this.#isCandidate) return;
     const signal = AbortSignal.timeout(LEAVE_WITHIN_MS);
-    // Safe: a slot without a sign of life expires.
+    // Safe: the leader frees a slot whose number no longer increases.
     await this.#lease.annotate((present) => annotationOf(without(slotsOf(present), [this.#name])), signal).catch(() => false);
   }
 
@@ -86,12 +90,12 @@ export class StandBy {
   }
 }
 
-/** `name=number name=number`: the number increases while the agent of that name runs. */
+/** Format: `name=number name=number`. The agent with this name increases the number while it runs. */
 const ANNOTATION = "atherops.io/collection-candidates";
-/** Up to SLOTS - 1 candidates may be lost together with the leader, and one is still ready. */
+/** If the leader and up to SLOTS - 1 candidates are lost together, one candidate is still ready. */
 export const SLOTS = 5;
 export const SIGN_OF_LIFE_EVERY_MS = 30_000;
-/** Decided by the agent that collects, by its own clock. */
+/** If a candidate's number has not increased for this long, the leader frees its slot. The leader uses only its own clock. */
 export const GONE_AFTER_MS = 120_000;
 
 export type Slots = ReadonlyMap<string, number>;
@@ -105,7 +109,7 @@ export function annotationOf(slots: Slots): Annotations {
   return { [ANNOTATION]: [...slots].map(([name, count]) => `${name}=${count}`).join(" ") };
 }
 
-/** Adds this agent's slot or updates its sign of life; unchanged if it has no slot and none is free. */
+/** Adds a slot for this agent, or increases its number. Returns the slots unchanged if the agent has no slot and none is free. */
 export function withCandidate(slots: Slots, name: string): Slots {
   const count = slots.get(name);
   return count === undefined && slots.size >= SLOTS ? slots : new Map([...slots, [name, (count ?? 0) + 1]]);
@@ -115,11 +119,11 @@ export function without(slots: Slots, names: readonly string[]): Slots {
   return new Map([...slots].filter(([name]) => !names.includes(name)));
 }
 
-/** Signs of life of the other agents, as the collecting agent remembers them. */
+/** Remembers, in the leader, when the number of each candidate last increased. */
 export class SignsOfLife {
   readonly #seen = new Map<string, { count: number; atMs: number }>();
 
-  /** Agents without a sign of life for too long. `nowMs`: monotonic. */
+  /** Returns the candidates whose number has not increased for GONE_AFTER_MS. `nowMs`: monotonic. */
   gone(slots: Slots, nowMs = performance.now()): string[] {
     for (const name of this.#seen.keys()) if (!slots.has(name)) this.#seen.delete(name);
     for (const [name, count] of slots) if (this.#seen.get(name)?.count !== count) this.#seen.set(name, { count, atMs: nowMs });

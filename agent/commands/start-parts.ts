@@ -1,6 +1,6 @@
-// Starts parts that only some agents have: the identity of a host or a cluster, the pods of the node, the collector for the whole cluster.
-// Invariants: a host agent never loads the Kubernetes API; the cluster collector keeps its state in the folder of its identity, so it sends
-// the rest if this agent leads again.
+// Starts the parts that only some agents need: the host or cluster identity, the watch on the node's pods, and the collector for
+// cluster-wide data. Invariants: a host agent never loads the Kubernetes client; the cluster collector keeps its state in the folder of its
+// identity, so any undelivered data is sent when this agent next becomes leader.
 import { hostname } from "node:os";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -29,34 +29,34 @@ export interface StartedPods {
   readonly asksAgent: boolean;
   readonly monitors?: Monitors | undefined;
   readonly policies?: LogPolicies | undefined;
-  /** Environment variables of the node's collector. */
+  /** Environment variables for the node's collector. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Undefined outside a cluster. Disposed with `started`. */
+/** Returns undefined outside a cluster. `started` owns the parts and disposes of them. */
 export async function startPods(settings: Settings, log: Log, started: AsyncDisposableStack): Promise<StartedPods | undefined> {
   const { cluster } = settings;
   if (!cluster) return undefined;
   const api = started.use(await kubernetesOf(cluster));
-  const asked = knownPods(api, cluster.nodeName);
+  const directPods = knownPods(api, cluster.nodeName);
   const hasPolicies = cluster.logPolicies && settings.signals.includes("logs");
   const hasMonitors = cluster.prometheusOperator && settings.signals.includes("metrics");
-  // hasPolicies is not checked here and below, because settings.ts refuses LOG_POLICIES without POD_RELAY.
-  if (!cluster.podRelay && !hasMonitors) return { known: asked, asksAgent: false, env: {} };
+  // There is no check of hasPolicies here and below, because settings.ts rejects LOG_POLICIES without POD_RELAY.
+  if (!cluster.podRelay && !hasMonitors) return { known: directPods, asksAgent: false, env: {} };
   const [{ NodePods }, { PodRelay }] = await Promise.all([import("../pods/node-pods.ts"), import("../pods/relay.ts")]);
   const policies = hasPolicies ? started.use(await startPolicies(api, log)) : undefined;
   const pods = started.use(new NodePods({ api, nodeName: cluster.nodeName, kept: keptPodFields(cluster), policies, log }));
   const monitors = hasMonitors ? started.use(await startMonitors(api, pods, cluster, settings, log)) : undefined;
   const relay = started.use(await PodRelay.start({ pods, nodeName: cluster.nodeName, monitors }));
   const env = { [ALLOCATOR_VARIABLE]: relay.url };
-  const direct = { known: asked, asksAgent: false, env, monitors };
+  const direct = { known: directPods, asksAgent: false, env, monitors };
   if (!cluster.podRelay) return direct;
   const file = join(settings.stateFolder ?? settings.stateDir, "pods.kubeconfig");
   try {
     writeFileSync(file, relay.kubeconfig, { mode: 0o600 });
   } catch (error) {
     if (policies) throw new Error(`log policies need the kubeconfig: ${(error as Error).message}`, { cause: error });
-    // Safe: the collector gets the same pods from the API server, but with more watches.
+    // Safe: the collector reads the same pods from the API server, at the cost of more watches.
     log.warn(
       { event: "pods.kubeconfig_failed", err: (error as Error).message },
       "cannot write the kubeconfig; the collector queries the API server directly",
@@ -64,8 +64,8 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
     return direct;
   }
   const relayed = relayedPods(pods);
-  // Evaluated at each check, because COLLECTOR_CONFIG_FILE can change while the agent runs.
-  const known: KnownPods = { whyUnknown: (signal) => (asksAgentForPods(settings) ? relayed : asked).whyUnknown(signal) };
+  // Evaluated on each check, because COLLECTOR_CONFIG_FILE can change while the agent runs.
+  const known: KnownPods = { whyUnknown: (signal) => (asksAgentForPods(settings) ? relayed : directPods).whyUnknown(signal) };
   return { known, asksAgent: true, env: { ...env, [KUBECONFIG_VARIABLE]: file }, monitors, policies };
 }
 
@@ -86,20 +86,20 @@ async function startMonitors(
   return new Monitors({ api, pods, intervalMs, acrossNamespaces, log });
 }
 
-/** Labels and annotations of pods that the rendered configuration uses. */
+/** Returns the pod labels and annotations that the rendered configuration uses. */
 export function keptPodFields(
   settings: Pick<ClusterSettings, "podLabels" | "podAnnotations"> & Partial<Pick<ClusterSettings, "prometheusOperator" | "logPolicies">>,
 ): SlimOptions {
   const { podLabels, podAnnotations, prometheusOperator = false, logPolicies = false } = settings;
   const policies = logPolicies ? POD_POLICY_ANNOTATIONS : [OPT_OUT_ANNOTATION];
-  // Monitors and policies select pods by any label.
+  // Monitors and policies can select pods by any label.
   return {
     labels: prometheusOperator || logPolicies ? "all" : podLabels,
     annotations: [...policies, ...SCRAPE_ANNOTATIONS, ...podAnnotations],
   };
 }
 
-/** Disposed with `started`, after the collector's last flush, which still needs the identity. */
+/** `started` disposes of the identity after the collector's last flush, which still needs it. */
 export async function startIdentity(
   settings: Settings,
   secrets: Secrets,
@@ -120,18 +120,18 @@ export async function startIdentity(
   ]);
   const file = new CredentialsFile(settings.host?.credentialsFile ?? "");
   const systemId = readMachineId();
-  // If the system has no machine id, the host name identifies the host.
+  // Without a machine ID, the host name identifies the host.
   const host = { hostname: hostname(), machine_id: systemId ?? hostname(), agent_version: agentVersion };
   return started.use(startHostIdentity({ file, installToken: secrets.installToken, host, systemId, backend, log }));
 }
 
-/** Loaded by the cluster agent only. */
+/** Only the cluster agent may call this: it loads the Kubernetes client. */
 export async function kubernetesOf(cluster: ClusterSettings, options: TransportOptions = {}): Promise<KubernetesApi> {
   const { kubernetesInPod } = await import("../kubernetes/api.ts");
   return kubernetesInPod(cluster, options);
 }
 
-/** Undefined if the settings collect nothing for the whole cluster. Disposed with `started`. */
+/** Returns undefined if the settings enable no cluster-wide collection. `started` owns the collector and disposes of it. */
 export async function startClusterCollector(
   settings: Settings,
   program: string,
@@ -153,12 +153,12 @@ export async function startClusterCollector(
     log,
   });
   const clusterLog = log.child({ collects: "cluster" });
-  // Separate connections: a slow list of events must not block the requests for the Lease.
+  // Uses its own connections, because a slow list of events must not block requests for the Lease.
   const hasEvents = cluster.kubernetesEvents && settings.signals.includes("logs");
   const events = hasEvents ? new EventsCheckpoint(started.use(await kubernetesOf(cluster))) : undefined;
   const env = {
     ...collectorVariables(settings),
-    // Read at each start of the collector, also after a crash.
+    // A getter, because the value is read on each start of the collector, including restarts after a crash.
     get [EVENTS_FROM_VARIABLE]() {
       return events?.version ?? "";
     },

@@ -1,6 +1,6 @@
-// Follows the Secret with a watch for speed, and polls in case the watch fails. Invariants: the agent knows a change of the Secret within
-// one poll interval, even if the watch has died silently; if a poll returns a newer version, the watch is ended; a response or event is
-// never applied after a newer one.
+// Follows changes of the Secret: a watch reports them quickly, and polls find those that the watch misses. Invariants: the agent applies a
+// change within one poll interval, even if the watch has died silently; if a poll finds a version that the watch does not report soon
+// after, the watch is restarted; a response or event is never applied after a newer one.
 import type { Logger } from "pino";
 import { type Backoff, backoffOf, Loop, spread } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
@@ -8,19 +8,19 @@ import type { KubernetesApi } from "../kubernetes/api.ts";
 import { parseSecret, type ClusterSecret, type SecretSnapshot } from "./cluster-secret.ts";
 
 export interface FollowTiming {
-  /** Milliseconds between polls; randomised so that a thousand nodes do not poll at once. */
+  /** Average time between polls; randomised, so that a thousand nodes do not poll at once. */
   readonly pollEveryMs: number;
   /** How long the server keeps one watch open. */
   readonly watchForMs: number;
-  /** How far the watch may lag behind a poll before it counts as dead. */
+  /** How long the watch may lag behind a poll before it is considered dead. */
   readonly watchLagMs: number;
-  /** Waits between attempts to watch again. */
+  /** Backoff between attempts to restart the watch. */
   readonly backoffMs: Backoff;
 }
 
 export const FOLLOW_TIMING: FollowTiming = { pollEveryMs: 60_000, watchForMs: 240_000, watchLagMs: 3_000, backoffMs: [1_000, 30_000] };
 
-/** Last known state of the Secret; `undefined` if it does not exist. */
+/** Last known state of the Secret; undefined if the Secret does not exist. */
 export type SecretView = SecretSnapshot | undefined;
 
 export class SecretFollower {
@@ -30,7 +30,7 @@ export class SecretFollower {
   readonly #log: Logger;
   readonly #onChange: (view: SecretView) => void;
   #view: SecretView;
-  /** Counts applied states, so that a response to an earlier request is recognised as outdated. */
+  /** Number of applied states. A response is outdated if this number has changed since its request. */
   #applied = 0;
   #watch: { end: AbortController; version: string | undefined } | undefined;
   #polling: Promise<void> | undefined;
@@ -64,12 +64,12 @@ export class SecretFollower {
     return this.#polling;
   }
 
-  /** Applies what the caller itself has just read or written. */
+  /** Applies a state that the caller has just read or written itself. */
   apply(view: SecretView): void {
     this.#applied += 1;
-    const known = this.#applied > 1 && view?.version === this.#view?.version;
+    const isUnchanged = this.#applied > 1 && view?.version === this.#view?.version;
     this.#view = view;
-    if (known) return;
+    if (isUnchanged) return;
     this.#onChange(view);
   }
 
@@ -91,14 +91,14 @@ export class SecretFollower {
   #keepPolling(signal: AbortSignal): Loop {
     const nextMs = (): number => spread(this.#timing.pollEveryMs);
     const step = async (): Promise<number> => {
-      // Safe: the known state stays in force, and the next poll retries.
+      // Safe: the last known state stays in effect, and the next poll retries.
       await this.poll(signal).catch(() => undefined);
       return nextMs();
     };
     return new Loop({ signal, firstAfterMs: nextMs(), step, failed: () => undefined });
   }
 
-  /** Ends the watch if it does not deliver, within a short time, a version that a poll has seen. */
+  /** Restarts the watch if it does not report a version that a poll has found within `watchLagMs`. */
   #suspectWatch(version: string | undefined): void {
     const watch = this.#watch;
     if (!watch || watch.version === version) return;
@@ -121,41 +121,42 @@ export class SecretFollower {
         if (!end.signal.aborted) throw error;
         return backoffOf(1, backoffMs);
       }
-      // The server ends a watch after its time; one that ends at once must not cause a busy loop.
+      // The server ends each watch after `watchForMs`; a watch that ends immediately must not cause a busy loop.
       return performance.now() - startedAt < backoffMs[0] ? backoffMs[0] : 0;
     };
-    // Safe: polling continues; the watch only makes changes known sooner.
+    // Safe: polling continues; the watch only reports changes sooner.
     const failed = (error: unknown): void =>
       this.#log.debug({ event: "secret.watch_ended", err: error }, "watch on the Secret was closed, restarting it");
     return new Loop({ signal, step, failed, backoffMs });
   }
 
-  /** One watch, from the current state on, until the server ends it. */
+  /** Runs one watch, starting at the current state, until the server ends it. */
   async #watchOnce(end: AbortController, signal: AbortSignal): Promise<void> {
     const watch = { end, version: this.#view?.version };
     this.#watch = watch;
-    const lasts = { forSeconds: Math.ceil(this.#timing.watchForMs / 1000), silenceMs: this.#timing.watchForMs + 30_000 };
-    for await (const event of this.#api.watchSecret(this.#secret.where, lasts, signal)) {
+    const limits = { forSeconds: Math.ceil(this.#timing.watchForMs / 1000), silenceMs: this.#timing.watchForMs + 30_000 };
+    for await (const event of this.#api.watchSecret(this.#secret.where, limits, signal)) {
       if (event.type === "BOOKMARK") continue;
       const view = event.type === "DELETED" ? undefined : parseSecret(event.object);
       watch.version = view?.version;
       this.#log.debug({ event: "secret.changed", version: watch.version }, "watch on the Secret reported a change");
-      // The event of a deleted Secret carries the version of the deletion.
-      if (this.#isOlder(event.object.metadata?.resourceVersion)) this.#askAnew(signal);
+      // A DELETED event contains the version of the deletion, so its order is known.
+      if (this.#isOlder(event.object.metadata?.resourceVersion)) this.#rereadSecret(signal);
       else this.apply(view);
     }
   }
 
-  /** True if an event with this version may be older than the state from our own read or write. */
+  /** Returns true if an event with this version may be older than the state that we have read or written ourselves. */
   #isOlder(version: string | undefined): boolean {
     if (this.#applied === 0) return false;
     const known = this.#view?.version;
-    // Versions increase, but a data store may have been restored from a backup, and a deleted Secret has no version.
+    // Versions normally increase, but etcd may have been restored from a backup. For a deleted Secret, our view is undefined, so it has no
+    // version.
     return version !== known && !(Number(version) > Number(known));
   }
 
-  /** A late event triggers a read and is not applied itself. Safe: the known state stays in force, and the next poll retries. */
-  #askAnew(signal: AbortSignal): void {
+  /** A late event triggers a read and is not applied itself. Safe: the last known state stays in effect, and the next poll retries. */
+  #rereadSecret(signal: AbortSignal): void {
     this.poll(signal).catch(() => undefined);
   }
 }

@@ -1,6 +1,6 @@
-// HTTP helpers for engines, without the connection pool: the login of embedded engines, and a probe of their status. Embedded engines
-// require a login, because every user of the machine can reach loopback ports. Invariant: the password is generated once and exists only in
-// its file (0600) and in this process; engines get the name of the file, never the password in an argument or variable.
+// HTTP helpers for engines: the login of embedded engines, and a status probe without a connection pool. Embedded engines require a login,
+// because every user of the machine can connect to loopback ports. Invariant: the password is generated once and exists only in its file
+// (mode 0600) and in this process; engines get the path of the file, never the password in an argument or environment variable.
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -10,7 +10,7 @@ import { request } from "../../common/http.ts";
 const USER = "atherops";
 const PASSWORD = /^[\w-]{20,}$/;
 
-/** A URL without user:password, and the header that replaces them. */
+/** A URL without its user and password, and the header that replaces them. */
 export interface LoginOfUrl {
   readonly url: string;
   readonly user: string;
@@ -19,13 +19,13 @@ export interface LoginOfUrl {
 }
 
 export interface EngineLogin {
-  /** Arguments of a program built on VictoriaMetrics' HTTP server. */
+  /** Command-line flags for programs that use VictoriaMetrics' HTTP server. */
   readonly flags: readonly string[];
-  /** The same URL with the login. */
+  /** Returns the URL with the user and password. */
   in(url: string): string;
 }
 
-/** Generates the password if the file has none. Undefined file: there is no login. */
+/** Generates the password if the file contains none. Without a file, there is no login. */
 export function engineLogin(passwordFile: string | undefined): EngineLogin {
   if (passwordFile === undefined) return { flags: [], in: (url) => url };
   const password = readOrGenerate(passwordFile);
@@ -35,7 +35,7 @@ export function engineLogin(passwordFile: string | undefined): EngineLogin {
   };
 }
 
-/** Removes the user and password from a URL. */
+/** Splits a URL into its login and the URL without it. */
 export function loginOf(urlWithLogin: string): LoginOfUrl {
   const url = new URL(urlWithLogin);
   const [user, password] = [decodeURIComponent(url.username), decodeURIComponent(url.password)];
@@ -44,10 +44,10 @@ export function loginOf(urlWithLogin: string): LoginOfUrl {
   return { url: url.href.replace(/\/+$/, ""), user, password, headers: user || password ? { authorization } : {} };
 }
 
-/** If the file has no valid password, for example after a power failure, a new one is written. */
+/** Writes a new password if the file contains no valid one, for example after a power failure. */
 function readOrGenerate(file: string): string {
-  const kept = existsSync(file) ? readFileSync(file, "utf8").trim() : "";
-  if (PASSWORD.test(kept)) return kept;
+  const stored = existsSync(file) ? readFileSync(file, "utf8").trim() : "";
+  if (PASSWORD.test(stored)) return stored;
   makeFolder(dirname(file), 0o700);
   const password = randomBytes(32).toString("base64url");
   writeDurably(file, password);
@@ -60,9 +60,9 @@ export interface StatusOptions {
 }
 
 /**
- * The status of one GET of `url`, which is http or https and has no login; rejects if there is no response in time. Each probe has its own
- * connection, so it does not wait for queries of tenants, and ignores the body. It avoids undici's pool: V8 optimises undici's parser with
- * the first responses, which costs 60 ms and 12 MB, and a backend without load gets no other responses.
+ * Sends a GET to `url` (http or https, without a login) and returns the status code; rejects after `timeoutMs`. Each probe opens its own
+ * connection, so it does not wait for tenants' queries, and ignores the response body. It does not use undici: V8 compiles undici's parser
+ * during the first responses, which costs 60 ms and 12 MB, and an idle backend has no other use for it.
  */
 export async function statusOf(url: string, { headers, timeoutMs }: StatusOptions): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>();

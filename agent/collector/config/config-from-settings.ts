@@ -1,4 +1,5 @@
-// Builds the collector's configuration from settings: chooses the fragments that this agent needs, and merges the operator's overlay.
+// Builds the collector's configuration from the settings: selects the fragments that this agent needs, and merges the operator's
+// COLLECTOR_CONFIG_FILE (the overlay).
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Adjustment } from "./remote-config.ts";
@@ -17,15 +18,15 @@ import { changesComponent, CollectorConfigError, renderCollectorConfig } from ".
 
 /** Inputs that are not settings. */
 export interface RuntimeInputs {
-  /** Changes from remote configuration. */
+  /** Settings that the remote configuration overrides. */
   readonly adjustment?: Adjustment;
-  /** Host agent: how many log files are open. */
+  /** Host agent: number of open log files. */
   readonly openLogFiles?: number;
-  /** Cluster agent: false while the node's pods are unknown; their logs then wait, OTLP does not. */
+  /** Cluster agent: false while the node's pods are unknown. Pod logs are not read then; OTLP is still accepted. */
   readonly knowsPods?: boolean;
-  /** Cluster agent: changes from annotations of namespaces. */
+  /** Cluster agent: log settings from namespace annotations. */
   readonly namespaceLogs?: readonly NamespaceLogs[];
-  /** Cluster agent: false if the agent does not relay pods; the default is `asksAgentForPods`. */
+  /** Cluster agent: false if the collector gets pods from the API server instead of the agent. Default: `asksAgentForPods`. */
   readonly asksAgent?: boolean;
 }
 
@@ -34,36 +35,37 @@ export function configFromSettings(
   settings: Settings,
   { adjustment = {}, openLogFiles = 0, knowsPods = true, namespaceLogs = [], asksAgent = asksAgentForPods(settings) }: RuntimeInputs = {},
 ): string {
-  // The collector waits for pods only if they are known: otherwise, it would hang while the Kubernetes API does not respond.
+  // The collector may wait for pods only once the agent knows them: otherwise, it would hang while the Kubernetes API does not respond.
   const input = settings.cluster
     ? clusterInput(settings, settings.cluster, { waitForPods: knowsPods, asksAgent }, { adjustment, namespaceLogs })
     : hostInput(settings, adjustment, openLogFiles);
   const { cluster, collectorConfigFile: file, allowOtherExporters } = settings;
   if (cluster?.logPolicies && !asksAgent)
     throw new CollectorConfigError(
-      "LOG_POLICIES cannot be combined with a COLLECTOR_CONFIG_FILE that changes how pods are looked up: remove one of them",
+      "LOG_POLICIES cannot be combined with a COLLECTOR_CONFIG_FILE that changes how pods are looked up; remove one of them",
     );
   const overlay = file === undefined ? undefined : { text: overlayText(file), allowOtherExporters };
   return renderCollectorConfig(collectorConfig(input), overlay, knowsPods ? [] : [PODS_RECEIVER]);
 }
 
 /**
- * Whether the node's collector asks its agent for pods instead of the API server. False if that is turned off, or if the operator's own
- * file changes a processor that asks for pods, because it may then need more fields than the agent keeps. Reads COLLECTOR_CONFIG_FILE.
+ * Returns whether the node's collector gets pods from its agent instead of the API server. False if POD_RELAY is off, or if
+ * COLLECTOR_CONFIG_FILE changes a processor that looks up pods, because that processor may then need fields that the agent does not keep.
+ * Reads COLLECTOR_CONFIG_FILE.
  */
 export function asksAgentForPods({ cluster, collectorConfigFile: file }: Settings): boolean {
   if (!cluster?.podRelay) return false;
   try {
     return file === undefined || !changesComponent(overlayText(file), "processors", ATTRIBUTES_OF_PODS);
   } catch {
-    // Safe: a file that cannot be used is never applied, and rendering reports the error.
+    // Safe: an invalid file is never applied, and rendering reports the error.
     return true;
   }
 }
 
 /**
- * Returns the YAML for the cluster's collector, with its own state in `stateDir`; undefined if it has nothing to collect. The operator's
- * own file applies only to the collector of each node.
+ * Returns the YAML for the cluster collector, which keeps its state in `stateDir`; undefined if it has nothing to collect.
+ * COLLECTOR_CONFIG_FILE applies only to node collectors.
  */
 export function clusterConfigFromSettings(settings: Settings, stateDir: string): string | undefined {
   const { cluster, signals } = settings;
@@ -81,27 +83,27 @@ export function clusterConfigFromSettings(settings: Settings, stateDir: string):
 }
 
 /**
- * If the node of the cluster's collector is lost, the gap must stay below 30 s: another agent takes the Lease after at most 14 s, and its
- * collector reports the first state one interval after its start (stand-by.test.ts has the calculation).
+ * If the node with the cluster collector is lost, the gap in the metrics must be shorter than 30 s: another agent acquires the Lease within
+ * 14 s, and its collector first reports cluster state one interval after it starts (calculated in stand-by.test.ts).
  */
 const LONGEST_STATE_INTERVAL_MS = 10_000;
 
-/** Which log files may be read on this host; never the agent's own. */
+/** Returns which log files the agent may read on this host. Its own state and credentials are always excluded. */
 export function logPathRules(settings: Settings, host: HostSettings): LogPathRules {
   return { allowed: host.logPathsAllowed, forbidden: [settings.stateDir, host.credentialsFile] };
 }
 
-/** Holds the links through which the collector reads the log files of a host. */
+/** Returns the folder with the links through which the collector reads a host's log files. */
 export function logFilesFolder({ stateFolder, stateDir }: Settings): string {
   return `${stateFolder ?? stateDir}/log-files`;
 }
 
-/** With more open log files than this, the collector reads them less often, and fewer at once. */
+/** With more open log files than this, the collector polls them less often and reads fewer at once. */
 export const MANY_LOG_FILES = 2000;
 
 /**
- * Each pass costs the collector (v0.149) about 160 µs of CPU per file, idle or not, so the pause between passes grows with their number: 2 s
- * per 1,000 files are a twelfth of a core.
+ * Each pass costs the collector (v0.149) about 160 µs of CPU per file, even if the file is idle, so the poll interval grows with the number
+ * of files: 2 s per 1,000 files, which is 8% of a core.
  */
 export function filesPollIntervalMs(openFiles: number): number {
   if (openFiles <= MANY_LOG_FILES) return 1000;
@@ -185,11 +187,11 @@ function clusterInput(
       maxAgeMs: settings.logMaxAgeMs,
       multilineStart: settings.logMultilineStart,
       readsFields: settings.logFields,
-      // Only the agent's relay has validated annotations.
+      // Only pods from the agent have validated annotations.
       hasPolicies: cluster.logPolicies && asksAgent,
       ofNamespaces: namespaceLogs,
     },
-    // No folder of the node is mounted.
+    // Without host access, no folder of the node is mounted.
     ...(hostAccess === "none" && { hostMetrics: undefined, podLogs: undefined }),
   };
 }

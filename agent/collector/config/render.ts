@@ -1,9 +1,10 @@
-// Renders the configuration as YAML, merged with the operator's own file. Invariants: our own values are literal (the collector would
-// expand `$`); the merged result sends telemetry only through our exporters, unless the operator allowed others.
+// Renders the collector's configuration as YAML, merged with the operator's COLLECTOR_CONFIG_FILE (the overlay). Invariants: our own values
+// are literal, although the collector expands `$`; the merged configuration sends telemetry only through our exporters, unless
+// ALLOW_OTHER_EXPORTERS is true.
 import { parseDocument, stringify } from "yaml";
 import { EXPANDED, EXPORTERS, QUEUE_SIZE, type CollectorConfig } from "./collector-config.ts";
 
-/** The operator's configuration cannot be used; the message says why and what to do. */
+/** Thrown if the operator's configuration is invalid; the message contains the reason and what to do. */
 export class CollectorConfigError extends Error {
   override readonly name = "CollectorConfigError";
 }
@@ -18,9 +19,9 @@ export interface Overlay {
   readonly allowOtherExporters: boolean;
 }
 
-/** `without`: our receivers that do not run for now, also if pipelines of the overlay use them. Throws CollectorConfigError. */
+/** `without`: ids of our receivers to omit for now, including from pipelines of the overlay. Throws CollectorConfigError. */
 export function renderCollectorConfig(config: CollectorConfig, overlay?: Overlay, without: readonly string[] = []): string {
-  const ours = escaped(config) as Tree;
+  const ours = escapeDollars(config) as Tree;
   const theirs = parseOverlay(overlay?.text ?? "");
   refuseOldNames(theirs);
   if (without.length > 0) theirs["receivers"] = { ...tree(theirs["receivers"]), ...Object.fromEntries(without.map((id) => [id, null])) };
@@ -34,8 +35,8 @@ const YAML_OPTIONS = { lineWidth: 0, aliasDuplicateObjects: false } as const;
 let last = { json: "", yaml: "" };
 
 /**
- * The agent checks for changes every ten seconds. Rendering the same YAML again costs some milliseconds; comparing JSON costs almost
- * nothing.
+ * Caches the last result, because the agent checks for changes every ten seconds: rendering YAML takes several milliseconds, and comparing
+ * JSON almost none.
  */
 function yamlOf(value: Tree): string {
   const json = JSON.stringify(value, keepNonFinite);
@@ -43,12 +44,12 @@ function yamlOf(value: Tree): string {
   return last.yaml;
 }
 
-/** JSON cannot represent NaN and infinities. */
+/** Encodes NaN and infinities, which JSON cannot represent. */
 function keepNonFinite(_key: string, value: unknown): unknown {
   return typeof value === "number" && !Number.isFinite(value) ? `\0${value}` : value;
 }
 
-/** Whether an overlay changes one of these components other than by removing it. Throws CollectorConfigError. */
+/** Returns whether an overlay changes one of these components without removing it. Throws CollectorConfigError. */
 export function changesComponent(overlay: string, kind: string, ids: readonly string[]): boolean {
   const components = tree(parseOverlay(overlay)[kind]);
   return ids.some((id) => (components[id] ?? undefined) !== undefined);
@@ -62,15 +63,15 @@ function parseOverlay(text: string): Tree {
   return value ?? {};
 }
 
-/** A component's former name would add a second component instead of changing ours. */
+/** Rejects a component's former name, which would add a second component instead of changing ours. */
 function refuseOldNames(theirs: Tree): void {
   if (!("k8sattributes" in tree(theirs["processors"]))) return;
   throw new CollectorConfigError(
-    "COLLECTOR_CONFIG_FILE: processors.k8sattributes has two names by now: k8s_attributes (OTLP) and k8s_attributes/files (logs of pods)",
+    "COLLECTOR_CONFIG_FILE: processors.k8sattributes was renamed; use k8s_attributes (OTLP) or k8s_attributes/files (pod logs)",
   );
 }
 
-/** Merges maps; appends to lists of pipelines and of service.extensions; any other value of the overlay replaces ours. */
+/** Merges maps, and appends to lists in pipelines and to service.extensions. Any other value of the overlay replaces ours. */
 function merge(ours: unknown, theirs: unknown, path: string[]): unknown {
   if (isTree(ours) && isTree(theirs)) {
     const keys = new Set([...Object.keys(ours), ...Object.keys(theirs)]);
@@ -84,7 +85,7 @@ function isListOfNames(path: string[]): boolean {
   return path[0] === "service" && (path[1] === "pipelines" || path[1] === "extensions");
 }
 
-/** Removes components of ours that the overlay sets to null, also from pipelines; a pipeline without receivers is removed. */
+/** Removes our components that the overlay sets to null, including from pipelines, and then pipelines without receivers. */
 function removeNulled(merged: Tree, ours: Tree, theirs: Tree): void {
   const pipelines = tree(tree(merged["service"])["pipelines"]);
   for (const kind of KINDS) {
@@ -102,7 +103,7 @@ function removeNulled(merged: Tree, ours: Tree, theirs: Tree): void {
   }
 }
 
-const HINT = "telemetry leaves the node through the signing proxy only; set ALLOW_OTHER_EXPORTERS=true if it shall also go elsewhere";
+const HINT = "telemetry may leave the node only through the signing proxy; to allow other destinations, set ALLOW_OTHER_EXPORTERS=true";
 
 function refuseOtherExporters(merged: Tree, ours: Tree): void {
   for (const [id, value] of Object.entries(tree(merged["exporters"]))) {
@@ -116,19 +117,19 @@ function refuseOtherExporters(merged: Tree, ours: Tree): void {
   }
   const telemetry = JSON.stringify(tree(merged["service"])["telemetry"] ?? {});
   if (telemetry.includes('"otlp') || /"output_paths":\[[^\]]*:\/\//.test(telemetry)) {
-    throw new CollectorConfigError(`COLLECTOR_CONFIG_FILE makes service.telemetry send elsewhere: ${HINT}`);
+    throw new CollectorConfigError(`COLLECTOR_CONFIG_FILE changes service.telemetry to send to another destination: ${HINT}`);
   }
 }
 
-/** Doubles `$` in every string, except in our own variables, which the collector expands. */
-function escaped(value: unknown): unknown {
+/** Doubles each `$` in strings, except in our own variables, which the collector expands. */
+function escapeDollars(value: unknown): unknown {
   if (typeof value === "string") {
-    // The value must contain nothing else: text in front of a variable would be expanded too, including file references.
+    // The whole value must be a variable: the collector would also expand other text in it, including file references.
     const isExpanded = QUEUE_SIZE.test(value) || EXPANDED.includes(value.replace(/^127\.0\.0\.1:/, ""));
     return isExpanded ? value : value.replaceAll("$", "$$$$");
   }
-  if (Array.isArray(value)) return value.map((item) => escaped(item));
-  if (isTree(value)) return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, escaped(item)]));
+  if (Array.isArray(value)) return value.map((item) => escapeDollars(item));
+  if (isTree(value)) return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, escapeDollars(item)]));
   return value;
 }
 

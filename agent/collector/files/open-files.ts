@@ -1,6 +1,6 @@
-// Opens log files, and keeps one link to each descriptor in a folder that only the collector reads. Invariants: the collector reads through
-// the descriptor, so it reads exactly the file that was validated; a file's link keeps its identity, and a renamed file gets its new link
-// before it loses the old one; the number of files is limited, and one user's files cannot displace those of others.
+// Opens log files. For each file descriptor, keeps a link in a folder that only the collector reads. Invariants: the collector reads
+// through the descriptor, so it reads exactly the file that was validated; the name of a link identifies its file, and a renamed file gets
+// its new link before the old one is removed; the number of files is limited, and one user's files cannot displace those of other users.
 import { mkdir, readdir, rm, rmdir, symlink, unlink, lstat, readlink, realpath } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileId, linkName } from "./link-name.ts";
@@ -11,19 +11,19 @@ export interface OpenFile {
   readonly id: string;
   readonly fd: number;
   readonly uid: bigint;
-  /** Modification time when it was opened. */
+  /** Modification time when the file was opened. */
   readonly mtimeMs: number;
   path: string;
-  /** Undefined until its link was created. */
+  /** Name of the link; undefined until the link is created. */
   link: string | undefined;
-  /** When the last path to it disappeared, and its state then; undefined while a path exists. */
+  /** When the last path to the file disappeared, and the state of the file at that time; undefined while a path exists. */
   gone: Gone | undefined;
 }
 
 export interface Gone {
   readonly size: bigint;
   readonly changedAtMs: number;
-  /** Passes of the collector that had finished by then. */
+  /** Number of the collector's passes that had finished at that time. */
   readonly passes: number;
 }
 
@@ -39,7 +39,7 @@ export class OpenFiles {
     this.#limit = limit;
   }
 
-  /** Removes the links of an agent that was killed. No collector may be running. */
+  /** Removes links that a killed agent left behind. No collector may be running. */
   async prepare(): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     for (const name of await readdir(this.#folder)) await rm(join(this.#folder, name), { recursive: true, force: true });
@@ -57,7 +57,10 @@ export class OpenFiles {
     return this.#files.values();
   }
 
-  /** Closes the oldest file of the user with the most files, if that user has more than `uid`. Returns false if no file could be closed. */
+  /**
+   * If the limit is reached, closes the oldest file of the user with the most open files, provided that user has at least two more than
+   * `uid`. Returns whether there is room.
+   */
   async makeRoom(uid: bigint): Promise<boolean> {
     if (this.#files.size < this.#limit) return true;
     const [largest, most] = [...this.#countOf].reduce((a, b) => (b[1] > a[1] ? b : a));
@@ -73,10 +76,10 @@ export class OpenFiles {
   /** Takes ownership of the descriptor; closes it if the file is already open. */
   async add({ fd, stats }: OpenLogFile, path: string): Promise<OpenFile> {
     const id = fileId(stats);
-    const known = this.#files.get(id);
-    if (known) {
+    const existing = this.#files.get(id);
+    if (existing) {
       await closeFile(fd);
-      return known;
+      return existing;
     }
     const { uid, mtimeMs } = stats;
     const file: OpenFile = { id, fd, uid, mtimeMs: Number(mtimeMs), path, link: undefined, gone: undefined };
@@ -85,7 +88,7 @@ export class OpenFiles {
     return file;
   }
 
-  /** Creates a file's link under its current path. Throws system errors; call it again then. */
+  /** Creates the link for the file's current path. Throws system errors; call it again after one. */
   async link(file: OpenFile): Promise<void> {
     const name = linkName(file.id, file.path);
     const { link: before } = file;
@@ -98,8 +101,8 @@ export class OpenFiles {
   }
 
   /**
-   * Removes the link; `closeRemoved` closes the descriptor. In between, a collector that has just resolved the link still gets this file, and
-   * not the next file with the number of the descriptor.
+   * Removes the link. The descriptor stays open until `closeRemoved`: a collector that has just resolved the link still reads this file,
+   * and not another file that reuses the descriptor's number.
    */
   async remove(file: OpenFile): Promise<void> {
     if (file.link !== undefined) await this.#unlink(file.link);
@@ -110,7 +113,7 @@ export class OpenFiles {
     this.#removed.push(file.fd);
   }
 
-  /** Call at the beginning of a pass. */
+  /** Closes the descriptors of removed files. Call at the beginning of a pass. */
   async closeRemoved(): Promise<void> {
     for (const fd of this.#removed.splice(0)) await closeFile(fd);
   }
@@ -122,7 +125,7 @@ export class OpenFiles {
   async #unlink(name: string): Promise<void> {
     await unlink(join(this.#folder, name)).catch(ignoreMissing);
     for (let folder = dirname(name); folder !== "."; folder = dirname(folder)) {
-      // Safe: it fails only if the folder contains another link.
+      // Safe: this fails only if the folder contains another link.
       await rmdir(join(this.#folder, folder)).catch(() => {});
     }
   }
@@ -138,12 +141,12 @@ const statOf = promisify<number, { bigint: true }, BigIntStats>(fstat);
 
 export const statOpenFile = async (fd: number): Promise<BigIntStats> => statOf(fd, { bigint: true });
 
-/** Opening never waits for a FIFO's writer and never makes a terminal the controlling one. */
+/** Opening a FIFO must not wait for its writer, and opening a terminal must not make it the controlling terminal. */
 const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;
 const FOLDER_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_DIRECTORY;
 const OTHERS_WRITE = 0o022n;
 
-/** Why a file is not read. `gone`: it no longer exists, or was replaced while it was opened. */
+/** Reason for which a file is not read. `gone`: the file no longer exists, or was replaced while it was being opened. */
 export type Refusal = "gone" | "unreadable" | "outside" | "special" | "hard_link";
 
 export interface LogFileRules {
@@ -157,12 +160,12 @@ export interface OpenLogFile {
   readonly stats: BigIntStats;
 }
 
-/** `mayRead` validates a path without links. The last name of `path` must not be a link. */
+/** `mayRead` gets a path without links. The last component of `path` must not be a link. */
 export async function openLogFile(path: string, mayRead: (realPath: string) => boolean): Promise<OpenLogFile | Refusal> {
   let fd: number;
   try {
-    // Opening a device, or closing a file that this process has locked, has side effects: a path that already leads outside is not opened
-    // at all.
+    // Opening a device, or closing a file that this process has locked, has side effects, so a path that leads outside the permitted
+    // folders is not opened at all.
     if (!mayRead(await realpath(path))) return "outside";
     fd = await openFile(path, FLAGS);
   } catch (error) {
@@ -190,9 +193,9 @@ async function whyRefused(fd: number, stats: BigIntStats, mayRead: (realPath: st
 }
 
 /**
- * If a file has several names, another user's secret may have been linked here, if the kernel allows that (fs.protected_hardlinks=0). It is
- * read only if no one but its owner or root can have created this name: its folder belongs to one of them, and no other user may write to
- * it.
+ * A file with several names may be another user's secret that was hard-linked here, if the kernel allows that (fs.protected_hardlinks=0).
+ * Such a file is read only if no one except its owner or root can have created this name: the folder belongs to one of them, and no other
+ * user can write to it.
  */
 async function isOwnersFolder(path: string, { dev, ino, uid }: BigIntStats): Promise<boolean> {
   const slash = path.lastIndexOf("/");
@@ -200,7 +203,7 @@ async function isOwnersFolder(path: string, { dev, ino, uid }: BigIntStats): Pro
   try {
     const { uid: owner, mode } = await statOpenFile(folder);
     if ((owner !== 0n && owner !== uid) || (mode & OTHERS_WRITE) !== 0n) return false;
-    // This is the folder that contains the file, even if folders are being renamed.
+    // Confirms that this folder contains the file, even if folders are being renamed.
     const named = await lstat(`/proc/self/fd/${folder}/${path.slice(slash + 1)}`, { bigint: true });
     return named.dev === dev && named.ino === ino;
   } finally {
@@ -210,7 +213,7 @@ async function isOwnersFolder(path: string, { dev, ino, uid }: BigIntStats): Pro
 
 function refusalOf(error: NodeJS.ErrnoException): Refusal {
   const { code } = error;
-  // Not a problem of this file: the process is out of descriptors.
+  // This is not a problem of the file: the process has no more file descriptors.
   if (code === "EMFILE" || code === "ENFILE") throw error;
   if (code === "EACCES" || code === "EPERM") return "unreadable";
   if (code === "ENXIO" || code === "ENODEV") return "special";

@@ -1,4 +1,4 @@
-// Checks of the host agent's identity: its credentials file and key.
+// Checks the identity of the host agent: its credentials file and key.
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { CredentialsFile, type HostCredentials } from "../../credentials/file.ts";
@@ -9,7 +9,8 @@ import { readMachineId } from "../../identity/identity.ts";
 import { checkKey } from "./backend.ts";
 import { type Check, type Finding, messageOf } from "./check.ts";
 
-const NEW_TOKEN = "create an install token (`atherops tokens create`), set INSTALL_TOKEN to it and restart the agent: it enrols again";
+const NEW_TOKEN =
+  "create an install token (`atherops tokens create`), set INSTALL_TOKEN to it, and restart the agent, which then enrols again";
 
 export function hostChecks(settings: Settings, secrets: Secrets, backend: Pick<BackendApi, "heartbeat">): Check[] {
   return [() => checkCredentialsFile(settings.host?.credentialsFile ?? "", secrets, backend)];
@@ -21,46 +22,48 @@ export async function checkCredentialsFile(
   backend: Pick<BackendApi, "heartbeat">,
 ): Promise<Finding[]> {
   const name = "credentials";
-  // Read before CredentialsFile.read(), which sets the mode to 0600.
+  // The mode is read first, because CredentialsFile.read() sets it to 0600.
   const mode = existsSync(path) ? statSync(path).mode & 0o777 : 0o600;
   const file = new CredentialsFile(path);
-  let known: HostCredentials;
+  let stored: HostCredentials;
   try {
-    known = file.read();
+    stored = file.read();
   } catch (error) {
     return [{ name, status: "fail", detail: messageOf(error), advice: "run as the agent's user, or restore the file" }];
   }
-  const machine = machineFinding(known, readMachineId());
+  const machine = machineFinding(stored, readMachineId());
   const open = (mode & 0o077) === 0 ? [] : [tooOpenFinding(file, mode)];
-  if (known.credential) {
-    const enrolled: Finding = { name, status: "ok", detail: `${path} has the key of host ${known.credential.id}` };
-    return [...open, enrolled, ...machine, ...(await checkKey(known.credential, HOST_HEARTBEAT_PATH, backend, NEW_TOKEN))];
+  if (stored.credential) {
+    const enrolled: Finding = { name, status: "ok", detail: `${path} has the key of host ${stored.credential.id}` };
+    return [...open, enrolled, ...machine, ...(await checkKey(stored.credential, HOST_HEARTBEAT_PATH, backend, NEW_TOKEN))];
   }
   return [...open, notEnrolled(path, installToken !== undefined)];
 }
 
-/** Detects a key that belongs to another host, of which this one is a clone. */
+/** Warns if the key belongs to another host, because this host is a clone of it. */
 function machineFinding({ credential, machineId }: HostCredentials, systemId: string | undefined): Finding[] {
   if (!credential || machineId === undefined || systemId === undefined || machineId === systemId) return [];
   const detail = `/etc/machine-id is ${systemId}, and the key was made for ${machineId}: it may be the key of another host`;
-  return [{ name: "machine id", status: "warn", detail, advice: `if this host is a clone, it needs a key of its own: ${NEW_TOKEN}` }];
+  return [{ name: "machine id", status: "warn", detail, advice: `if this host is a clone, it needs its own key: ${NEW_TOKEN}` }];
 }
 
-/** Call after CredentialsFile.read(): it sets the mode to 0600, except on a read-only mount whose group may read the file. */
+/**
+ * Call after CredentialsFile.read(), which sets the mode to 0600 unless the file is on a read-only mount and only its group can read it.
+ */
 function tooOpenFinding({ path, isOpenToGroup }: CredentialsFile, mode: number): Finding {
   const [name, status] = ["credentials", "warn"] as const;
-  const is = `(mode ${mode.toString(8)})`;
+  const modeText = `(mode ${mode.toString(8)})`;
   return isOpenToGroup
     ? {
         name,
         status,
-        detail: `the group of ${path} may read the key ${is}`,
-        advice: "mount it with mode 0400, unless the agent's own group needs it",
+        detail: `the group of ${path} may read the key ${modeText}`,
+        advice: "mount the file with mode 0400, unless the agent's own group needs access",
       }
     : {
         name,
         status,
-        detail: `${path} was open to others ${is}`,
+        detail: `${path} was open to others ${modeText}`,
         advice: "its mode was changed to 0600; create a new key if others may have read this one",
       };
 }
@@ -68,7 +71,7 @@ function tooOpenFinding({ path, isOpenToGroup }: CredentialsFile, mode: number):
 function notEnrolled(path: string, hasToken: boolean): Finding {
   const name = "credentials";
   if (!hasToken) {
-    const advice = "an administrator creates an install token with `atherops tokens create`; set INSTALL_TOKEN to it and start the agent";
+    const advice = "create an install token as an administrator (`atherops tokens create`), set INSTALL_TOKEN to it, and start the agent";
     return { name, status: "fail", detail: `this host is not enrolled: no key in ${path}, no INSTALL_TOKEN`, advice };
   }
   if (!isWritable(path)) {
@@ -82,7 +85,7 @@ function notEnrolled(path: string, hasToken: boolean): Finding {
   return { name, status: "warn", detail: "not enrolled yet", advice: "start the agent: INSTALL_TOKEN is set" };
 }
 
-/** Checks the nearest existing parent folder, because the agent creates the others. */
+/** If folders are missing, checks the nearest existing parent, because the agent creates the folders below it. */
 function isWritable(path: string): boolean {
   const folder = existsSync(path) ? path : dirname(path);
   if (!existsSync(folder)) return folder !== dirname(folder) && isWritable(folder);

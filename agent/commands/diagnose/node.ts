@@ -1,4 +1,4 @@
-// Checks of this machine: disk, collector, log files, and the running agent.
+// Checks this machine: the disk, the collector, the log files, and the running agent.
 import { accessSync, constants, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -18,7 +18,7 @@ import type { LogPolicyStatus } from "../../policies/log-policies.ts";
 import { codeOf, type Finding, messageOf } from "./check.ts";
 
 const MIB = 1024 * 1024;
-/** With less free space, nothing can be queued. */
+/** With less free space than this, the collector cannot queue data. */
 const FULL_MIB = 16;
 
 export async function checkDisk({ stateDir, queueMib, signals }: Pick<Settings, "stateDir" | "queueMib" | "signals">): Promise<Finding[]> {
@@ -29,20 +29,21 @@ export async function checkDisk({ stateDir, queueMib, signals }: Pick<Settings, 
     accessSync(folder, constants.W_OK);
   } catch (error) {
     const advice =
-      "set STATE_DIR (chart: stateHostPath), run as another user, or mount it writable: the queue and the file offsets are stored there";
+      "set STATE_DIR (chart: stateHostPath), run as another user, or mount the folder writable: it stores the disk queues and file offsets";
     return [{ name, status: "fail", detail: `${folder} cannot be written: ${codeOf(error)}`, advice }];
   }
   const { bavail, bsize } = await statfs(folder);
   const freeMib = Math.floor((bavail * bsize) / MIB);
-  // Log files have their own queue, separate from the applications' logs.
+  // Logs from files have a disk queue of their own, separate from logs that applications send over OTLP.
   const wantedMib = queueMib * (signals.length + Number(signals.includes("logs")));
-  const detail = `${freeMib} MiB free at ${stateDir}, its queues may take ${wantedMib} MiB, but at most half of the free space`;
+  const detail = `${freeMib} MiB free at ${stateDir}; the disk queues may use ${wantedMib} MiB, but at most half of the free space`;
   if (freeMib < FULL_MIB) {
-    const advice = "free space on this disk now: nothing can be queued, and the collector cannot note which lines it has sent";
+    const advice = "free space on this disk now: the collector can neither queue data nor store which lines it has sent";
     return [{ name, status: "fail", detail: `full: ${detail}`, advice }];
   }
   if (freeMib * QUEUE_DISK_SHARE >= wantedMib) return [{ name, status: "ok", detail }];
-  const advice = "free space, or set QUEUE_MIB (chart: collector.queueMib) lower: less than it says can be queued in an outage";
+  const advice =
+    "free space, or set QUEUE_MIB (chart: collector.queueMib) to a lower value: the disk cannot hold QUEUE_MIB during an outage";
   return [{ name, status: "warn", detail, advice }];
 }
 
@@ -52,7 +53,7 @@ export async function checkCollector(settings: Settings): Promise<Finding[]> {
   try {
     const program = collectorProgram(settings);
     const { stdout } = await execa(program, ["--version"], { reject: false, extendEnv: false, env: {}, timeout: 20_000 });
-    const found = /\d+\.\d+\.\d+/.exec(stdout)?.[0] ?? "unknown";
+    const version = /\d+\.\d+\.\d+/.exec(stdout)?.[0] ?? "unknown";
     const file = join(folder, "config.yaml");
     writeFileSync(file, configFromSettings({ ...settings, stateDir: folder }), { mode: 0o600 });
     await validateCollectorConfig(program, file, {
@@ -60,10 +61,17 @@ export async function checkCollector(settings: Settings): Promise<Finding[]> {
       env: { ...collectorVariables(settings), [ALLOCATOR_VARIABLE]: "http://127.0.0.1:1" },
       memoryMib: settings.collectorMemoryMib,
     });
-    if (found === COLLECTOR_VERSION) return [{ name, status: "ok", detail: `${program} ${found} accepts the configuration` }];
-    return [{ name, status: "warn", detail: `${program} is version ${found}`, advice: `this agent is made for ${COLLECTOR_VERSION}` }];
+    if (version === COLLECTOR_VERSION) return [{ name, status: "ok", detail: `${program} ${version} accepts the configuration` }];
+    return [
+      {
+        name,
+        status: "warn",
+        detail: `${program} is version ${version}`,
+        advice: `install ${COLLECTOR_VERSION}, for which this agent is built`,
+      },
+    ];
   } catch (error) {
-    const advice = "`render` prints the configuration; if COLLECTOR_CONFIG_FILE is set, look there first";
+    const advice = "run `render` to print the configuration; if COLLECTOR_CONFIG_FILE is set, check that file first";
     return [{ name, status: "fail", detail: messageOf(error), advice }];
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -79,8 +87,8 @@ export async function checkLogs(settings: Settings): Promise<Finding[]> {
 async function checkPodLogs(): Promise<Finding[]> {
   const name = "log files";
   const link = await linkToNowhere();
-  if (link) return [{ name, status: "fail", detail: "logs of pods are links that lead nowhere", advice: adviceForLink(link) }];
-  return [{ name, status: "ok", detail: `none below ${POD_LOGS} is a link that leads nowhere` }];
+  if (link) return [{ name, status: "fail", detail: "pod logs are symbolic links with missing targets", advice: adviceForLink(link) }];
+  return [{ name, status: "ok", detail: `no symbolic link below ${POD_LOGS} has a missing target` }];
 }
 
 async function checkFiles(settings: Settings, host: HostSettings): Promise<Finding[]> {
@@ -94,7 +102,7 @@ async function checkFiles(settings: Settings, host: HostSettings): Promise<Findi
     findings.push({
       name,
       status: "warn",
-      detail: `${unreadable.length} of ${count} cannot be read, such as ${unreadable[0]}`,
+      detail: `${unreadable.length} of ${count} files cannot be read, for example ${unreadable[0]}`,
       advice,
     });
   }
@@ -102,17 +110,17 @@ async function checkFiles(settings: Settings, host: HostSettings): Promise<Findi
     findings.push({
       name,
       status: "warn",
-      detail: `links that lead outside of LOG_PATHS_ALLOWED are not read: ${strays[0]}`,
-      advice: "widen LOG_PATHS_ALLOWED if they shall be",
+      detail: `links with targets outside of LOG_PATHS_ALLOWED are not read, for example ${strays[0]}`,
+      advice: "if they should be read, add their targets to LOG_PATHS_ALLOWED",
     });
   }
   if (count === 0) findings.push({ name, status: "warn", detail: `nothing matches ${host.logPaths.join(", ")}`, advice: "set LOG_PATHS" });
-  return findings.length > 0 ? findings : [{ name, status: "ok", detail: `${count} match ${host.logPaths.join(", ")}` }];
+  return findings.length > 0 ? findings : [{ name, status: "ok", detail: `${count} files match ${host.logPaths.join(", ")}` }];
 }
 
-const SIGNS = "telemetry is signed and sent all the same; the agent's log has more";
+const WARNING_ADVICE = "the agent still signs and sends telemetry; see its log for details";
 
-/** Checks the agent that runs here, if there is one. */
+/** Checks the agent that runs on this machine, if there is one. */
 export async function checkAgent({ health, cluster }: Pick<Settings, "health" | "cluster">): Promise<Finding[]> {
   const name = "running agent";
   const url = `${healthUrl(health)}/readyz`;
@@ -129,74 +137,77 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
       waits_for?: string;
       failing?: { signal: string; since: string; error?: string }[];
     };
-    const through: Finding[] = failing.map(({ signal, since, error }) => ({
-      name: `${signal} on their way`,
+    const undelivered: Finding[] = failing.map(({ signal, since, error }) => ({
+      name: `delivery of ${signal}`,
       status: "fail",
-      detail: `nothing gets through since ${since}: ${error ?? "no reason known"}`,
-      advice: "the collector keeps them in its disk queue; see the checks of the backend above",
+      detail: `requests have failed since ${since}: ${error ?? "the reason is unknown"}`,
+      advice: "the collector keeps the data in its disk queue; see the backend checks above",
     }));
-    const others = [...warnings.map((detail): Finding => ({ name, status: "warn", detail, advice: SIGNS })), ...(await fromStatus(health))];
-    if (answer.ok) return [{ name, status: "ok", detail: "ready, its collector runs" }, ...waiting(waitsFor), ...through, ...others];
+    const others = [
+      ...warnings.map((detail): Finding => ({ name, status: "warn", detail, advice: WARNING_ADVICE })),
+      ...(await fromStatus(health)),
+    ];
+    if (answer.ok)
+      return [{ name, status: "ok", detail: "ready; the collector is running" }, ...waiting(waitsFor), ...undelivered, ...others];
     const failed = reasons.map((reason): Finding => ({ name, status: "fail", detail: reason, advice: adviceFor(reason) }));
-    return [...failed, ...waiting(waitsFor), ...through, ...others];
+    return [...failed, ...waiting(waitsFor), ...undelivered, ...others];
   } catch {
     const detail = `no agent answers at ${url}`;
     // In a pod, the agent is the container's main process.
-    if (cluster) return [{ name, status: "fail", detail, advice: "read `kubectl logs` of this pod, with --previous if it restarts" }];
-    return [{ name, status: "warn", detail, advice: "start it: the command `run`, or its service" }];
+    if (cluster)
+      return [{ name, status: "fail", detail, advice: "see `kubectl logs` for this pod; add --previous if the container restarts" }];
+    return [{ name, status: "warn", detail, advice: "start the agent with the command `run`, or start its service" }];
   }
 }
 
-/** Findings from /status of the running agent: state that another identity left on this node, and changes by annotations. */
+/** Reports what /status of the running agent shows: state that another identity left on this node, and log policies. */
 async function fromStatus(health: Settings["health"]): Promise<Finding[]> {
   const answer = await fetch(`${healthUrl(health)}/status`, { signal: AbortSignal.timeout(3000) });
   const { state, logPolicies: policies } = (await answer.json()) as { state?: StateStatus; logPolicies?: LogPolicyStatus };
   const name = "log policies";
   return [
     ...stateOfOthers(state),
-    ...Object.entries(policies?.effective ?? {}).map(([of, policy]): Finding => ({
+    ...Object.entries(policies?.effective ?? {}).map(([target, policy]): Finding => ({
       name,
       status: "droppedBytes" in policy ? "warn" : "ok",
-      detail: `${of}: ${JSON.stringify(policy)}`,
-      ...("droppedBytes" in policy && { advice: "its lines are dropped by a rate limit; raise it, or make the pod log less" }),
+      detail: `${target}: ${JSON.stringify(policy)}`,
+      ...("droppedBytes" in policy && { advice: "lines are dropped by a rate limit; raise the limit, or make the pod log less" }),
     })),
     ...Object.entries(policies?.refused ?? {}).map(([annotation, why]): Finding => ({
       name,
       status: "warn",
       detail: `${annotation} ${why}`,
-      advice: "correct it",
+      advice: "correct this setting",
     })),
     ...(policies?.dropped ? [droppedNamespaces(name, policies.dropped)] : []),
   ];
 }
 
 function droppedNamespaces(name: string, dropped: number): Finding {
-  const detail = `${dropped} namespaces or LogPolicy objects are not known, because all of them are too large together`;
-  return { name, status: "warn", detail, advice: "remove annotations atherops.io/logs… from namespaces, or LogPolicy objects" };
+  const detail = `${dropped} namespaces or LogPolicy objects are ignored, because all of them are too large in total`;
+  return { name, status: "warn", detail, advice: "remove annotations atherops.io/logs… from namespaces, or delete LogPolicy objects" };
 }
 
 function stateOfOthers(state: StateStatus | undefined): Finding[] {
   return (state?.others ?? []).map(({ folder, id, installation, bytes }) => ({
-    name: "state of others",
+    name: "state of other agents",
     status: "warn",
-    detail: `${folder} has the state of ${id ?? "an unknown identity"} (${installation ?? "an agent of an earlier version"}), ${bytes} bytes of queue: neither sent nor removed`,
-    advice: "its own installation sends it when it runs here again; if none will, delete it",
+    detail: `${folder} contains the state of ${id ?? "an unknown identity"} (${installation ?? "from an earlier agent version"}) with ${bytes} queued bytes, which this agent neither sends nor removes`,
+    advice: "that installation sends the data when it runs on this node again; if it will not, delete the folder",
   }));
 }
 
 function waiting(waitsFor: string | undefined): Finding[] {
   if (waitsFor === undefined) return [];
-  return [
-    { name: "logs of pods", status: "fail", detail: waitsFor, advice: "they stay in their files; see the check of permissions above" },
-  ];
+  return [{ name: "pod logs", status: "fail", detail: waitsFor, advice: "the lines stay in their files; see the permission check above" }];
 }
 
 function adviceFor(reason: string): string {
-  if (!reason.startsWith("the collector")) return "do what it says; the checks above and the agent's log have more";
-  return "the agent starts it again, after ever longer pauses; what it said last names the cause (a port in use, COLLECTOR_CONFIG_FILE, memory, disk)";
+  if (!reason.startsWith("the collector")) return "follow the message; the checks above and the agent's log have details";
+  return "the agent starts it again with increasing backoff; its last output shows the cause (a port in use, COLLECTOR_CONFIG_FILE, memory, disk)";
 }
 
-/** URL of the local agent's health endpoint, whatever address it listens on. */
+/** Returns the URL of the local agent's health endpoint, for any listen address. */
 export function healthUrl({ host, port }: Settings["health"]): string {
   const here = { "": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
   return `http://${here.includes(":") ? `[${here}]` : here}:${port}`;

@@ -1,11 +1,11 @@
-// Stores the current screen, what it shows, and every choice on it in the fragment of the address, so that an address can be shared and the
-// browser's back button works. Invariants: a screen has no other state; the server never sees it.
+// Stores the current screen and all selections on it in the URL fragment, so that users can share URLs and use the browser's back button.
+// Invariants: a screen has no other state; the fragment is never sent to the server.
 import { computed, signal } from "@preact/signals";
 
 export interface Route {
-  /** `logs`, `traces`, …; the first part of the path. */
+  /** First segment of the path, such as `logs` or `traces`. */
   readonly screen: string;
-  /** The second part: the id or name of the resource. */
+  /** Second segment of the path: the id or name of a resource. */
   readonly id: string | undefined;
   readonly query: URLSearchParams;
 }
@@ -17,23 +17,23 @@ export const route = computed(() => routeOf(fragment.value));
 
 export function routeOf(hash: string): Route {
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
-  const [screen = "", id] = path.split("/").map(decoded);
+  const [screen = "", id] = path.split("/").map(decodeSegment);
   return { screen: screen || "overview", id: id || undefined, query: new URLSearchParams(query) };
 }
 
-/** Values of parameters; a list for one that occurs several times. */
+/** Parameter values; a list if a parameter occurs several times. */
 export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** An address within the console, for `href`. Empty and absent values are omitted. */
+/** Builds a URL within the console, for `href`. Omits empty and undefined values. */
 export function address(screen: string, query: Query = {}, id?: string): string {
-  const kept = Object.entries(query).flatMap(([name, values]) =>
+  const parameters = Object.entries(query).flatMap(([name, values]) =>
     [values ?? []].flat().flatMap((value): [string, string][] => (value ? [[name, value]] : [])),
   );
-  const asked = kept.length > 0 ? `?${new URLSearchParams(kept)}` : "";
-  return `#/${encodeURIComponent(screen)}${id ? `/${encodeURIComponent(id)}` : ""}${asked}`;
+  const search = parameters.length > 0 ? `?${new URLSearchParams(parameters)}` : "";
+  return `#/${encodeURIComponent(screen)}${id ? `/${encodeURIComponent(id)}` : ""}${search}`;
 }
 
-/** `replace`: does not add an entry to the browser's history. */
+/** Opens a URL within the console. `replace`: does not add an entry to the browser's history. */
 export function go(to: string, { replace = false } = {}): void {
   if (to === location.hash) return;
   if (replace) history.replaceState(null, "", to);
@@ -41,17 +41,17 @@ export function go(to: string, { replace = false } = {}): void {
   fragment.value = to;
 }
 
-/** Changes some choices of this screen and keeps the others. */
+/** Changes the given parameters of this screen and keeps all others. */
 export function choose(changed: Query, options?: { replace?: boolean }): void {
   const { screen, id, query } = route.peek();
   const before = Object.fromEntries([...new Set(query.keys())].map((name) => [name, query.getAll(name)]));
   go(address(screen, { ...before, ...changed }, id), options);
 }
 
-function decoded(part: string): string {
+function decodeSegment(segment: string): string {
   try {
-    return decodeURIComponent(part);
+    return decodeURIComponent(segment);
   } catch {
-    return part;
+    return segment;
   }
 }

@@ -1,6 +1,7 @@
-// Copies files, folders and symbolic links into a backup or out of it, and returns each with its size and SHA-256. A backup consists of
-// pieces: files or folders of DATA_DIR, each with its path in the copy. Invariants: when `copyPieces` returns, every file and every name is
-// on disk, and the hashes were read back from there; memory grows only with the list of names.
+// Copies files, folders and symbolic links into or out of a backup, and returns the size and SHA-256 of each file. A backup consists of
+// pieces: files or folders of DATA_DIR, each with its path in the copy. Invariants: when `copyPieces` returns, all files and folder entries
+// are synced to disk; hashes are computed from the copies, not from the originals (the kernel may serve these reads from its page cache);
+// memory grows only with the number of names.
 import { createHash } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import { chmod, copyFile, lstat, mkdir, open, readdir, readlink, realpath, rm, statfs, symlink, utimes } from "node:fs/promises";
@@ -11,21 +12,21 @@ const BUFFER_BYTES = 1024 * 1024;
 
 export type Entry = { folder: true; mode: number } | { link: string } | { bytes: number; sha256: string; mode: number };
 
-/** Path in the copy → the folder, link or file there. */
+/** Maps each path in the copy to its folder, link or file. */
 export type Entries = Record<string, Entry>;
 
 /** A file or folder to copy. */
 export interface Piece {
   readonly from: string;
-  /** Its path in the copy; empty for the copy's root. */
+  /** Path in the copy; empty for the root of the copy. */
   readonly to: string;
-  /** Filters the contents of a folder by their path in it. If a folder is not wanted, all of its contents are skipped. */
+  /** Filters the contents of a folder by path, relative to the piece. Rejecting a folder skips all of its contents. */
   readonly isWanted?: (path: string) => boolean;
-  /** If set, symbolic links are followed, and must lead into this folder; otherwise, the links themselves are copied. */
+  /** If set, symbolic links are followed, and must resolve to a path in this folder. Otherwise, the links themselves are copied. */
   readonly followWithin?: string;
   /** `from` may be missing. */
   readonly isOptional?: boolean;
-  /** The mode of the copied file; default: that of the original. */
+  /** Mode of the copied files. Default: the mode of each original. */
   readonly mode?: number;
 }
 
@@ -34,7 +35,7 @@ export interface Size {
   readonly bytes: number;
 }
 
-/** One step of a walk through a piece. */
+/** A file, folder or link that a walk has found. */
 interface WalkedFile {
   readonly source: string;
   /** The path in the copy. */
@@ -42,7 +43,7 @@ interface WalkedFile {
   readonly stat: Stats;
 }
 
-/** The number and size of the files that `copyPieces` would copy. */
+/** Returns the number and total size of the files that `copyPieces` would copy. */
 export async function sizeOf(pieces: readonly Piece[]): Promise<Size> {
   let [files, bytes] = [0, 0];
   for (const piece of pieces)
@@ -54,11 +55,11 @@ export async function sizeOf(pieces: readonly Piece[]): Promise<Size> {
   return { files, bytes };
 }
 
-/** Copies into `target`, which it creates. A file that is deleted during the copy is skipped. */
+/** Creates `target` and copies into it. Skips files that are deleted during the copy. */
 export async function copyPieces(pieces: readonly Piece[], target: string, signal?: AbortSignal): Promise<Entries> {
   const entries: Entries = {};
   const folders = new Map<string, number>();
-  // One buffer for all files: a stream per file would need more memory than the rest of this process.
+  // All files share one buffer: a stream for each file would need more memory than the rest of this process.
   const buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
   await mkdir(target, { recursive: true });
   for (const piece of pieces)
@@ -105,7 +106,7 @@ async function firstFile(pieces: readonly Piece[]): Promise<string | undefined> 
   return undefined;
 }
 
-/** Bytes that this user may still write to the file system of `folder`. */
+/** Returns how many bytes this user can still write to the file system of `folder`. */
 export async function freeBytes(folder: string): Promise<number> {
   const { bavail, bsize } = await statfs(folder);
   return bavail * bsize;
@@ -153,7 +154,7 @@ async function copyFileOrLink(
   return { ...(await syncAndHash(target, buffer)), mode };
 }
 
-/** Syncs the file, and hashes the content that is read back. */
+/** Reads the copy back to compute its hash, then syncs it to disk. */
 async function syncAndHash(path: string, buffer: Buffer): Promise<{ bytes: number; sha256: string }> {
   const hash = createHash("sha256");
   await using handle = await open(path, "r");
@@ -168,7 +169,7 @@ async function syncAndHash(path: string, buffer: Buffer): Promise<{ bytes: numbe
   return { bytes, sha256: hash.digest("hex") };
 }
 
-/** Undefined if the file does not exist or was deleted. */
+/** Returns undefined if the file does not exist or was deleted. */
 async function unlessDeleted<T>(read: () => Promise<T>): Promise<T | undefined> {
   try {
     return await read();

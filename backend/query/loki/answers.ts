@@ -1,5 +1,5 @@
-// Writes the JSON of Loki's HTTP API: streams of entries, vectors, matrices, scalars. Invariant: times of entries are strings of
-// nanoseconds, values are strings of numbers, times of values are numbers of seconds.
+// Writes responses of Loki's HTTP API as JSON: streams, vectors, matrices and scalars. Invariants: timestamps of entries are strings in
+// nanoseconds; timestamps of samples are numbers in seconds; sample values are strings.
 import { Buffer } from "node:buffer";
 import { type Entry, LabelSet, type Series } from "./entry.ts";
 import type { Steps } from "./parameters.ts";
@@ -8,12 +8,12 @@ export function jsonOf(answer: unknown): Buffer {
   return Buffer.from(JSON.stringify(answer));
 }
 
-/** The envelope that Loki uses for most of its responses. */
+/** Wraps data in the envelope that Loki uses for most responses. */
 export function dataOf(data: unknown): Buffer {
   return jsonOf({ status: "success", data });
 }
 
-/** Without an exponent, as Go prints numbers. */
+/** Formats a number as Go does, without an exponent. */
 export function valueText(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "+Inf" : "-Inf";
@@ -30,18 +30,18 @@ function seconds(ns: bigint): number {
   return Number(ns / 1_000_000n) / 1000;
 }
 
-function enveloped(resultType: string, result: unknown, more: object = {}, warnings: readonly string[] = []): Buffer {
+function encodeResult(resultType: string, result: unknown, more: object = {}, warnings: readonly string[] = []): Buffer {
   const data = { resultType, result, ...more, stats: {} };
   return Buffer.from(JSON.stringify({ status: "success", ...(warnings.length > 0 && { warnings }), data }));
 }
 
 export function scalarAnswer(value: number, steps: Steps): Buffer {
-  return enveloped("scalar", [seconds(steps.start), valueText(value)]);
+  return encodeResult("scalar", [seconds(steps.start), valueText(value)]);
 }
 
-/** In the order of the query if it uses sort or topk, otherwise by labels. */
+/** Keeps the order of `series`: that of the query if it uses sort or topk, otherwise by labels. */
 export function vectorAnswer(series: readonly Series[], steps: Steps): Buffer {
-  return enveloped(
+  return encodeResult(
     "vector",
     series.map(({ labels, points }) => ({
       metric: labels.toObject(),
@@ -51,13 +51,13 @@ export function vectorAnswer(series: readonly Series[], steps: Steps): Buffer {
 }
 
 export function matrixAnswer(series: readonly Series[], { start, step }: Steps): Buffer {
-  const at = (moment: number): number => seconds(start + step * BigInt(moment));
+  const timeOf = (stepIndex: number): number => seconds(start + step * BigInt(stepIndex));
   const sorted = [...series].sort((one, other) => (one.labels.key < other.labels.key ? -1 : 1));
-  return enveloped(
+  return encodeResult(
     "matrix",
     sorted.map(({ labels, points }) => ({
       metric: labels.toObject(),
-      values: points.map(([moment, value]) => [at(moment), valueText(value)]),
+      values: points.map(([stepIndex, value]) => [timeOf(stepIndex), valueText(value)]),
     })),
   );
 }
@@ -67,19 +67,21 @@ type Value = [ns: string, line: string, categories?: { structuredMetadata?: Reco
 export interface Streams {
   readonly add: (entry: Entry) => void;
   readonly result: () => { readonly stream: Record<string, string>; readonly values: readonly Value[] }[];
-  /** Approximate size of the response. */
+  /** Approximate size of the response in bytes. */
   readonly bytes: number;
 }
 
-/** `categorize`: labels that do not belong to the stream are returned with their entry. */
+/** `categorize`: returns labels that do not belong to the stream with each entry. */
 export function collectStreams(categorize: boolean): Streams {
   const streams = new Map<string, { labels: LabelSet; values: Value[] }>();
   let bytes = 0;
   return {
     add: (entry) => {
       const labels = [...entry.labels()];
-      const ofStream = labels.flatMap(([name, value, category]) => (!categorize || category === "stream" ? [[name, value] as const] : []));
-      const set = new LabelSet(ofStream);
+      const streamLabels = labels.flatMap(([name, value, category]) =>
+        !categorize || category === "stream" ? [[name, value] as const] : [],
+      );
+      const set = new LabelSet(streamLabels);
       const stream = streams.get(set.key) ?? { labels: set, values: [] };
       if (stream.values.length === 0) bytes += set.key.length;
       streams.set(set.key, stream);
@@ -99,12 +101,12 @@ export function collectStreams(categorize: boolean): Streams {
 }
 
 function categoriesOf(labels: readonly (readonly [string, string, string])[]): NonNullable<Value[2]> {
-  const of = (wanted: string): Record<string, string> =>
+  const labelsIn = (wanted: string): Record<string, string> =>
     Object.fromEntries(labels.flatMap(([name, value, category]) => (category === wanted ? [[name, value]] : [])));
-  const [structuredMetadata, parsed] = [of("metadata"), of("parsed")];
+  const [structuredMetadata, parsed] = [labelsIn("metadata"), labelsIn("parsed")];
   return { ...(Object.keys(structuredMetadata).length > 0 && { structuredMetadata }), ...(Object.keys(parsed).length > 0 && { parsed }) };
 }
 
 export function streamsAnswer(streams: Streams, categorize: boolean, warnings: readonly string[]): Buffer {
-  return enveloped("streams", streams.result(), categorize ? { encodingFlags: ["categorize-labels"] } : {}, warnings);
+  return encodeResult("streams", streams.result(), categorize ? { encodingFlags: ["categorize-labels"] } : {}, warnings);
 }

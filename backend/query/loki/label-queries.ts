@@ -1,5 +1,5 @@
-// Reads names and values of labels, streams, volumes and detected fields, which Explore and Logs Drilldown request before they query.
-// Invariant: responses are bounded; volumes count all records, fields come from the newest records, as Loki documents.
+// Reads label names and values, streams, volumes and detected fields, which Grafana Explore and Logs Drilldown request before they query.
+// Invariants: the size of responses is limited; as in Loki, volumes count all records, and fields are detected in the newest records.
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
@@ -26,9 +26,12 @@ export async function labelNames(engine: Reading, orgId: string, selected: Selec
       sql`SELECT DISTINCT toString(arrayJoin(mapKeys(labels))) AS key FROM ${from} WHERE ${where} AND key IN ${[...STREAM_LABELS.values()]} LIMIT ${MAX_LABEL_VALUES}`,
       blockRows,
     );
-    const found = new Set(keys.map(({ key }) => key));
+    const storedKeys = new Set(keys.map(({ key }) => key));
     const any = await rowsOf(ask, sql`SELECT 1 AS one FROM ${from} WHERE ${where} LIMIT 1`, blockRows);
-    const names = [...(any.length > 0 ? OWN_LABELS : []), ...[...STREAM_LABELS].flatMap(([name, key]) => (found.has(key) ? [name] : []))];
+    const names = [
+      ...(any.length > 0 ? OWN_LABELS : []),
+      ...[...STREAM_LABELS].flatMap(([name, key]) => (storedKeys.has(key) ? [name] : [])),
+    ];
     return dataOf(names.sort());
   });
 }
@@ -57,7 +60,7 @@ export async function seriesOf(engine: Reading, orgId: string, selected: Selecte
   );
 }
 
-/** The matching streams, with the number of records and the bytes of messages of each. */
+/** Returns the matching streams, each with its number of records and the total size of their messages. */
 export async function streamsOf(
   ask: Ask,
   orgId: string,
@@ -83,7 +86,7 @@ export async function streamsOf(
   });
 }
 
-/** FROM and WHERE for the selected records. `blockRows`: as in Ask. */
+/** Builds FROM and WHERE for the selected records. `blockRows`: see Ask. */
 export function rowsIn(orgId: string, { span, selectors }: Selected): { from: Sql; where: Sql; blockRows: number | undefined } {
   const own = [sql`org_id = ${orgId}`, ...pageConditions({ range: span, after: undefined })];
   if (selectors.length === 0) return { ...NO_MATCHING, where: and(own) };
@@ -96,17 +99,17 @@ export async function rowsOf<Row>(ask: Ask, statement: Sql, blockRows: number | 
   return lines.filter(Boolean).map((line) => JSON.parse(line) as Row);
 }
 
-/** `{streams, chunks, bytes, entries}`; `chunks` is 0, because there are none. */
+/** Returns `{streams, chunks, bytes, entries}`; `chunks` is always 0, because this store has no chunks. */
 export async function statistics(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
   return await runQueued(engine, orgId, options, async (ask) => {
     const { from, where, blockRows } = rowsIn(orgId, selected);
-    const [found] = await rowsOf<{ streams: number; entries: number; bytes: number }>(
+    const [totals] = await rowsOf<{ streams: number; entries: number; bytes: number }>(
       ask,
       sql`SELECT toFloat64(uniq(source, level, host_id, node, labels['k8s.pod.name'], labels['k8s.container.name'])) AS streams,
           toFloat64(count()) AS entries, toFloat64(sum(length(message))) AS bytes FROM ${from} WHERE ${where}`,
       blockRows,
     );
-    return jsonOf({ streams: found?.streams ?? 0, chunks: 0, bytes: found?.bytes ?? 0, entries: found?.entries ?? 0 });
+    return jsonOf({ streams: totals?.streams ?? 0, chunks: 0, bytes: totals?.bytes ?? 0, entries: totals?.entries ?? 0 });
   });
 }
 
@@ -116,7 +119,7 @@ export interface PatternsRequest {
   readonly stepNs: bigint;
 }
 
-/** `[{pattern, samples: [[seconds, records], …]}]` */
+/** Returns `[{pattern, samples: [[seconds, records], …]}]`. */
 export async function patterns(
   engine: Reading,
   orgId: string,
@@ -130,17 +133,17 @@ export async function patterns(
   return await runQueued(engine, orgId, options, async (ask) => {
     const range = { start: span.start, end: span.end - 1n };
     const found = await findPatterns(ask, { orgId, conditions, matching, range, stepNs });
-    const timeOf = (stretch: number): number => Number((span.start + BigInt(stretch) * stepNs) / 1_000_000_000n);
+    const timeOf = (stepIndex: number): number => Number((span.start + BigInt(stepIndex) * stepNs) / 1_000_000_000n);
     return dataOf(
       found.patterns.map(({ pattern, counts }) => ({
         pattern,
-        samples: [...counts].sort(([one], [other]) => one - other).map(([stretch, n]) => [timeOf(stretch), n]),
+        samples: [...counts].sort(([one], [other]) => one - other).map(([stepIndex, count]) => [timeOf(stepIndex), count]),
       })),
     );
   });
 }
 
-/** `{detectedLabels: [{label, cardinality}]}` */
+/** Returns `{detectedLabels: [{label, cardinality}]}`. */
 export async function detectedLabels(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
   return await runQueued(engine, orgId, options, async (ask) => {
     const values = new Map<string, Set<string>>();
@@ -165,11 +168,11 @@ interface Field {
   readonly parsers: Set<string>;
 }
 
-/** `{fields: [{label, type, cardinality, parsers}], limit}` or, for a single field, `{values, limit}`. */
-export async function detectedFields(engine: Reading, orgId: string, asked: FieldsRequest, options: QueryOptions): Promise<Buffer> {
-  const { limit, name } = asked;
+/** Returns `{fields: [{label, type, cardinality, parsers}], limit}` or, for a single field, `{values, limit}`. */
+export async function detectedFields(engine: Reading, orgId: string, request: FieldsRequest, options: QueryOptions): Promise<Buffer> {
+  const { limit, name } = request;
   return await runQueued(engine, orgId, options, async (ask) => {
-    const fields = await fieldsOf(ask, orgId, asked, new Budget(engine.bounds, options.signal));
+    const fields = await fieldsOf(ask, orgId, request, new Budget(engine.bounds, options.signal));
     if (name !== undefined) return jsonOf({ values: [...(fields.get(name)?.values ?? [])].slice(0, limit), limit });
     const found = [...fields].slice(0, limit).map(([label, { values, parsers }]) => ({
       label,
@@ -204,7 +207,7 @@ async function fieldsOf(ask: Ask, orgId: string, { query, span, lineLimit }: Fie
   return fields;
 }
 
-/** Uses the first parser that finds a field: a line of JSON is not logfmt. */
+/** Parses lines that start with `{` as JSON, and other lines that contain `=` as logfmt. */
 function readFields(entry: Entry, before: ReadonlySet<string>, fields: Map<string, Field>): void {
   const kind = entry.line.trimStart().startsWith("{") ? "json" : "logfmt";
   if (kind === "logfmt" && !entry.line.includes("=")) return;

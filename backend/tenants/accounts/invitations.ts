@@ -1,6 +1,6 @@
-// Administration of invitations: create, list, remove. A person with the link of an invitation chooses a password and becomes a user
-// (accept-invitation.ts), so that no administrator knows it. Invariants: the token is returned once, and only its hash is stored; a user
-// cannot grant a role above the own one; an address has one valid link, the newest.
+// Creates, lists and removes invitations. The invited person opens the link, chooses a password that no administrator knows, and becomes a
+// user (accept-invitation.ts). Invariants: the token is returned once, and only its hash is stored; users cannot grant a role higher than
+// their own; only the newest invitation for an email address is valid.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
@@ -30,20 +30,20 @@ const INVITATION = {
   invitation_id: UUID_SCHEMA,
   email: { type: "string" },
   role: ROLE_SCHEMA,
-  created_by: { type: "string", description: "the e-mail address of the user who invites" },
+  created_by: { type: "string", description: "the email address of the user who created the invitation" },
   created_at: TIME_SCHEMA,
   expires_at: TIME_SCHEMA,
 };
-const token = { type: "string", description: "the link is `<address of the console>/#/invitation/<token>`" };
+const token = { type: "string", description: "the link is `<console URL>/#/invitation/<token>`" };
 const common = { tag: "accounts" } as const;
 
 const schemas = {
   create: {
     ...common,
     errors: ["conflict", "limit_reached"] as const,
-    summary: `Invite a person, who chooses a password; at most ${MAX_INVITATIONS_PER_ORG}`,
+    summary: `Invite a person, who chooses a password; at most ${MAX_INVITATIONS_PER_ORG} invitations`,
     description:
-      "The token is returned once and works once. Another invitation of the same address replaces it. It ends if its creator is removed, or may no longer grant the role.",
+      "The token is returned once and can be used once. A newer invitation for the same email address replaces this one. An invitation becomes invalid if its creator is removed or may no longer grant the role.",
     body: closedSchema(["email", "role"], {
       email: EMAIL_SCHEMA,
       role: ROLE_SCHEMA,
@@ -53,10 +53,10 @@ const schemas = {
   },
   list: {
     ...common,
-    summary: "Invitations of your organisation that are still valid, by address",
+    summary: "List the valid invitations of your organisation, ordered by email address",
     response: { 200: { type: "array", items: objectSchema(INVITATION) } },
   },
-  remove: { ...common, summary: "Remove an invitation; its link is refused immediately", params: ID_PARAMS, response: NO_CONTENT },
+  remove: { ...common, summary: "Remove an invitation; its link is rejected immediately", params: ID_PARAMS, response: NO_CONTENT },
 };
 
 export interface InvitationDeps extends AccountDeps {
@@ -68,10 +68,10 @@ export function invitationHash(secret: string): string {
   return createHash("sha256").update(secret, "utf8").digest("hex");
 }
 
-/** Throws `conflict` if password logins are off, because the invited user could not log in. */
+/** Throws `conflict` if password login is disabled, because an invited user could not log in. */
 export function requirePasswordLogin({ isPasswordLogin }: InvitationDeps): void {
   if (!isPasswordLogin)
-    throw new ApiError("conflict", "users log in by single sign-on here (PASSWORD_LOGIN=false), which also creates them");
+    throw new ApiError("conflict", "users log in through single sign-on (PASSWORD_LOGIN=false), which also creates their accounts");
 }
 
 export function registerInvitationRoutes(app: FastifyInstance, deps: InvitationDeps): void {
@@ -145,7 +145,7 @@ function registerListAndRemoval(app: FastifyInstance, { db, guards, now = Date.n
   });
 }
 
-/** Expired invitations, and an earlier one of the same address, are deleted and do not count. */
+/** Deletes expired invitations and an earlier one for the same email address, which do not count towards the limit. */
 async function replaceWithinLimit({ db }: AccountDeps, row: InvitationRow): Promise<void> {
   const { org_id, email, created_at } = row;
   await tenantDatabase(db, org_id)
