@@ -156,7 +156,7 @@ export const MAX_HEAD_BYTES = 16 * 1024;
 export const MAX_RETRY_AFTER_S = 300;
 
 // proxy/part-sender.ts
-/** Batches of which the already delivered parts are remembered. */
+/** Number of batches for which the agent remembers the parts that were already delivered. */
 export const MAX_PARTLY_SENT_BATCHES = 64;
 
 // proxy/server.ts

@@ -71,7 +71,7 @@ import { registerTraceRoutes } from "./query/native/trace-routes.ts";
 
 const DAY_MS = 86_400_000;
 
-/** What the parts of one running backend share. */
+/** State that the parts of a running backend share. */
 interface Running extends Opening, Stores {
   readonly keyCache: KeyCache;
   readonly sessions: Sessions;

@@ -54,7 +54,7 @@ export interface Stores {
   readonly intakeListener: IntakeListener | undefined;
   /** Set if the process has the role `api`. */
   readonly telemetry: Telemetry | undefined;
-  /** The functions with which the embedded engines create their parts of a backup snapshot. */
+  /** Functions that create each embedded engine's part of a backup snapshot. */
   readonly snapshotSources: Pick<SnapshotSources, "freezeTables" | "snapshotMetrics">;
   /** One per engine, for /readyz. */
   readonly checks: Readonly<Record<string, () => Promise<void>>>;

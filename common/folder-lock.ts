@@ -1,5 +1,5 @@
-// Lets one process at a time use a folder, also if two processes in different containers have the same process id. Invariant: the lock is
-// the kernel's (an exclusive SQLite transaction), so it ends with its process in every case, is never stale, and works across containers
+// Lets only one process at a time use a folder, even if two processes in different containers have the same process id. Invariant: the lock
+// is the kernel's (an exclusive SQLite transaction), so it ends with its process in every case, is never stale, and works across containers
 // that share a volume. No other code may open the file `lock`: closing it a second time would release the lock.
 import { chmodSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

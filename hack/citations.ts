@@ -1,5 +1,5 @@
-// Finds what comments and pages of this repository refer to: files, sections of pages, links. Invariant: a reference that is found and
-// leads nowhere is wrong; text that looks like ordinary words is not taken for a reference.
+// Finds what comments and pages of this repository refer to: files, sections of pages, links. Invariant: every detected reference without a
+// target is an error; ordinary words are not mistaken for references.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { basename, dirname, join, normalize } from "node:path";

@@ -21,9 +21,9 @@ import { type Progress, progressOn, ToolError } from "./tools/progress.ts";
 const VICTORIA_METRICS = "1.150.0";
 const KUBERNETES = "1.34.4";
 
-/** What `npm start` needs. */
+/** Tools for `npm start`. */
 export const RUN_TOOLS = ["victoria-metrics", "vmalert", "otelcol-contrib"] as const;
-/** What `npm test` needs. */
+/** Tools for `npm test`. */
 export const TEST_TOOLS = [...RUN_TOOLS, "helm", "etcd", "kube-apiserver"] as const;
 
 export const CATALOGUE: readonly Tool[] = [

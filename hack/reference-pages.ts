@@ -69,7 +69,7 @@ function valueText({ value = "", valueDefault }: Setting): string {
 const code = (text: string): string => (text === "" ? "" : `\`${text}\``);
 const cell = (text: string): string => text.replaceAll("|", String.raw`\|`);
 
-// The own metrics of agent and backend, as the programs declare them. Invariant: the list comes from the code that counts
+// Lists the metrics that agent and backend expose about themselves. Invariant: the list comes from the code that counts
 // (backend/operations/own-metrics.ts, agent/status/metrics.ts), never from a separate list.
 
 export interface OwnMetric {

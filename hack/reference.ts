@@ -1,5 +1,5 @@
 // Writes the pages that are generated from sources: settings from {agent,backend}/settings-table.ts, error codes from errors.ts, log
-// events from common/log-events.json (levels: from the log calls), the own metrics and the HTTP APIs from the code that declares them; and
+// events from common/log-events.json (levels: from the log calls), metrics and HTTP APIs from the code that declares them; and
 // the calculated tables of docs/sizing.md.
 // Invariant: the output depends only on the sources; reference.test.ts fails if a page differs.
 //

@@ -80,7 +80,7 @@ export function withCalculatedTables(page: string): string {
 
 type Load = ReturnType<typeof loadOf>;
 
-/** What this number of nodes sends per second. */
+/** Telemetry per second from this number of nodes. */
 function loadOf(nodes: number, f: Figures) {
   const fileRequests = Math.max(f.lines / (1 + f.lines), (f.lines * f.line_bytes) / GATHERED_BYTES);
   return {

@@ -69,7 +69,7 @@ export function setVersion(root: string, version: string, date: string): string[
   return written;
 }
 
-/** What would be released from a checkout: `epoch` is the time of its commit in Unix seconds. */
+/** The release that a checkout would produce: `epoch` is the time of its commit in Unix seconds. */
 export interface Release {
   readonly version: string;
   readonly epoch: string;

@@ -1,5 +1,5 @@
 // Collects the state and events of a whole cluster, with a collector that is separate from the node's. Invariants: only one of these
-// collectors runs in the cluster at a time, that of the agent that holds the Lease; it ends before another agent can take the Lease;
+// collectors runs in the cluster at a time, that of the agent that holds the Lease; it ends before another agent can acquire the Lease;
 // starting or stopping it does not affect the node's collector.
 //
 // The collector's own k8s_leader_elector (v0.149) is not used: a receiver that registers while it already leads is never stopped, so two

@@ -113,12 +113,12 @@ export class EffectiveConfig implements AsyncDisposable {
       );
   }
 
-  /** What is not collected for now, and why; undefined if all is collected. */
+  /** Telemetry that is not collected for now, with the reason; undefined if everything is collected. */
   get waitsFor(): string | undefined {
     return this.#unknownPods.cause;
   }
 
-  /** If the collector refuses the adjustment, the previous one is in force again; throws CollectorConfigError. */
+  /** If the collector refuses the adjustment, the previous one is used again; throws CollectorConfigError. */
   async adjust(adjustment: Adjustment): Promise<void> {
     await this.#inOrder(async () => {
       // Files are opened before the new collector starts, and those of the old one stay open until it has ended.
@@ -187,7 +187,7 @@ export class EffectiveConfig implements AsyncDisposable {
       this.#outage.recovered();
     } catch (error) {
       if (!(error instanceof CollectorConfigError)) {
-        // Safe: the configuration in force stays, and the next check tries again.
+        // Safe: the current configuration stays in use, and the next check retries.
         this.#outage.failed((error as Error).message, (error as Error).message);
         return checkedMs;
       }

@@ -92,7 +92,7 @@ async function runChecks({ identity }: Program, { settings, secrets }: Read, rep
 }
 
 function broken(error: unknown): Finding {
-  const advice = "this check itself broke: send the bundle to the maintainers of this program, and go on with the other checks";
+  const advice = "this check itself failed: send the bundle to the maintainers of this program, and continue with the other checks";
   return { name: "diagnose", status: "fail", detail: messageOf(error), advice };
 }
 

@@ -1,7 +1,7 @@
 // Manages the cluster's identity in one of its N agents: reads it, follows it and, if there is a plan, executes it under the Lease.
 // Invariants: an agent signs only with a key that is in the Secret; only the holder of the Lease calls register or rotate-key; the plan is
-// computed anew from the Secret each time (plan.ts), so any agent completes what a dead one began. No failure here ends the process:
-// without a key, the proxy answers 503 and the collector keeps its queue.
+// computed from the Secret each time (plan.ts), so any agent completes what a killed agent began. No failure here ends the process: without
+// a key, the proxy answers 503 and the collector keeps its queue.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { Loop, pause, retryAfterMs, type Backoff } from "../../common/loop.ts";
@@ -225,7 +225,7 @@ export class ClusterIdentity implements AgentIdentity {
     return decidePlan(this.#known.situation(this.#installToken, this.#options.settings.keyRotationDays));
   }
 
-  /** One attempt to take the Lease and execute the plan. Returns how long to wait, which is long if another agent holds the Lease. */
+  /** Tries once to acquire the Lease and execute the plan. Returns how long to wait, which is longer if another agent holds the Lease. */
   async #campaign(): Promise<number> {
     await sleep(Math.random() * this.#timing.spreadMs, undefined, { signal: this.#stop.signal });
     const term = await this.#lease.tryAcquire(this.#stop.signal);

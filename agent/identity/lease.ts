@@ -1,7 +1,7 @@
-// Grants one of the cluster's agents the right to act, by a Lease that is taken only while there is something to do and released
-// afterwards. Invariant: a term ends (its signal aborts) before any other agent can take the Lease, even if the nodes' clocks differ or
-// this process was suspended in between. A Lease counts as expired once it was locally observed not to change for its duration (client-go's
-// rule).
+// Elects a leader among the cluster's agents with a Lease, which an agent acquires only while it has work to do and then releases. A term
+// is the period in which an agent holds the Lease. Invariant: a term ends (its signal aborts) before any other agent can acquire the Lease,
+// even if the nodes' clocks differ or this process was suspended. As in client-go, an agent considers a Lease expired if it has not
+// observed a change for the Lease's duration.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type Lease as LeaseObject, KubernetesError } from "../kubernetes/transport.ts";
@@ -9,7 +9,7 @@ import { V1MicroTime } from "@kubernetes/client-node/dist/types.js";
 import type { KubernetesApi, Where } from "../kubernetes/api.ts";
 
 export interface LeaseTiming {
-  /** Others take the Lease after seeing it unchanged for this long. Whole seconds, because the API stores seconds. */
+  /** Other agents acquire the Lease if it has not changed for this long. Whole seconds, because the API stores seconds. */
   readonly durationMs: number;
   /** The holder stops acting this long after the start of its last successful renewal. Below `durationMs`. */
   readonly renewDeadlineMs: number;
@@ -25,16 +25,18 @@ export type Annotations = Readonly<Record<string, string>>;
 /** Returns annotations to write, built from the current ones before each write of the holder. Omitted keys stay unchanged. */
 export type Annotate = (present: Annotations) => Annotations;
 
-/** The Lease as last seen by an agent that may not take it. */
+/** The Lease as last seen by an agent that does not hold it. */
 export interface LeaseView {
   readonly annotations: Annotations;
-  /** Time until it can be taken if it does not change. */
+  /** Time until the Lease can be acquired if it does not change. */
   readonly freeInMs: number;
   /** When the holder last renewed it, by the holder's clock: only a hint. */
   readonly renewedAt: Date | undefined;
 }
 
-/** A period in which this agent may act. Disposing it releases the Lease. */
+/**
+ * A term: the period from acquiring the Lease until releasing or losing it, in which this agent may act. Disposing it releases the Lease.
+ */
 export interface LeaseTerm extends AsyncDisposable {
   /** Annotations as the previous holder left them. */
   readonly found: Annotations;
@@ -44,7 +46,7 @@ export interface LeaseTerm extends AsyncDisposable {
   assertHeld(): void;
 }
 
-/** Name of the Lease for collecting for the whole cluster; the Lease for the key changes hands too often to be held for long. */
+/** Name of the Lease for cluster-wide collection. It is separate from the Lease for the key, which agents hold only briefly. */
 export function collectionLease(leaseName: string): string {
   return `${leaseName}-collection`;
 }
@@ -52,7 +54,7 @@ export function collectionLease(leaseName: string): string {
 /** A failed renewal is retried before the next one is due: a broken connection costs one attempt, not the term. */
 const RETRIES_A_RENEWAL = 4;
 
-/** The API refuses a higher number, so a Lease that has reached it could otherwise not be taken. */
+/** The API rejects a higher number, so without this limit, a Lease that has reached it could not be acquired. */
 const MOST_TRANSITIONS = 2 ** 31 - 1;
 
 interface Held {
@@ -82,7 +84,7 @@ export class Lease {
   #observed: { spec: string; at: number } | undefined;
   #view: LeaseView | undefined;
 
-  /** `identity` is unique to the pod: a restarted container of the same pod can take its own Lease back at once. */
+  /** `identity` is unique to the pod: a restarted container of the same pod can reacquire its own Lease immediately. */
   constructor(api: LeaseApi, options: { namespace: string; name: string; identity: string; timing?: LeaseTiming; log: Logger }) {
     this.#api = api;
     this.#where = { namespace: options.namespace, name: options.name };

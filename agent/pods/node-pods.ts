@@ -67,7 +67,7 @@ export class NodePods implements AsyncDisposable {
     });
   }
 
-  /** Starts following pods, or retries at once if none is known yet. */
+  /** Starts following pods, or retries immediately if none is known yet. */
   start(): void {
     const { backoffMs = DEFAULT_BACKOFF } = this.#options;
     const step = (signal: AbortSignal): Promise<number> => this.#follow(signal);
@@ -123,7 +123,7 @@ export class NodePods implements AsyncDisposable {
       log.debug({ event: "pods.watch_ended", err: error }, "watch on this node's pods was closed, restarting it");
       return backoffOf(1, backoffMs);
     }
-    // The server ends a watch after its time; one that ends at once must not cause a busy loop.
+    // The server ends each watch after a time limit; a watch that ends immediately must not cause a busy loop.
     return lastedMs() < backoffMs[0] ? backoffMs[0] : 0;
   }
 
@@ -181,7 +181,7 @@ export class NodePods implements AsyncDisposable {
     this.#notify({ type: before === undefined ? "ADDED" : "MODIFIED", pod });
   }
 
-  /** Resolves all pods again: at once, but at most once per second. */
+  /** Resolves all pods again: immediately, but at most once per second. */
   #resolveSoon(): void {
     const waitMs = this.#resolvedMs + RESOLVE_EVERY_MS - performance.now();
     this.#resolveTimer ??= setTimeout(

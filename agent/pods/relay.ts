@@ -57,7 +57,7 @@ export class PodRelay implements AsyncDisposable {
     return `http://${USER}:${this.#password}@127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Configuration with which a Kubernetes client connects to the relay. */
+  /** Kubeconfig for clients of the relay. */
   get kubeconfig(): string {
     const clusters = [{ name: "node", cluster: { server: this.url } }];
     const contexts = [{ name: "node", context: { cluster: "node", user: "" } }];

@@ -23,11 +23,11 @@ const MULTILINE = "atherops.io/logs-multiline-start";
 const FIELDS = "atherops.io/logs-fields";
 
 export interface LogPolicyStatus {
-  /** `shop/web-1` → the policies in force that differ from the settings. */
+  /** `shop/web-1` → the effective policies that differ from the settings. */
   readonly effective: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** `shop/web-1 atherops.io/logs-redact` → why it is ignored. */
   readonly refused: Readonly<Record<string, string>>;
-  /** Number of namespaces and LogPolicy objects that were dropped, because all of them together take too much memory. */
+  /** Number of namespaces and LogPolicy objects that were dropped, because all of them together need too much memory. */
   readonly dropped: number;
   /** Bytes that rate limits dropped, by namespace; an estimate from the growth of the files. */
   readonly rateLimitedBytes: Readonly<Record<string, number>>;

@@ -84,7 +84,7 @@ export class PolicyResources implements AsyncDisposable {
     return this.#watch.dropped;
   }
 
-  /** Namespaces of which policies were dropped, because all of them together take too much memory. */
+  /** Namespaces whose policies were dropped in part, because all policies together need too much memory. */
   get incomplete(): ReadonlySet<string> {
     return this.#watch.droppedNamespaces;
   }

@@ -67,7 +67,7 @@ export function allotPods(measured: ReadonlyMap<string, MeasuredPod>, { atMs, se
   return allotted;
 }
 
-/** The share with which new pods of a namespace start. It is kept after the pods are gone, until their debt is made up for. */
+/** Initial share of new pods in a namespace. It is kept after the pods are gone, until their excess is made up for. */
 export function allotNamespaces(
   measured: ReadonlyMap<string, MeasuredPod>,
   before: ReadonlyMap<string, NamespaceAllowance>,

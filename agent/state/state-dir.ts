@@ -10,7 +10,7 @@ import { holderOf, tryLock } from "../../common/folder-lock.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
 
-/** What is known of this agent's identity when it claims its folder. */
+/** The agent's identity, as far as it is known when it claims its folder. */
 export interface Knowledge {
   /** Undefined: not enrolled, or unknown. */
   readonly credential: Credential | undefined;
@@ -286,7 +286,7 @@ export class StateDirError extends Error {
   override readonly name = "StateDirError";
 }
 
-/** What failed on the disk, with what to do. */
+/** Describes which disk operation failed, and what to do. */
 export function stateDirError(stateDir: string, error: Error): StateDirError {
   const isFull = ["ENOSPC", "EDQUOT"].includes((error as NodeJS.ErrnoException).code ?? "");
   const why = isFull ? "no space left on the device: free some" : `${error.message}; set it to a place that this user may write`;

@@ -24,7 +24,7 @@ export interface AgentStatus {
   readonly collector: CollectorStatus | undefined;
   /** The collector for the whole cluster; undefined if nothing is collected for it. */
   readonly clusterCollector?: ClusterCollectorStatus | undefined;
-  /** What is not collected for now, and why. */
+  /** Telemetry that is not collected for now, with the reason. */
   readonly waitsFor?: string | undefined;
   /** Cluster agent with LOG_POLICIES: effects of annotations, and which annotations are ignored. */
   readonly logPolicies?: LogPolicyStatus | undefined;
@@ -35,7 +35,7 @@ export interface AgentStatus {
   readonly logFiles?: LogFilesStatus | undefined;
   /** Host agent: signals that fail before they reach the proxy, with reasons. */
   readonly failing?: readonly FailingSignal[] | undefined;
-  /** Version of the remote configuration in force, and why a newer one is not. */
+  /** Version of the remote configuration in use, and why a newer one is not. */
   readonly remoteConfig?: { readonly version: string | undefined; readonly error: string | undefined } | undefined;
 }
 

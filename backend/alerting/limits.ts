@@ -13,7 +13,7 @@ export const MAX_HISTORY_SAMPLES = 100_000;
 export const MAX_HISTORY_POINTS = 1000;
 
 // live-rules.ts
-/** What vmalert may return for one answer, about some thousand alerts. */
+/** Maximum size of a response from vmalert: several thousand alerts. */
 export const MAX_LIVE_ALERTS_BYTES = 4 * 1024 * 1024;
 /** Requests for single rules when all alerts together are too large. */
 export const MAX_SINGLE_RULE_REQUESTS = 20;

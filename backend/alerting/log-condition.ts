@@ -111,7 +111,7 @@ function checkPattern(name: string, pattern: string): void {
   }
 }
 
-/** What the filter's own code says of a parameter, about the field. */
+/** Converts an error about a parameter of the filter into one about the rule's field. */
 export function ofFilter(error: unknown): unknown {
   const isOurs = error instanceof ApiError && error.code === "invalid_parameter";
   return isOurs ? new ApiError("invalid_field", `logs.filter.${error.message}`, { cause: error }) : error;

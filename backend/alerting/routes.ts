@@ -24,7 +24,7 @@ export interface RuleRoutesOptions {
   readonly evaluator: Pick<VmalertClient, "groups">;
   readonly metrics: Pick<MetricsStore, "query">;
   readonly responses: ResponseBudget;
-  /** Called after each stored change, so that the evaluator gets it at once. */
+  /** Called after each stored change, so that the evaluator gets it immediately. */
   readonly changed: () => void;
   /** Interval between evaluations. */
   readonly intervalMs: number;

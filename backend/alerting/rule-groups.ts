@@ -64,7 +64,7 @@ function groupRule(rule: CheckedRule, orgId: string, ruleId: string, revision: n
   };
 }
 
-/** What the evaluator gets for one organisation. */
+/** The rule groups of one organisation, as sent to the evaluator. */
 export interface RuleSet {
   readonly orgId: string;
   readonly revision: number;

@@ -41,13 +41,13 @@ export interface Alerting extends AsyncDisposable {
   /** True while no change is later than documented: for /metrics, not for readiness. */
   readonly inStep: boolean;
   readonly rulesListener: RulesListener | undefined;
-  /** What evaluates the rules. */
+  /** The rule evaluator. */
   readonly evaluator: Pick<Evaluator, "ping" | "groups">;
 }
 
 const DEFAULT_EVALUATOR_URL = "http://localhost:8880";
 
-/** Resolves at once, because the evaluator may start later. Rejects only if the rules listener cannot listen. */
+/** Resolves immediately, because the evaluator may start later. Rejects only if the rules listener cannot listen. */
 export async function startAlerting(options: AlertingOptions): Promise<Alerting> {
   const { embedded, log, metrics, intervalMs } = options;
   await using started = new AsyncDisposableStack();

@@ -74,7 +74,7 @@ export class LookupCache<T> {
     return found;
   }
 
-  /** Call it after a change by this replica, which is then in force here at once. */
+  /** Call after this replica has made a change, so that the change takes effect here immediately. */
   forget(...ids: string[]): void {
     for (const id of ids) {
       this.#rows.delete(id);
@@ -217,7 +217,7 @@ export interface LookupRow<T> {
   read(): T;
 }
 
-/** What a cache remembers of a row. */
+/** The part of a row that a cache keeps. */
 interface CachedValue<T> {
   readonly state: string;
   readonly value: T;

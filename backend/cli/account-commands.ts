@@ -124,7 +124,7 @@ function addUsers(program: Command, console: Console): void {
 function addInvitations(program: Command, console: Console): void {
   const invitations = program
     .command("invitations")
-    .description("links with which people choose a password and become users of your organisation; needs the role admin");
+    .description("links that let people choose a password and become users of your organisation; needs the role admin");
   const columns = ["email", "role", "created_by", "expires_at", "invitation_id"];
   addList(invitations, console, "invitations that are still valid", "/api/invitations", columns);
   invitations

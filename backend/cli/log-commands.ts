@@ -61,7 +61,7 @@ Examples:
   atherops tail --regex '(?i)timeout|refused' --not-label k8s.namespace.name=kube-system
   atherops tail --source checkout --json | jq -r .message
 
-Records come in the order of arrival, from now on. A lost connection is made again and goes on where it was, up to 5 minutes later.`;
+Prints new records in the order of arrival. After a lost connection, reconnects and continues where it stopped, up to 5 minutes later.`;
 
 export function addLogCommands(program: Command, console: Console): void {
   withFilters(withRange(program.command("logs").description("the newest logs of your organisation, oldest first")))

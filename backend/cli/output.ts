@@ -16,7 +16,7 @@ export interface GlobalOptions {
   allowPlainHttp?: boolean;
 }
 
-/** What every command gets: the client of the global options, and how to print. */
+/** Passed to every command: the client for the global options, and output functions. */
 export interface Console {
   readonly world: World;
   client(): Client;

@@ -1,5 +1,5 @@
 // Renders series over time as lines of text, each scaled between its own minimum and maximum. Invariants: no line is wider than the
-// terminal; nothing is drawn where a series has no value.
+// terminal; gaps in a series stay empty.
 import { visible } from "./table.ts";
 
 export interface Series {

@@ -1,5 +1,5 @@
-// `atherops ingest-tokens` manages tokens with which programs send telemetry; `atherops read-tokens` manages long-lived tokens for reading,
-// and prints what to enter into Grafana. Invariant: a token is only printed to stdout, and is never an argument.
+// `atherops ingest-tokens` manages tokens that programs use to send telemetry; `atherops read-tokens` manages long-lived tokens for
+// reading, and prints what to enter into Grafana. Invariant: a token is only printed to stdout, and is never an argument.
 import type { ApiResponses } from "../client/api.ts";
 import type { Command } from "commander";
 import { several } from "./named-resources.ts";
@@ -89,8 +89,8 @@ function validity({ expires_at }: Created): string {
 }
 
 const READ_EXAMPLES = `
-It reads metrics, logs, traces and alert rules of your organisation, and changes nothing. It goes on after the user who made it is
-removed; \`atherops read-tokens remove <id>\` ends it. Examples:
+A read token can read your organisation's metrics, logs, traces and alert rules, but cannot change anything. It stays valid after the
+user who created it is removed; \`atherops read-tokens remove <id>\` revokes it. Examples:
   atherops read-tokens create grafana
   atherops read-tokens create nightly-report --ttl 30d > read-token
 

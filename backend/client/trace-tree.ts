@@ -4,7 +4,7 @@
 import type { ApiResponses } from "./api.ts";
 
 export type Span = ApiResponses["GET /query/traces/{trace_id}"][number];
-/** What the tree reads of a span. */
+/** The fields of a span that the tree reads. */
 export type TimedSpan = Pick<Span, "Timestamp" | "SpanID" | "ParentSpanID" | "DurationMs" | "Error">;
 
 export interface Node<S extends TimedSpan = Span> {

@@ -18,7 +18,7 @@ export function LoginPage() {
 export function LoginDialog() {
   return (
     <Dialog title="The session has ended">
-      <p>Log in again to go on. What you have typed is still there.</p>
+      <p>Log in again to continue. Your input is still there.</p>
       <LoginForm email={user.value?.email} />
       <button type="button" class="plain" onClick={() => void logOut()}>
         Log in as another user

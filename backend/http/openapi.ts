@@ -9,7 +9,7 @@ import { objectSchema } from "./schemas.ts";
 
 declare module "fastify" {
   interface FastifySchema {
-    /** What `addRoutes` (route.ts) documents beyond the schemas that Fastify applies. */
+    /** Documentation from `addRoutes` (route.ts), in addition to the schemas that Fastify applies. */
     documented?: {
       querystring?: object;
       body?: object;

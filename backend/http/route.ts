@@ -79,7 +79,7 @@ export interface Route extends RouteDeclaration {
 
 type Method = "GET" | "POST" | "PUT" | "DELETE";
 
-/** The fields with which every declaration of a route begins. */
+/** The fields that every route declaration has. */
 export function endpoint(
   method: RouteDeclaration["method"],
   path: string,

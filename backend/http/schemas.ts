@@ -56,7 +56,7 @@ export function parseUuid(text: string): string | undefined {
   return UUID.test(text) ? text.toLowerCase() : undefined;
 }
 
-/** The path's `id`. Throws ApiError not_found, also for a malformed id. */
+/** Reads the path's `id`. Throws ApiError not_found, including for a malformed id. */
 export function readId(request: FastifyRequest, resource: string): string {
   const id = parseUuid((request.params as { id: string }).id);
   if (id === undefined) throw notFound(resource);

@@ -13,7 +13,7 @@ import { type Cursor, type Found, type Page, pageConditions, nanoseconds } from 
  */
 const MAX_LARGE_ROWS = MAX_LIMIT;
 
-/** What to read. `columns` are returned; `sizes` are the columns that can be large. */
+/** Describes the page to read. `columns` are returned; `sizes` are the columns that can be large. */
 export interface Selection {
   readonly table: "logs" | "spans";
   readonly columns: Sql;

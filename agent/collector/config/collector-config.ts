@@ -33,7 +33,7 @@ export interface CollectorConfig {
   };
 }
 
-/** What every collector has. */
+/** Parts that every collector has. */
 interface CommonInput {
   readonly proxy: ListenAddress;
   /** Holds `queue` and `checkpoints`. */

@@ -1,6 +1,6 @@
 // Polls the remote configuration of a host or of a cluster's node, validates it independently of the server, applies it, stores it and
 // reports the result. Invariants: only intervals, log paths, signals and log level can change; if a configuration is refused, the previous
-// one stays in force and the heartbeat reports the reason; the configuration in force survives a restart while the backend is unavailable.
+// one stays in use and the heartbeat reports the reason; the current configuration survives a restart while the backend is unavailable.
 import { readFileSync } from "node:fs";
 import { type LogPathRules, whyRefused } from "../files/log-paths.ts";
 import { MAX_REMOTE_PATHS } from "../../limits.ts";
@@ -44,7 +44,7 @@ export interface RemoteConfigOptions {
 export interface RemoteConfigStatus {
   /** Version of the current configuration; undefined if the server never sent one. */
   readonly version: string | undefined;
-  /** Why the newest version is not in force. */
+  /** Why the newest version is not in use. */
   readonly error: string | undefined;
 }
 
@@ -77,10 +77,10 @@ export class RemoteConfigLoop implements AsyncDisposable {
     return this.#status;
   }
 
-  /** Call once `adjustmentAtStart` is in force. */
+  /** Call once `adjustmentAtStart` is in use. */
   start(): void {
     const { intervalMs, credentials, log } = this.#options;
-    // Safe: the current configuration stays in force, and heartbeats report an outage or a refused key.
+    // Safe: the current configuration stays in use, and heartbeats report an outage or a refused key.
     const failed = (error: unknown): void =>
       log.debug({ event: "remote_config.unavailable", err: (error as Error).message }, "cannot fetch the remote configuration");
     const step = async (signal: AbortSignal): Promise<number> => {

@@ -1,11 +1,10 @@
 // Remembers which lines of files the backend has stored, so that lines which the collector reads or sends again are not stored twice. The
 // collector saves file offsets only after it has polled all files (pkg/stanza v0.149, fileconsumer/file.go, poll): if it exits earlier, the
-// next one reads everything since then again. It removes a batch from its queue after the response: if it exits earlier, the next one
-// sends the batch again, in another request.
-// Invariant: a batch counts as stored only after the backend accepted it. A second one with the same key is dropped only if it is the same
-// reading, or if both were read in a period of doubt: from the last save of offsets before a collector exited to the first save after the
-// next one started. So a file that is written anew is not mistaken for its former content.
-// The list is on disk without fsync, as the collector's own stores are: it survives kill -9; a power cut may double lines, but loses none.
+// next one reads everything since then again. It removes a batch from its queue after the response: if it exits earlier, the next one sends
+// the batch again, in another request. Invariant: a batch counts as stored only after the backend accepted it. A second one with the same
+// key is dropped only if it is the same reading, or if both were read in a period of doubt: from the last save of offsets before a
+// collector exited to the first save after the next one started. So a file that was overwritten is not mistaken for its former content. The
+// list is on disk without fsync, as the collector's own stores are: it survives kill -9; a power cut may double lines, but loses none.
 import { randomBytes } from "node:crypto";
 import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";

@@ -9,7 +9,7 @@ import { MAX_LINE_LENGTH, MAX_OUTAGES, MAX_QUIET_MS, MAX_REASON_LENGTH, MAX_SECR
 
 const KEPT_LINES = 6;
 
-/** Prefix of the line with which Go reports a crash; the stack trace below would push it out. */
+/** Prefix of the line in which Go reports a crash. Without special treatment, the stack trace that follows would displace this line. */
 const HEADLINE = /^(panic|fatal error|unexpected fault address)\b/;
 
 /** Keeps the last lines that report a problem; if there are none, the last lines. */

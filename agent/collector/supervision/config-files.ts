@@ -1,4 +1,4 @@
-// Stores the collector's configurations on disk, the one in force and the one that last ran, and lets the collector validate new ones.
+// Stores the collector's configurations on disk, the current one and the one that last ran, and lets the collector validate new ones.
 // Invariants: a file is either replaced whole or left unchanged, even by a power cut; content that is already on disk is not written again,
 // so that an agent on a full disk can restart and roll back.
 import { linkSync, readFileSync, rmSync } from "node:fs";
@@ -13,7 +13,7 @@ import { CollectorConfigError } from "../config/render.ts";
 
 /** Throws StateDirError if a file cannot be written. */
 export class ConfigFiles {
-  /** The configuration in force. */
+  /** The current configuration. */
   readonly path: string;
   /** Records which process is the collector (orphan.ts). */
   readonly noteFile: string;
@@ -38,7 +38,7 @@ export class ConfigFiles {
     return read(this.#lastGood) || undefined;
   }
 
-  /** Puts a configuration in force if `validate` resolves for the file that contains it. */
+  /** Makes a configuration the current one if `validate` resolves for the file that contains it. */
   async adopt(config: string, validate: (file: string) => Promise<void>): Promise<void> {
     const isThere = read(this.path) === config;
     if (!isThere) this.#write(this.#candidate, config);
@@ -46,7 +46,10 @@ export class ConfigFiles {
     if (!isThere) this.onDisk(() => renameDurably(this.#candidate, this.path));
   }
 
-  /** Puts a configuration in force without validation. The one that last ran is already on disk, so a hard link to it needs no space. */
+  /**
+   * Makes a configuration the current one without validating it. The one that last ran is already on disk, so a hard link to it needs no
+   * space.
+   */
   putBack(config: string): void {
     if (read(this.#lastGood) !== config) return this.#write(this.path, config);
     this.onDisk(() => {

@@ -118,7 +118,10 @@ function quarantine(file: string, damage: string, config: Config, log: Log): str
   return message;
 }
 
-/** What is lost with a file, from its name: `exporter_<type>_<name>_<signal>` for a disk queue, `receiver_<type>_<name>` for file offsets. */
+/**
+ * Describes the data that is lost with a file, based on its name: `exporter_<type>_<name>_<signal>` for a disk queue,
+ * `receiver_<type>_<name>` for file offsets.
+ */
 function describeLoss(name: string, { exporters, receivers }: Config): string {
   const [, exporter, signal] = /^exporter_(.+)_([a-z]+)$/.exec(name) ?? [];
   const exporterId = Object.keys(exporters).find((id) => id.replace("/", "_") === exporter);

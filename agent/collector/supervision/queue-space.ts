@@ -114,7 +114,7 @@ function transactionBytes({ pages: { largestBytes, pageBytes } }: QueueFile): nu
   return LEAVES_PER_TRANSACTION * largestBytes + SMALL_PAGES_PER_TRANSACTION * pageBytes;
 }
 
-/** Whether the file itself has enough free pages, of which the disk has allocated each. */
+/** Returns whether the file has enough free pages that are already allocated on disk. */
 function hasFreePages(queue: QueueFile): boolean {
   const { used, endPage, largestBytes, pageBytes } = queue.pages;
   let freePages = 0;

@@ -65,7 +65,7 @@ export interface CollectorStatus {
   readonly restarts: number;
   /** Why the collector last ended unexpectedly, secrets masked. */
   readonly lastError: string | null;
-  /** Why the newest configuration is not in force; null if it is. */
+  /** Why the newest configuration is not in use; null if it is. */
   readonly configError: string | null;
 }
 
@@ -154,9 +154,9 @@ export class Supervisor implements AsyncDisposable {
   }
 
   /**
-   * Puts a new configuration in force and resolves once the collector runs with it. Does nothing if the bytes are the same. Throws
-   * CollectorConfigError if the collector refuses it or does not become ready; the old configuration is then in force. Throws StateDirError
-   * if it cannot be written; the old one stays in force.
+   * Applies a new configuration, and resolves once the collector runs with it. Does nothing if the bytes are the same. Throws
+   * CollectorConfigError if the collector refuses it or does not become ready; the previous configuration then stays in use. Throws
+   * StateDirError if it cannot be written; the previous one stays in use.
    */
   async apply(config: string): Promise<void> {
     const previous = this.#config;

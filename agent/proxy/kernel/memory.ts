@@ -34,7 +34,7 @@ export const POINT_LABELS: usize = SUMS + 8 * MOST_BUCKETS;
 /** Lines that the host has not received yet. */
 export const OUT: usize = POINT_LABELS + MOST_LINE_BYTES;
 export const OUT_FULL: usize = OUT + MOST_LINE_BYTES;
-/** What is remembered from one document to the next. */
+/** State that is kept from one document to the next. */
 export const DICTIONARY: usize = OUT_FULL + MOST_LINE_BYTES;
 export const DICTIONARY_END: usize = DICTIONARY + 1024 * 1024;
 export const INPUT: usize = DICTIONARY_END;

@@ -1,5 +1,5 @@
-// GET /api/audit: who changed what. Invariant: an administrator sees entries of the own organisation, an operator all entries. The address of
-// an operator is shown to operators only.
+// GET /api/audit: who changed what. Invariant: administrators see the entries of their own organisation, operators all entries. Only
+// operators see the IP address of an operator.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Kysely, type Selectable, sql } from "kysely";
 import { callerOf, type Guards } from "../request-identity.ts";

@@ -41,7 +41,7 @@ export interface IngestTokensOptions {
   readonly outage?: DatabaseOutage;
 }
 
-/** What is known of a request before its body. */
+/** The parts of a request that are known before its body is read. */
 export interface IncomingCredential {
   readonly headers: CredentialHeaders;
   /** The client's address, behind trusted proxies. */
@@ -132,7 +132,7 @@ export class IngestTokens {
       throw new ApiError("not_found", "ingest tokens are switched off here: the operator sets INGEST_TOKENS=true");
   }
 
-  /** A change made by this replica is in force here at once. */
+  /** A change by this replica takes effect here immediately. */
   forget(...hashes: string[]): void {
     this.#rows.forget(...hashes);
   }

@@ -102,7 +102,7 @@ export class BrowserSessions {
     return { id, user, expiresAt: new Date(expS * 1000) };
   }
 
-  /** Ends the session, here at once and in other replicas within 5 s. */
+  /** Ends the session: immediately in this replica, and within 5 s in others. */
   async end(request: FastifyRequest, reply: FastifyReply, { id }: BrowserSession): Promise<void> {
     await this.#db.deleteFrom("browser_sessions").where("id", "=", id).execute();
     this.#rows.forget(id);

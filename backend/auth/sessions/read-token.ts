@@ -67,7 +67,7 @@ export class ReadTokens {
     return row;
   }
 
-  /** Call it after this replica removed the token, which is then refused here at once. */
+  /** Call after this replica has removed the token, so that the token is rejected here immediately. */
   forget(id: string): void {
     this.#rows.forget(id);
   }

@@ -128,7 +128,7 @@ export class Sessions {
     return await this.#users.find(userId);
   }
 
-  /** Call it after this replica changed the user; the change is then in force here at once. */
+  /** Call after this replica has changed the user, so that the change takes effect here immediately. */
   forget(userId: string): void {
     this.#users.forget(userId);
   }

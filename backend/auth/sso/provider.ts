@@ -123,8 +123,8 @@ export class Provider {
 }
 
 /**
- * The claims of the ID token, completed by those of the userinfo endpoint. `email_verified` comes from the same source as `email`, because a
- * user may have two addresses of which one is verified.
+ * The claims of the ID token, completed by those of the userinfo endpoint. `email_verified` comes from the same source as `email`, because
+ * a user may have two addresses, only one of which is verified.
  */
 function mergeClaims<T extends Record<string, unknown>>(idToken: T, userinfo: Record<string, unknown>): T {
   const isEmailOfIdToken = idToken["email"] !== undefined && idToken["email"] !== userinfo["email"];

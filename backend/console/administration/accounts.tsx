@@ -1,4 +1,4 @@
-// Manages users of the organisation with their roles, invitations and the own password; for an operator, also organisations.
+// Manages the organisation's users and their roles, invitations, and the user's own password; for operators, also organisations.
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
 import { Options, Problem } from "../parts/common.tsx";

@@ -30,7 +30,7 @@ export function Credentials() {
           momentColumn("expires", (row) => row.expires_at),
           momentColumn("used", (row) => row.used_at),
         ]}
-        removal={(row) => (row.used_at ? undefined : "No agent can register with it any more.")}
+        removal={(row) => (row.used_at ? undefined : "Agents can no longer register with it.")}
       />
     </>
   );

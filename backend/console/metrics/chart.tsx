@@ -191,7 +191,7 @@ function openOnClick(plot: uPlot, marks: readonly Mark[]): void {
   });
 }
 
-/** All series on one time axis; where a series has no point, it has a gap. */
+/** Draws all series on one time axis, with a gap for each missing point. */
 function dataOf(series: readonly Series[]): uPlot.AlignedData {
   const times = [...new Set(series.flatMap(({ points }) => points.map(([at]) => at)))].sort((a, b) => a - b);
   const place = new Map(times.map((at, index) => [at, index]));

@@ -31,7 +31,7 @@ export function ChannelActions({ channel, onSecret, onRemoved }: ChannelActionsP
           <bdi>{visible(channel.name)}</bdi> gets no more notifications. This cannot be undone.
         </Removal>
       </div>
-      {channel.secret_rotated_at && <p class="quiet">The signing secret was made anew {moment(channel.secret_rotated_at)}.</p>}
+      {channel.secret_rotated_at && <p class="quiet">The signing secret was rotated {moment(channel.secret_rotated_at)}.</p>}
       {hasAsked.value && <NewSecret id={channel.id} onSecret={onSecret} onClose={() => (hasAsked.value = false)} />}
     </>
   );

@@ -26,13 +26,13 @@ export function Matchers({ of }: { of: readonly Matcher[] }) {
   );
 }
 
-/** `none`: what it means where there are none. */
+/** `none`: describes the effect of an empty list. */
 export function MatchersField({ written, none }: { written: string; none?: string }) {
   const text = useSignal(written);
   return (
     <>
       <label>
-        Matchers, one each line, all of which hold{none ? `; none: ${none}` : ""}
+        Matchers, one per line; all must match{none ? `; none: ${none}` : ""}
         <textarea
           name="matchers"
           rows={Math.min(8, Math.max(3, written.split("\n").length))}

@@ -123,7 +123,7 @@ export interface TabsProps {
   readonly onChoose: (name: string) => void;
 }
 
-/** Buttons of which one is pressed. */
+/** A group of buttons, exactly one of which is pressed. */
 export function Tabs({ label, tabs, chosen, onChoose }: TabsProps) {
   return (
     <div role="group" aria-label={label} class="tabs">

@@ -43,7 +43,7 @@ export function shortNumber(value: number): string {
   return String(Number(value.toPrecision(5)));
 }
 
-/** What the command palette opens. */
+/** A target that the command palette can open. */
 export interface Target {
   /** `screen`, `service`, `pod`, … */
   readonly kind: string;

@@ -11,12 +11,12 @@ const LOGIN_PATHS: ReadonlySet<string> = new Set([
   "/api/auth/invitation",
   "/api/auth/invitation/accept",
 ]);
-/** What is missing from the last response of each path because a shard is unavailable. */
+/** For each path, the warning that the last response was incomplete because a shard was unavailable. */
 export const missing = signal<Readonly<Record<string, string>>>({});
 const TRIES = 3;
 const LONGEST_WAIT_S = 20;
 
-/** What the backend refused: its status, code and message. `status` 0: it was not reached. */
+/** An error response of the backend. `status` is 0 if the backend could not be reached. */
 export class ApiFailure extends Error {
   readonly status: number;
   readonly code: string;

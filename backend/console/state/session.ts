@@ -86,7 +86,7 @@ export async function logOut(): Promise<void> {
   location.reload();
 }
 
-/** What the backend reports before anyone has logged in. */
+/** Information that the backend returns without a login. */
 export interface ConsoleSettings {
   readonly hasSingleSignOn: boolean;
   /** `npm start` started the backend. */

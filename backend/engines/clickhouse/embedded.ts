@@ -156,7 +156,7 @@ async function insertRows(client: ClickHouseClient, folder: string, insert: Inse
       query: `INSERT INTO ${insert.table} (${names}) SETTINGS ${settings.join(", ")} SELECT ${names} FROM ${source.text}`,
     });
   } finally {
-    // Not `rm`, which makes two further calls, each of which waits for a busy event loop. If the file could not be written, it does not
+    // Does not use `rm`, which makes two more calls that each wait for a busy event loop. If the file could not be written, it does not
     // exist.
     await unlink(file).catch(() => undefined);
   }

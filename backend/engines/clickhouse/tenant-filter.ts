@@ -53,7 +53,7 @@ const AFTER_SOURCES = new Set([
 const NUMBERS = "numbers";
 const SUBQUERY = new Set(["select", "with"]);
 
-/** What the next token must be. */
+/** The kind of token that must come next. */
 type Expected = "source" | "subquery" | "set" | "set member" | undefined;
 const INSIDE: Readonly<Record<string, Expected>> = { source: "subquery", subquery: "subquery", set: "set member" };
 

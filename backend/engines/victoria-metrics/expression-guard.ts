@@ -49,7 +49,7 @@ const SECONDS = /^\d{1,11}(?:\.\d*)?$/;
 /** A name that needs no quotes in the engine's printed form, because its escapes represent it. */
 const PLAIN_NAME = /^[\p{L}\p{N}_:.\-/ ]+$/u;
 
-/** What parentheses contain: an expression, the arguments of a call, the labels of `on`, other labels. */
+/** The kinds of content in parentheses: an expression, the arguments of a call, the labels of `on`, other labels. */
 type Open = "expression" | "arguments" | "matching" | "labels" | "window";
 
 /** The reason, for the user, why the engine must not get the expression; undefined if it may. Reads each token once. */
@@ -71,7 +71,7 @@ class Guard {
   /** A metric with the name of an aggregation, and a word that may follow it in the printed form. */
   #aggregation: string | undefined;
   #operator: string | undefined;
-  /** What the parentheses contained that the previous token closed. */
+  /** The content of the parentheses that the previous token closed. */
   #closed: Open | undefined;
 
   constructor(tokens: readonly Token[]) {

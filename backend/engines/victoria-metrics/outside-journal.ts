@@ -46,7 +46,7 @@ export class OutsideJournal implements AsyncDisposable {
     if (losses !== this.losses) this.#replaySoon();
   }
 
-  /** Removes what the engine certainly has on disk, also after the last write. Call it after a response of the engine. */
+  /** Removes entries that the engine certainly has on disk, including after the last write. Call after a response of the engine. */
   expire(): void {
     this.#journal.expire();
   }

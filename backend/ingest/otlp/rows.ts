@@ -12,7 +12,7 @@ import {
 import { MAX_ROWS_BYTES } from "../limits.ts";
 import { tooLarge } from "./batch.ts";
 
-/** What rows contain in addition to the records: from the key and the receipt, never from the payload. */
+/** Columns that come from the key and the time of receipt, never from the payload. */
 export interface RowContext {
   readonly orgId: string;
   readonly hostId: string;

@@ -39,7 +39,7 @@ export interface StandingQuestion {
   readonly orgId: string;
   readonly now: Date;
   readonly routes: readonly StoredRoute[];
-  /** Silences in force. */
+  /** Active silences. */
   readonly silences: readonly StoredSilence[];
   /** Id → name of enabled channels. */
   readonly channels: ReadonlyMap<string, string>;

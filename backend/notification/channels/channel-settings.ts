@@ -1,5 +1,5 @@
-// What a channel may be, as it is written and as it is read. Invariants: what is secret of it is written and never read back; a receiver's
-// address that can never be sent to is refused when it is written, with the field's name; texts have bounds.
+// Schemas of a channel, for writing and for reading. Invariants: secrets can be written but never read back; a receiver's address that can
+// never be sent to is refused when it is written, with the field's name; texts have bounds.
 import {
   closedSchema,
   nameSchema,

@@ -1,4 +1,4 @@
-// Decides of which alerts of a group a channel is notified, and when. Invariants: pure; an alert is sent once when it starts to fire, again
+// Decides which alerts of a group are sent to a channel, and when. Invariants: pure; an alert is sent once when it starts to fire, again
 // when a silence over it has ended or `repeat` has passed, and once when it is resolved; a silenced alert is not sent, but its end is sent
 // if its beginning was.
 import type { Alert } from "../model/message.ts";

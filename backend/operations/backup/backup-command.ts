@@ -5,8 +5,8 @@ import type { Command } from "commander";
 import { readSettings, SettingsError } from "../../settings.ts";
 
 const BACKUP_HELP = `
-The backend may run: it goes on, and what it had answered before the command began is in the backup. It may also be stopped. Nothing has
-the backup's name before it is complete, checked and on the disk.
+The backend may keep running or be stopped. The backup contains all data that the backend acknowledged before the command started. The
+backup gets its final name only once it is complete, verified and synced to disk.
 
 Examples:
   DATA_DIR=/var/lib/atherops atherops-backend backup /backup/atherops-$(date +%F)

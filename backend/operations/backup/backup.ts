@@ -45,7 +45,7 @@ export interface Backup extends Size {
   readonly external: External;
 }
 
-/** What is copied, and its description for the manifest. */
+/** The pieces to copy, and their description for the manifest. */
 interface Source {
   readonly pieces: readonly Piece[];
   /** The path of accounts.sqlite if the backend runs: SQLite copies it, before all other pieces. */

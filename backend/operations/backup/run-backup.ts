@@ -73,7 +73,7 @@ export interface Restored {
   readonly files: number;
   readonly bytes: number;
   readonly createdAt: string;
-  /** What was restored, one line per store. */
+  /** Describes the restored data, one line per store. */
   readonly lines: readonly string[];
   /** The time of the restored accounts. */
   readonly accountsAt: string;

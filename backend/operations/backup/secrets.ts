@@ -1,4 +1,4 @@
-// Loads the secrets with which an installation signs and encrypts: from settings, or generated once. Invariant: a generated secret is on
+// Loads the secrets that an installation uses to sign and encrypt: from settings, or generated once. Invariant: a generated secret is on
 // disk before anything depends on it, has mode 0600, and is never logged.
 import { randomBytes } from "node:crypto";
 import { linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";

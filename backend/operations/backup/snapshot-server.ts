@@ -23,7 +23,7 @@ import {
 
 const REQUEST_TIMEOUT_MS = 10_000;
 
-/** The functions with which engines create their parts of a snapshot; absent if the engine is external. */
+/** Functions that create each engine's part of a snapshot; absent if the engine is external. */
 export interface SnapshotSources {
   /** Freezes the tables under a name. Returns table → time; empty if nothing was ever stored. */
   readonly freezeTables?: (name: string) => Promise<Readonly<Record<string, string>>>;

@@ -1,6 +1,5 @@
-// Builds the statement with which ClickHouse evaluates a range aggregation: records that belong to the same series and count for the same
-// evaluation times are one cell. Invariant: it runs with `mostCells` as its limit of groups, so that a high cardinality costs no more than
-// that.
+// Builds the ClickHouse statement for a range aggregation: records that belong to the same series and count for the same evaluation times
+// are one cell. Invariant: it runs with `mostCells` as its limit of groups, so that a high cardinality costs no more than that.
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { Matching } from "../../storage/logs/matching.ts";
 import { areOfGroups, GROUP_NS, halves } from "../../storage/logs/minute-counts.ts";

@@ -12,7 +12,7 @@ import { Patterns } from "./regex.ts";
 import { volume, volumeByName, volumeRange } from "./volumes.ts";
 import type { LogQuery, Query } from "./syntax.ts";
 
-/** What a request contains besides its parameters. */
+/** The parts of a request other than its parameters. */
 export interface Requested {
   readonly engine: Reading;
   readonly nowNs: bigint;

@@ -178,7 +178,7 @@ async function prepareBinary(evaluation: Evaluation, query: BinaryOperation): Pr
   return { at: (moment) => combine(query, match, lefts.at(moment), rights.at(moment)) };
 }
 
-/** Returns the value one where there are no records, with the labels that the selector names. */
+/** Returns 1 for each time without records, with the labels from the selector. */
 function absentWhere({ operation, log }: RangeAggregation, points: Points): Points {
   if (operation !== "absent_over_time") return points;
   const labels = new LabelSet(namedLabels(log.selector));

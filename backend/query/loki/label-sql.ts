@@ -13,7 +13,7 @@ export type KeysOf = (name: string) => readonly string[] | undefined;
 
 export const ANY_KEYS: KeysOf = () => undefined;
 
-/** Labels of which every record has a value. */
+/** Labels that have a value in every record. */
 const COLUMNS: Readonly<Record<string, Sql>> = {
   service_name: sql`source`,
   host_id: sql`host_id`,

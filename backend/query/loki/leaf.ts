@@ -110,7 +110,7 @@ export const MARK = "=";
 const NO = sql`0`;
 const ERROR = "__error__";
 
-/** What a filter does with a record: passes it, sets an error, or requires JavaScript to read it. */
+/** The possible effects of a filter on a record: passes it, sets an error, or requires JavaScript to read it. */
 interface Outcome {
   readonly passes: Sql;
   readonly error: Sql;

@@ -188,7 +188,7 @@ function numberOf(token: string): Operand {
   return { kind: "float", value: Number(token) };
 }
 
-/** What a template may call in addition to FUNCTIONS. */
+/** Functions that a template may call in addition to FUNCTIONS. */
 export const LANGUAGE_FUNCTIONS = ["__line__", "__timestamp__", "and", "or"] as const;
 
 function checkFunction(name: string): void {

@@ -54,7 +54,7 @@ interface Running {
 
 /** Disables core dumps, and lets the kernel end the process if the backend is killed first. */
 const BOUNDED = `ulimit -c 0; ulimit -t ${LIFETIME_CPU_S}; exec "$0" "$@"`;
-/** Signals with which V8 and the kernel end a process that is out of memory. */
+/** Signals that V8 and the kernel use to end a process that is out of memory. */
 const MEMORY_SIGNALS = new Set<string>(["SIGABRT", "SIGTRAP", "SIGILL", "SIGKILL"]);
 
 export class SandboxProcess {

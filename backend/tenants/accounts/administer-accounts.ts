@@ -92,7 +92,7 @@ export function registerAccountAdministration(app: FastifyInstance, deps: Accoun
   });
 }
 
-/** Throws not_found, also for a malformed id. */
+/** Throws not_found, including for a malformed id. */
 function parseId(id: string, resource: string): string {
   const uuid = parseUuid(id);
   if (uuid === undefined) throw resourceNotFound(resource);

@@ -97,7 +97,7 @@ export async function requireCapacity(
     throw new ApiError("limit_reached", `your organisation already has ${maxRows} ${rows}, which is the limit: remove some first`);
 }
 
-/** Returns the organisation's id. Throws not_found, also for a malformed id. */
+/** Returns the organisation's id. Throws not_found, including for a malformed id. */
 export async function requireOrg(db: Kysely<AccountTables>, text: string): Promise<string> {
   const id = parseUuid(text);
   const row =

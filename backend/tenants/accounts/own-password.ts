@@ -1,5 +1,5 @@
-// PUT /api/auth/password: a user changes the own password. Invariants: the current password is required, so that a stolen session cannot
-// take over the account; guessing it is slowed down as for a login; all other sessions of the user end.
+// PUT /api/auth/password: users change their own password. Invariants: the current password is required, so that a stolen session cannot
+// take over the account; failed attempts are slowed down like failed logins; all other sessions of the user end.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../auth/request-identity.ts";

@@ -52,7 +52,7 @@ const schemas = {
   create: {
     ...common,
     errors: ["not_found"] as const,
-    summary: "Create an ingest token, with which programs send telemetry without a signature; at most 5,000",
+    summary: "Create an ingest token, which programs use to send telemetry without a signature; at most 5,000 tokens",
     body: closedSchema(["name"], {
       name: { ...NAME, description: `${NAME.description}; becomes \`node\` of the data, unless \`host\` or \`cluster\` is set` },
       signals: { type: "array", minItems: 1, uniqueItems: true, items: { enum: SIGNALS }, description: "all three by default" },

@@ -1,5 +1,5 @@
-// Routes for the retention and the deletion of organisations. Invariant: only operators change either, for any organisation; every user
-// sees the retention of the own organisation.
+// Routes for the retention and deletion of organisations. Invariant: only operators change retention or delete organisations; all users see
+// the retention of their own organisation.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { audit } from "../../auth/audit-log.ts";

@@ -1,4 +1,4 @@
-// Limits and usage of organisations. Invariant: only operators set limits, for any organisation; every user sees the limits of the own
+// Limits and usage of organisations. Invariant: only operators set limits, for any organisation; all users see the limits of their own
 // organisation.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";

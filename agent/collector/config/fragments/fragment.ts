@@ -12,7 +12,9 @@ export type Component = Readonly<Record<string, unknown>>;
 
 export const CHECKPOINT_STORAGE = "file_storage/checkpoints";
 
-/** What one source of telemetry adds. `collectorConfig` adds the memory limit, node name and exporter around its processors. */
+/**
+ * Configuration that one source of telemetry adds. `collectorConfig` adds the memory limit, node name and exporter around its processors.
+ */
 export interface Fragment {
   readonly receivers?: Readonly<Record<string, Component>>;
   readonly processors?: Readonly<Record<string, Component>>;

@@ -27,7 +27,7 @@ export const POLICY_ATTRIBUTES = [
   { tag_name: "atherops.sample", key: SAMPLE_ANNOTATION, from: "pod" },
 ];
 
-/** The same line always gets the same number, also if it is read again. */
+/** A line gets the same number each time it is read. */
 const NUMBER = 'Substring(SHA1(Concat([log.attributes["log.file.path"], log.attributes["log.file.record_offset"]], ":")), 0, 4)';
 
 /** Matches records that are not in the sample. */

@@ -37,7 +37,7 @@ const drop = (reason: string, count: number): void => void (dropped[reason] = (d
 /** One per thread, because it remembers the names of metrics. */
 const converter = new MetricsConverter(drop, undefined, (...seen) => addOtlpExemplars(list, drop, ...seen));
 
-/** Throws malformed_body, invalid_payload, and batch_too_large, also if the text exceeds `maxTextBytes`. */
+/** Throws malformed_body, invalid_payload or batch_too_large; the latter also if the text exceeds `maxTextBytes`. */
 export function convertMetrics({ body, encoding }: MetricsTask, maxTextBytes?: number): ConvertedMetrics {
   const json = encoding === "protobuf" ? protobufToJson("metrics", body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   dropped = {};
