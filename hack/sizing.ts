@@ -74,7 +74,7 @@ export function withCalculatedTables(page: string): string {
     const rows = TABLES[name];
     if (!rows) throw new Error(`docs/sizing.md has no table ${name}`);
     const all = name === "apiserver" ? NODES_OF_CLUSTER : NODES;
-    return markdown(all.map((nodes) => ({ nodes: grouped(nodes), ...rows(loadOf(nodes, figures), figures) })));
+    return markdown(all.map((nodes) => ({ nodes: groupDigits(nodes), ...rows(loadOf(nodes, figures), figures) })));
   });
 }
 
@@ -96,11 +96,11 @@ function loadOf(nodes: number, f: Figures) {
 
 const TABLES: Readonly<Record<string, (load: Load, f: Figures) => Record<string, string>>> = {
   load: ({ requests, lines, spans, samples, series, heartbeats }) => ({
-    "requests/s": grouped(requests),
-    "log records/s": grouped(lines),
-    "spans/s": grouped(spans),
-    "samples/s": grouped(samples),
-    series: grouped(series),
+    "requests/s": groupDigits(requests),
+    "log records/s": groupDigits(lines),
+    "spans/s": groupDigits(spans),
+    "samples/s": groupDigits(samples),
+    series: groupDigits(series),
     "heartbeats/s": heartbeats.toFixed(1),
   }),
   embedded(load, f) {
@@ -121,7 +121,7 @@ const TABLES: Readonly<Record<string, (load: Load, f: Figures) => Record<string,
       load.requests * f.request_us + (load.lines * f.log_us + load.spans * f.span_us - ofEngine) + (load.samples * f.sample_us - ofMetrics);
     const replicas = Math.max(2, Math.ceil(ofApi / US_OF_A_CORE / MAX_CPU_SHARE / REPLICA_CORES));
     return {
-      "replicas of 2 cores": grouped(replicas),
+      "replicas of 2 cores": groupDigits(replicas),
       "their memory limit, each": gib((f.ingest_memory_mib + f.peak_above_mib) * 1024 ** 2),
       "ClickHouse, cores": coresOf(ofEngine),
       "VictoriaMetrics, cores": coresOf(ofMetrics),
@@ -130,11 +130,11 @@ const TABLES: Readonly<Record<string, (load: Load, f: Figures) => Record<string,
   },
   apiserver: (load, f) => ({
     "requests/s": askedPerSecond(load, f).toFixed(1),
-    "answers, kB/s": grouped((askedPerSecond(load, f) * f.api_answer_bytes) / 1000),
-    "open watches": grouped(load.nodes * f.api_watches),
-    "changes of pods, kB/s": grouped(changesOf(load, f.api_watches, f)),
-    "without the relay: open watches": grouped(load.nodes * f.api_watches_direct),
-    "changes of pods, kB/s ": grouped(changesOf(load, f.api_watches_direct, f)),
+    "answers, kB/s": groupDigits((askedPerSecond(load, f) * f.api_answer_bytes) / 1000),
+    "open watches": groupDigits(load.nodes * f.api_watches),
+    "changes of pods, kB/s": groupDigits(changesOf(load, f.api_watches, f)),
+    "without the relay: open watches": groupDigits(load.nodes * f.api_watches_direct),
+    "changes of pods, kB/s ": groupDigits(changesOf(load, f.api_watches_direct, f)),
   }),
 };
 
@@ -158,15 +158,15 @@ function diskOf(bytesPerSecond: number, { days }: Figures): number {
 
 function coresOf(us: number): string {
   const cores = us / US_OF_A_CORE / MAX_CPU_SHARE;
-  return cores < 1 ? "1" : grouped(Math.ceil(cores));
+  return cores < 1 ? "1" : groupDigits(Math.ceil(cores));
 }
 
 function gib(bytes: number): string {
   const value = bytes / GIB;
-  return `${value < 10 ? value.toFixed(1) : grouped(value)} GiB`;
+  return `${value < 10 ? value.toFixed(1) : groupDigits(value)} GiB`;
 }
 
-function grouped(value: number): string {
+function groupDigits(value: number): string {
   return Math.round(value).toLocaleString("en-US");
 }
 

@@ -19,7 +19,7 @@ const known = new Map<string, string>();
 
 Error.prepareStackTrace = (error, frames) => {
   // oxlint-disable-next-line typescript/no-base-to-string -- a CallSite of V8 has one, which its type does not say
-  return [headOf(error), ...frames.map((frame) => `    at ${named(String(frame))}`)].join("\n");
+  return [headOf(error), ...frames.map((frame) => `    at ${nameFrame(String(frame))}`)].join("\n");
 };
 
 function headOf(error: Error): string {
@@ -31,7 +31,7 @@ function headOf(error: Error): string {
 }
 
 /** Replaces the position in a frame such as `run (file:///app/agent.js:7:12)` by that in the sources. */
-function named(frame: string): string {
+function nameFrame(frame: string): string {
   const place = /(?:file:\/\/)?(\/[^()]*):(\d+):(\d+)/.exec(frame);
   const [text = "", file = "", line = "", column = ""] = place ?? [];
   if (dirname(file) !== FOLDER) return frame;

@@ -133,8 +133,8 @@ export class ClusterCollector implements AsyncDisposable {
     this.#supervisor = supervisor;
     try {
       await supervisor.start(() => config, term.signal);
-      await using _ = events && new Loop(followed(events, supervisor, log));
-      await aborted(term.signal);
+      await using _ = events && new Loop(followOptions(events, supervisor, log));
+      await waitForAbort(term.signal);
     } finally {
       this.#supervisor = undefined;
       log.info({ event: "cluster_collector.stopped" }, "stopped collecting cluster state and events");
@@ -142,7 +142,7 @@ export class ClusterCollector implements AsyncDisposable {
   }
 }
 
-function followed(events: EventsCheckpoint, supervisor: Supervisor, log: Log): ConstructorParameters<typeof Loop>[0] {
+function followOptions(events: EventsCheckpoint, supervisor: Supervisor, log: Log): ConstructorParameters<typeof Loop>[0] {
   return {
     step: async (signal) => {
       await events.follow(supervisor, signal);
@@ -154,7 +154,7 @@ function followed(events: EventsCheckpoint, supervisor: Supervisor, log: Log): C
   };
 }
 
-async function aborted(signal: AbortSignal): Promise<void> {
+async function waitForAbort(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return;
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 }

@@ -101,7 +101,7 @@ export class Lease {
     const found = await this.#api.readLease(this.#where, signal);
     if (!this.#mayTake(found)) return undefined;
     const startedAt = performance.now();
-    const taken = await this.#write(annotated(found, annotate), { ...found.spec, ...this.#held(found) }, signal);
+    const taken = await this.#write(withAnnotations(found, annotate), { ...found.spec, ...this.#held(found) }, signal);
     return taken && this.#term(taken, { annotate, found: found.metadata?.annotations ?? {}, startedAt, signal });
   }
 
@@ -113,7 +113,7 @@ export class Lease {
   /** Writes only annotations, regardless of the holder. Resolves to false if another client wrote first. */
   async annotate(annotate: Annotate, signal: AbortSignal): Promise<boolean> {
     const found = await this.#api.readLease(this.#where, signal);
-    return (await this.#write(annotated(found, annotate), found.spec, signal)) !== undefined;
+    return (await this.#write(withAnnotations(found, annotate), found.spec, signal)) !== undefined;
   }
 
   #mayTake(found: LeaseObject): boolean {
@@ -197,12 +197,12 @@ export class Lease {
   }
 
   async #renewOnce({ lease, annotate }: Held, signal: AbortSignal): Promise<LeaseObject> {
-    const renewed = await this.#write(annotated(lease, annotate), { ...lease.spec, ...this.#held(lease) }, signal);
+    const renewed = await this.#write(withAnnotations(lease, annotate), { ...lease.spec, ...this.#held(lease) }, signal);
     if (renewed) return renewed;
     // The Lease has changed: by an upgrade of the chart, by our own write whose response was lost, or by a new holder.
     const found = await this.#api.readLease(this.#where, signal);
     if (found.spec?.holderIdentity !== this.#identity) throw new LeaseLostError("another agent holds it");
-    const second = await this.#write(annotated(found, annotate), { ...found.spec, ...this.#held(found) }, signal);
+    const second = await this.#write(withAnnotations(found, annotate), { ...found.spec, ...this.#held(found) }, signal);
     if (!second) throw new Error("the lease changed twice while it was renewed");
     return second;
   }
@@ -210,10 +210,10 @@ export class Lease {
   async #release({ lease, annotate }: Held): Promise<void> {
     const signal = AbortSignal.timeout(this.#timing.renewEveryMs);
     try {
-      if (await this.#write(annotated(lease, annotate), free(lease), signal)) return;
+      if (await this.#write(withAnnotations(lease, annotate), free(lease), signal)) return;
       // Another client has annotated it since; its holder has not changed.
       const found = await this.#api.readLease(this.#where, signal);
-      if (found.spec?.holderIdentity === this.#identity) await this.#write(annotated(found, annotate), free(found), signal);
+      if (found.spec?.holderIdentity === this.#identity) await this.#write(withAnnotations(found, annotate), free(found), signal);
     } catch (error) {
       // Safe: a Lease that is not released expires.
       this.#log.debug({ event: "lease.release_failed", err: error }, "cannot release the Lease, which expires by itself");
@@ -221,7 +221,7 @@ export class Lease {
   }
 }
 
-function annotated(lease: LeaseObject, annotate: Annotate): LeaseObject {
+function withAnnotations(lease: LeaseObject, annotate: Annotate): LeaseObject {
   const present = lease.metadata?.annotations ?? {};
   const wanted = annotate(present);
   return Object.keys(wanted).length === 0 ? lease : { ...lease, metadata: { ...lease.metadata, annotations: { ...present, ...wanted } } };

@@ -114,13 +114,13 @@ function labelsOfPod({ metadata, spec, status }: SlimPod): Record<string, string
       phase: status.phase ?? "",
       ready: (status.conditions?.find(({ type }) => type === "Ready")?.status ?? "Unknown").toLowerCase(),
       ...(controller && { controller_kind: controller.kind, controller_name: controller.name }),
-      ...named("label", metadata.labels),
-      ...named("annotation", metadata.annotations),
+      ...metaLabels("label", metadata.labels),
+      ...metaLabels("annotation", metadata.annotations),
     }),
   };
 }
 
-function named(kind: string, values: Readonly<Record<string, string>> = {}): Record<string, string> {
+function metaLabels(kind: string, values: Readonly<Record<string, string>> = {}): Record<string, string> {
   const pairs = Object.entries(values).map(([name, value]) => [labelName(name), value] as const);
   return Object.fromEntries(
     pairs.flatMap(([name, value]) => [

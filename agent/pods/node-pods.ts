@@ -222,7 +222,7 @@ export function slimPod(pod: PodJson, options: SlimOptions): string {
   const whole = slim(pod, options);
   const { annotations, ownerReferences, ...metadata } = whole.metadata;
   const { containers: _, initContainers: __, ...spec } = whole.spec;
-  const short = picked(annotations, (_name, value) => String(value).length <= LONG_ANNOTATION);
+  const short = pickFields(annotations, (_name, value) => String(value).length <= LONG_ANNOTATION);
   const less = { ...whole, metadata: { ...metadata, annotations: short }, spec };
   for (const shape of [whole, { ...less, metadata: { ...less.metadata, ownerReferences } }]) {
     const text = JSON.stringify(shape);
@@ -230,7 +230,7 @@ export function slimPod(pod: PodJson, options: SlimOptions): string {
   }
   const { labels, ...others } = less.metadata;
   let left = MAX_POD_CHARACTERS - JSON.stringify({ ...less, metadata: { ...others, labels: {} } }).length;
-  const fitting = picked(labels, (name, value) => (left -= JSON.stringify({ [name]: value }).length) >= 0);
+  const fitting = pickFields(labels, (name, value) => (left -= JSON.stringify({ [name]: value }).length) >= 0);
   return JSON.stringify({ ...less, metadata: { ...others, labels: fitting } });
 }
 
@@ -240,8 +240,8 @@ function slim({ metadata, spec = {}, status = {} }: PodJson, { labels, annotatio
     kind: "Pod",
     metadata: {
       ...only(metadata, ["name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"]),
-      labels: picked(metadata["labels"], (name) => labels === "all" || labels.includes(name)),
-      annotations: picked(metadata["annotations"], (name) => annotations.includes(name)),
+      labels: pickFields(metadata["labels"], (name) => labels === "all" || labels.includes(name)),
+      annotations: pickFields(metadata["annotations"], (name) => annotations.includes(name)),
       ownerReferences: each(metadata["ownerReferences"], ["apiVersion", "kind", "name", "uid", "controller"]),
     },
     spec: {
@@ -278,7 +278,7 @@ function only(fields: Fields, names: readonly string[]): Fields {
 }
 
 /** Undefined if nothing is left, because the API omits empty maps. */
-function picked(value: unknown, wanted: (name: string, value: unknown) => boolean): Fields | undefined {
+function pickFields(value: unknown, wanted: (name: string, value: unknown) => boolean): Fields | undefined {
   const left = Object.entries((value ?? {}) as Fields).filter((entry) => wanted(...entry));
   return left.length > 0 ? Object.fromEntries(left) : undefined;
 }

@@ -230,12 +230,12 @@ function shown<T>(entries: Iterable<[string, T]>): Record<string, T> {
 function slimNamespace({ metadata }: ObjectJson): Namespace {
   const wanted: readonly string[] = [...POD_POLICY_ANNOTATIONS, MULTILINE, FIELDS];
   const annotations = Object.entries(metadata.annotations ?? {}).flatMap(([name, value]) =>
-    wanted.includes(name) ? [[name, clipped(value)] as const] : [],
+    wanted.includes(name) ? [[name, clipValue(value)] as const] : [],
   );
   return { name: metadata.name, createdAt: metadata.creationTimestamp ?? "", annotations: Object.fromEntries(annotations) };
 }
 
 /** Cut, but still long enough to be refused as too long. Copied, because a slice would keep the whole value in memory. */
-function clipped(value: string): string {
+function clipValue(value: string): string {
   return Buffer.from(value.slice(0, MAX_POLICY_REGEX_CHARACTERS + 1)).toString();
 }

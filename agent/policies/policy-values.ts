@@ -59,17 +59,17 @@ export function sampleBelow(share: number): string {
 
 export function multilinePattern(text: string): string {
   if (text === "") throw new PolicyError("must not be empty");
-  return bounded(text);
+  return checkedExpression(text);
 }
 
 /** An expression that matches the empty text is refused, because replacing it would turn each character of a line into five. */
 export function redactPattern(text: string): string {
-  const pattern = bounded(text);
+  const pattern = checkedExpression(text);
   if (canMatchEmptyText(pattern)) throw new PolicyError("matches empty text");
   return pattern;
 }
 
-function bounded(text: string): string {
+function checkedExpression(text: string): string {
   if (text.length > MAX_POLICY_REGEX_CHARACTERS || expandedCharacters(text) > MAX_POLICY_EXPANDED_CHARACTERS)
     throw new PolicyError(`is longer than ${MAX_POLICY_REGEX_CHARACTERS} characters, or repeats too much`);
   if (/\p{Cc}/u.test(text) || !isAccepted(text)) throw new PolicyError("is not a regular expression of RE2 that is supported here");

@@ -122,17 +122,17 @@ function classify(outcome: UpstreamAnswer | UpstreamError): ForwardResult {
   const { code, message } = ourError(outcome.body);
   const retryAfterS = wholeNumber(outcome.headers["retry-after"]);
   if (code !== undefined && FINAL_REFUSALS[status]?.includes(code)) {
-    return { kind: "refused", status, code, message, ...(status === 429 ? { retryAfterS: bounded(retryAfterS) } : {}) };
+    return { kind: "refused", status, code, message, ...(status === 429 ? { retryAfterS: limitRetryAfter(retryAfterS) } : {}) };
   }
   const said = code === undefined ? "without an error code of the backend: something in between may have answered" : `${code}: ${message}`;
   return retry(`the backend's address answered ${status} ${said}`, retryAfterS);
 }
 
 function retry(reason: string, retryAfterS?: number): ForwardResult {
-  return { kind: "retry", reason, retryAfterS: bounded(retryAfterS) };
+  return { kind: "retry", reason, retryAfterS: limitRetryAfter(retryAfterS) };
 }
 
-function bounded(retryAfterS: number | undefined): number {
+function limitRetryAfter(retryAfterS: number | undefined): number {
   return Math.min(Math.max(retryAfterS ?? DEFAULT_RETRY_AFTER_S, 1), MAX_RETRY_AFTER_S);
 }
 

@@ -108,7 +108,7 @@ const OWN_LABELS = new Set(["alertgroup", "org_id", "rule_id"]);
 /** Throws EvaluatorError if the evaluator does not respond; it is not asked if it should have none of the rules. */
 export async function liveRules(question: LiveRulesQuestion, evaluator: Pick<VmalertClient, "groups">): Promise<LiveRules> {
   const { groups, omitted } = question.rules.some(({ refused }) => refused === undefined)
-    ? await loaded(question, evaluator)
+    ? await fetchLoadedRules(question, evaluator)
     : { groups: [], omitted: [] };
   const byId = new Map(groups.flatMap(({ rules }) => rules).map((one) => [one.labels?.["rule_id"], one]));
   return {
@@ -122,7 +122,7 @@ interface Loaded {
   readonly omitted: readonly string[];
 }
 
-async function loaded(question: LiveRulesQuestion, evaluator: Pick<VmalertClient, "groups">): Promise<Loaded> {
+async function fetchLoadedRules(question: LiveRulesQuestion, evaluator: Pick<VmalertClient, "groups">): Promise<Loaded> {
   const { orgId, rules, enabled, withAlerts } = question;
   const isFew = rules.length < enabled && rules.length <= MAX_NAMED_RULES;
   const asked = { groups: [orgId], ...(isFew && { labels: rules.map(({ id }) => ({ rule_id: id, org_id: orgId })) }) };

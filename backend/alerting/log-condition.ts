@@ -243,7 +243,7 @@ export function countSamples(ruleId: string, logs: LogCondition, groups: readonl
   const condition = fingerprintOf(logs);
   return groups
     .map(({ values, count }) => {
-      const labels = values.map((value, at) => `,${seriesLabel(at)}="${escaped(value)}"`).join("");
+      const labels = values.map((value, at) => `,${seriesLabel(at)}="${escapeLabelValue(value)}"`).join("");
       return `${COUNT_METRIC}{rule="${ruleId}",condition="${condition}"${labels}} ${count}\n`;
     })
     .join("");
@@ -254,6 +254,6 @@ function seriesLabel(at: number): string {
   return `by_${at + 1}`;
 }
 
-function escaped(value: string): string {
+function escapeLabelValue(value: string): string {
   return value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }

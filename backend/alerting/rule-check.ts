@@ -78,7 +78,7 @@ export class RuleCheck {
     // The dry run timed out, or the machine cannot start another process.
     if (refusal.status === "rejected")
       throw new ApiError("unavailable", "the rule cannot be tried now: try again", { cause: refusal.reason, retryAfterS: 2 });
-    if (refusal.value !== undefined) throw invalidField("expr", `the evaluator refuses the rule: ${shortened(refusal.value)}`);
+    if (refusal.value !== undefined) throw invalidField("expr", `the evaluator refuses the rule: ${shortenReason(refusal.value)}`);
     return series.value;
   }
 
@@ -91,7 +91,7 @@ export class RuleCheck {
       throw storeError(error, "the metrics store cannot be reached, and rules are tried there: try again");
     });
     const { error, data } = parse(answer.body);
-    if (answer.status >= 400) throw invalidField("expr", `the metrics engine refuses it: ${shortened(error ?? "no reason given")}`);
+    if (answer.status >= 400) throw invalidField("expr", `the metrics engine refuses it: ${shortenReason(error ?? "no reason given")}`);
     return data?.resultType === "vector" ? (data.result?.length ?? 0) : 1;
   }
 
@@ -123,6 +123,6 @@ export function storeError(error: unknown, message: string): ApiError {
   return new ApiError("unavailable", message, { cause: error, retryAfterS: 2 });
 }
 
-function shortened(reason: string): string {
+function shortenReason(reason: string): string {
   return reason.length > MAX_REASON_LENGTH ? `${reason.slice(0, MAX_REASON_LENGTH)}…` : reason;
 }

@@ -96,7 +96,7 @@ function addUsers(program: Command, console: Console): void {
     .alias("passwd")
     .description("set a user's password (by e-mail or id); the user's sessions end")
     .action(async (user: string) => {
-      const { user_id, email } = await found(console, user);
+      const { user_id, email } = await findUser(console, user);
       const password = await readPassword(`New password of ${email}: `, console.world);
       await console.client().call("PUT", `/api/users/${user_id}/password`, { body: { password } });
       console.note(`password of ${email} set`);
@@ -107,7 +107,7 @@ function addUsers(program: Command, console: Console): void {
     .argument("<user>")
     .addArgument(new Argument("<role>").choices(ROLES))
     .action(async (user: string, role: string) => {
-      const { user_id, email } = await found(console, user);
+      const { user_id, email } = await findUser(console, user);
       await console.client().call("PUT", `/api/users/${user_id}/role`, { body: { role } });
       console.note(`${email} is ${role} now`);
     });
@@ -115,7 +115,7 @@ function addUsers(program: Command, console: Console): void {
     .command("remove <user>")
     .description("remove a user (by e-mail or id)")
     .action(async (user: string) => {
-      const { user_id, email } = await found(console, user);
+      const { user_id, email } = await findUser(console, user);
       await console.client().call("DELETE", `/api/users/${user_id}`);
       console.note(`${email} removed`);
     });
@@ -175,7 +175,7 @@ function addAccounts(program: Command, console: Console): void {
     });
 }
 
-async function found(console: Console, user: string): Promise<User> {
+async function findUser(console: Console, user: string): Promise<User> {
   const users = await console.client().call<User[]>("GET", "/api/users");
   const match = users.find(({ user_id, email }) => user_id === user || email === user.toLowerCase());
   if (!match) throw new Problem(`there is no user ${user} in your organisation: \`atherops users\` lists them`);

@@ -87,7 +87,7 @@ export interface PasswordInput {
 
 /** Reads from `file`, otherwise the whole text of a pipe, otherwise prompts. A single line end at the end is dropped. */
 export async function readPassword(prompt: string, { stdin, stderr }: PasswordInput, file?: string): Promise<string> {
-  const password = file ? fileText(file) : stdin.isTTY ? await asked(prompt, stdin, stderr) : await text(stdin);
+  const password = file ? fileText(file) : stdin.isTTY ? await promptPassword(prompt, stdin, stderr) : await text(stdin);
   return requireText(password.replace(/\r?\n$/, ""));
 }
 
@@ -113,7 +113,7 @@ function fileText(file: string): string {
   }
 }
 
-async function asked(prompt: string, stdin: Input, stderr: NodeJS.WritableStream): Promise<string> {
+async function promptPassword(prompt: string, stdin: Input, stderr: NodeJS.WritableStream): Promise<string> {
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const terminal = createInterface({ input: stdin, output: silent, terminal: true });
   stderr.write(prompt);

@@ -67,7 +67,7 @@ It may set intervals, signals and log_level, and nothing else. Example, first fo
     )
     .action(async (cluster: string, file: string, { percent }: { percent: string }) => {
       const id = (await findCluster(console, cluster))["cluster_id"] as string;
-      const config = parsed(file === "-" ? await text(console.world.stdin) : fileText(file));
+      const config = parseJson(file === "-" ? await text(console.world.stdin) : fileText(file));
       const body = { config, percent: Number(percent) };
       const { version } = await console
         .client()
@@ -137,7 +137,7 @@ It may set intervals, log_paths, signals and log_level, and nothing else. Exampl
   echo '{"log_paths": ["/var/log/nginx/*.log"], "intervals": {"metrics": "15s"}}' | atherops hosts configure <id> -`,
     )
     .action(async (id: string, file: string) => {
-      const body = parsed(file === "-" ? await text(console.world.stdin) : fileText(file));
+      const body = parseJson(file === "-" ? await text(console.world.stdin) : fileText(file));
       const { version } = await console
         .client()
         .call<{ version: string }>("PUT", `/api/v1/agents/${encodeURIComponent(id)}/config`, { body });
@@ -174,7 +174,7 @@ function fileText(file: string): string {
   }
 }
 
-function parsed(json: string): unknown {
+function parseJson(json: string): unknown {
   try {
     return JSON.parse(json);
   } catch (error) {

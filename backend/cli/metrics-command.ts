@@ -66,7 +66,7 @@ async function now(console: Console, query: string): Promise<void> {
   if (data.resultType === "matrix") return draw(console, data.result, timesOf(data.result), Number.POSITIVE_INFINITY);
   const samples = data.resultType === "vector" ? data.result : [{ metric: {}, value: data.result }];
   console.print(
-    samples.map(({ metric, value: [, value] }) => ({ ...named(metric), value })),
+    samples.map(({ metric, value: [, value] }) => ({ ...splitName(metric), value })),
     ["name", "value", "labels"],
   );
 }
@@ -83,7 +83,7 @@ function draw(console: Console, series: readonly Series[], range: TimeRange, mos
   const { stdout } = console.world;
   if (console.json) {
     const rows = series.map(({ metric, values }) => ({
-      ...named(metric),
+      ...splitName(metric),
       values: values.map(([seconds, value]) => [new Date(seconds * 1000).toISOString(), value]),
     }));
     return console.print(rows, []);
@@ -93,7 +93,7 @@ function draw(console: Console, series: readonly Series[], range: TimeRange, mos
   if (series.length > most) console.note(`only the first ${most} of ${series.length} series; aggregate, or --limit shows more`);
 }
 
-function named({ __name__: name, ...labels }: Readonly<Record<string, string>>): Row {
+function splitName({ __name__: name, ...labels }: Readonly<Record<string, string>>): Row {
   return { name, labels };
 }
 

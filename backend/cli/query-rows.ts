@@ -136,7 +136,7 @@ export async function follow(options: FollowOptions): Promise<void> {
   const newest = options.seen.map((row) => String(row[time])).reduce((latest, at) => (at > latest ? at : latest), beginning(options));
   let rows = await recent(options, now());
   // Prints only rows that arrived between the first query and this one; older rows were not requested.
-  const missed = unprinted(rows, countsOf(options.seen)).filter((row) => String(row[time]) > newest);
+  const missed = selectUnprinted(rows, countsOf(options.seen)).filter((row) => String(row[time]) > newest);
   options.print(missed.toReversed(), false);
   for (;;) {
     await pause(pollMs, signal);
@@ -146,7 +146,7 @@ export async function follow(options: FollowOptions): Promise<void> {
       if (signal?.aborted) return rows;
       throw error;
     });
-    options.print(unprinted(rows, printed).toReversed(), false);
+    options.print(selectUnprinted(rows, printed).toReversed(), false);
   }
 }
 
@@ -174,7 +174,7 @@ function countsOf(rows: readonly Row[]): Map<string, number> {
 }
 
 /** The rows of a window beyond those that were printed, newest first. */
-function unprinted(rows: readonly Row[], printed: ReadonlyMap<string, number>): Row[] {
+function selectUnprinted(rows: readonly Row[], printed: ReadonlyMap<string, number>): Row[] {
   const left = new Map(printed);
   return rows.filter((row) => {
     const text = JSON.stringify(row);

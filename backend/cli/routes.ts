@@ -136,7 +136,7 @@ export function addRouteCommands(program: Command, console: Console): void {
     .action(async () => {
       const all = await existingRoutes(console.client());
       const rows = all.map(({ id, name, resource }) => ({ route: name, ...resource, id }));
-      const shown = rows.map((row) => ({ ...row, ...joined(row) }));
+      const shown = rows.map((row) => ({ ...row, ...joinLists(row) }));
       console.print(console.json ? rows : shown, COLUMNS);
     });
   withOptions(routes.command("add").description("add a route, before the default route or at a position"))
@@ -153,7 +153,7 @@ Examples:
       if (!options.match && !options.channel)
         throw new WrongUsage("--match and --channel are missing: such a route would take every alert and notify no channel");
       const client = console.client();
-      const body = await bodyOf(client, changed(NEW, options));
+      const body = await bodyOf(client, applyOptions(NEW, options));
       const made = await client.call<Record<string, unknown>>("POST", ROUTES, { body: { ...body, ...placeOf(options) } });
       console.result(String(made["id"]), `route ${Number(made["position"]) + 1} added`, made);
     });
@@ -166,7 +166,7 @@ Examples:
       const client = console.client();
       const { id, resource } = await findExisting(routeKind, client, route);
       const given = options.match ? { ...options, match: options.match.filter(Boolean) } : options;
-      await client.call("PUT", routePath(id), { body: { ...(await bodyOf(client, changed(resource, given))), ...placeOf(options) } });
+      await client.call("PUT", routePath(id), { body: { ...(await bodyOf(client, applyOptions(resource, given))), ...placeOf(options) } });
       console.note(`route ${route} changed`);
     });
   addRemovalByName(routes, console, routeKind, "remove a route (position or id)");
@@ -192,7 +192,7 @@ function some(value: string, all: string[] = []): string[] {
   return [...all, ...value.split(",").filter(Boolean)];
 }
 
-function changed(resource: Resource, options: RouteOptions): Resource {
+function applyOptions(resource: Resource, options: RouteOptions): Resource {
   const given = {
     matchers: options.match?.map((text) => typedMatcher(text, "--match")),
     channels: options.channel,
@@ -212,6 +212,6 @@ function placeOf({ position }: RouteOptions): { position?: number } {
 }
 
 /** Lists as people write them. */
-function joined(row: Resource): Resource {
+function joinLists(row: Resource): Resource {
   return Object.fromEntries(["matchers", "channels", "group_by"].map((name) => [name, (row[name] as string[]).join(", ")]));
 }

@@ -69,7 +69,7 @@ function addChanges(rules: Command, console: Console): void {
     .action(async (name: string, options: RuleOptions) => {
       if (options.expr === undefined && options.logs === undefined)
         throw new WrongUsage("--expr: is missing: a condition such as 'up == 0', or --logs '> 20 in 5m'");
-      const body = changed({ name, severity: "warning", for: "0s", enabled: !options.disabled, labels: {}, annotations: {} }, options);
+      const body = applyOptions({ name, severity: "warning", for: "0s", enabled: !options.disabled, labels: {}, annotations: {} }, options);
       const made = await console.client().call<Row>("POST", RULES, { body });
       console.result(String(made["id"]), `rule ${name} created`, made);
     });
@@ -89,7 +89,7 @@ Examples:
     .action(async (rule: string, options: RuleOptions) => {
       if (Object.keys(options).length === 0) throw new WrongUsage("nothing to change: see `atherops rules update --help` for the options");
       const { id, name, resource } = await findExisting(ruleKind, console.client(), rule);
-      await console.client().call("PUT", rulePath(id), { body: changed(resource, options) });
+      await console.client().call("PUT", rulePath(id), { body: applyOptions(resource, options) });
       console.note(`rule ${name} changed`);
     });
   addSwitches(rules, console, ruleKind, {
@@ -127,7 +127,7 @@ function withRuleOptions(command: Command): Command {
     .option("--annotation <key=value>", "text for people, such as summary=…; repeatable", several);
 }
 
-function changed(resource: Resource, options: RuleOptions): Resource {
+function applyOptions(resource: Resource, options: RuleOptions): Resource {
   const { name, expr, severity, for: hold, label = [], annotation = [] } = options;
   const logs = logsGiven(options, resource["logs"]);
   if (expr !== undefined && logs) throw new WrongUsage("--expr and --logs: a rule has one of them");

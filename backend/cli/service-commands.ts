@@ -38,7 +38,7 @@ export function addServiceCommands(program: Command, console: Console): void {
     // If both commands have an option, commander assigns it to the parent command.
     .action(async (service: string, _options: RangeOptions, command: Command) => {
       const rows = await rowsOf(console, `/query/services/${encodeURIComponent(service)}/operations`, range(command.optsWithGlobals()));
-      print(console, rows.map(rounded), ["operation", "kind", ...FIGURES], rows);
+      print(console, rows.map(roundNumbers), ["operation", "kind", ...FIGURES], rows);
     });
   withTimes(services.command("map"))
     .description("which services call which services, databases, queues and hosts")
@@ -47,7 +47,7 @@ export function addServiceCommands(program: Command, console: Console): void {
       const { edges } = await console
         .client()
         .call<{ edges: readonly Row[] }>("GET", "/query/services/graph", { query: range(command.optsWithGlobals()) });
-      print(console, edges.map(rounded), ["client", "server", "connection", "rate", "failed", "error_percent", "p95_ms"], edges);
+      print(console, edges.map(roundNumbers), ["client", "server", "connection", "rate", "failed", "error_percent", "p95_ms"], edges);
     });
 }
 
@@ -67,11 +67,11 @@ function print(console: Console, shown: readonly Row[], columns: readonly string
 
 function withShape(row: Row): Row {
   const { calls } = (row["series"] ?? { calls: [] }) as { calls: readonly number[] };
-  return { ...rounded(row), calls_over_time: shapeOfNumbers(calls) };
+  return { ...roundNumbers(row), calls_over_time: shapeOfNumbers(calls) };
 }
 
 /** Numbers for people, rounded to three significant digits. */
-function rounded(row: Row): Row {
+function roundNumbers(row: Row): Row {
   const figures = Object.fromEntries(Object.entries(row).map(([name, value]) => [name, name === "errors" ? value : short(value)]));
   return { ...figures, error_percent: short(Number(row["error_ratio"] ?? 0) * 100) };
 }

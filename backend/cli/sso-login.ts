@@ -27,7 +27,7 @@ export async function loginBySso(world: World, client: SsoClient, waitMs = WAIT_
   await client.checkSso(path);
   world.stderr.write(`Open this address in a browser, and log in there:\n\n  ${client.address}${path}\n\n`);
   world.stderr.write(`A page then shows a code. Go on there only if it is this one:\n\n  ${comparedCode(challenge)}\n\n`);
-  using terminal = typed(world, state);
+  using terminal = readTypedCode(world, state);
   if (world.stdin.isTTY)
     world.stderr.write(`Waiting. Where the browser is on another machine it ends at an address that it cannot reach: paste that here.\n`);
   const code = await firstOf([browser.code, terminal.code], world, waitMs);
@@ -73,7 +73,7 @@ export function codeIn(address: string, state: string): string | undefined {
 }
 
 /** Reads the address that the user pastes. */
-function typed({ stdin, stderr }: World, state: string): Disposable & { readonly code: Promise<string> } {
+function readTypedCode({ stdin, stderr }: World, state: string): Disposable & { readonly code: Promise<string> } {
   const { promise, resolve } = Promise.withResolvers<string>();
   if (!stdin.isTTY) return { code: promise, [Symbol.dispose]: () => undefined };
   const lines = createInterface({ input: stdin });

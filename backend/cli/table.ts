@@ -54,16 +54,16 @@ export function shortened(text: string, most: number): string {
 
 /** C0, C1, DEL, line separators and direction overrides as \u escapes. */
 export function visible(text: string): string {
-  return text.replace(CONTROLS, (character) => (character === "\n" ? "\\n" : character === "\t" ? "\\t" : escaped(character)));
+  return text.replace(CONTROLS, (character) => (character === "\n" ? "\\n" : character === "\t" ? "\\t" : escapeCharacter(character)));
 }
 
 /** Equivalent JSON without characters that control a terminal. */
 export function harmlessJson(json: string): string {
-  return json.replace(CONTROLS, escaped);
+  return json.replace(CONTROLS, escapeCharacter);
 }
 
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-function escaped(character: string): string {
+function escapeCharacter(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

@@ -104,11 +104,11 @@ function startTimer(expire: () => void, ms: number): () => void {
 /** If the output is not read, this blocks the connection, and thereby the backend. */
 async function print(console: Console, data: string, line: TailOptions["line"]): Promise<void> {
   const { stdout, signal } = console.world;
-  const text = console.json ? harmlessJson(data) : line(parsed(data));
+  const text = console.json ? harmlessJson(data) : line(parseRow(data));
   if (!stdout.write(`${text}\n`)) await once(stdout, "drain", { signal });
 }
 
-function parsed(data: string): Row {
+function parseRow(data: string): Row {
   try {
     return JSON.parse(data) as Row;
   } catch (error) {
@@ -118,7 +118,7 @@ function parsed(data: string): Row {
 
 /** The backend's reason for the end of the tail. If the session has ended, reconnecting may renew it. */
 function failureOf(data: string): Problem {
-  const { error, message } = parsed(data) as { error: string; message: string };
+  const { error, message } = parseRow(data) as { error: string; message: string };
   return error === "invalid_token" ? new PassingProblem("the session has ended") : new Problem(`${message} [${error}]`);
 }
 

@@ -21,10 +21,10 @@ export function parseMatcher(text: string): Matcher {
   if (!value.startsWith('"')) return { label, op: op as Matcher["op"], value };
   const [, inner] = QUOTED.exec(value) ?? [];
   if (inner === undefined) throw new Error(String.raw`${shown}: a quote is not closed, or one within is not written as \"`);
-  return { label, op: op as Matcher["op"], value: inner.replaceAll(/\\(u[0-9a-f]{4}|[n"\\])/g, unescaped) };
+  return { label, op: op as Matcher["op"], value: inner.replaceAll(/\\(u[0-9a-f]{4}|[n"\\])/g, unescapeSequence) };
 }
 
-function unescaped(_: string, sign: string): string {
+function unescapeSequence(_: string, sign: string): string {
   if (sign.length > 1) return String.fromCharCode(Number.parseInt(sign.slice(1), 16));
   return sign === "n" ? "\n" : sign;
 }

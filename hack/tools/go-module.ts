@@ -82,7 +82,7 @@ async function run(go: string, args: string[], cwd: string, progress: Progress):
   const output: string[] = [];
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => output.push(text));
   const startedAt = Date.now();
-  const timer = setInterval(() => progress(`still building, ${elapsed(startedAt)}`, "live"), PROGRESS_EVERY_MS);
+  const timer = setInterval(() => progress(`still building, ${elapsedText(startedAt)}`, "live"), PROGRESS_EVERY_MS);
   const [code] = (await once(child, "close").finally(() => {
     clearInterval(timer);
     process.off("exit", end);
@@ -91,7 +91,7 @@ async function run(go: string, args: string[], cwd: string, progress: Progress):
   return output.join("");
 }
 
-function elapsed(since: number): string {
+function elapsedText(since: number): string {
   const seconds = Math.round((Date.now() - since) / 1000);
   return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }

@@ -67,14 +67,14 @@ async function download(url: string, file: string, progress: Progress): Promise<
     const megabytes = Math.ceil(Number(answer.headers.get("content-length") ?? 0) / 1e6);
     progress(`downloading ${url}${megabytes ? ` (${megabytes} MB)` : ""}`);
     try {
-      return await pipeline(Readable.fromWeb(answer.body), counted(megabytes, progress), createWriteStream(file));
+      return await pipeline(Readable.fromWeb(answer.body), countProgress(megabytes, progress), createWriteStream(file));
     } catch (error) {
       if (attempt === ATTEMPTS) throw new ToolError(`${url}: the transfer broke off (${reason(error)})`, { cause: error });
     }
   }
 }
 
-function counted(totalMegabytes: number, progress: Progress): Transform {
+function countProgress(totalMegabytes: number, progress: Progress): Transform {
   let received = 0;
   let nextAt = Date.now() + PROGRESS_EVERY_MS;
   return new Transform({

@@ -152,7 +152,7 @@ function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]):
       ...editProcessors(input.edits, input.signals),
     },
     exporters: {
-      [EXPORTER]: exporter(input, compressed(input.compression), false),
+      [EXPORTER]: exporter(input, compressionConfig(input.compression), false),
       ...(used.has(METRICS_EXPORTER) && { [METRICS_EXPORTER]: exporter(input, UNCOMPRESSED, false) }),
       ...(used.has(FILES_EXPORTER) && { [FILES_EXPORTER]: exporter(input, OF_FILES, true) }),
     },
@@ -209,7 +209,7 @@ function extensions({ stateDir }: CommonInput): Record<string, Component> {
 }
 
 /** The lowest level already shrinks telemetry tenfold, and the node's CPU belongs to its workloads. */
-function compressed(compression: Compression): Component {
+function compressionConfig(compression: Compression): Component {
   return { compression, ...(compression !== "none" && { compression_params: { level: 1 } }) };
 }
 

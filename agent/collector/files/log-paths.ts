@@ -29,7 +29,7 @@ export function whyRefused(path: string, rules: LogPathRules): string | undefine
  */
 export function logFileRules(rules: LogPathRules, paths: readonly string[]): LogFileRules {
   const allowed = new PathPatterns([...rules.allowed, ...paths.flatMap(withRotated)].map(resolvedPattern));
-  const forbidden = rules.forbidden.map(resolved);
+  const forbidden = rules.forbidden.map(resolveLinks);
   const isForbidden = (real: string): boolean => forbidden.some((own) => real === own || real.startsWith(`${own}/`));
   return {
     mayRead: (real) => !isForbidden(real) && allowed.matches(real),
@@ -52,31 +52,31 @@ function folderOf(pattern: string): string {
 
 /** A file that does not exist yet is validated by its folder. */
 function mayRead(path: string, rules: LogPathRules): boolean {
-  return pathCheck(rules)(resolved(path));
+  return pathCheck(rules)(resolveLinks(path));
 }
 
 /** Whether a path without links may be read. */
 function pathCheck(rules: LogPathRules): (real: string) => boolean {
-  const forbidden = rules.forbidden.map(resolved);
+  const forbidden = rules.forbidden.map(resolveLinks);
   const allowed = rules.allowed.map(resolvedPattern);
   return (real) =>
     !forbidden.some((own) => real === own || real.startsWith(`${own}/`)) && allowed.some((pattern) => matchesGlob(real, pattern));
 }
 
-function resolved(path: string): string {
+function resolveLinks(path: string): string {
   try {
     return realpathSync(path);
   } catch {
     const slash = path.lastIndexOf("/");
-    return slash <= 0 ? path : `${resolved(path.slice(0, slash))}/${path.slice(slash + 1)}`;
+    return slash <= 0 ? path : `${resolveLinks(path.slice(0, slash))}/${path.slice(slash + 1)}`;
   }
 }
 
 /** The part before the first wildcard may itself contain symbolic links, as /var/log is on some systems. */
 function resolvedPattern(pattern: string): string {
-  if (!WILDCARD.test(pattern)) return resolved(pattern);
+  if (!WILDCARD.test(pattern)) return resolveLinks(pattern);
   const folder = folderOf(pattern);
-  return `${folder === "" ? "" : resolved(folder)}${pattern.slice(folder.length)}`;
+  return `${folder === "" ? "" : resolveLinks(folder)}${pattern.slice(folder.length)}`;
 }
 
 /** Wildcards of an operator's own patterns, which may contain sets such as `[0-9]`; a server may not use those. */

@@ -21,7 +21,7 @@ export interface Member {
 
 export async function readFleet(signal: AbortSignal): Promise<{ clusters: Cluster[]; hosts: Host[] }> {
   const [clusters, hosts] = await Promise.all([wholeList<Cluster>("/api/clusters", signal), wholeList<Host>("/api/v1/agents", signal)]);
-  return { clusters: joined(clusters.rows), hosts: silentFirst(hosts.rows) };
+  return { clusters: mergeClusterPages(clusters.rows), hosts: silentFirst(hosts.rows) };
 }
 
 export async function allMembers(signal: AbortSignal): Promise<Member[]> {
@@ -50,7 +50,7 @@ export function isOld(keyCreatedAt: string | null, atMs: number): boolean {
 }
 
 /** Joins the parts of clusters with many nodes, which the API returns on several pages. */
-function joined(clusters: readonly Cluster[]): Cluster[] {
+function mergeClusterPages(clusters: readonly Cluster[]): Cluster[] {
   const byId = new Map<string, Cluster>();
   for (const cluster of clusters) {
     const before = byId.get(cluster.cluster_id);

@@ -34,7 +34,7 @@ export function Fields({ asked, question, columns, onTerm, onColumn }: FieldsPro
     const query = [...question, ...rangeQuery(currentRange())];
     return await call<Field[]>("/query/logs/fields", { query, signal });
   });
-  const fields = ordered(found.value.value ?? []);
+  const fields = sortFields(found.value.value ?? []);
   // Every record has a level, so their sum is the number of records that were counted.
   const total = sumOf(found.value.value?.find(({ name }) => name === "level"));
   return (
@@ -98,7 +98,7 @@ function rank({ name }: Field): number {
   return ALWAYS_SHOWN.has(name) ? 0 : LAST.has(name) ? 2 : 1;
 }
 
-function ordered(fields: readonly Field[]): Field[] {
+function sortFields(fields: readonly Field[]): Field[] {
   return fields.filter(({ values }) => values.some(({ value }) => value !== "")).toSorted((a, b) => rank(a) - rank(b));
 }
 

@@ -49,8 +49,8 @@ const OPERATORS: ReadonlySet<string> = new Set(["AND", "OR", "NOT"]);
 /** A condition in the query language. */
 export function written({ not, name, value }: Term): string {
   const sign = not ? "-" : "";
-  if (name !== "") return `${sign}${writtenName(name)}:${quoted(value)}`;
-  return `${sign}${/[:=]/.test(value) || OPERATORS.has(value) ? inQuotes(value) : quoted(value)}`;
+  if (name !== "") return `${sign}${writtenName(name)}:${quoteIfNeeded(value)}`;
+  return `${sign}${/[:=]/.test(value) || OPERATORS.has(value) ? inQuotes(value) : quoteIfNeeded(value)}`;
 }
 
 /** The name of a field in the query language. */
@@ -135,7 +135,7 @@ function closingAt(line: string, start: number): number {
   return line.length - 1;
 }
 
-function quoted(value: string): string {
+function quoteIfNeeded(value: string): string {
   return /^[\w@.][\w@.+/:-]*$/.test(value) ? value : inQuotes(value);
 }
 
@@ -161,7 +161,7 @@ export function patternCondition(pattern: string): string | undefined {
   if (parts.every((part) => part.trim() === "")) return undefined;
   // The last part may be cut inside of `<_>`.
   const last = parts.at(-1)?.replace(/<_?$/, "") ?? "";
-  const expression = [...parts.slice(0, -1), last].map(escaped).join(".*");
+  const expression = [...parts.slice(0, -1), last].map(escapeExpression).join(".*");
   return `/^${expression}/`;
 }
 
@@ -171,6 +171,6 @@ function stageOfPattern(condition: string): string {
 }
 
 /** Escaped for RE2 and for the slashes of the query language. */
-function escaped(text: string): string {
+function escapeExpression(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, "\\$&").replaceAll(/\s/g, (space) => (space === " " ? " " : "\\s"));
 }

@@ -61,7 +61,7 @@ export function Logs() {
         {!isMetric && (
           <>
             <Views isLive={isLive} hasFields={hasFields} hasPatterns={hasPatterns} />
-            <Download name="logs" read={async () => await downloaded(question)} />
+            <Download name="logs" read={async () => await readDownload(question)} />
             {line !== "" && !isLogQl(line) && <a href={address("alerts", { rule: "new", logs: line })}>alert on this</a>}
           </>
         )}
@@ -209,7 +209,7 @@ function Tail({ store }: { store: LogRows }) {
 }
 
 /** The newest records of the query and range, whether or not they are shown. */
-async function downloaded(question: Question): Promise<Readonly<globalThis.Record<string, unknown>>[]> {
+async function readDownload(question: Question): Promise<Readonly<globalThis.Record<string, unknown>>[]> {
   const query = [...question, ...rangeQuery(currentRange()), ["limit", "500"] as const];
   let answer = await page<LogRow[]>("/query/logs", { query });
   const rows = [...answer.body];

@@ -59,7 +59,7 @@ export function readQuery(query: string): Built | undefined {
     .filter((label) => label !== "" && !(quantile && label === "le"));
   const combination = (quantile ? `p${quantile.padEnd(2, "0")}` : (name ?? "")) as Built["combination"];
   const built: Built = { metric, filters, change: (change ?? "") as Built["change"], window, combination, by };
-  const isSame = COMBINATIONS.includes(combination) && squeezed(writtenQuery(built)) === squeezed(query);
+  const isSame = COMBINATIONS.includes(combination) && removeSpaces(writtenQuery(built)) === removeSpaces(query);
   return isSame ? built : undefined;
 }
 
@@ -78,6 +78,6 @@ function readFilters(text: string): Filter[] | undefined {
   }
 }
 
-function squeezed(query: string): string {
+function removeSpaces(query: string): string {
   return query.replaceAll(/\s+/g, "");
 }

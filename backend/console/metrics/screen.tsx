@@ -43,7 +43,7 @@ export function Metrics() {
             <button type="button" aria-pressed={hasBuilder} onClick={() => choose({ builder: hasBuilder ? undefined : "1" })}>
               Builder
             </button>
-            <Download name="metrics" read={async () => await downloaded(asked)} />
+            <Download name="metrics" read={async () => await readDownload(asked)} />
           </>
         )}
       </div>
@@ -61,7 +61,7 @@ export function Metrics() {
 }
 
 /** One row for each point of each series. */
-async function downloaded(queries: readonly string[]): Promise<Readonly<Record<string, unknown>>[]> {
+async function readDownload(queries: readonly string[]): Promise<Readonly<Record<string, unknown>>[]> {
   const series = await readAll(queries, currentRange(), new AbortController().signal);
   return series.flatMap(({ name, points }) =>
     points.map(([at, value]) => ({ series: name, time: new Date(at * 1000).toISOString(), value })),

@@ -122,7 +122,7 @@ interface Named {
   readonly name: string;
 }
 
-function named(things: readonly Named[]): Map<string, string> {
+function namesById(things: readonly Named[]): Map<string, string> {
   return new Map(things.map(({ id, name }) => [id, name]));
 }
 
@@ -132,7 +132,7 @@ async function deliveriesShown(asked: string, pages: number, signal: AbortSignal
     channelsNow(signal),
     call<Named[]>("/alerting/rules", { signal }),
   ]);
-  return { ...list, channels: named(channels), rules: named(rules) };
+  return { ...list, channels: namesById(channels), rules: namesById(rules) };
 }
 
 export function DeliveryState({ of: { status } }: { of: Pick<Delivery, "status"> }) {

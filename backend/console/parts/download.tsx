@@ -50,13 +50,13 @@ export function saveFile(name: string, contents: Blob): void {
 
 /** Columns are all names that occur; objects are flattened by one level: `labels.http.route`. */
 export function csvOf(rows: Rows): string {
-  const flat = rows.map(flattened);
+  const flat = rows.map(flattenRow);
   const names = [...new Set(flat.flatMap((row) => Object.keys(row)))];
   const lines = flat.map((row) => names.map((name) => cellOf(row[name])).join(","));
   return `${[names.map(cellOf).join(","), ...lines].join("\r\n")}\r\n`;
 }
 
-function flattened(row: Readonly<Record<string, unknown>>): Record<string, unknown> {
+function flattenRow(row: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const pairs = Object.entries(row).flatMap(([name, value]): [string, unknown][] =>
     typeof value === "object" && value !== null && !Array.isArray(value)
       ? Object.entries(value).map(([key, inner]) => [`${name}.${key}`, inner])

@@ -52,10 +52,10 @@ export function flameFrames(tree: Tree): Frame[] {
   for (const node of tree.all) for (const child of node.children) merge((ofNode.get(node) as Merged).below, child);
   for (const merged of all.toReversed())
     merged.totalMs = merged.selfMs + [...merged.below.values()].reduce((sum, child) => sum + child.totalMs, 0);
-  return placed(roots);
+  return placeFrames(roots);
 }
 
-function placed(roots: ReadonlyMap<string, Merged>): Frame[] {
+function placeFrames(roots: ReadonlyMap<string, Merged>): Frame[] {
   const wholeMs = Math.max(
     0.001,
     [...roots.values()].reduce((sum, { totalMs }) => sum + totalMs, 0),

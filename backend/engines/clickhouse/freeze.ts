@@ -32,7 +32,7 @@ export async function freezeTables(
     moments[table.name] = new Date().toISOString();
     // Before each table, because while another table was frozen, rows of this one may have been acknowledged that are only in the journal.
     await clickhouse.settle();
-    await clickhouse.command(sql`ALTER TABLE ${new Sql(quoted(table.name))} FREEZE WITH NAME ${checkedName(name)}`);
+    await clickhouse.command(sql`ALTER TABLE ${new Sql(quoteIdentifier(table.name))} FREEZE WITH NAME ${checkedName(name)}`);
   }
   return moments;
 }
@@ -81,6 +81,6 @@ function checkedName(name: unknown): string {
   throw new Error(`not the name of a frozen moment: ${JSON.stringify(name)}`);
 }
 
-function quoted(identifier: string): string {
+function quoteIdentifier(identifier: string): string {
   return `\`${identifier.replace(/[\\`]/g, "\\$&")}\``;
 }

@@ -17,7 +17,7 @@ const LOCK_POLL_MS = 250;
 /** Applies missing migrations in order. Throws storage_unavailable if the engine cannot be reached. */
 export async function migrate(clickhouse: Shard, log: Log, { lockExpiryS = LOCK_EXPIRY_S } = {}): Promise<void> {
   await clickhouse.command(
-    filled(
+    fillTemplate(
       clickhouse,
       `CREATE TABLE IF NOT EXISTS schema_migrations {{on_cluster}} (number UInt32, name String, applied_at DateTime64(3, 'UTC'))
        ENGINE = {{engine}} ORDER BY number`,
@@ -78,7 +78,7 @@ export function ttlOf(definition: string): string {
 }
 
 export async function modify(clickhouse: Shard, table: string, change: string): Promise<void> {
-  await clickhouse.command(filled(clickhouse, `ALTER TABLE ${table} {{on_cluster}} MODIFY ${change}`));
+  await clickhouse.command(fillTemplate(clickhouse, `ALTER TABLE ${table} {{on_cluster}} MODIFY ${change}`));
 }
 
 async function pending(clickhouse: Shard): Promise<string[]> {
@@ -90,7 +90,7 @@ async function pending(clickhouse: Shard): Promise<string[]> {
 
 async function apply(clickhouse: Shard, name: string, log: Log): Promise<void> {
   const text = (await readFile(new URL(name, MIGRATIONS), "utf8")).replace(/^--.*$/gm, "");
-  for (const statement of text.split(/;\s*$/m)) if (statement.trim()) await clickhouse.command(filled(clickhouse, statement));
+  for (const statement of text.split(/;\s*$/m)) if (statement.trim()) await clickhouse.command(fillTemplate(clickhouse, statement));
   await clickhouse.command(sql`INSERT INTO schema_migrations SELECT ${Number(name.slice(0, 3))}, ${name}, now64(3)`);
   log.info({ event: "clickhouse.schema_migrated", migration: name }, "schema migrated");
 }
@@ -103,7 +103,7 @@ async function takeLock(clickhouse: Shard): Promise<boolean> {
   const [{ now = 0 } = {}] = await clickhouse.query<{ now?: number }>(sql`SELECT toUnixTimestamp(now()) AS now`);
   try {
     await clickhouse.command(
-      filled(clickhouse, `CREATE TABLE schema_migration_lock {{on_cluster}} (held UInt8) ENGINE = Memory COMMENT '${now}'`),
+      fillTemplate(clickhouse, `CREATE TABLE schema_migration_lock {{on_cluster}} (held UInt8) ENGINE = Memory COMMENT '${now}'`),
     );
     return true;
   } catch (error) {
@@ -113,7 +113,7 @@ async function takeLock(clickhouse: Shard): Promise<boolean> {
 }
 
 async function dropLock(clickhouse: Shard): Promise<void> {
-  await clickhouse.command(filled(clickhouse, `DROP TABLE IF EXISTS schema_migration_lock {{on_cluster}}`));
+  await clickhouse.command(fillTemplate(clickhouse, `DROP TABLE IF EXISTS schema_migration_lock {{on_cluster}}`));
 }
 
 async function breakExpiredLock(clickhouse: Shard, expiryS: number): Promise<void> {
@@ -131,7 +131,7 @@ async function breakExpiredLock(clickhouse: Shard, expiryS: number): Promise<voi
 const NO_STATISTICS = "auto_statistics_types = '', ";
 
 /** Fills in a migration for the embedded engine, a server, or a replicated cluster. */
-function filled(clickhouse: Shard, text: string): Sql {
+function fillTemplate(clickhouse: Shard, text: string): Sql {
   const { cluster } = clickhouse;
   return new Sql(
     text

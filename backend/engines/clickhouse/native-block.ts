@@ -132,7 +132,7 @@ async function writeColumn(
     const numbers = sections.map(({ count }) => new Uint8Array(count));
     return { type: "LowCardinality(String)", pieces: [KEYS_VERSION, ...((await lowCardinality(first, numbers, slices)) ?? [])] };
   }
-  if (type.startsWith("constant ")) return { type: plainType(type), pieces: [repeated(first, sections)] };
+  if (type.startsWith("constant ")) return { type: plainType(type), pieces: [repeatCells(first, sections)] };
   const [second = [], ...values] = others;
   if (type === "dictionary String") {
     const numbered = await lowCardinality(first, second, slices);
@@ -177,7 +177,7 @@ function varints(...values: number[]): Uint8Array {
 }
 
 /** Repeats the cell of each section, all of one width, for each of its rows. */
-function repeated(cells: readonly Uint8Array[], sections: readonly NativeRows[]): Uint8Array {
+function repeatCells(cells: readonly Uint8Array[], sections: readonly NativeRows[]): Uint8Array {
   const lengthOf = (index: number): number => (cells[index]?.length ?? 0) * (sections[index]?.count ?? 0);
   const column = Buffer.allocUnsafe(cells.reduce((sum, _cell, index) => sum + lengthOf(index), 0));
   let at = 0;

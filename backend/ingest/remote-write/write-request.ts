@@ -123,7 +123,7 @@ export class WriteRequest {
     }
     this.#requireWholeLabels();
     this.#at = nextAt;
-    return { value, timeMs: signed(time) };
+    return { value, timeMs: toSigned(time) };
   }
 
   #readSeries(end: number): void {
@@ -215,7 +215,7 @@ export class WriteRequest {
     }
     if (this.sampleCount === this.times.length) this.#growSamples();
     this.valuePositions[this.sampleCount] = position;
-    this.times[this.sampleCount] = signed(time);
+    this.times[this.sampleCount] = toSigned(time);
     this.sampleCount += 1;
   }
 
@@ -294,7 +294,7 @@ export class WriteRequest {
 }
 
 /** Negative numbers have 64 bits. */
-function signed(value: number): number {
+function toSigned(value: number): number {
   return value >= 2 ** 63 ? value - 2 ** 64 : value;
 }
 

@@ -103,7 +103,7 @@ export function ownWords({ title, text }: Readonly<Record<string, unknown>>, mes
   const made = (template: unknown, place: "title" | "text"): string | undefined => {
     const read = typeof template === "string" ? parts(template, place) : undefined;
     // An empty text, for example because labels are missing, is useless, and PagerDuty refuses it.
-    return read === undefined || typeof read === "string" ? undefined : rendered(read, message) || undefined;
+    return read === undefined || typeof read === "string" ? undefined : renderParts(read, message) || undefined;
   };
   const own = made(title, "title");
   // The prefix shows readers that nothing is wrong.
@@ -147,7 +147,7 @@ function whyUnknown(name: string, known: readonly string[], isInList: boolean): 
   return `{{ ${oneLine(name, 60)} }} is nothing that there is${where}: ${known.join(", ")}, labels.<name>, annotations.<name>`;
 }
 
-function rendered(read: readonly Part[], message: Message): string {
+function renderParts(read: readonly Part[], message: Message): string {
   const shown = message.alerts.slice(0, SHOWN_ALERTS).map(ofAlert);
   const whole = ofMessage(message);
   let text = "";

@@ -96,7 +96,7 @@ export class Outgoing {
           { event: "notification.address_not_permitted", host: post.url.hostname, found: refused.found },
           "a notification is refused: its host is at an address that NOTIFY_ALLOWED_NETWORKS does not name",
         );
-      throw refused ? new PostFailed(refused.message, true, { cause }) : described(cause, isLate(signal));
+      throw refused ? new PostFailed(refused.message, true, { cause }) : describeFailure(cause, isLate(signal));
     }
   }
 
@@ -209,7 +209,7 @@ function isLate({ aborted, reason }: AbortSignal): boolean {
 }
 
 /** Messages of libraries contain addresses and the proxy's name; only their codes are safe to show. */
-function described(cause: unknown, timedOut: boolean): PostFailed {
+function describeFailure(cause: unknown, timedOut: boolean): PostFailed {
   if (timedOut) return new PostFailed("no answer in time", true, { cause });
   for (let at = cause; at instanceof Error; at = at.cause) {
     const { code } = at as NodeJS.ErrnoException;

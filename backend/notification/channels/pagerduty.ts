@@ -72,11 +72,11 @@ function payloadOf(message: Message, { summary, source, text }: Said): object {
     severity: severityOf(message),
     timestamp: message.alerts[0]?.startsAt,
     group: oneLine(message.groupKey, 200),
-    custom_details: { text, labels: shortened(message.commonLabels), alerts, more: leftOut(message) },
+    custom_details: { text, labels: shortenLabels(message.commonLabels), alerts, more: leftOut(message) },
   };
 }
 
-function shortened(labels: Readonly<Record<string, string>>): Record<string, string> {
+function shortenLabels(labels: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(labels)
       .slice(0, SHOWN_LABELS)

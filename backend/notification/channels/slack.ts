@@ -18,21 +18,21 @@ export function slackBody(message: Message, words: OwnWords = {}): string {
   const rest = leftOut(message);
   const text =
     words.text === undefined
-      ? joined([...shown, ...(rest ? [rest] : [])], MAX_SLACK_TEXT_LENGTH)
+      ? joinParagraphs([...shown, ...(rest ? [rest] : [])], MAX_SLACK_TEXT_LENGTH)
       : fitting(words.text, MAX_SLACK_TEXT_LENGTH);
   const link = linkTo(message, ruleOf(message));
   const title = words.title === undefined ? titleOf(message) : oneLine(words.title, MAX_SLACK_TITLE_LENGTH);
   return JSON.stringify({
-    text: escaped(title),
+    text: escapeText(title),
     attachments: [
       {
         color: message.status === "resolved" ? RESOLVED : COLOURS[severityOf(message)],
-        fallback: escaped(title),
+        fallback: escapeText(title),
         ...(text !== "" && { text }),
         // No field contains markup.
         mrkdwn_in: [],
         ...(link !== undefined && { title: "Open in the console", title_link: link }),
-        footer: escaped(oneLine(message.org.name, 100)),
+        footer: escapeText(oneLine(message.org.name, 100)),
         ts: Math.floor(Date.parse(message.alerts[0]?.startsAt ?? "") / 1000) || undefined,
       },
     ],
@@ -46,7 +46,7 @@ export function slackBody(message: Message, words: OwnWords = {}): string {
 }
 
 /** Escapes the three characters that Slack interprets as markup. */
-function escaped(text: string): string {
+function escapeText(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
@@ -54,7 +54,7 @@ function escaped(text: string): string {
 function fitting(text: string, most: number): string {
   let fits = "";
   for (const character of text) {
-    const more = escaped(character);
+    const more = escapeText(character);
     if (fits.length + more.length + 1 > most) return `${fits}…`;
     fits += more;
   }
@@ -62,9 +62,9 @@ function fitting(text: string, most: number): string {
 }
 
 /** The first paragraphs, as many as fit into `most` characters once escaped. */
-function joined(paragraphs: readonly string[], most: number): string {
+function joinParagraphs(paragraphs: readonly string[], most: number): string {
   let text = "";
-  for (const paragraph of paragraphs.map(escaped)) {
+  for (const paragraph of paragraphs.map(escapeText)) {
     if (text.length + paragraph.length + 2 > most) return `${text}\n\n…`;
     text += text === "" ? paragraph : `\n\n${paragraph}`;
   }

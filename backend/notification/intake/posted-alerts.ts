@@ -93,8 +93,8 @@ export function readAlert(value: unknown): PostedAlert | undefined {
     .slice(0, 16);
   const texts = Object.entries(textsOf(annotations)).filter(([name]) => name !== REVISION_ANNOTATION);
   const kept = {
-    labels: bounded(shown, MAX_ALERT_LABELS, MAX_ALERT_LABEL_LENGTH),
-    annotations: bounded(texts, MAX_ALERT_ANNOTATIONS, MAX_ALERT_ANNOTATION_LENGTH),
+    labels: limitLabels(shown, MAX_ALERT_LABELS, MAX_ALERT_LABEL_LENGTH),
+    annotations: limitLabels(texts, MAX_ALERT_ANNOTATIONS, MAX_ALERT_ANNOTATION_LENGTH),
   };
   return { orgId, ruleId, fingerprint, ...kept, bytes: Buffer.byteLength(JSON.stringify(kept)), startsAt: started, endsAt: dateOf(endsAt) };
 }
@@ -105,7 +105,7 @@ function textsOf(value: unknown): Record<string, string> {
 }
 
 /** Truncates longer texts, with a mark. Removes characters that PostgreSQL's JSON does not accept. */
-function bounded(entries: readonly (readonly [string, string])[], most: number, mostCharacters: number): Record<string, string> {
+function limitLabels(entries: readonly (readonly [string, string])[], most: number, mostCharacters: number): Record<string, string> {
   return Object.fromEntries(entries.slice(0, most).map(([name, text]) => [clean(name, 128), clean(text, mostCharacters)]));
 }
 

@@ -83,10 +83,10 @@ export function readMatcher(text: string): Matcher | undefined {
   const isQuoted = given.length > 1 && given.startsWith('"') && given.endsWith('"');
   const value = isQuoted ? given.slice(1, -1) : given;
   if (!WITHOUT_QUOTES.test(value) || (isQuoted && /(?<!\\)(?:\\\\)*\\$/.test(value))) return undefined;
-  return matcherOf({ label: name, op: op as MatchOperator, value: value.replaceAll(/\\([n"\\])/g, unescaped) });
+  return matcherOf({ label: name, op: op as MatchOperator, value: value.replaceAll(/\\([n"\\])/g, unescapeSequence) });
 }
 
-function unescaped(_: string, escape: string): string {
+function unescapeSequence(_: string, escape: string): string {
   return escape === "n" ? "\n" : escape;
 }
 

@@ -147,7 +147,7 @@ async function write(folder: string, source: Source, options: BackupOptions): Pr
     await rm(draft, { recursive: true, force: true }).catch(() => undefined);
     // If the backend released the snapshot, report that as the reason for missing files.
     source.signal?.throwIfAborted();
-    throw explained(error, folder);
+    throw explainError(error, folder);
   }
 }
 
@@ -181,7 +181,7 @@ async function requireFreeSpace(
 }
 
 /** A StartError if the operator can fix the cause, such as a full disk. */
-function explained(error: unknown, folder: string): unknown {
+function explainError(error: unknown, folder: string): unknown {
   const { code, message } = error as NodeJS.ErrnoException;
   if (!["ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "ENOTDIR", "EEXIST", "EIO", "ENAMETOOLONG"].includes(String(code))) return error;
   return new StartError(`${folder} cannot be written (${message}); the partial backup was removed`, { cause: error });

@@ -19,7 +19,7 @@ export interface OpenSnapshot extends AsyncDisposable {
 
 /** Undefined if no backend runs here. Throws StartError if the backend refuses. */
 export async function requestSnapshot(dataDir: string): Promise<OpenSnapshot | undefined> {
-  const socket = await connected(dataDir);
+  const socket = await connectToBackend(dataDir);
   if (!socket) return undefined;
   const lost = new AbortController();
   socket.once("close", () =>
@@ -44,7 +44,7 @@ export async function requestSnapshot(dataDir: string): Promise<OpenSnapshot | u
   };
 }
 
-async function connected(dataDir: string): Promise<Socket | undefined> {
+async function connectToBackend(dataDir: string): Promise<Socket | undefined> {
   // If this user cannot read the folder, the subsequent lock fails and reports that.
   await using place = await socketIn(dataDir).catch(() => undefined);
   if (!place) return undefined;

@@ -44,12 +44,12 @@ export interface External {
 
 export function externalOf(settings: Settings, secrets: Secrets): External {
   return {
-    engines: named({ PostgreSQL: secrets.databaseUrl, ClickHouse: secrets.clickhouseUrl, VictoriaMetrics: settings.metricsWriteUrl }),
-    secrets: named({ MASTER_KEY: secrets.masterKey, JWT_SECRET: secrets.jwtSecret }),
+    engines: namesOfSet({ PostgreSQL: secrets.databaseUrl, ClickHouse: secrets.clickhouseUrl, VictoriaMetrics: settings.metricsWriteUrl }),
+    secrets: namesOfSet({ MASTER_KEY: secrets.masterKey, JWT_SECRET: secrets.jwtSecret }),
   };
 }
 
-function named(values: Readonly<Record<string, unknown>>): string[] {
+function namesOfSet(values: Readonly<Record<string, unknown>>): string[] {
   return Object.keys(values).filter((name) => values[name]);
 }
 

@@ -132,7 +132,7 @@ function parseTag(given: string): Tag {
 export function parseTags(name: string, given: string | undefined): Tag[] {
   if (!given) return [];
   if (/^[^\s{[="]+=/.test(given)) return parseLogfmt(given);
-  const tags = parsed(name, given);
+  const tags = parseJson(name, given);
   if (typeof tags !== "object" || tags === null || Array.isArray(tags)) throw noTags(name);
   return Object.entries(tags).map(([key, value]: [string, unknown]) => {
     if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") throw noTags(name);
@@ -146,7 +146,7 @@ function parseLogfmt(given: string): Tag[] {
   return [...pairs].map(([, key = "", quoted, plain = ""]): Tag => [key, quoted ?? plain]);
 }
 
-function parsed(name: string, given: string): unknown {
+function parseJson(name: string, given: string): unknown {
   try {
     return JSON.parse(given);
   } catch (cause) {

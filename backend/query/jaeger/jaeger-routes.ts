@@ -50,7 +50,7 @@ const DEPENDENCY_PARAMETERS = {
 export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOptions): void {
   const { store, answers, guards, now = () => new Date() } = options;
   const answer = (request: FastifyRequest, reply: FastifyReply, ask: Parameters<typeof answerJson>[2]["ask"]) =>
-    answerJson(request, reply, { answers, ask: async (...asked) => enveloped(await ask(...asked)) });
+    answerJson(request, reply, { answers, ask: async (...asked) => wrapData(await ask(...asked)) });
 
   addRoute(app, guards, {
     path: `${BASE}/services`,
@@ -115,7 +115,7 @@ function registerDependencies(app: FastifyInstance, { store, answers, guards, no
       const startMs = Math.max(0, endMs - (milliseconds("lookback", lookback) ?? DAY_MS));
       const range = minutesOf(BigInt(startMs) * 1_000_000n, BigInt(endMs) * 1_000_000n);
       const ask: Parameters<typeof answerJson>[2]["ask"] = async (orgId, asked) =>
-        enveloped([await store.graph("jaegerDependencies", orgId, range, asked)]);
+        wrapData([await store.graph("jaegerDependencies", orgId, range, asked)]);
       return answerJson(request, reply, { answers, ask });
     },
   });
@@ -126,6 +126,6 @@ function dataOf(items: object): object {
 }
 
 /** Jaeger does not count anything in this envelope either. */
-function enveloped(data: readonly Buffer[]): Buffer[] {
+function wrapData(data: readonly Buffer[]): Buffer[] {
   return [Buffer.from('{"data":'), ...data, Buffer.from(',"total":0,"limit":0,"offset":0,"errors":null}')];
 }

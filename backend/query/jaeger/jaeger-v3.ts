@@ -55,7 +55,7 @@ export function registerJaegerV3Routes(app: FastifyInstance, { store, answers, g
       { answer: objectOf("services", listOf({ type: "string" })) },
       () =>
         async (...asked) =>
-          wrapped("services", [await store.serviceNames(...asked)]),
+          wrapList("services", [await store.serviceNames(...asked)]),
     ),
     route(
       "operations",
@@ -65,7 +65,7 @@ export function registerJaegerV3Routes(app: FastifyInstance, { store, answers, g
         async (orgId, asked) => {
           const service = parameter(query as Query, "service") ?? "";
           const kind = parameter(query as Query, "spanKind")?.toLowerCase();
-          return wrapped("operations", [await store.operationKinds(orgId, service, kind, asked)]);
+          return wrapList("operations", [await store.operationKinds(orgId, service, kind, asked)]);
         },
     ),
     route("traces", "traces, newest first, each with its first 100 spans", { query: SEARCH_PARAMETERS, answer: TRACES }, (request) => {
@@ -78,7 +78,7 @@ export function registerJaegerV3Routes(app: FastifyInstance, { store, answers, g
       { query: SEARCH_PARAMETERS, answer: objectOf("summaries", listOf({ type: "object", additionalProperties: true })) },
       (request) => {
         const filter = readSearch(request.query as Query);
-        return async (orgId, asked) => wrapped("summaries", [await store.jaegerSummaries(orgId, filter, asked)]);
+        return async (orgId, asked) => wrapList("summaries", [await store.jaegerSummaries(orgId, filter, asked)]);
       },
     ),
     route("traces/:trace_id", "one trace", { answer: TRACES }, ({ params }) => {
@@ -88,14 +88,14 @@ export function registerJaegerV3Routes(app: FastifyInstance, { store, answers, g
   ]);
 }
 
-function wrapped(name: string, json: readonly Buffer[]): Buffer[] {
+function wrapList(name: string, json: readonly Buffer[]): Buffer[] {
   return [Buffer.from(`{"${name}":`), ...json, Buffer.from("}")];
 }
 
 /** An empty result is the single chunk `[]`. Jaeger also returns 404 for a search without a result. Throws ApiError not_found. */
 function resultOf(resourceSpans: readonly Buffer[]): Buffer[] {
   if (resourceSpans.length < 2) throw new ApiError("not_found", "there is no such trace in your organisation");
-  return wrapped("result", wrapped("resourceSpans", resourceSpans));
+  return wrapList("result", wrapList("resourceSpans", resourceSpans));
 }
 
 /** The parameter with this name in camel case or in snake case. Throws ApiError invalid_parameter. */

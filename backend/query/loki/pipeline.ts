@@ -58,7 +58,7 @@ function lineFilter({ operator, texts }: LineFilter): Step {
 function lineFormat(text: string): Step {
   const template = new Template(text);
   return (entry) => {
-    const line = filled(entry, template, labelsOf(entry));
+    const line = renderTemplate(entry, template, labelsOf(entry));
     if (line !== undefined) entry.line = line;
     return true;
   };
@@ -74,7 +74,7 @@ function labelFormat(formats: readonly LabelFormat[]): Step {
     for (const { name, from, template } of read) {
       if (template) {
         labels ??= labelsOf(entry);
-        const value = filled(entry, template, labels);
+        const value = renderTemplate(entry, template, labels);
         if (value !== undefined) entry.set(name, value);
         continue;
       }
@@ -94,7 +94,7 @@ function labelsOf(entry: Entry): ReadonlyMap<string, string> {
 }
 
 /** Undefined if the template fails; then the record has an error. */
-function filled(entry: Entry, template: Template, labels: ReadonlyMap<string, string>): string | undefined {
+function renderTemplate(entry: Entry, template: Template, labels: ReadonlyMap<string, string>): string | undefined {
   try {
     return template.run({ labels, line: entry.line, timeNs: entry.timeNs });
   } catch (error) {

@@ -211,7 +211,7 @@ export function sampleReader(leaf: Leaf, stages: readonly Stage[]): SampleReader
   const { range, labels, asked } = leaf;
   const isBytes = range.operation.startsWith("bytes_");
   const passes = pipelineOf(stages, labels.kind === "by" || labels.kind === "none" ? requiredLabels(leaf) : undefined);
-  const value = unwrapped(leaf);
+  const value = unwrapValue(leaf);
   const sets = new Map<string, LabelSet>();
   // A query that names __error__ gets records with errors.
   const keepsErrors =
@@ -243,7 +243,7 @@ function requiredLabels({ labels, asked }: Leaf): ReadonlySet<string> {
 }
 
 /** Undefined if the query does not unwrap values. The function returns undefined for a record without a value. */
-function unwrapped({ range: { unwrap } }: Leaf): ((entry: Entry) => number | undefined) | undefined {
+function unwrapValue({ range: { unwrap } }: Leaf): ((entry: Entry) => number | undefined) | undefined {
   if (!unwrap) return undefined;
   const filters = unwrap.filters.map(filterTest);
   return (entry) => {

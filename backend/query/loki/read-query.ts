@@ -190,13 +190,18 @@ function bind(operands: MetricQuery[], operators: Operator[], least: number): Me
     operators.shift();
     const binding = BINDING[next.operator] as number;
     // A power is right-associative.
-    left = combined({ kind: "binary", ...next, left, right: bind(operands, operators, next.operator === "^" ? binding : binding + 1) });
+    left = combineOperands({
+      kind: "binary",
+      ...next,
+      left,
+      right: bind(operands, operators, next.operator === "^" ? binding : binding + 1),
+    });
   }
   return left;
 }
 
 /** Two numbers are combined immediately. */
-function combined(operation: BinaryOperation): MetricQuery {
+function combineOperands(operation: BinaryOperation): MetricQuery {
   const { operator, left, right } = operation;
   const isSet = !isCalculable(operator);
   if (isSet && (left.kind === "number" || right.kind === "number"))

@@ -70,7 +70,7 @@ const spaces = (count: number): string => {
 };
 
 /** Counts bytes, as sprig does. */
-function truncated(count: number, text: string): string {
+function truncateText(count: number, text: string): string {
   const bytes = Buffer.from(text);
   if (count < 0 && bytes.length + count > 0) return bytes.subarray(bytes.length + count).toString();
   return count >= 0 && bytes.length > count ? bytes.subarray(0, count).toString() : text;
@@ -84,7 +84,7 @@ function substring(start: number, end: number, text: string): string {
   return bytes.subarray(start, end < 0 || end > bytes.length ? bytes.length : end).toString();
 }
 
-function aligned(count: number, text: string, isRight: boolean): string {
+function alignText(count: number, text: string, isRight: boolean): string {
   const all = runes(text);
   if (count < 0 || count === all.length) return text;
   if (count > all.length) return isRight ? spaces(count - all.length) + text : text + spaces(count - all.length);
@@ -111,7 +111,7 @@ const divided = (one: bigint, other: bigint): bigint => {
   return one / other;
 };
 
-function rounded(value: Value, digits: Value, over: Value = 0.5): number {
+function roundValue(value: Value, digits: Value, over: Value = 0.5): number {
   const [pow, limit] = [10 ** Number(toInteger(digits)), toFloat(over)];
   const digit = pow * toFloat(value);
   const rest = digit - Math.trunc(digit);
@@ -119,7 +119,7 @@ function rounded(value: Value, digits: Value, over: Value = 0.5): number {
 }
 
 /** Expands a replacement in Go's syntax: $1, ${name}. */
-function expanded(regex: string, text: string, replacement: string): string {
+function expandMatches(regex: string, text: string, replacement: string): string {
   const pattern = compiled(regex);
   const parts: string[] = [];
   let [at, characters] = [0, text.length];
@@ -155,16 +155,16 @@ export function groupOf(matcher: { group(name: string | number): string | null; 
 }
 
 function literally(regex: string, text: string, replacement: string): string {
-  return expanded(regex, text, replacement.replaceAll("$", "$$$$"));
+  return expandMatches(regex, text, replacement.replaceAll("$", "$$$$"));
 }
 
-function found(regex: string, text: string): bigint {
+function countMatches(regex: string, text: string): bigint {
   let count = 0n;
   for (const _ of compiled(regex).all(text)) count += 1n;
   return count;
 }
 
-function converted(text: string, conversion: "bytes" | "duration"): number {
+function convertText(text: string, conversion: "bytes" | "duration"): number {
   const value = convert(text, conversion);
   if (value === undefined) throw new TemplateError(`${conversion}: cannot read "${text}"`);
   return value;
@@ -195,13 +195,13 @@ function unixToTime(text: string): GoTime {
   return new GoTime(BigInt(text) * unit);
 }
 
-function compared(one: Value, other: Value): number {
+function compareValues(one: Value, other: Value): number {
   const isSame = typeof one === typeof other && !(one instanceof GoTime);
   if (!isSame) throw new TemplateError("incompatible types for comparison");
   return one < other ? -1 : one > other ? 1 : 0;
 }
 
-const equals = (one: Value, ...others: Value[]): boolean => someOf(others).some((other) => compared(one, other) === 0);
+const equals = (one: Value, ...others: Value[]): boolean => someOf(others).some((other) => compareValues(one, other) === 0);
 
 /** Replaces the first `most` occurrences; a negative number: all of them. */
 function replacedText(text: string, old: string, replacement: string, most = -1): string {
@@ -236,22 +236,22 @@ export const FUNCTIONS: Readonly<Record<string, Call>> = {
   contains: ofTexts("contains", (part, text) => findText(text, part) !== -1),
   hasPrefix: ofTexts("hasPrefix", (part, text) => text.startsWith(part)),
   hasSuffix: ofTexts("hasSuffix", (part, text) => text.endsWith(part)),
-  regexReplaceAll: ofTexts("regexReplaceAll", expanded),
+  regexReplaceAll: ofTexts("regexReplaceAll", expandMatches),
   regexReplaceAllLiteral: ofTexts("regexReplaceAllLiteral", literally),
-  count: ofTexts("count", found),
+  count: ofTexts("count", countMatches),
   urlencode: ofTexts("urlencode", encodedUrl),
   urldecode: ofTexts("urldecode", decodedUrl),
   b64enc: ofTexts("b64enc", (text) => Buffer.from(text).toString("base64")),
   b64dec: ofTexts("b64dec", (text) => Buffer.from(text, "base64").toString()),
-  bytes: ofTexts("bytes", (text) => converted(text, "bytes")),
-  duration: ofTexts("duration", (text) => converted(text, "duration")),
-  duration_seconds: ofTexts("duration_seconds", (text) => converted(text, "duration")),
-  trunc: (count = 0n, text = "") => truncated(integerOf(count, "trunc"), textOf(text, "trunc")),
+  bytes: ofTexts("bytes", (text) => convertText(text, "bytes")),
+  duration: ofTexts("duration", (text) => convertText(text, "duration")),
+  duration_seconds: ofTexts("duration_seconds", (text) => convertText(text, "duration")),
+  trunc: (count = 0n, text = "") => truncateText(integerOf(count, "trunc"), textOf(text, "trunc")),
   substr: (start = 0n, end = 0n, text = "") => substring(integerOf(start, "substr"), integerOf(end, "substr"), textOf(text, "substr")),
-  alignLeft: (count = 0n, text = "") => aligned(integerOf(count, "alignLeft"), textOf(text, "alignLeft"), false),
-  alignRight: (count = 0n, text = "") => aligned(integerOf(count, "alignRight"), textOf(text, "alignRight"), true),
-  indent: (count = 0n, text = "") => indented(count, text, "indent"),
-  nindent: (count = 0n, text = "") => `\n${indented(count, text, "nindent")}`,
+  alignLeft: (count = 0n, text = "") => alignText(integerOf(count, "alignLeft"), textOf(text, "alignLeft"), false),
+  alignRight: (count = 0n, text = "") => alignText(integerOf(count, "alignRight"), textOf(text, "alignRight"), true),
+  indent: (count = 0n, text = "") => indentText(count, text, "indent"),
+  nindent: (count = 0n, text = "") => `\n${indentText(count, text, "nindent")}`,
   repeat: (count = 0n, text = "") => {
     const [times, part] = [integerOf(count, "repeat"), textOf(text, "repeat")];
     if (times < 0) throw new TemplateError("strings: negative Repeat count");
@@ -275,7 +275,7 @@ export const FUNCTIONS: Readonly<Record<string, Call>> = {
   minf: float((one, other) => Math.min(one, other)),
   ceil: (value = "") => Math.ceil(toFloat(value)),
   floor: (value = "") => Math.floor(toFloat(value)),
-  round: (value = "", digits = 0n, over?: Value) => rounded(value, digits, over),
+  round: (value = "", digits = 0n, over?: Value) => roundValue(value, digits, over),
   default: (other = "", value = "") => (isTrue(value) ? value : other),
   unixToTime: ofTexts("unixToTime", unixToTime),
   unixEpoch: (time) => String(timeOf(time, "unixEpoch").ns / 1_000_000_000n),
@@ -283,11 +283,11 @@ export const FUNCTIONS: Readonly<Record<string, Call>> = {
   unixEpochNanos: (time) => String(timeOf(time, "unixEpochNanos").ns),
   date: (layout = "", time) => printedTime(textOf(layout, "date"), timeOf(time, "date").ns),
   eq: equals,
-  ne: (one = "", other = "") => compared(one, other) !== 0,
-  lt: (one = "", other = "") => compared(one, other) < 0,
-  le: (one = "", other = "") => compared(one, other) <= 0,
-  gt: (one = "", other = "") => compared(one, other) > 0,
-  ge: (one = "", other = "") => compared(one, other) >= 0,
+  ne: (one = "", other = "") => compareValues(one, other) !== 0,
+  lt: (one = "", other = "") => compareValues(one, other) < 0,
+  le: (one = "", other = "") => compareValues(one, other) <= 0,
+  gt: (one = "", other = "") => compareValues(one, other) > 0,
+  ge: (one = "", other = "") => compareValues(one, other) >= 0,
   not: (value = "") => !isTrue(value),
   len: (value = "") => BigInt(Buffer.byteLength(textOf(value, "len"))),
   print: (...values) =>
@@ -300,7 +300,7 @@ export const FUNCTIONS: Readonly<Record<string, Call>> = {
   printf: (format = "", ...values) => formatted(textOf(format, "printf"), values),
 };
 
-function indented(count: Value, text: Value, name: string): string {
+function indentText(count: Value, text: Value, name: string): string {
   const pad = spaces(integerOf(count, name));
   const source = textOf(text, name);
   checkMade(source.length + pad.length * (countText(source, "\n") + 1));

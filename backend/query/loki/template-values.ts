@@ -87,7 +87,7 @@ export function formatted(format: string, values: readonly Value[]): string {
     if (Number(width) > MAX_VERB_WIDTH || (digits ?? 0) > MAX_VERB_WIDTH) throw new TemplateError("printf: too wide");
     const text = verbText(verb, value, digits, flags);
     charge(text.length);
-    return padded(text, Number(width), flags, value);
+    return padText(text, Number(width), flags, value);
   });
   if (at < values.length) throw new TemplateError("printf: more values than verbs");
   return text;
@@ -110,7 +110,7 @@ function unknown(verb: string): never {
   throw new TemplateError(`printf: %${verb} is not supported for this value`);
 }
 
-function padded(text: string, width: number, flags: string, value: Value): string {
+function padText(text: string, width: number, flags: string, value: Value): string {
   const missing = width - Array.from(text).length;
   if (missing <= 0) return text;
   if (flags.includes("-")) return text + " ".repeat(missing);

@@ -71,9 +71,10 @@ export function aggregate(
     own.samples.push(sample);
   }
   return [...groups.values()].flatMap(({ labels, samples }) => {
-    if (operation === "topk" || operation === "sort_desc") return ranked(samples, true, operation === "topk" ? parameter : samples.length);
+    if (operation === "topk" || operation === "sort_desc")
+      return rankSamples(samples, true, operation === "topk" ? parameter : samples.length);
     if (operation === "bottomk" || operation === "sort")
-      return ranked(samples, false, operation === "bottomk" ? parameter : samples.length);
+      return rankSamples(samples, false, operation === "bottomk" ? parameter : samples.length);
     return [{ labels, value: (AGGREGATIONS[operation] as (values: number[]) => number)(samples.map(({ value }) => value)) }];
   });
 }
@@ -84,7 +85,7 @@ export function grouped(labels: LabelSet, grouping: Grouping | undefined): Label
 }
 
 /** NaN is ranked last. */
-function ranked(samples: readonly Sample[], descends: boolean, count: number): Sample[] {
+function rankSamples(samples: readonly Sample[], descends: boolean, count: number): Sample[] {
   const sign = descends ? -1 : 1;
   const order = (one: Sample, other: Sample): number => {
     if (Number.isNaN(one.value) || Number.isNaN(other.value)) return Number(Number.isNaN(one.value)) - Number(Number.isNaN(other.value));

@@ -64,7 +64,7 @@ async function answer(
   if (endpoint === "query" || endpoint === "query_range") inEngine.set("query", engineExpression(params.get("query") ?? ""));
   try {
     const result = await store.query(orgId, endpoint, inEngine, { label, signal, admit: () => answers.admit(orgId) });
-    const pieces = result.status < 400 ? typed(endpoint, params, result.pieces) : readEngineError(result.status, result.pieces);
+    const pieces = result.status < 400 ? addResultType(endpoint, params, result.pieces) : readEngineError(result.status, result.pieces);
     // The engine sets application/stream+json for raw samples, which Prometheus does not.
     return answers.send(orgId, reply.code(result.status).type("application/json"), pieces);
   } catch (error) {
@@ -75,7 +75,7 @@ async function answer(
 }
 
 /** Converts a vector with one sample, or none, to a scalar if the expression is one. */
-function typed(endpoint: QueryEndpoint, params: URLSearchParams, pieces: readonly Buffer[]): readonly Buffer[] {
+function addResultType(endpoint: QueryEndpoint, params: URLSearchParams, pieces: readonly Buffer[]): readonly Buffer[] {
   if (endpoint !== "query" || !isScalar(params.get("query") ?? "")) return pieces;
   return [toScalar(Buffer.concat(pieces), params)];
 }

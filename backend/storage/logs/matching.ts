@@ -36,7 +36,7 @@ export function matchingOf(patterns: readonly string[]): Matching {
 }
 
 function wholly(text: Sql, pattern: string, isWanted: boolean): Sql {
-  return matched(sql`substring(${text}, 1, ${MATCHED_BYTES})`, pattern, isWanted);
+  return matchSql(sql`substring(${text}, 1, ${MATCHED_BYTES})`, pattern, isWanted);
 }
 
 /**
@@ -45,11 +45,11 @@ function wholly(text: Sql, pattern: string, isWanted: boolean): Sql {
  */
 function inPieces(text: Sql, pattern: string, isWanted: boolean): Sql {
   const [short, long] = [sql`substring(${text}, 1, ${SHORT_BYTES})`, sql`substring(${text}, at_first, ${MATCHED_BYTES})`];
-  return sql`(length(${text}) > ${SHORT_BYTES} OR ${matched(short, pattern, isWanted)})
-    AND (length(${text}) <= ${SHORT_BYTES} OR ${matched(long, pattern, isWanted)})`;
+  return sql`(length(${text}) > ${SHORT_BYTES} OR ${matchSql(short, pattern, isWanted)})
+    AND (length(${text}) <= ${SHORT_BYTES} OR ${matchSql(long, pattern, isWanted)})`;
 }
 
-function matched(text: Sql, pattern: string, isWanted: boolean): Sql {
+function matchSql(text: Sql, pattern: string, isWanted: boolean): Sql {
   const found = sql`match(${text}, ${pattern})`;
   return isWanted ? found : sql`NOT ${found}`;
 }

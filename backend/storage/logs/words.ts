@@ -12,7 +12,7 @@ export function wordsOf(text: string): string[] {
 
 /** Every one of the words occurs in the message, ignoring the case of ASCII letters. `words`: at least one. */
 export function hasWords(words: readonly string[]): Sql {
-  return and([...new Set(words)].map((word) => sql`hasToken(lower(message), ${lowered(word)})`));
+  return and([...new Set(words)].map((word) => sql`hasToken(lower(message), ${lowerCase(word)})`));
 }
 
 /**
@@ -20,11 +20,11 @@ export function hasWords(words: readonly string[]): Sql {
  * be parts of longer ones, so they are not used.
  */
 export function withHints(text: string, condition: Sql): Sql {
-  const inner = text.split(SEPARATORS).slice(1, -1).map(lowered);
+  const inner = text.split(SEPARATORS).slice(1, -1).map(lowerCase);
   const longest = [...new Set(inner)].sort((one, other) => other.length - one.length).slice(0, MAX_INDEX_WORDS);
   return longest.length === 0 ? condition : and([sql`indexHint(${hasWords(longest)})`, condition]);
 }
 
-function lowered(text: string): string {
+function lowerCase(text: string): string {
   return text.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
 }

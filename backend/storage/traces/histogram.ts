@@ -53,7 +53,7 @@ export function packedBuckets(condition: Sql): Sql {
 }
 
 /** A number of 256 bits that repeats `word` every `bits`. */
-function repeated(word: bigint, bits: number): Sql {
+function repeatWord(word: bigint, bits: number): Sql {
   const words = Array.from({ length: 256 / bits }, (_, index) => word << BigInt(index * bits));
   return sql`toUInt256(${String(words.reduce((sum, part) => sum + part))})`;
 }
@@ -63,7 +63,7 @@ function repeated(word: bigint, bits: number): Sql {
  * suits many rows: a multiplication by ones sums up the buckets of a number, so only one number of each row is unpacked.
  */
 export function packedQuantileMs(quantile: number): Sql {
-  const ones = repeated(1n, 32);
+  const ones = repeatWord(1n, 32);
   return sql`arrayMap(number -> toUInt32(bitShiftRight(number * ${ones}, 224)), packed) AS sums, arrayCumSum(sums) AS ends,
     greatest(1, calls * ${Math.round(quantile * 1000)} / 1000) AS rank, arrayFirstIndex(end -> end >= rank, ends) AS number_at,
     reinterpret(reinterpretAsFixedString(packed[number_at] * ${ones}), 'Array(UInt32)') AS ends_within, rank - (ends[number_at] - sums[number_at]) AS rank_within,
@@ -73,7 +73,7 @@ export function packedQuantileMs(quantile: number): Sql {
 
 /** The columns `evens` and `odds`: every second bucket of `packed`, in 64 bits each, so that sums over any range fit. */
 export function unpackedHalves(aggregate: (halves: Sql) => Sql): Sql {
-  const mask = repeated(0xffffffffn, 64);
+  const mask = repeatWord(0xffffffffn, 64);
   return sql`${aggregate(sql`arrayMap(number -> bitAnd(number, ${mask}), packed)`)} AS evens,
     ${aggregate(sql`arrayMap(number -> bitAnd(bitShiftRight(number, 32), ${mask}), packed)`)} AS odds`;
 }

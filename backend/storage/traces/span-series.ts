@@ -113,12 +113,12 @@ export const MAX_VALUE_CHARACTERS = 512;
 
 function labelsOf(labels: Readonly<Record<string, string>>): string {
   return Object.entries(labels)
-    .map(([label, value]) => `${label}="${escaped(value.slice(0, MAX_VALUE_CHARACTERS))}"`)
+    .map(([label, value]) => `${label}="${escapeLabelValue(value.slice(0, MAX_VALUE_CHARACTERS))}"`)
     .join(",");
 }
 
 /** Removes NUL and other control characters, which labels cannot contain. */
-function escaped(value: string): string {
+function escapeLabelValue(value: string): string {
   return value
     .replaceAll(/[\u0000-\u0009\u000b-\u001f\u007f]/g, " ")
     .replaceAll("\\", String.raw`\\`)

@@ -146,7 +146,7 @@ export class SpanSummaries implements AsyncDisposable {
   /** Writes series even if the edges took too long or failed. Throws the first failure. */
   async #update(orgId: string, signal: AbortSignal): Promise<void> {
     const limit = (): AbortSignal => AbortSignal.any([signal, AbortSignal.timeout(this.#options.deadlineMs ?? DEADLINE_MS)]);
-    const results = [await settled(this.#updateEdges(orgId, limit())), await settled(this.#updateSeries(orgId, limit()))];
+    const results = [await settle(this.#updateEdges(orgId, limit())), await settle(this.#updateSeries(orgId, limit()))];
     const failed = results.find((result) => result.status === "rejected");
     if (failed) throw failed.reason;
   }
@@ -257,7 +257,7 @@ function isTooExpensive(error: unknown): boolean {
   return error instanceof ApiError && error.code === "query_too_expensive";
 }
 
-async function settled(work: Promise<void>): Promise<PromiseSettledResult<void>> {
+async function settle(work: Promise<void>): Promise<PromiseSettledResult<void>> {
   const [result] = await Promise.allSettled([work]);
   return result;
 }

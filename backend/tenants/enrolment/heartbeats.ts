@@ -51,16 +51,16 @@ function collectorOf({ collector }: Heartbeat): CollectorReport | null {
   if (!collector) return null;
   const { state, restarts, last_error, queue_percent, failing } = collector;
   return {
-    state: clipped(state, 50),
+    state: clipText(state, 50),
     restarts,
-    last_error: clipped(last_error, MAX_HEARTBEAT_TEXT_LENGTH),
+    last_error: clipText(last_error, MAX_HEARTBEAT_TEXT_LENGTH),
     queue_percent,
-    ...(failing && { failing: failing.slice(0, MAX_SIGNALS).map((signal) => clipped(signal, 50) ?? "") }),
+    ...(failing && { failing: failing.slice(0, MAX_SIGNALS).map((signal) => clipText(signal, 50) ?? "") }),
   };
 }
 
 /** Truncates a text and removes NUL, which the database refuses. */
-function clipped(value: string | undefined, maxLength: number): string | undefined {
+function clipText(value: string | undefined, maxLength: number): string | undefined {
   return value?.replaceAll("\0", "").slice(0, maxLength).toWellFormed();
 }
 
@@ -103,12 +103,12 @@ function toBeat(clusterId: string, heartbeat: Heartbeat, at: Date): ClusterBeat 
     clusterId,
     at,
     intervalS: intervalOf(heartbeat),
-    installation: clipped(heartbeat.installation, MAX_INSTALLATION_LENGTH) || undefined,
-    node: clipped(heartbeat.node, 253) || undefined,
-    agentVersion: clipped(heartbeat.agent_version, 100) ?? null,
+    installation: clipText(heartbeat.installation, MAX_INSTALLATION_LENGTH) || undefined,
+    node: clipText(heartbeat.node, 253) || undefined,
+    agentVersion: clipText(heartbeat.agent_version, 100) ?? null,
     collector: JSON.stringify(collectorOf(heartbeat)),
-    configInForce: clipped(heartbeat.config?.version, 50) ?? null,
-    configError: clipped(heartbeat.config?.error, 1000) ?? null,
+    configInForce: clipText(heartbeat.config?.version, 50) ?? null,
+    configError: clipText(heartbeat.config?.error, 1000) ?? null,
   };
 }
 
@@ -137,13 +137,13 @@ export function registerHostHeartbeat(app: FastifyInstance, { db, guards, now }:
 
 function rowOf(heartbeat: Heartbeat, at: Date) {
   const collector = collectorOf(heartbeat);
-  const version = clipped(heartbeat.agent_version, 100);
+  const version = clipText(heartbeat.agent_version, 100);
   return {
     last_heartbeat: at,
     heartbeat_interval_s: intervalOf(heartbeat),
     collector: collector && JSON.stringify(collector),
-    config_in_force: clipped(heartbeat.config?.version, 50) ?? null,
-    config_error: clipped(heartbeat.config?.error, 1000) ?? null,
+    config_in_force: clipText(heartbeat.config?.version, 50) ?? null,
+    config_error: clipText(heartbeat.config?.error, 1000) ?? null,
     ...(version && { agent_version: version }),
   };
 }

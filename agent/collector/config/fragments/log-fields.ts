@@ -102,7 +102,7 @@ let when = ${first(TIME_KEYS, `(${seconds})`)};
 let trace = ${first(TRACE_KEYS, inside("trace", "id"), inside("contextMap", "trace_id"), inside("contextMap", "traceId"))};
 let span = ${first(SPAN_KEYS, inside("span", "id"), inside("contextMap", "span_id"), inside("contextMap", "spanId"))};
 let ns = type(when) == "float" ? ${ofNumber("when")} : ${ofString("when")};
-${found(input)}`;
+${selectValidFields(input)}`;
 }
 
 function ofText(input: LogFieldsInput): string {
@@ -122,7 +122,7 @@ let trace = isLogfmt ? ${valueOfAny(["trace_id", "traceID", "traceId", "trace.id
 let span = isLogfmt ? ${valueOfAny(["span_id", "spanID", "spanId", "span.id"])} : nil;
 let local = isKlog ? date(string(now().UTC().Year()) + head[1:21], "20060102 15:04:05.000000").UnixNano() : nil;
 let ns = isKlog ? (${plausible("local")} ? local : nil) : ${ofString("when")};
-${found(input)}`;
+${selectValidFields(input)}`;
 }
 
 function first(keys: readonly string[], ...others: string[]): string {
@@ -164,7 +164,7 @@ function reference({ hasRuntimeTime }: LogFieldsInput): string {
 }
 
 /** Those of `level`, `ns`, `trace` and `span` that are valid. */
-function found(input: LogFieldsInput): string {
+function selectValidFields(input: LogFieldsInput): string {
   return `{
   "level": level in ${KNOWN} ? level : nil,
   "time": ns != nil and ns - ${reference(input)} < ${AHEAD_MS}000000 and ${reference(input)} - ns < ${input.maxAgeMs}000000 ? ns : nil,

@@ -61,11 +61,11 @@ export const SENDER_CLAIMS: Component = {
   error_mode: "propagate",
   log_statements: [
     { context: "resource", statements: resource() },
-    { context: "log", statements: [exported("log")] },
+    { context: "log", statements: [renameReservedKeys("log")] },
   ],
   trace_statements: [
     { context: "resource", statements: resource() },
-    { context: "span", statements: [exported("span")] },
+    { context: "span", statements: [renameReservedKeys("span")] },
   ],
   metric_statements: [
     { context: "resource", statements: resource() },
@@ -100,7 +100,7 @@ export const SCRAPED_CLAIMS: Component = {
 
 function ofPoints(ownMetrics: string): string[] {
   return [
-    exported("datapoint"),
+    renameReservedKeys("datapoint"),
     `set(datapoint.attributes["${MARK}"], "application") where IsMatch(metric.name, "${ownMetrics}")`,
     `limit(datapoint.attributes, ${MAX_CLAIMED_ATTRIBUTES}, ["${MARK}"]) where IsMatch(metric.name, "${ownMetrics}")`,
   ];
@@ -115,6 +115,6 @@ function resource(): string[] {
   ];
 }
 
-function exported(context: string): string {
+function renameReservedKeys(context: string): string {
   return `replace_all_patterns(${context}.attributes, "key", "${RESERVED}", "exported.k8s$1")`;
 }

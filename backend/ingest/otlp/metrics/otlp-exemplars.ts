@@ -48,10 +48,10 @@ function idOf(name: string, id: unknown, digits: number): LabelPairs {
 }
 
 function pairsOf(labelText: string): LabelPairs {
-  return [...labelText.matchAll(LABEL)].map(([, name = "", value = ""]) => [name, unescaped(value)]);
+  return [...labelText.matchAll(LABEL)].map(([, name = "", value = ""]) => [name, unescapeLabelValue(value)]);
 }
 
-function unescaped(value: string): string {
+function unescapeLabelValue(value: string): string {
   return value.replaceAll(/\\(.)/g, (_, character: string) => (character === "n" ? "\n" : character));
 }
 

@@ -90,7 +90,7 @@ function addedTo(filter: RecordFilter, query: LogQuery): RecordFilter | undefine
     return isNot ? { ...filter, notLabels: [...(filter.notLabels ?? []), pair] } : { ...filter, labels: [...filter.labels, pair] };
   }
   if (isNot || !known.field || filter[known.field] !== undefined) return undefined;
-  return { ...filter, [known.field]: cased(part.name, value.text) };
+  return { ...filter, [known.field]: normaliseCase(part.name, value.text) };
 }
 
 function conditionOf(query: LogQuery, matching: Matching): Sql {
@@ -124,8 +124,8 @@ function fieldCondition({ name, comparison, values }: FieldQuery, { found }: Mat
   const key = name.replace(LABEL, "");
   const column = COLUMNS[name]?.column;
   const [first] = values;
-  if (comparison !== "=") return compared(name, column ?? attributeOf(key), comparison, first?.text ?? "");
-  const texts = values.filter(({ kind }) => kind === "text").map(({ text }) => cased(name, text));
+  if (comparison !== "=") return comparisonSql(name, column ?? attributeOf(key), comparison, first?.text ?? "");
+  const texts = values.filter(({ kind }) => kind === "text").map(({ text }) => normaliseCase(name, text));
   const conditions = values.flatMap((value): Sql[] => {
     if (value.kind === "text") return [];
     if (value.kind === "any") return [column ? sql`toString(${column}) != ''` : sql`mapContains(labels, ${key})`];
@@ -136,7 +136,7 @@ function fieldCondition({ name, comparison, values }: FieldQuery, { found }: Mat
   return any([column ? sql`toString(${column}) IN ${texts}` : any(texts.map((text) => hasAttribute(key, text))), ...conditions]);
 }
 
-function compared(name: string, value: Sql, comparison: Exclude<Comparison, "=">, text: string): Sql {
+function comparisonSql(name: string, value: Sql, comparison: Exclude<Comparison, "=">, text: string): Sql {
   if (name === "level") {
     const levels = levelsThat(comparison, text);
     return levels.length === 0 ? sql`0` : sql`level IN ${levels}`;
@@ -172,10 +172,10 @@ function patternsOf(query: LogQuery): string[] {
 function patternOf({ kind, text }: FieldValue, name: string): string | undefined {
   if (kind === "regex") return text;
   if (kind !== "glob") return undefined;
-  return globExpression(cased(name, text), { isWhole: name !== "message", anyCase: name === "message" });
+  return globExpression(normaliseCase(name, text), { isWhole: name !== "message", anyCase: name === "message" });
 }
 
-function cased(name: string, text: string): string {
+function normaliseCase(name: string, text: string): string {
   return LOWER_CASE.has(name) ? text.toLowerCase() : text;
 }
 

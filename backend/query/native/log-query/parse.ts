@@ -71,14 +71,14 @@ class Parser {
   #or(): LogQuery {
     const parts = [this.#and()];
     while (this.#takeWord("OR")) parts.push(this.#and());
-    return joined("or", parts);
+    return joinQueries("or", parts);
   }
 
   #and(): LogQuery {
     const parts = [this.#not()];
     for (;;) {
       const hasAnd = this.#takeWord("AND");
-      if (!hasAnd && (this.#at === this.#text.length || this.#isClosing() || this.#isWord("OR"))) return joined("and", parts);
+      if (!hasAnd && (this.#at === this.#text.length || this.#isClosing() || this.#isWord("OR"))) return joinQueries("and", parts);
       parts.push(this.#not());
     }
   }
@@ -240,7 +240,7 @@ class Parser {
   }
 }
 
-function joined(kind: "and" | "or", parts: readonly LogQuery[]): LogQuery {
+function joinQueries(kind: "and" | "or", parts: readonly LogQuery[]): LogQuery {
   const [first] = parts;
   return parts.length === 1 && first ? first : { kind, parts };
 }
