@@ -2,7 +2,7 @@
 // because ids are reused.
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Ticks since boot (proc(5), starttime). Undefined if there is no such process, if it is a zombie, or if this is not Linux. */
+/** Ticks since boot (proc(5), starttime). Undefined if the process does not exist, if it is a zombie, or if this is not Linux. */
 export function startTimeOf(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
@@ -14,7 +14,7 @@ export function startTimeOf(pid: number): string | undefined {
   }
 }
 
-/** The program and its arguments, each followed by a zero byte. Empty if there is no such process, and just after its start. */
+/** The program and its arguments, each followed by a zero byte. Empty if the process does not exist or has just been started. */
 export function commandLineOf(pid: number): Buffer {
   return listOf(pid, "cmdline");
 }

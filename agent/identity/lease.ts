@@ -105,7 +105,7 @@ export class Lease {
     return taken && this.#term(taken, { annotate, found: found.metadata?.annotations ?? {}, startedAt, signal });
   }
 
-  /** As the last attempt found it; undefined unless another agent held it. */
+  /** The Lease as the last attempt found it; undefined unless another agent held it. */
   get view(): LeaseView | undefined {
     return this.#view;
   }

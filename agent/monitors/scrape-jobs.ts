@@ -10,7 +10,7 @@ import { copy, expandedCharacters, keep, labelName, literally, MonitorError, rel
 import { checkedSelector, namespacesOf, type PodSelector, selectsService, valueOf } from "./selectors.ts";
 
 export interface ScrapeJobs {
-  /** By `job_name`, without their targets. */
+  /** Scrape jobs by `job_name`, without their targets. */
   readonly jobs: ReadonlyMap<string, ScrapeJob>;
   /** `ServiceMonitor shop/web` → why it, or one of its endpoints, is not scraped. */
   readonly refused: ReadonlyMap<string, string>;
@@ -72,7 +72,9 @@ interface Target {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** Yields one at a time, because a monitor may have a hundred thousand endpoints. Undefined: the Service has no such port. */
+/**
+ * Yields targets one at a time, because a monitor may have a hundred thousand endpoints. Undefined: the Service does not have this port.
+ */
 function* targetsOf(monitor: Monitor, namespaces: PodSelector["namespaces"], services: readonly Service[]): Generator<Target | undefined> {
   const { spec, metadata } = monitor;
   if (monitor.kind === "PodMonitor") {
@@ -88,7 +90,7 @@ function* targetsOf(monitor: Monitor, namespaces: PodSelector["namespaces"], ser
     for (const service of selected) yield targetOfService(monitor, endpoint, String(i), service);
 }
 
-/** Undefined if the Service has no such port. */
+/** Returns undefined if the Service does not have this port. */
 function targetOfService({ spec }: Monitor, endpoint: Endpoint, id: string, { metadata, spec: service }: Service): Target | undefined {
   const found = service.ports?.find(({ name }) => endpoint.port !== undefined && name === endpoint.port);
   if (endpoint.port !== undefined && !found) return undefined;

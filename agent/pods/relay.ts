@@ -24,7 +24,7 @@ export interface PodRelayOptions {
 
 const PATH = "/api/v1/pods";
 const USER = "collector";
-/** For a silent connection: the collector sends its request at once. */
+/** Timeout of a silent connection. It is short because the collector sends its request immediately. */
 const HEADERS_TIMEOUT_MS = 5000;
 
 export class PodRelay implements AsyncDisposable {

@@ -18,7 +18,7 @@ import type { LimitedPod } from "./rate-allotment.ts";
 import { AnnotationReader, multilinePattern, readFlag, readPercent, readRate, redactPattern, sampleBelow } from "./policy-values.ts";
 
 const [, REDACT, SAMPLE, RATE] = POD_POLICY_ANNOTATIONS;
-/** Only on namespaces. */
+/** Annotations that are read only from namespaces. */
 const MULTILINE = "atherops.io/logs-multiline-start";
 const FIELDS = "atherops.io/logs-fields";
 

@@ -1,7 +1,8 @@
 // Limits of bytes per second for logs of pods. The collector cannot count per pod, so the agent measures how fast the files of limited pods
-// grow, and lowers the share of their lines that the collector keeps, before the disk queue. Invariants: a pod that writes less than its part
-// of a limit loses nothing, however much its neighbours write (except for 10 s if it is new in a namespace above its limit); dropped bytes
-// are counted; a lowered share rises again once the excess, at most ten minutes' worth of the limit, is made up for.
+// grow, and lowers the share of their lines that the collector keeps, before the disk queue. Invariants: a pod that writes less than its
+// part of a limit loses nothing, however much its neighbours write (except for 10 s if it is new in a namespace above its limit); dropped
+// bytes are counted; a lowered share rises again once the pod has compensated for the excess, which is limited to ten minutes of the rate
+// limit.
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Loop } from "../../common/loop.ts";

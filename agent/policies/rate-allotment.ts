@@ -17,7 +17,7 @@ export interface LimitedPod {
 export interface Allowance {
   /** Share of lines that may be sent. */
   readonly share: number;
-  /** Bytes that were sent above the limit and are not yet made up for. */
+  /** Bytes above the limit that the pod has not compensated for yet. */
   readonly debt: number;
 }
 
@@ -67,7 +67,7 @@ export function allotPods(measured: ReadonlyMap<string, MeasuredPod>, { atMs, se
   return allotted;
 }
 
-/** Initial share of new pods in a namespace. It is kept after the pods are gone, until their excess is made up for. */
+/** Initial share of new pods in a namespace. It is kept after the pods are gone, until their excess is compensated for. */
 export function allotNamespaces(
   measured: ReadonlyMap<string, MeasuredPod>,
   before: ReadonlyMap<string, NamespaceAllowance>,

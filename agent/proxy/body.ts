@@ -72,7 +72,7 @@ const SMALL_PIECE_BYTES = 4096;
  * can be forwarded at once and sent a second time. Receiving never waits for a reader, because all reserved bytes may be held.
  */
 export class HeldBody implements AsyncIterable<Buffer> {
-  /** From Content-Length; undefined if it is missing. */
+  /** Value of Content-Length; undefined if the header is missing. */
   readonly length: number | undefined;
   readonly #maxBytes: number;
   readonly #reservation: Reservation;

@@ -72,7 +72,7 @@ export interface FastText {
 export class FastConverter {
   readonly #memory = new KernelMemory({ initial: FIRST_PAGES, maximum: MOST_PAGES });
   readonly #exports: Exports;
-  /** By label name. */
+  /** Ids by label name. */
   readonly #labelIds = new Map<string, number>();
   #isFull = true;
   #traps = 0;

@@ -43,7 +43,10 @@ const LONGEST_LOCAL_WAIT_S = 10;
 
 export const NO_KEY_YET = retry("this agent has no key yet: it is enrolling, or waiting for its Secret or credentials file");
 
-/** Sends `post`; after a 401 or 403, reads the credential again and signs once more. Never throws, except if `signal` aborts. */
+/**
+ * Sends `post`; after a 401 or 403, reads the credential again and retries once with a new signature. Never throws, except if `signal`
+ * aborts.
+ */
 export async function forward(parts: ForwardParts, post: Post, signal: AbortSignal): Promise<ForwardResult> {
   const credential = parts.credentials.current();
   if (!credential) return NO_KEY_YET;

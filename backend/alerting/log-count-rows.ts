@@ -79,7 +79,7 @@ export interface CountResult {
   readonly now: Date;
   /** Including its wait for a slot. */
   readonly tookMs: number;
-  /** Without the wait for a slot. */
+  /** Duration without the wait for a slot. */
   readonly busyMs: number;
   /** Earliest time of the next count. */
   readonly nextAt: Date;

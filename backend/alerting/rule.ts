@@ -16,7 +16,7 @@ export interface RuleBody {
   readonly severity: Severity;
   /** For a rule over log records: its condition as text. */
   readonly expr: string;
-  /** Only for log rules: what is counted. */
+  /** Log rules only: the condition for the counted records. */
   readonly logs?: LogCondition;
   /** A Prometheus duration as the user wrote it, e.g. `5m`. */
   readonly for: string;
@@ -25,7 +25,7 @@ export interface RuleBody {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** As it is sent: `expr` may be missing if `logs` is set. */
+/** A rule as clients send it: `expr` may be missing if `logs` is set. */
 export type SentRule = Omit<RuleBody, "expr"> & { readonly expr?: string };
 
 /** A rule that passed `checked`. Only such rules are stored or passed to an evaluator; nothing in them is parsed again. */

@@ -237,7 +237,7 @@ class BatchedLookups<T> {
     this.#batcher = new Batcher({ write, maxItems: MAX_IDS_PER_LOOKUP, concurrency: STATEMENTS });
   }
 
-  /** Undefined if there is no such row. The result is never older than the call. */
+  /** Returns undefined if the row does not exist. The result is never older than the call. */
   async find(id: string): Promise<CachedValue<T> | undefined> {
     const found = await this.#batcher.add(id, id);
     return found && { state: found.state, value: found.read() };

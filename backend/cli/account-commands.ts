@@ -33,10 +33,10 @@ function addOrgs(program: Command, console: Console): void {
     )
     .action(async (name: string, { adminEmail }: { adminEmail: string }) => {
       const password = await readPassword(`Password of ${adminEmail}: `, console.world);
-      const made = await console
+      const created = await console
         .client()
         .call<{ org_id: string }>("POST", "/api/orgs", { body: { name, admin: { email: adminEmail, password } } });
-      console.result(made.org_id, `organisation ${name} created; its administrator is ${adminEmail}`, { ...made });
+      console.result(created.org_id, `organisation ${name} created; its administrator is ${adminEmail}`, { ...created });
     });
   addDeletion(orgs, console);
   orgs
@@ -45,8 +45,8 @@ function addOrgs(program: Command, console: Console): void {
     .action(async (organisation: string, email: string) => {
       const org = await orgOf(console, organisation);
       const password = await readPassword(`Password of ${email}: `, console.world);
-      const made = await console.client().call<User>("POST", `/api/orgs/${org.org_id}/admins`, { body: { email, password } });
-      console.result(made.user_id, `${made.email} administers ${org.name} now`, made);
+      const created = await console.client().call<User>("POST", `/api/orgs/${org.org_id}/admins`, { body: { email, password } });
+      console.result(created.user_id, `${created.email} administers ${org.name} now`, created);
     });
 }
 
@@ -65,8 +65,8 @@ Example:
     )
     .action(async (organisation: string, { confirm }: { confirm: string }) => {
       const { org_id, name } = await orgOf(console, organisation);
-      const made = await console.client().call<Row>("DELETE", `/api/orgs/${org_id}`, { query: { name: confirm } });
-      console.result(org_id, `organisation ${name} is being deleted: \`atherops orgs deletions\` shows what is left of it`, made);
+      const deletion = await console.client().call<Row>("DELETE", `/api/orgs/${org_id}`, { query: { name: confirm } });
+      console.result(org_id, `organisation ${name} is being deleted: \`atherops orgs deletions\` shows what is left of it`, deletion);
     });
   orgs
     .command("deletions")
@@ -88,8 +88,8 @@ function addUsers(program: Command, console: Console): void {
     .addOption(new Option("--role <role>", "the user's permissions").choices(ROLES).default("viewer"))
     .action(async (email: string, { role }: { role: string }) => {
       const password = await readPassword(`Password of ${email}: `, console.world);
-      const made = await console.client().call<User>("POST", "/api/users", { body: { email, password, role } });
-      console.result(made.user_id, `${made.email} added as ${role}`, made);
+      const created = await console.client().call<User>("POST", "/api/users", { body: { email, password, role } });
+      console.result(created.user_id, `${created.email} added as ${role}`, created);
     });
   users
     .command("password <user>")
@@ -135,10 +135,10 @@ function addInvitations(program: Command, console: Console): void {
     .addHelpText("after", "\nExample:\n  atherops invitations create ana@example.com --role admin --ttl 2d")
     .action(async (email: string, { role, ttl }: { role: string; ttl?: string }) => {
       const client = console.client();
-      const made = await client.call<ApiResponses["POST /api/invitations"]>("POST", "/api/invitations", { body: { email, role, ttl } });
-      const link = `${client.address}/#/invitation/${made.token}`;
-      console.result(link, `${made.email} invited as ${role}, until ${made.expires_at}; this is the only time the link is shown`, {
-        ...made,
+      const created = await client.call<ApiResponses["POST /api/invitations"]>("POST", "/api/invitations", { body: { email, role, ttl } });
+      const link = `${client.address}/#/invitation/${created.token}`;
+      console.result(link, `${created.email} invited as ${role}, until ${created.expires_at}; this is the only time the link is shown`, {
+        ...created,
         link,
       });
     });

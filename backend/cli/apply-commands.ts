@@ -13,7 +13,7 @@ import { ruleKind } from "./rule.ts";
 import { silenceKind } from "./silences.ts";
 import { cell, visible } from "./table.ts";
 
-/** In order of dependency. */
+/** Resource kinds in order of dependency. */
 const KINDS: readonly Kind[] = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind];
 
 const HELP = `

@@ -27,7 +27,7 @@ export class RefusedValue extends WrongUsage {
   }
 }
 
-/** The backend has no such resource. */
+/** Thrown if the backend does not have this resource. */
 export class Missing extends Problem {
   override readonly name = "Missing";
 }

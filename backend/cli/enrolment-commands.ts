@@ -29,8 +29,8 @@ Examples:
   atherops tokens create | kubectl create secret generic install-token --from-file=token=/dev/stdin`,
     )
     .action(async ({ ttl }: { ttl: string }) => {
-      const made = await console.client().call<{ token: string; expires_at: string }>("POST", "/api/install-tokens", { body: { ttl } });
-      console.result(made.token, `usable once, until ${made.expires_at}; it is not shown again`, { ...made });
+      const created = await console.client().call<{ token: string; expires_at: string }>("POST", "/api/install-tokens", { body: { ttl } });
+      console.result(created.token, `usable once, until ${created.expires_at}; it is not shown again`, { ...created });
     });
   addRemoval(tokens, console, "revoke an unused token", (id) => `/api/install-tokens/${id}`);
 }
@@ -160,8 +160,8 @@ function addKeys(program: Command, console: Console): void {
     .command("create <name>")
     .description("mint a key; only the key goes to stdout; <name> becomes the `node` of everything it sends")
     .action(async (name: string) => {
-      const made = await console.client().call<{ api_key: string; key_id: string }>("POST", "/api/keys", { body: { name } });
-      console.result(made.api_key, `key ${name} (${made.key_id}) minted; it is not shown again`, { ...made });
+      const created = await console.client().call<{ api_key: string; key_id: string }>("POST", "/api/keys", { body: { name } });
+      console.result(created.api_key, `key ${name} (${created.key_id}) minted; it is not shown again`, { ...created });
     });
   addRemoval(keys, console, "revoke a key; refused everywhere within 5 seconds", (id) => `/api/keys/${id}`);
 }

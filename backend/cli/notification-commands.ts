@@ -60,10 +60,10 @@ A webhook's signing secret goes to stdout, once: the receiver verifies messages 
       const [needed, given] = neededOf(options);
       if (given === undefined) throw new WrongUsage(`${needed}: is missing: see \`atherops channels create --help\``);
       const body = { name, kind: options.kind, settings: settingsOf(options), heartbeat: options.heartbeat ?? null };
-      const made = await console.client().call<Row>("POST", CHANNELS, { body });
-      const { signing_secret: secret } = made;
-      if (typeof secret !== "string") console.result(String(made["id"]), `channel ${name} made`, made);
-      else console.result(secret, `channel ${name} made; its signing secret is not shown again`, made);
+      const created = await console.client().call<Row>("POST", CHANNELS, { body });
+      const { signing_secret: secret } = created;
+      if (typeof secret !== "string") console.result(String(created["id"]), `channel ${name} made`, created);
+      else console.result(secret, `channel ${name} made; its signing secret is not shown again`, created);
     });
   addSwitches(channels, console, channelKind, {
     enable: "send messages to a channel (by name or id) again",
@@ -89,8 +89,10 @@ function addChannelCalls(channels: Command, console: Console): void {
     .description("rotate the signing secret of a webhook (by name or id); only the secret goes to stdout")
     .action(async (channel: string) => {
       const { id, name } = await findExisting(channelKind, console.client(), channel);
-      const made = await console.client().call<{ signing_secret: string; previous_until: string }>("POST", `${channelPath(id)}/rotate`);
-      console.result(made.signing_secret, `channel ${name}: messages carry both signatures until ${made.previous_until}`, { ...made });
+      const rotated = await console.client().call<{ signing_secret: string; previous_until: string }>("POST", `${channelPath(id)}/rotate`);
+      console.result(rotated.signing_secret, `channel ${name}: messages carry both signatures until ${rotated.previous_until}`, {
+        ...rotated,
+      });
     });
   addRemovalByName(channels, console, channelKind, "remove a channel (by name or id)");
 }

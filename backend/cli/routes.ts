@@ -154,8 +154,8 @@ Examples:
         throw new WrongUsage("--match and --channel are missing: such a route would take every alert and notify no channel");
       const client = console.client();
       const body = await bodyOf(client, applyOptions(NEW, options));
-      const made = await client.call<Record<string, unknown>>("POST", ROUTES, { body: { ...body, ...placeOf(options) } });
-      console.result(String(made["id"]), `route ${Number(made["position"]) + 1} added`, made);
+      const created = await client.call<Record<string, unknown>>("POST", ROUTES, { body: { ...body, ...placeOf(options) } });
+      console.result(String(created["id"]), `route ${Number(created["position"]) + 1} added`, created);
     });
   withOptions(routes.command("update <route>").description("change the given options of a route (position, id, or `default`)"))
     .option("--no-continue", "later routes are not evaluated")

@@ -70,8 +70,8 @@ function addChanges(rules: Command, console: Console): void {
       if (options.expr === undefined && options.logs === undefined)
         throw new WrongUsage("--expr: is missing: a condition such as 'up == 0', or --logs '> 20 in 5m'");
       const body = applyOptions({ name, severity: "warning", for: "0s", enabled: !options.disabled, labels: {}, annotations: {} }, options);
-      const made = await console.client().call<Row>("POST", RULES, { body });
-      console.result(String(made["id"]), `rule ${name} created`, made);
+      const created = await console.client().call<Row>("POST", RULES, { body });
+      console.result(String(created["id"]), `rule ${name} created`, created);
     });
   withRuleOptions(rules.command("update <rule>").description("change the given options of a rule (name or id)"))
     .option("--name <name>", "another name")

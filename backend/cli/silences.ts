@@ -103,10 +103,10 @@ Examples:
     .action(async (texts: string[], options: SilenceOptions) => {
       const matchers = texts.map((text) => typedMatcher(text, "matcher"));
       const times = timesOf(options);
-      const made = await console
+      const created = await console
         .client()
         .call<Row>("POST", SILENCES, { body: silenceBody({ matchers, ...times, comment: options.comment }) });
-      console.result(String(made["id"]), `silenced until ${String(made["endsAt"])}: ${matchers.join(", ")}`, made);
+      console.result(String(created["id"]), `silenced until ${String(created["endsAt"])}: ${matchers.join(", ")}`, created);
     });
   addRemoval(silences, console, "end a silence now; its firing alerts are sent", (id) => `${SILENCES}/${id}`);
 }

@@ -120,7 +120,7 @@ export function addReadTokenCommands(program: Command, console: Console): void {
 }
 
 function toEnter(address: string, name: string, { id, expires_at }: { id: string; expires_at: string }): string {
-  return `read token ${name} (${id}) made, for reading until ${expires_at}; it is not shown again
+  return `read token ${name} (${id}) created, valid until ${expires_at}; it is not shown again
 In Grafana: Connections, Add new data source. Enter there, with the address by which Grafana reaches the backend:
   Prometheus server URL   ${address}/query/prometheus
   Loki URL                ${address}/query/loki

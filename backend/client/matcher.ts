@@ -2,10 +2,10 @@
 // a formatted matcher returns the same matcher. The backend validates and evaluates them.
 import type { ApiResponses } from "./api.ts";
 
-/** In the form of routes. */
+/** A matcher in the format of routes. */
 export type Matcher = ApiResponses["GET /alerting/routes"][number]["matchers"][number];
 
-/** In the form of silences, which is Alertmanager's. */
+/** A matcher in the format of silences, which is Alertmanager's. */
 export type SilenceMatcher = ApiResponses["GET /alerting/silences"][number]["matchers"][number];
 
 const MATCHER = /^\s*([a-zA-Z_]\w*)\s*(=~|!=|!~|=)([^]*)$/;

@@ -38,9 +38,9 @@ export interface ChildOptions {
 }
 
 export interface ChildTiming {
-  /** For the first start; later starts have no time limit. */
+  /** Time limit for the first start; later starts have none. */
   readonly readyTimeoutMs: number;
-  /** Between SIGTERM and SIGKILL. */
+  /** Time between SIGTERM and SIGKILL. */
   readonly graceMs: number;
   readonly firstBackoffMs: number;
   readonly maxBackoffMs: number;

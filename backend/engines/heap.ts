@@ -9,7 +9,7 @@ const AFTER_MS = 3000;
 /** A start uses less; more means that there is load. */
 const MAX_USED_BYTES = 48 * 1024 * 1024;
 
-/** In percent of the size after the last full collection. */
+/** Percentage of the size after the last full collection. */
 const GROWING_PERCENT = 40;
 
 /**

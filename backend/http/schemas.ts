@@ -31,7 +31,7 @@ export function objectSchema<T extends Properties>(...parts: ObjectParts<T>) {
   return { type: "object", required, properties } as const;
 }
 
-/** As `objectSchema`, but refuses other properties. */
+/** Like `objectSchema`, but rejects additional properties. */
 export function closedSchema<T extends Properties>(...parts: ObjectParts<T>) {
   return { ...objectSchema(...parts), additionalProperties: false } as const;
 }

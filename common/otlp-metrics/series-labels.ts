@@ -188,7 +188,7 @@ export function pointLabelName(key: string): string {
   return freeName(known(key).name, NO_NAMES);
 }
 
-/** Label name per key; the whole cache is cleared if applications create ever new keys. */
+/** Label name per key; the whole cache is cleared if applications create too many keys. */
 const knownKeys = new Map<string, Label>();
 
 function known(key: string): Label {

@@ -24,7 +24,7 @@ const KNOWN_MS = 600_000;
 export class UnansweredRequests {
   readonly #folder: string;
   readonly #nowMs: () => number;
-  /** By id, oldest first. */
+  /** Requests by id, oldest first. */
   readonly #all = new Map<string, Unanswered & { readonly sinceMs: number }>();
 
   constructor(stateFolder: string, nowMs: () => number) {
@@ -113,7 +113,7 @@ export class UnansweredRequests {
   }
 }
 
-/** Not `rmSync`, which calls stat first. */
+/** Does not use `rmSync`, which calls stat first. */
 function unlinkIfThere(file: string): void {
   try {
     unlinkSync(file);

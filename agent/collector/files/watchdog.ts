@@ -125,7 +125,7 @@ async function readText(url: string): Promise<string> {
   return (await ask(url, { signal: AbortSignal.timeout(ASK_WITHIN_MS) })).text;
 }
 
-/** NaN if there is no such metric. */
+/** Returns NaN if the metric is missing. */
 function sumOf(metrics: string, name: string, label: string): number {
   const lines = metrics.split("\n").filter((line) => line.startsWith(`${name}{`) && line.includes(label));
   return lines.length === 0 ? Number.NaN : lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);

@@ -9,7 +9,9 @@ import type { Log } from "../../log.ts";
 import { damageOf } from "./bbolt-file.ts";
 
 const QUARANTINED = ".damaged";
-/** Messages with which bbolt refuses to open a file, and its package path in the stack trace of a panic or of a fault in mapped memory. */
+/**
+ * Messages that bbolt prints when it cannot open a file, and its package path in the stack trace of a panic or of a fault in mapped memory.
+ */
 const BLAME = /go\.etcd\.io\/bbolt|: (invalid database|checksum error|version mismatch|file size too small|incompatible value)/;
 /** Files of these names are not open stores: our quarantine, backups by older collectors, and temporary files of an interrupted compaction. */
 const NOT_IN_USE = /\.damaged$|\.backup$|^tempdb/;

@@ -11,7 +11,7 @@ export const SLOTS: usize = BASE;
 /** Table of sums, by name: whether the last one with that name was monotonic. */
 export const GUESS_COUNT: u32 = 1024;
 export const GUESSES: usize = SLOTS + 16384;
-/** By label number: the resource and the point that last had it. */
+/** For each label number, the resource and the point that last had the label. */
 export const MOST_LABEL_IDS: u32 = 4096;
 export const RESOURCE_MARKS: usize = GUESSES + 1024;
 export const POINT_MARKS: usize = RESOURCE_MARKS + 16384;

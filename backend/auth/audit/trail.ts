@@ -65,7 +65,7 @@ export class AuditTrail implements AsyncDisposable {
   #waiting = 0;
   readonly #stopping = new AbortController();
   readonly #written = new Map<string, number>();
-  /** By the organisation of the account; logins without an account share one bucket. */
+  /** Buckets by the account's organisation; logins without an account share one bucket. */
   readonly #failedLogins = new Map<string, LoginBucket>();
   #isGivenUp = false;
   #dropped = 0;

@@ -86,7 +86,7 @@ export class LoginBackoff {
   readonly #now: () => number;
   readonly #failures: LoginFailures | undefined;
   readonly #pairs = new Map<string, Pair>();
-  /** In the order of their last successful login. */
+  /** Entries in the order of their last successful login. */
   readonly #succeeded = new Set<string>();
 
   /** `failures`: the counts of all replicas. */

@@ -1,6 +1,6 @@
-// Reports acknowledged rows in the journal of an embedded engine that was replaced by a ClickHouse server, because nothing else reads that
-// journal any more. Invariant: the files stay unchanged. Only the embedded engine knows which rows its tables already have, so they are not
-// sent to the server.
+// Reports acknowledged rows in the journal of an embedded engine that was replaced by a ClickHouse server, because no other code reads that
+// journal. Invariant: the files stay unchanged. Only the embedded engine knows which rows its tables already have, so they are not sent to
+// the server.
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "../../operations/log.ts";
@@ -18,7 +18,7 @@ interface LeftRows {
 const WHAT_TO_DO =
   "start once without CLICKHOUSE_URL, which stores them, stop in order, then carry them over (docs/from-one-to-many.md, Logs and spans)";
 
-/** Logs a warning if there are any. `folder` has one folder per table. Never rejects. */
+/** Logs a warning if there are such rows. `folder` has one folder per table. Never rejects. */
 export async function reportLeftRows(folder: string, log: Log): Promise<void> {
   try {
     const left = await leftRows(folder);

@@ -41,7 +41,7 @@ export interface GrpcServerOptions {
   readonly connections: Connections;
   /** As TRUSTED_PROXIES: the proxies whose x-forwarded-for header is used as the address of the client. */
   readonly trustedProxies: readonly string[];
-  /** By path. */
+  /** Methods by path. */
   readonly methods: ReadonlyMap<string, Method>;
   readonly log: Log;
   readonly onFinished?: (path: string, method: string, status: number, seconds: number) => void;

@@ -14,7 +14,7 @@ import { SeriesOutput, tooManyLabels } from "./series-output.ts";
 import { WriteRequest, type WriteVersion } from "./write-request.ts";
 
 export interface WriteTask {
-  /** As it was received. */
+  /** The body as it was received. */
   readonly body: Uint8Array;
   readonly version: WriteVersion;
   /** The kernel did not accept it. */

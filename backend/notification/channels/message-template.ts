@@ -168,7 +168,7 @@ function isList(part: Part): part is { readonly each: readonly Part[] } {
   return typeof part === "object" && "each" in part;
 }
 
-/** Empty if there is no such value. */
+/** Returns an empty string if the value is missing. */
 function valueOf(name: string, { values, labels, annotations }: Scope): string {
   const [first = "", ...rest] = name.split(".");
   const from = rest.length === 0 ? values : first === "labels" ? labels : annotations;

@@ -209,7 +209,7 @@ export async function channelOf(db: NotificationDb, orgId: string, id: string): 
   return await db.selectFrom("channels").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
 }
 
-/** As returned by the database. */
+/** A row as the database returns it. */
 export type ChannelRow = Selectable<ChannelsTable>;
 
 /** For a store that only one process uses: releases the claims of its previous run. */

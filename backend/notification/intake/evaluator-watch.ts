@@ -75,7 +75,7 @@ export class EvaluatorWatch implements AsyncDisposable {
     });
   }
 
-  /** True if it has worked without interruption for so long that each rule has been evaluated since. */
+  /** Returns true if the evaluator has worked without interruption for long enough to evaluate each rule. */
   get isSettled(): boolean {
     this.#run();
     return this.#upSinceMs !== undefined && this.#nowMs() - this.#upSinceMs >= this.#settledMs;

@@ -86,7 +86,7 @@ async function claim(db: NotificationDb, orgId: string, now: Date, lockedUntil: 
   return row !== undefined;
 }
 
-/** If something has changed meanwhile, the organisation stays due for that. */
+/** If something has changed in the meantime, the organisation stays due. */
 async function release(db: NotificationDb, orgId: string, lockedUntil: Date, dueAt: Date | undefined): Promise<void> {
   await db
     .updateTable("notification_turns")

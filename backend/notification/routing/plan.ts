@@ -57,7 +57,7 @@ export interface PlanInput<A extends Alert> {
   readonly channelIds: ReadonlySet<string>;
   /** Silences in force. */
   readonly silences: readonly (readonly Matcher[])[];
-  /** By `stateKey`. */
+  /** States by `stateKey`. */
   readonly states: ReadonlyMap<string, KnownGroup>;
   /** Messages in delivery: of a group, by `stateKey`; of a channel, their number. */
   readonly pendingGroups: ReadonlySet<string>;

@@ -32,7 +32,7 @@ export class RouteTable {
     this.#nowMs = nowMs;
   }
 
-  /** In order, the default route last; deleted channels are omitted. */
+  /** Routes in order, the default route last; deleted channels are omitted. */
   async list(orgId: string): Promise<StoredRoute[]> {
     const own = tenantDatabase(this.#db, orgId);
     const rows = await rowsOf(own, orgId);

@@ -114,7 +114,7 @@ export class Entry {
     }
   }
 
-  /** Undefined if there is no such label. Throws ApiError query_too_expensive if the value is longer than stages may read. */
+  /** Returns undefined if the label is missing. Throws ApiError query_too_expensive if the value is longer than stages may read. */
   get(name: string): string | undefined {
     const made = this.#metadata.get(name) ?? this.#parsed.get(name);
     if (made !== undefined) {

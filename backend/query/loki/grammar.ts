@@ -31,7 +31,7 @@ const NUMBER = /^[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:e[+-]?\d+)?$/i;
 const HEX = /^([+-]?)0x([\da-f]*)(?:\.([\da-f]*))?(?:p([+-]?\d+))?$/i;
 const INFINITY = /^([+-]?)inf(?:inity)?$/i;
 
-/** As Go's ParseFloat; undefined if it is not a number. */
+/** Parses numbers like Go's ParseFloat; returns undefined if the text is not a number. */
 export function parseNumber(text: string): number | undefined {
   if (NUMBER.test(text)) return text.includes("_") ? undefined : Number(text);
   const infinite = INFINITY.exec(text);

@@ -22,7 +22,7 @@ export function printed(value: Value): string {
   return String(value);
 }
 
-/** As %v: the shortest digits, with an exponent if it is below -4 or at least 21. */
+/** Formats like %v: the shortest digits, with an exponent if it is below -4 or at least 21. */
 export function printedFloat(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "+Inf" : "-Inf";
@@ -42,7 +42,7 @@ export function wrapped(value: bigint): bigint {
   return BigInt.asIntN(64, value);
 }
 
-/** As sprig's int: fractions are truncated, other texts are 0. */
+/** Converts like sprig's int: fractions are truncated, and other texts are 0. */
 export function toInteger(value: Value): bigint {
   if (typeof value === "bigint") return value;
   if (typeof value === "boolean") return value ? 1n : 0n;
@@ -52,7 +52,7 @@ export function toInteger(value: Value): bigint {
   return 0n;
 }
 
-/** As sprig's float64. */
+/** Converts like sprig's float64. */
 export function toFloat(value: Value): number {
   if (typeof value === "number") return value;
   if (typeof value === "bigint") return Number(value);

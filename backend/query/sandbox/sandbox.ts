@@ -37,7 +37,7 @@ export class Sandbox implements JobRunner, AsyncDisposable {
   readonly #limits: SandboxLimits;
   readonly #queue: FairQueue;
   readonly #all = new Set<SandboxProcess>();
-  /** In the order in which they became idle. */
+  /** Idle processes, in the order in which they became idle. */
   readonly #idle = new Map<SandboxProcess, Idle>();
   readonly #closing = new AbortController();
 

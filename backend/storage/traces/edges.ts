@@ -1,6 +1,6 @@
-// Computes from the parents and links of spans which service calls which, minute by minute, and stores the result in `service_edges`.
-// Invariant: a minute is always computed as a whole and stored with a new version, so computing it again, after a crash or on another
-// replica, counts nothing twice. The queries run in the organisation's own slots and read only its rows.
+// Computes service edges (which service calls which) for each minute from the parents and links of spans, and stores them in
+// `service_edges`. Invariant: a minute is always computed as a whole and stored with a new version, so computing it again, after a crash or
+// on another replica, counts nothing twice. The queries run in the organisation's own slots and read only its rows.
 import type { Ask, ClickHouse, Shard } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";

@@ -1,5 +1,5 @@
-// Copies the calls, errors and durations of each minute from a projection of `spans` into `span_minutes`, where they outlive the spans.
-// Invariants: a copy may be repeated at any time, because the table keeps the copy with most calls; queries read a minute from
+// Copies the calls, errors and durations of each minute from a projection of `spans` to `span_minutes`, which keeps them longer than the
+// spans. Invariants: a copy may be repeated at any time, because the table keeps the copy with most calls; queries read a minute from
 // `span_minutes` only once it will not be copied again.
 import type { Shard } from "../../engines/clickhouse/client.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";

@@ -1,7 +1,7 @@
-// Updates in the background what is derived from spans: edges between services, series for Prometheus' API, and copies of minutes that
-// outlive their spans. Invariants: the work for an organisation takes at most a tenth of the time and runs in the slots of its own queries,
-// so an organisation with many spans delays no queries of others; a pass spends at most 40 seconds on one organisation; each step may be
-// repeated, or done by another replica, and still counts once.
+// Updates data derived from spans in the background: service edges, series for Prometheus' API, and per-minute summaries that are kept
+// longer than the spans. Invariants: the work for an organisation uses at most a tenth of the time and runs in the organisation's own query
+// slots, so an organisation with many spans does not delay queries of others; a pass spends at most 40 seconds on one organisation; each
+// step may be repeated, or done by another replica, and still counts once.
 import { hash } from "node:crypto";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";

@@ -25,7 +25,7 @@ export interface FragmentPipeline {
   /** `<signal>/<name>`, such as `metrics/host`. */
   readonly id: string;
   readonly receivers: readonly string[];
-  /** In execution order. */
+  /** Processors in execution order. */
   readonly processors: readonly string[];
   /** True if a full queue blocks the source, such as a file reader; otherwise, the sender gets an error and retries. */
   readonly blocks?: boolean;

@@ -26,7 +26,7 @@ const COLUMNS: Readonly<Record<string, { readonly column: Sql; readonly field?: 
 /** Fields whose values are compared in lower case, because they are stored so. */
 const LOWER_CASE: ReadonlySet<string> = new Set(["level", "trace_id", "span_id"]);
 const LABEL = /^label\.(?=.)/;
-/** From least to most severe, each with alternative spellings. */
+/** Levels from least to most severe, each with alternative spellings. */
 const LEVELS = [
   ["trace"],
   ["debug"],
