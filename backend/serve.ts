@@ -154,16 +154,16 @@ async function openBackups({ settings, secrets, stack, database, snapshotSources
 
 /** Without a kernel, TypeScript does the same work more slowly. */
 function reportMissingKernels(log: Running["log"]): void {
-  const made = "node hack/kernel.mjs makes it";
+  const advice = "build it with `node hack/kernel.mjs`";
   if (!threadKernel())
     log.warn(
       { event: "backend.kernel_missing", err: kernelProblem() },
-      `WASM decoder not built; using the slower TypeScript decoder for logs and traces: ${made}`,
+      `WASM decoder not built; using the slower TypeScript decoder for logs and traces; ${advice}`,
     );
   if (!plainLines() || !writeKernel())
     log.warn(
       { event: "backend.kernel_missing", err: plainLinesProblem() ?? writeKernelProblem() },
-      `WASM validator not built; using the slower TypeScript validator for metrics: ${made}`,
+      `WASM validator not built; using the slower TypeScript validator for metrics; ${advice}`,
     );
 }
 

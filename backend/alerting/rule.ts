@@ -158,7 +158,7 @@ function expressionIn({ expr = "", logs, labels }: SentRule): string {
       );
   }
   const own = expressionOf(logs);
-  if (expr !== "" && expr !== own) throw invalidField("expr", "leave it out if `logs` is set, from which it is made");
+  if (expr !== "" && expr !== own) throw invalidField("expr", "omit it if `logs` is set, because it is derived from `logs`");
   return own;
 }
 
@@ -192,7 +192,7 @@ function checkLabel(name: string, text: string): void {
   if (isReserved(name)) throw invalidField(field, "this label is set by the server: choose another name");
   checkText(field, text);
   if (text.includes("{{"))
-    throw invalidField(field, "labels are plain text, because a changing label would start the alert anew; use annotations");
+    throw invalidField(field, "labels are plain text, because a changing label would start a new alert; use annotations");
 }
 
 function checkAnnotation(name: string, text: string): void {

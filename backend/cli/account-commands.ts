@@ -21,12 +21,12 @@ export function addAccountCommands(program: Command, console: Console): void {
 }
 
 function addOrgs(program: Command, console: Console): void {
-  const orgs = program.command("orgs").description("organisations (tenants); needs the role operator");
+  const orgs = program.command("orgs").description("organisations (tenants); requires the role operator");
   addList(orgs, console, "all organisations", "/api/orgs", ["name", "org_id", "created_at"]);
   orgs
     .command("create <name>")
-    .description("create an organisation with its first administrator, with a password from a prompt or a pipe")
-    .requiredOption("--admin-email <address>", "the administrator's e-mail")
+    .description("create an organisation and its first administrator; the password is read from a prompt or pipe")
+    .requiredOption("--admin-email <address>", "the administrator's email address")
     .addHelpText(
       "after",
       "\nExample:\n  openssl rand -base64 18 | tee password | atherops orgs create shop --admin-email admin@shop.example",
@@ -41,7 +41,7 @@ function addOrgs(program: Command, console: Console): void {
   addDeletion(orgs, console);
   orgs
     .command("add-admin <organisation> <email>")
-    .description("add an administrator to any organisation (by name or id), with a password from a prompt or a pipe")
+    .description("add an administrator to any organisation (by name or id); the password is read from a prompt or pipe")
     .action(async (organisation: string, email: string) => {
       const org = await orgOf(console, organisation);
       const password = await readPassword(`Password of ${email}: `, console.world);
@@ -54,11 +54,11 @@ function addDeletion(orgs: Command, console: Console): void {
   orgs
     .command("delete <organisation>")
     .description("delete an organisation (by name or id) with all its users, keys and telemetry; this cannot be undone")
-    .requiredOption("--confirm <name>", "its name once more")
+    .requiredOption("--confirm <name>", "repeat the organisation's name")
     .addHelpText(
       "after",
       `
-Its data can be saved before, by one of its own users: atherops export-telemetry.
+To save its data first, one of its users can run: atherops export-telemetry
 
 Example:
   atherops orgs delete shop --confirm shop && atherops orgs deletions`,
@@ -70,7 +70,7 @@ Example:
     });
   orgs
     .command("deletions")
-    .description("deleted organisations: what is left of their telemetry, and when they were erased")
+    .description("deleted organisations: their remaining telemetry, and when they were erased")
     .action(async () => {
       const rows = await console.client().call<Row[]>("GET", "/api/deletions");
       console.print(rows, ["name", "org_id", "requested_at", "requested_by", "found", "erased_at"]);
@@ -84,7 +84,7 @@ function addUsers(program: Command, console: Console): void {
   addList(users, console, "all users", "/api/users", USER_COLUMNS);
   users
     .command("add <email>")
-    .description("add a user, with a password from a prompt or a pipe")
+    .description("add a user; the password is read from a prompt or pipe")
     .addOption(new Option("--role <role>", "the user's permissions").choices(ROLES).default("viewer"))
     .action(async (email: string, { role }: { role: string }) => {
       const password = await readPassword(`Password of ${email}: `, console.world);
@@ -94,7 +94,7 @@ function addUsers(program: Command, console: Console): void {
   users
     .command("password <user>")
     .alias("passwd")
-    .description("set a user's password (by e-mail or id); the user's sessions end")
+    .description("set a user's password (by email or id), and end the user's sessions")
     .action(async (user: string) => {
       const { user_id, email } = await findUser(console, user);
       const password = await readPassword(`New password of ${email}: `, console.world);
@@ -103,7 +103,7 @@ function addUsers(program: Command, console: Console): void {
     });
   users
     .command("role")
-    .description("change a user's role (by e-mail or id)")
+    .description("change a user's role (by email or id)")
     .argument("<user>")
     .addArgument(new Argument("<role>").choices(ROLES))
     .action(async (user: string, role: string) => {
@@ -113,7 +113,7 @@ function addUsers(program: Command, console: Console): void {
     });
   users
     .command("remove <user>")
-    .description("remove a user (by e-mail or id)")
+    .description("remove a user (by email or id)")
     .action(async (user: string) => {
       const { user_id, email } = await findUser(console, user);
       await console.client().call("DELETE", `/api/users/${user_id}`);
@@ -124,12 +124,12 @@ function addUsers(program: Command, console: Console): void {
 function addInvitations(program: Command, console: Console): void {
   const invitations = program
     .command("invitations")
-    .description("links that let people choose a password and become users of your organisation; needs the role admin");
+    .description("links that let people choose a password and become users of your organisation; requires the role admin");
   const columns = ["email", "role", "created_by", "expires_at", "invitation_id"];
   addList(invitations, console, "invitations that are still valid", "/api/invitations", columns);
   invitations
     .command("create <email>")
-    .description("invite a person; only the link goes to stdout, and it works once")
+    .description("invite a person; prints only the link to stdout, which can be used once")
     .addOption(new Option("--role <role>", "the user's permissions").choices(ROLES).default("viewer"))
     .option("--ttl <duration>", "how long the link is valid, such as 12h or 7d; at most 30 days")
     .addHelpText("after", "\nExample:\n  atherops invitations create ana@example.com --role admin --ttl 2d")
@@ -149,7 +149,9 @@ function addOwnPassword(program: Command, console: Console): void {
   program
     .command("password")
     .alias("passwd")
-    .description("change your own password: the current one and the new one, from prompts or two lines of a pipe; other sessions end")
+    .description(
+      "change your own password and end your other sessions; reads the current and the new password from prompts or two lines of a pipe",
+    )
     .action(async () => {
       const [current, password] = await readPasswords(["Current password: ", "New password: "], console.world);
       await console.client().call("PUT", "/api/auth/password", { body: { current, password } });
@@ -158,11 +160,11 @@ function addOwnPassword(program: Command, console: Console): void {
 }
 
 function addAccounts(program: Command, console: Console): void {
-  const accounts = program.command("accounts").description("accounts of all organisations, by e-mail; needs the role operator");
+  const accounts = program.command("accounts").description("accounts of all organisations, by email; requires the role operator");
   const find = async (email: string): Promise<User[]> => await console.client().call("GET", "/api/accounts", { query: { email } });
   accounts
     .command("find <email>", { isDefault: true })
-    .description("the organisation of an e-mail address; addresses are unique across organisations")
+    .description("show the organisation of an email address; addresses are unique across organisations")
     .action(async (email: string) => console.print(await find(email), [...USER_COLUMNS, "org_id"]));
   accounts
     .command("remove <email>")

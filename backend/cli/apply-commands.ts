@@ -17,8 +17,8 @@ import { cell, visible } from "./table.ts";
 const KINDS: readonly Kind[] = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind];
 
 const HELP = `
-A file has a list for each kind of resource. What is in no file stays as it is, unless --prune is given; a second run changes nothing.
-\`routes:\` is the whole list in its order: what is not in it goes, but the default route.
+A file has a list for each kind of resource. Resources that are in no file stay unchanged, unless --prune is given. A second run makes no
+changes. \`routes:\` is the complete, ordered list: routes that are not in it are removed, except the default route.
 
   channels:
     - name: on-call
@@ -34,7 +34,7 @@ A file has a list for each kind of resource. What is in no file stays as it is, 
       channels: []
   silences:
     - matchers: [instance=~"db-.*"]
-      ends_at: 2026-12-01T06:00:00Z     # one that has ended is left out
+      ends_at: 2026-12-01T06:00:00Z     # silences that have ended are ignored
       comment: the database moves
   rules:
     - name: HostMemoryLow
@@ -60,10 +60,10 @@ A file has a list for each kind of resource. What is in no file stays as it is, 
     - {name: Errors of checkout, address: '#/logs?q=source:checkout+level:error'}
 
 Examples:
-  atherops export > alerting.yaml                  what there is now
+  atherops export > alerting.yaml                  the current resources
   atherops apply -f alerting.yaml --dry-run        what would change
   atherops apply -f rules.yaml -f - < more.yaml    several files, or standard input
-  atherops apply -f alerting.yaml --prune          also remove resources that are in no file, of the kinds in the files`;
+  atherops apply -f alerting.yaml --prune          also remove resources that are in no file, for the kinds in the files`;
 
 interface ApplyOptions {
   file: string[];
@@ -78,7 +78,7 @@ export function addApplyCommands(program: Command, console: Console): void {
     .description(`apply files to your organisation's ${sections.join(", ")}, and print the changes`)
     .requiredOption("-f, --file <file>", "YAML, - is standard input; repeatable", (file: string, all: string[]) => [...all, file], [])
     .option("--dry-run", "print the changes without making them")
-    .option("--prune", "also remove resources that are in no file, of the kinds in the files")
+    .option("--prune", "also remove resources that are in no file, for the kinds in the files")
     .addHelpText("after", HELP)
     .action(async (options: ApplyOptions) => await apply(console, options));
   program

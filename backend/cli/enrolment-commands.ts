@@ -19,7 +19,7 @@ function addTokens(program: Command, console: Console): void {
   addList(tokens, console, description, "/api/install-tokens", ["id", "created_at", "expires_at", "used_at"]);
   tokens
     .command("create")
-    .description("mint a token; only the token goes to stdout")
+    .description("create a token; prints only the token to stdout")
     .option("--ttl <duration>", "lifetime, such as 30m, 24h, 7d", "24h")
     .addHelpText(
       "after",
@@ -62,7 +62,7 @@ function addClusters(program: Command, console: Console): void {
     .addHelpText(
       "after",
       `
-It may set intervals, signals and log_level, and nothing else. Example, first for a tenth of the nodes:
+It can set only intervals, signals and log_level. Example, for 10% of the nodes first:
   echo '{"intervals": {"metrics": "15s"}}' | atherops clusters configure demo - --percent 10`,
     )
     .action(async (cluster: string, file: string, { percent }: { percent: string }) => {
@@ -133,7 +133,7 @@ function addHosts(program: Command, console: Console): void {
     .addHelpText(
       "after",
       `
-It may set intervals, log_paths, signals and log_level, and nothing else. Example:
+It can set only intervals, log_paths, signals and log_level. Example:
   echo '{"log_paths": ["/var/log/nginx/*.log"], "intervals": {"metrics": "15s"}}' | atherops hosts configure <id> -`,
     )
     .action(async (id: string, file: string) => {
@@ -158,7 +158,7 @@ function addKeys(program: Command, console: Console): void {
   addList(keys, console, description, "/api/keys", ["name", "created_at", "first_used_at", "key_id"]);
   keys
     .command("create <name>")
-    .description("mint a key; only the key goes to stdout; <name> becomes the `node` of everything it sends")
+    .description("create a key; prints only the key to stdout; <name> becomes the `node` of all data that it sends")
     .action(async (name: string) => {
       const created = await console.client().call<{ api_key: string; key_id: string }>("POST", "/api/keys", { body: { name } });
       console.result(created.api_key, `key ${name} (${created.key_id}) minted; it is not shown again`, { ...created });

@@ -46,13 +46,13 @@ Examples:
   atherops logs '{service_name="checkout"} |= "timeout" | json | status >= 500'
   atherops logs --level error --since 24h --grep timeout
   atherops logs --regex 'took \\d{4,} ms' --not-grep healthz --since 7d
-  atherops logs --histogram --since 24h --source checkout    how many, by time, with errors
-  atherops logs --patterns --level error                     what errors say, without their numbers and ids
-  atherops logs --field --level error                        which fields errors have
-  atherops logs --field source --since 7d --level error      which sources they come from
+  atherops logs --histogram --since 24h --source checkout    counts over time, with errors
+  atherops logs --patterns --level error                     message patterns of errors, without numbers and ids
+  atherops logs --field --level error                        fields of errors
+  atherops logs --field source --since 7d --level error      sources of errors
   atherops logs --trace-id 5b8aa5a2d2c872e8321cf37308d69df2 --since 7d
 
-Regular expressions are RE2's, found anywhere in the first 64 KiB of a message; (?i) ignores case. Several filters must all hold.`;
+Regular expressions use RE2 syntax and match anywhere in the first 64 KiB of a message; (?i) ignores case. All filters must match.`;
 
 const TAIL_EXAMPLES = `
 Examples:
@@ -110,10 +110,10 @@ function withFilters(command: Command): Command {
     .option("--regex <expression>", "matches the message; repeatable", collect, [])
     .option("--not-regex <expression>", "does not match the message; repeatable", collect, [])
     .option("--label <key=value>", "a label's exact value; repeatable", collect, [])
-    .option("--not-label <key=value>", "not this value of a label; repeatable", collect, [])
-    .option("--host-id <id>", "cluster, host or key that sent it")
-    .option("--node <name>", "its name")
-    .option("--trace-id <hex>", "of one trace");
+    .option("--not-label <key=value>", "excludes a label's exact value; repeatable", collect, [])
+    .option("--host-id <id>", "id of the cluster, host or key that sent the record")
+    .option("--node <name>", "name of the node that sent the record")
+    .option("--trace-id <hex>", "only records of this trace");
 }
 
 const LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"];

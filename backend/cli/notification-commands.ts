@@ -32,7 +32,7 @@ export function addNotificationCommands(program: Command, console: Console): voi
 }
 
 function addChannels(program: Command, console: Console): void {
-  const channels = program.command("channels").description("channels: where messages about alerts go");
+  const channels = program.command("channels").description("channels: receivers of messages about alerts");
   const columns = ["name", "kind", "enabled", "settings", "heartbeat", "id"];
   addList(channels, console, "all channels; secrets are never shown", CHANNELS, columns);
   channels
@@ -50,7 +50,7 @@ function addChannels(program: Command, console: Console): void {
     .addHelpText(
       "after",
       `
-A webhook's signing secret goes to stdout, once: the receiver verifies messages with it (Standard Webhooks). Examples:
+Prints a webhook's signing secret to stdout, once; the receiver uses it to verify messages (Standard Webhooks). Examples:
   atherops channels create shop-bot --kind webhook --endpoint https://bot.shop.example/alerts > signing-secret
   atherops channels create on-call --kind pagerduty --routing-key-file pagerduty-key
   atherops channels create mail --kind email --to me@example.com --to you@example.com
@@ -86,7 +86,7 @@ function addChannelCalls(channels: Command, console: Console): void {
     });
   channels
     .command("rotate <channel>")
-    .description("rotate the signing secret of a webhook (by name or id); only the secret goes to stdout")
+    .description("rotate the signing secret of a webhook (by name or id); prints only the secret to stdout")
     .action(async (channel: string) => {
       const { id, name } = await findExisting(channelKind, console.client(), channel);
       const rotated = await console.client().call<{ signing_secret: string; previous_until: string }>("POST", `${channelPath(id)}/rotate`);
@@ -121,7 +121,7 @@ function addDeliveries(program: Command, console: Console): void {
     .command("deliveries")
     .description("messages of the last 30 days and their results, newest first")
     .addOption(new Option("--status <status>", "only these").choices(["pending", "delivered", "failed"]))
-    .option("--channel <channel>", "only those to this channel (by name or id)")
+    .option("--channel <channel>", "only messages to this channel (by name or id)")
     .addOption(new Option("--limit <rows>", "maximum number").default("100", "100"))
     .addHelpText("after", "\nExamples:\n  atherops deliveries --status failed\n  atherops deliveries --channel on-call --limit 10")
     .action(async ({ status, channel, limit }: { status?: string; channel?: string; limit: string }) => {
@@ -146,7 +146,7 @@ function addAlerts(program: Command, console: Console): void {
     .command("alerts")
     .description("firing alerts, their channels, and whether they are silenced")
     .addArgument(new Argument("[matchers...]", "such as severity=critical or team!=shop; all must match"))
-    .option("--silenced", "only those that are silenced")
+    .option("--silenced", "only silenced alerts")
     .option("--channel <name>", "only alerts of this channel (name or id)")
     .addHelpText(
       "after",

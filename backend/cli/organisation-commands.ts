@@ -15,7 +15,7 @@ type Org = ApiResponses["GET /api/orgs"][number];
 export function addOrganisationCommands(program: Command, console: Console): void {
   program
     .command("usage")
-    .description("what was stored of your organisation's telemetry, by day and signal")
+    .description("stored telemetry of your organisation, by day and signal")
     .option("--days <number>", "number of days, including today", "30")
     .action(async ({ days }: { days: string }) => {
       const rows = await console.client().call<Row[]>("GET", "/api/usage", { query: { days } });
@@ -28,10 +28,10 @@ export function addOrganisationCommands(program: Command, console: Console): voi
 }
 
 function addLimits(program: Command, console: Console): void {
-  const limits = program.command("limits").description("what your organisation may send; 0 is unlimited");
+  const limits = program.command("limits").description("limits of your organisation's telemetry; 0 is unlimited");
   limits
     .command("show", { isDefault: true })
-    .description("the limits of your organisation; as operator those of any (by name or id)")
+    .description("the limits of your organisation; operators can name any (by name or id)")
     .argument("[organisation]", "default: your own")
     .action(async (organisation: string | undefined) => {
       printLimits(console, await console.client().call("GET", await pathOf(console, "limits", organisation)));
@@ -63,7 +63,7 @@ function addRetention(program: Command, console: Console): void {
   const retention = program.command("retention").description("how long your organisation's telemetry is kept");
   retention
     .command("show", { isDefault: true })
-    .description("the retention of your organisation; as operator that of any (by name or id)")
+    .description("the retention of your organisation; operators can name any (by name or id)")
     .argument("[organisation]", "default: your own")
     .action(async (organisation: string | undefined) => {
       const path = await pathOf(console, "retention", organisation);
@@ -71,7 +71,7 @@ function addRetention(program: Command, console: Console): void {
     });
   retention
     .command("set <organisation>")
-    .description("set how long telemetry of an organisation (by name or id) is kept, as operator")
+    .description("set how long an organisation's telemetry (by name or id) is kept, as operator")
     .option("--logs-days <number>", KEPT_DAYS)
     .option("--traces-days <number>", KEPT_DAYS)
     .option("--metrics-days <number>", KEPT_DAYS)
@@ -108,8 +108,8 @@ function printLimits(console: Console, limits: Row): void {
 function addAudit(program: Command, console: Console): void {
   program
     .command("audit")
-    .description("who changed what, newest first; as operator of all organisations")
-    .option("--action <action>", "such as login.failed or key.revoke")
+    .description("audit log of changes, newest first; for operators, of all organisations")
+    .option("--action <action>", "only entries with this action, such as login.failed or key.revoke")
     .option("--organisation <organisation>", "only of this organisation (name or id), as operator")
     .option("--limit <number>", "maximum number of entries", "100")
     .action(async ({ action, organisation, limit }: { action?: string; organisation?: string; limit: string }) => {

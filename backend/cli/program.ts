@@ -35,24 +35,24 @@ Examples:
   atherops clusters                               which clusters are online, with their nodes
   atherops fleet --problems                       agents that are offline, outdated or in trouble
   atherops logs --level error --since 1h          the newest errors
-  atherops logs --histogram --since 24h           how many, by time
+  atherops logs --histogram --since 24h           counts over time
   atherops tail --label k8s.namespace.name=shop   logs as they arrive
   atherops traces --service checkout --error --json | jq .TraceID
   atherops trace 5b8aa5a2d2c872e8321cf37308d69df2  its spans as a waterfall
   atherops metrics 'system_memory_usage_bytes{state="used"}' --since 1h
-  atherops rules                                  alert rules, with their state now
+  atherops rules                                  alert rules with their current state
   atherops alerts severity=critical               firing alerts and their channels
   atherops silences add alertname=Down --for 2h --comment 'being repaired'
   atherops apply -f alerting.yaml --dry-run       what would change
   atherops keys create ci-loader                  a key for sending telemetry without an agent
-  atherops usage --days 7                         what was stored, by day and signal
+  atherops usage --days 7                         stored telemetry, by day and signal
   atherops audit --action login.failed            who tried to log in
   atherops read-tokens create grafana             a token for Grafana, and its data source settings
 
-The password comes from a prompt, from a pipe or from the file that ATHEROPS_PASSWORD_FILE names, never from an argument.
+The password is read from a prompt, a pipe, or the file in ATHEROPS_PASSWORD_FILE, never from an argument.
 Other variables: ATHEROPS_URL, ATHEROPS_PROFILE, XDG_CONFIG_HOME, NODE_EXTRA_CA_CERTS (a private CA).
 
-Exit codes: 0 success; 2 wrong usage, including a value that the backend refuses; 1 any other failure, such as an expired session,
+Exit codes: 0 success; 2 wrong usage, including a value that the backend rejects; 1 any other failure, such as an expired session,
 an unknown name, a file or the network.`;
 
 /** Runs one command and returns the exit code. */
@@ -88,11 +88,11 @@ function buildProgram(world: World): Command {
   const program = new Command("atherops")
     .description("Administers an AtherOps backend over its HTTP API, and reads metrics, logs and traces.")
     .version(packageFile.version)
-    .option("--url <address>", "the backend; default: ATHEROPS_URL, then that of the last login, then http://127.0.0.1:8080")
+    .option("--url <address>", "URL of the backend; default: ATHEROPS_URL, then the URL of the last login, then http://127.0.0.1:8080")
     .addOption(new Option("-o, --output <format>", "format of the result").choices(OUTPUTS).conflicts(["json"]))
     .option("--json", "the same as --output json: an array, or one object per line for logs and traces")
     .option("--profile <name>", "one of several sessions, for several backends or users; default: ATHEROPS_PROFILE")
-    .option("--allow-plain-http", "send the session over http to another machine")
+    .option("--allow-plain-http", "allow sending the session to another machine over plain HTTP")
     .addHelpText("after", EXAMPLES)
     .showHelpAfterError("(add --help for the list)")
     .configureHelp({ showGlobalOptions: true, visibleGlobalOptions })
@@ -155,7 +155,7 @@ function addLogin(program: Command, console: Console): void {
   program
     .command("login")
     .description("log in and keep the session (15 minutes by default) in a file that only you can read")
-    .option("--email <address>", "default: that of the last login, then admin@localhost")
+    .option("--email <address>", "your email address; default: that of the last login, then admin@localhost")
     .option("--sso", "log in with the identity provider, in a browser")
     .addHelpText(
       "after",

@@ -127,9 +127,7 @@ Examples:
   atherops routes update 2 --position 1 --match team=shop`;
 
 export function addRouteCommands(program: Command, console: Console): void {
-  const routes = program
-    .command("routes")
-    .description("routes: which alerts go to which channels; the first that matches an alert takes it");
+  const routes = program.command("routes").description("routes: which alerts go to which channels; the first matching route applies");
   routes
     .command("list", { isDefault: true })
     .description("all routes in evaluation order, the default route last")

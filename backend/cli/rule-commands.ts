@@ -20,12 +20,12 @@ interface RuleOptions extends LogConditionOptions {
 }
 
 const CREATE_EXAMPLES = `
-The expression is PromQL with a comparison: the rule fires for each series for which it holds. Examples:
+The expression is PromQL with a comparison. The rule fires for each series that meets it. Examples:
   atherops rules check 'system_memory_available_bytes < 5e8'
   atherops rules create HostMemoryLow --severity critical --for 5m --expr 'system_memory_available_bytes < 5e8' \\
     --label team=shop --annotation summary='{{ $labels.instance }} has {{ $value | humanize }} bytes left'
 
-Or it counts log records, with the filters of /query/logs:
+A rule can also count log records, with the filters of /query/logs:
   atherops rules create CheckoutErrors --logs '> 20 in 5m' --where source=checkout --where level=error --where q='time out' \\
     --by label.k8s.pod.name --annotation summary='{{ $labels.k8s_pod_name }} has {{ $value }} errors'
 
@@ -49,7 +49,7 @@ export function addRuleCommands(program: Command, console: Console): void {
       else console.world.stdout.write(yamlOf({ rules: [resource] }));
     });
   withLogOptions(rules.command("check [expression]"))
-    .description("validate an expression or a log condition, and print how many series meet it now")
+    .description("validate an expression or a log condition, and print how many series currently meet it")
     .action(async (expr: string | undefined, options: LogConditionOptions) => {
       const logs = logsGiven(options);
       if ((expr === undefined) === (logs === undefined)) throw new WrongUsage("give an expression, such as 'up == 0', or --logs");
@@ -74,12 +74,12 @@ function addChanges(rules: Command, console: Console): void {
       console.result(String(created["id"]), `rule ${name} created`, created);
     });
   withRuleOptions(rules.command("update <rule>").description("change the given options of a rule (name or id)"))
-    .option("--name <name>", "another name")
+    .option("--name <name>", "new name")
     .addHelpText(
       "after",
       `
-Of labels and annotations those are changed that are given. --where and --by replace all that there were: --where '' counts all records,
---by '' counts them together.
+Changes only the given labels and annotations. --where and --by replace all previous values: --where '' counts all records, --by '' counts
+them together.
 
 Examples:
   atherops rules update HostMemoryLow --for 10m

@@ -90,7 +90,7 @@ export function addSilenceCommands(program: Command, console: Console): void {
   silences
     .command("add <matchers...>")
     .description("mute the alerts that match all matchers")
-    .requiredOption("--comment <text>", "why; others read it")
+    .requiredOption("--comment <text>", "reason for the silence, shown to other users")
     .option("--for <duration>", "how long, such as 30m, 2h or 7d", "2h")
     .option("--start <time>", "RFC 3339; default now")
     .addHelpText(

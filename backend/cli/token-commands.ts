@@ -11,7 +11,7 @@ The backend accepts ingest tokens if its operator set INGEST_TOKENS=true. Exampl
   atherops ingest-tokens create edge --network 10.20.0.0/16 --network 2001:db8::/32
   atherops ingest-tokens create db-1 --host <id of a host>
 
-An OpenTelemetry SDK sends with it by two environment variables:
+To use the token in an OpenTelemetry SDK, set two environment variables:
   OTEL_EXPORTER_OTLP_ENDPOINT=<address of the backend>
   OTEL_EXPORTER_OTLP_HEADERS="x-api-key=$(cat token)"`;
 
@@ -31,7 +31,7 @@ export function addIngestTokenCommands(program: Command, console: Console): void
   const tokens = program.command("ingest-tokens").description("ingest tokens: for programs that send telemetry without an agent");
   tokens
     .command("list", { isDefault: true })
-    .description("tokens, what they may send, and when they were last used; a token itself is shown only when it is created")
+    .description("tokens, the signals that they may send, and when they were last used; the token itself is shown only when it is created")
     .action(async () => {
       const rows = await console.client().all("/api/ingest-tokens");
       const shown = rows.map((row) => ({ ...row, signals: String(row["signals"]), networks: String(row["networks"]) }));
@@ -47,14 +47,14 @@ export function addIngestTokenCommands(program: Command, console: Console): void
     });
   tokens
     .command("create <name>")
-    .description("create a token; only the token goes to stdout; <name> becomes the `node` of everything it sends")
-    .option("--signals <list>", "what it may send: metrics, logs, traces, separated by commas; default all")
+    .description("create a token; prints only the token to stdout; <name> becomes the `node` of all data that it sends")
+    .option("--signals <list>", "signals that it may send: metrics, logs, traces, separated by commas; default all")
     .option("--host <id>", "store its data as that of this host")
     .option("--cluster <id>", "store its data as that of this cluster")
-    .option("--network <cidr>", "an address or CIDR from which it may be used; may be repeated", several, [])
+    .option("--network <cidr>", "an IP address or CIDR from which it may be used; repeatable", several, [])
     .option("--bytes-per-second <number>", "of each signal; default only the organisation's limit")
     .option("--records-per-second <number>", "of each signal; default only the organisation's limit")
-    .option("--ttl <duration>", "lifetime, such as 12h, 90d or 1y; without it the token does not expire")
+    .option("--ttl <duration>", "lifetime, such as 12h, 90d or 1y; by default, the token does not expire")
     .addHelpText("after", INGEST_EXAMPLES)
     .action(async (name: string, { signals, network: networks, bytesPerSecond, recordsPerSecond, ...rest }: CreateOptions) => {
       const body = {
@@ -74,7 +74,7 @@ export function addIngestTokenCommands(program: Command, console: Console): void
     .command("rotate <id>")
     .description("replace the secret of a token; the previous one is accepted until the overlap ends")
     .option("--overlap <duration>", "how long the previous secret is accepted, such as 0 or 24h", "24h")
-    .option("--ttl <duration>", "lifetime of the new secret; default as long as the current one had")
+    .option("--ttl <duration>", "lifetime of the new secret; default: that of the current one")
     .action(async (id: string, body: { overlap: string; ttl?: string }) => {
       const path = `/api/ingest-tokens/${encodeURIComponent(id)}/rotate`;
       const rotated = await console.client().call<ApiResponses["POST /api/ingest-tokens/{id}/rotate"]>("POST", path, { body });
@@ -101,12 +101,12 @@ In a shell, with the token in a file:
   printf 'Authorization: Bearer %s' "$(cat read-token)" | curl -H @- '<address>/query/logs?limit=1'`;
 
 export function addReadTokenCommands(program: Command, console: Console): void {
-  const tokens = program.command("read-tokens").description("read tokens: read access for Grafana and programs, for months");
+  const tokens = program.command("read-tokens").description("read tokens: long-lived read access for Grafana and programs");
   const description = "tokens, who created them and when they expire; a token itself is shown only when it is created";
   addList(tokens, console, description, "/api/read-tokens", ["name", "expires_at", "created_by", "created_at", "id"]);
   tokens
     .command("create <name>")
-    .description("create a token; it goes to stdout, and Grafana's data source settings to stderr")
+    .description("create a token; prints the token to stdout and Grafana's data source settings to stderr")
     .option("--ttl <duration>", "lifetime, such as 12h or 30d, at most 1y", "90d")
     .addHelpText("after", READ_EXAMPLES)
     .action(async (name: string, { ttl }: { ttl: string }) => {
