@@ -158,7 +158,7 @@ function expressionIn({ expr = "", logs, labels }: SentRule): string {
       );
   }
   const own = expressionOf(logs);
-  if (expr !== "" && expr !== own) throw invalidField("expr", "omit it if `logs` is set, because it is derived from `logs`");
+  if (expr !== "" && expr !== own) throw invalidField("expr", "leave it out if `logs` is set, because it is derived from `logs`");
   return own;
 }
 
