@@ -26,7 +26,7 @@ function addOrgs(program: Command, console: Console): void {
   orgs
     .command("create <name>")
     .description("create an organisation and its first administrator; the password is read from a prompt or pipe")
-    .requiredOption("--admin-email <address>", "the administrator's email address")
+    .requiredOption("--admin-email <address>", "the administrator's e-mail address")
     .addHelpText(
       "after",
       "\nExample:\n  openssl rand -base64 18 | tee password | atherops orgs create shop --admin-email admin@shop.example",
@@ -94,7 +94,7 @@ function addUsers(program: Command, console: Console): void {
   users
     .command("password <user>")
     .alias("passwd")
-    .description("set a user's password (by email or id), and end the user's sessions")
+    .description("set a user's password (by e-mail or id), and end the user's sessions")
     .action(async (user: string) => {
       const { user_id, email } = await findUser(console, user);
       const password = await readPassword(`New password of ${email}: `, console.world);
@@ -103,7 +103,7 @@ function addUsers(program: Command, console: Console): void {
     });
   users
     .command("role")
-    .description("change a user's role (by email or id)")
+    .description("change a user's role (by e-mail or id)")
     .argument("<user>")
     .addArgument(new Argument("<role>").choices(ROLES))
     .action(async (user: string, role: string) => {
@@ -113,7 +113,7 @@ function addUsers(program: Command, console: Console): void {
     });
   users
     .command("remove <user>")
-    .description("remove a user (by email or id)")
+    .description("remove a user (by e-mail or id)")
     .action(async (user: string) => {
       const { user_id, email } = await findUser(console, user);
       await console.client().call("DELETE", `/api/users/${user_id}`);
@@ -160,11 +160,11 @@ function addOwnPassword(program: Command, console: Console): void {
 }
 
 function addAccounts(program: Command, console: Console): void {
-  const accounts = program.command("accounts").description("accounts of all organisations, by email; requires the role operator");
+  const accounts = program.command("accounts").description("accounts of all organisations, by e-mail; requires the role operator");
   const find = async (email: string): Promise<User[]> => await console.client().call("GET", "/api/accounts", { query: { email } });
   accounts
     .command("find <email>", { isDefault: true })
-    .description("show the organisation of an email address; addresses are unique across organisations")
+    .description("show the organisation of an e-mail address; addresses are unique across organisations")
     .action(async (email: string) => console.print(await find(email), [...USER_COLUMNS, "org_id"]));
   accounts
     .command("remove <email>")

@@ -155,7 +155,7 @@ function addLogin(program: Command, console: Console): void {
   program
     .command("login")
     .description("log in and keep the session (15 minutes by default) in a file that only you can read")
-    .option("--email <address>", "your email address; default: that of the last login, then admin@localhost")
+    .option("--email <address>", "your e-mail address; default: that of the last login, then admin@localhost")
     .option("--sso", "log in with the identity provider, in a browser")
     .addHelpText(
       "after",

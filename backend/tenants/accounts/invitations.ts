@@ -1,6 +1,6 @@
 // Creates, lists and removes invitations. The invited person opens the link, chooses a password that no administrator knows, and becomes a
 // user (accept-invitation.ts). Invariants: the token is returned once, and only its hash is stored; users cannot grant a role higher than
-// their own; only the newest invitation for an email address is valid.
+// their own; only the newest invitation for an e-mail address is valid.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
@@ -30,7 +30,7 @@ const INVITATION = {
   invitation_id: UUID_SCHEMA,
   email: { type: "string" },
   role: ROLE_SCHEMA,
-  created_by: { type: "string", description: "the email address of the user who created the invitation" },
+  created_by: { type: "string", description: "the e-mail address of the user who created the invitation" },
   created_at: TIME_SCHEMA,
   expires_at: TIME_SCHEMA,
 };
@@ -43,7 +43,7 @@ const schemas = {
     errors: ["conflict", "limit_reached"] as const,
     summary: `Invite a person, who chooses a password; at most ${MAX_INVITATIONS_PER_ORG} invitations`,
     description:
-      "The token is returned once and can be used once. A newer invitation for the same email address replaces this one. An invitation becomes invalid if its creator is removed or may no longer grant the role.",
+      "The token is returned once and can be used once. A newer invitation for the same e-mail address replaces this one. An invitation becomes invalid if its creator is removed or may no longer grant the role.",
     body: closedSchema(["email", "role"], {
       email: EMAIL_SCHEMA,
       role: ROLE_SCHEMA,
@@ -53,7 +53,7 @@ const schemas = {
   },
   list: {
     ...common,
-    summary: "List the valid invitations of your organisation, ordered by email address",
+    summary: "List the valid invitations of your organisation, ordered by e-mail address",
     response: { 200: { type: "array", items: objectSchema(INVITATION) } },
   },
   remove: { ...common, summary: "Remove an invitation; its link is rejected immediately", params: ID_PARAMS, response: NO_CONTENT },
@@ -145,7 +145,7 @@ function registerListAndRemoval(app: FastifyInstance, { db, guards, now = Date.n
   });
 }
 
-/** Deletes expired invitations and an earlier one for the same email address, which do not count towards the limit. */
+/** Deletes expired invitations and an earlier one for the same e-mail address, which do not count towards the limit. */
 async function replaceWithinLimit({ db }: AccountDeps, row: InvitationRow): Promise<void> {
   const { org_id, email, created_at } = row;
   await tenantDatabase(db, org_id)
