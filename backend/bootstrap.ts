@@ -1,5 +1,5 @@
-// Creates the first organisation and its operator at the first start. Invariant: each is created once, even if several replicas start
-// together or a start is interrupted.
+// Creates the first organisation, its operator, and its install token if FIRST_INSTALL_TOKEN is set, at the first start. Invariant: each is
+// created once, even if several replicas start together or a start is interrupted.
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { writeDurably } from "../common/files.ts";

@@ -82,7 +82,7 @@ export function group<T extends Table>(title: string, table: T): T {
 }
 
 /** The default for a profile; undefined if there is none. */
-export function defaultOf(row: Setting, profile: string): string | undefined {
+function defaultOf(row: Setting, profile: string): string | undefined {
   return typeof row.default === "object" ? row.default[profile] : row.default;
 }
 

@@ -33,7 +33,7 @@ export interface FairQueueOptions {
   readonly retryAfterS?: number;
 }
 
-/** The default, for queues whose callers give their own message, or that are never full. */
+/** The default message, for queues that are never full or whose callers replace it. */
 const FULL = "too many requests of this organisation are waiting: try again";
 
 /** The organisation's queue is full. */

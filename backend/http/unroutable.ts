@@ -9,8 +9,8 @@ import { stopParser } from "./connections.ts";
 import { ApiError } from "../errors.ts";
 
 /**
- * Throws the error for a request without a route. `methods`: all methods that some route of the application has; empty until `closeRoutes` was
- * called, and such an application responds with 404 to an unknown method, too.
+ * Throws the error for a request without a route. `methods`: all methods that some route of the application has. It is empty until
+ * `closeRoutes` is called; without that call, the response to a wrong method is 404, too.
  */
 export function refuseUnroutable(
   app: FastifyInstance,

@@ -23,8 +23,8 @@ export interface IngestResult {
   readonly activeSeries?: number;
 }
 
-/** Senders get no error for exemplars that are not stored. */
-export function isOfExemplars(reason: string): boolean {
+/** Whether a reason counts dropped exemplars, for which senders get no error. */
+export function isExemplarReason(reason: string): boolean {
   return reason.startsWith("exemplar_");
 }
 

@@ -59,7 +59,7 @@ export const MAX_VALUE_DEPTH = 64;
 export const MAX_EXEMPLARS_OF_REQUEST = 1000;
 /** Labels of the exemplars of one request, each with those of its series. */
 export const MAX_EXEMPLAR_BYTES = 1024 * 1024;
-/** Labels of one exemplar; OpenMetrics allows 128 characters. Of OTLP, one with longer labels keeps the ids of its span. */
+/** Labels of one exemplar; OpenMetrics allows 128 characters. An OTLP exemplar with longer labels keeps only the ids of its span. */
 export const MAX_EXEMPLAR_LABEL_BYTES = 1024;
 
 // remote-write/exemplar-ingest.ts

@@ -1,6 +1,6 @@
 // Serves operators and orchestrators: /healthz (the process responds), /readyz (at least one store of metrics, telemetry or accounts works;
-// lists each; 503 if none responds or the process is draining), /metrics. Invariants: there is no authentication, so responses contain no data of tenants and no
-// secrets; a single slow or unavailable store does not take the replica out of service, because the others still work.
+// lists each; 503 if none responds or the process is draining), /metrics. Invariants: there is no authentication, so responses contain no
+// data of tenants and no secrets; a single slow or unavailable store does not take the replica out of service, because the others still work.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";

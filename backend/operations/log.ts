@@ -14,7 +14,7 @@ const ERROR_FIELDS = ["code", "status", "statusCode", "errno", "syscall", "addre
 const DATABASE_FIELDS = ["severity", "schema", "table", "column", "dataType", "constraint", "routine"];
 
 /** Serialises an error with the fields above and its causes. */
-export function loggedError(error: unknown, depth = 0): unknown {
+function loggedError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return typeof error === "object" && error !== null ? { type: error.constructor?.name } : error;
   const written: Record<string, unknown> = {
     type: error.name === "Error" ? error.constructor.name : error.name,

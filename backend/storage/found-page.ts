@@ -142,7 +142,7 @@ export function arrayOfLines(lines: Buffer): Buffer {
 }
 
 /** Turns lines into a page, in place. If there is a next page, `lines` has one row more than `limit`. */
-export function toPage(lines: Buffer, limit: number, maxBytes: number): Found {
+function toPage(lines: Buffer, limit: number, maxBytes: number): Found {
   if (lines.length === 0) return { json: Buffer.from("[]"), next: undefined, isEmpty: true };
   let [from, to, rows] = [0, 0, 0];
   let last: Cursor | undefined;

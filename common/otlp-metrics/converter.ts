@@ -26,7 +26,7 @@ export class MetricsConverter {
   readonly #fast: FastMetrics | undefined;
   readonly #onExemplars: OnExemplars | undefined;
 
-  /** `onDrop` is called with the number of omitted points per reason, `onExemplars` with exemplars, but not of what `fast` converts. */
+  /** `onDrop` gets the number of omitted points per reason, `onExemplars` the exemplars of points that `fast` does not convert. */
   constructor(onDrop: OnDrop, fast?: FastMetrics, onExemplars?: OnExemplars) {
     this.#drop = onDrop;
     this.#lines = new MetricLines(onDrop);

@@ -50,7 +50,7 @@ export class SeriesWriter {
   /** Time of the last written point: ` <ms>`, or "" for a point without time; undefined before the first. */
   lastTime: string | undefined;
 
-  /** Exemplars are ignored without `onExemplars`: the text has none. */
+  /** Without `onExemplars`, exemplars are ignored; the lines never contain them. */
   constructor(resource: ResourceLabels, lines: Lines, drop: OnDrop, onExemplars?: OnExemplars) {
     this.#resource = resource;
     this.#lines = lines;

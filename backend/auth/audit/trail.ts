@@ -30,7 +30,7 @@ export interface AuditTables {
   audit_log: AuditTable;
 }
 
-export const RETENTION_MS = 90 * 86_400_000;
+const RETENTION_MS = 90 * 86_400_000;
 const ROWS = 200;
 const RETRY_MS = 1000;
 const EXPIRE_EVERY_MS = 3_600_000;

@@ -135,7 +135,7 @@ type ProxiedRequest = Pick<FastifyRequest, "ip" | "headers"> & { raw: { socket: 
  * Returns a function to call with every login. It warns if logins arrive through an untrusted proxy: all clients behind it then count as one
  * network, so failed logins of one user delay others who log in to the same account. It logs one line per proxy, for the first few.
  */
-export function createProxyWarning(log: Pick<Log, "warn">): (request: ProxiedRequest) => void {
+function createProxyWarning(log: Pick<Log, "warn">): (request: ProxiedRequest) => void {
   const warned = new Set<string>();
   return ({ ip, headers, raw }) => {
     const proxy = raw.socket.remoteAddress;

@@ -1,6 +1,6 @@
-// Tables of organisations, users, browser sessions, read tokens and invitations. E-mail addresses are unique across
-// organisations, because a login names none; so the functions here find users of any organisation. Statements for an organisation are
-// limited to it by engines/relational/tenant-database.ts.
+// Tables of organisations, users, browser sessions, read tokens and invitations. E-mail addresses are unique across organisations, because a
+// login names none; so the functions here find users of any organisation. Statements for one organisation are limited to it by
+// engines/relational/tenant-database.ts.
 import { randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";

@@ -84,7 +84,7 @@ export function nativeRows(columns: readonly Column[], count: number): NativeRow
 }
 
 /** How many streams a column has. */
-export function streamCount(type: NativeType): number {
+function streamCount(type: NativeType): number {
   return (type.startsWith("Map") ? 3 : 1) + Number(type.includes("dictionary"));
 }
 
@@ -150,7 +150,7 @@ async function writeColumn(
     : { type: "Map(String, String)", pieces: [offsets, ...(await plainStrings(second, keys, slices)), ...rest.flat()] };
 }
 
-/** The type of the cells: in text formats, and in journals of versions that stored each cell of each row. */
+/** The type of a column that stores every cell of every row, as text formats and the journals of earlier versions do. */
 export function plainType(type: NativeType): string {
   return type.replace(/constant |dictionary /, "");
 }

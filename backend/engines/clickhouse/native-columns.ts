@@ -114,7 +114,7 @@ export class DictionaryColumn extends StringColumn {
   }
 }
 
-/** The bytes as a text, which is a different one for different bytes. */
+/** Converts bytes to text; different bytes give different texts. */
 export function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
 }

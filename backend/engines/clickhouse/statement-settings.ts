@@ -7,8 +7,8 @@ import { tenantFilter } from "./tenant-filter.ts";
 
 /**
  * A query of the backend itself has limits of time and memory, and returns 64-bit integers as strings, because a double would round them.
- * It fails while a shard (with `everyReplica` of client.ts, a replica) is unavailable, because whether rows are stored, deleted or changed must not be
- * decided from incomplete data.
+ * It fails while a shard (with `everyReplica` of client.ts, a replica) is unavailable, because whether rows are stored, deleted or changed
+ * must not be decided from incomplete data.
  */
 export const QUERY_SETTINGS =
   "\nSETTINGS skip_unavailable_shards = 0, max_execution_time = 30, max_memory_usage = 2000000000, output_format_json_quote_64bit_integers = 1";
@@ -30,9 +30,9 @@ const ONE_INDEX_THREAD = sql`max_threads_for_indexes = 1, `;
 
 /**
  * Settings of a tenant's query. The query is limited to the organisation's rows, has limits for time, memory and result size, and carries a
- * comment by which it can be found and cancelled. Its rows are returned as JSON: times in RFC 3339, 64-bit integers in quotes. `threads`: set if the engine
- * shares the processor with this process. `shardDatabase`: set if the statement reads Distributed tables over this database; shards then
- * exchange subqueries, and the query fails if a shard is unavailable, unless `skipsShards` is set.
+ * comment by which it can be found and cancelled. Its rows are returned as JSON: times in RFC 3339, 64-bit integers in quotes. `threads`:
+ * set if the engine shares the processor with this process. `shardDatabase`: set if the statement reads Distributed tables over this
+ * database; shards then exchange subqueries, and the query fails if a shard is unavailable, unless `skipsShards` is set.
  */
 export function readSettings(
   comment: string,

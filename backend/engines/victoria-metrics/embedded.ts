@@ -150,7 +150,7 @@ function flags({ dataDir, retention }: EmbeddedVictoriaMetricsOptions, port: num
 }
 
 /** A port on 127.0.0.1 that was free a moment ago. */
-export async function freeLoopbackPort(): Promise<number> {
+async function freeLoopbackPort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(0, "127.0.0.1", resolve));
   const address = server.address();

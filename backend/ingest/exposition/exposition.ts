@@ -1,13 +1,12 @@
-// Validates Prometheus exposition text in one pass over its bytes, without allocating strings. Invariant: VictoriaMetrics stores every line of
-// a valid body, except the samples counted in `dropped`, which the engine
-// would drop silently or which are made comments here.
+// Validates Prometheus exposition text in one pass over its bytes, without allocating strings. Invariant: VictoriaMetrics stores every line
+// of a valid body, except the samples counted in `dropped`, which the engine would drop silently or which this file turns into comments.
 //
-// The grammar is the text format (names without quotes are ASCII, quoted names any UTF-8), plus OpenMetrics' exemplars, `# EOF` and
-// times in seconds. Three spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a
+// The grammar is the text format (names without quotes are ASCII, quoted names any UTF-8), plus OpenMetrics' exemplars, `# EOF` and times in
+// seconds. Three spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a
 // number, a comment or exemplar after the value (which the engine would search for labels), and a time of 0.
 //
-// A WebAssembly kernel validates lines in their usual spelling, many per call (plain-lines.ts); every other line is parsed here. The parser is one
-// file because its functions share the offset in the body.
+// A WebAssembly kernel validates lines in their usual spelling, many per call (plain-lines.ts); every other line is parsed here. The parser
+// is one file because its functions share the offset in the body.
 import { isUtf8 } from "node:buffer";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { MAX_LINE_BYTES } from "../limits.ts";

@@ -2,7 +2,7 @@
 // "OTLP/HTTP Response"; google.rpc.Status and Code. Invariant: a JSON error also has the field `error` with a code of errors.ts.
 import type { ApiError, ErrorCode } from "../../errors.ts";
 import type { Signal } from "../../operations/own-metrics.ts";
-import { type IngestResult, isOfExemplars } from "../ingest-handler.ts";
+import { type IngestResult, isExemplarReason } from "../ingest-handler.ts";
 
 export type OtlpEncoding = "json" | "protobuf";
 
@@ -21,7 +21,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 
 /** ExportLogsServiceResponse, or its equivalent for the other signals, which has the same field numbers. */
 export function successBody(signal: Signal, { dropped }: IngestResult, encoding: OtlpEncoding): string | Buffer {
-  const records = Object.entries(dropped).filter(([reason]) => !isOfExemplars(reason));
+  const records = Object.entries(dropped).filter(([reason]) => !isExemplarReason(reason));
   const rejected = records.reduce((sum, [, count]) => sum + count, 0);
   if (rejected === 0) return encoding === "json" ? "{}" : Buffer.alloc(0);
   const errorMessage = `not stored: ${records.map(([reason, count]) => `${count} ${ADVICE[reason] ?? reason}`).join("; ")}`;

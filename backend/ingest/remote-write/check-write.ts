@@ -53,7 +53,7 @@ export function checkFast({ body, version, limits, hashKey }: WriteTask): Checke
   return fast && { ...fast, dropped: {}, exemplars: [], bodies: [ownBytes(body)], storedBytes: snappyLength(body) };
 }
 
-/** Checks a request in TypeScript: of version 2.0, large, with exemplars, or with samples that are rejected, dropped or renamed. */
+/** Checks a request in TypeScript if it is large, has version 2.0 or exemplars, or has samples that are rejected, dropped or renamed. */
 export function checkSlowPath(task: WriteTask): CheckedWrite {
   const { body, version } = task;
   const bytes = decompressSnappy(body);

@@ -46,7 +46,7 @@ export class ExemplarList {
     return this.exemplars.length < MAX_EXEMPLARS_OF_REQUEST && this.#bytes + bytes <= MAX_EXEMPLAR_BYTES;
   }
 
-  /** `bytes`: of all labels. */
+  /** `bytes`: the size of its labels and of those of its series. */
   push(exemplar: Exemplar, bytes: number): void {
     this.#bytes += bytes;
     this.exemplars.push(exemplar);

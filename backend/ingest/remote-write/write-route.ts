@@ -7,7 +7,7 @@ import { senderOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { endpoint, type Route } from "../../http/route.ts";
 import type { OwnMetrics } from "../../operations/own-metrics.ts";
-import { type IngestHandler, type IngestResult, type IngestSignal, isOfExemplars } from "../ingest-handler.ts";
+import { type IngestHandler, type IngestResult, type IngestSignal, isExemplarReason } from "../ingest-handler.ts";
 import { CONTENT_TYPES, contentTypeOf, registerTokenRoutes } from "../routes.ts";
 
 export interface RemoteWriteRouteOptions {
@@ -24,7 +24,7 @@ const MESSAGES: Readonly<Record<string, "remote_write" | "remote_write_2">> = {
 };
 const WRITTEN = "x-prometheus-remote-write";
 /** Prometheus sends these in normal operation: rejecting them would fill the log of the sender. */
-const isIgnored = (reason: string): boolean => reason === "not_a_number" || isOfExemplars(reason);
+const isIgnored = (reason: string): boolean => reason === "not_a_number" || isExemplarReason(reason);
 const ADVICE: Readonly<Record<string, string>> = {
   native_histogram: "native_histogram: set send_native_histograms to false, or scrape classic histograms",
   before_retention: "before_retention: older than the retention",

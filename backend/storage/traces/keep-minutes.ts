@@ -1,6 +1,6 @@
 // Copies the calls, errors and durations of each minute from a projection of `spans` to `span_minutes`, which keeps them longer than the
-// spans. Invariants: a copy may be repeated at any time, because the table keeps the copy with most calls; queries read a minute from
-// `span_minutes` only once it will not be copied again.
+// spans. Invariants: a copy may be repeated at any time, because the table keeps the copy with most calls; each hour is copied again shortly
+// before queries read it from `span_minutes`.
 import type { Shard } from "../../engines/clickhouse/client.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
@@ -26,10 +26,10 @@ const MAX_NAME_CHARACTERS = 256;
 const MAX_ROWS_PER_MINUTE = 10_000;
 
 /**
- * Copies what is due, by organisation and hour: all whole hours older than 25 hours that have no copy yet, and the last hour that
- * is read from copies with the one that follows, to include spans that arrived late. Safe to run at any time, on several replicas; each shard copies the minutes of
- * its own spans. If a copy fails, the others are still made, and a later pass retries it before its spans expire. Throws the first failure,
- * ApiError storage_unavailable.
+ * Copies the spans of each organisation by the hour: all whole hours older than 25 hours that have no copy yet, and, to include spans that
+ * arrived late, the two hours around `copiesUntilS`. Safe to run at any time, on several replicas; each shard copies the minutes of its own
+ * spans. If a copy fails, the others are still made, and a later pass retries it before its spans expire. Throws the first failure, ApiError
+ * storage_unavailable.
  */
 export async function keepMinutes(clickhouse: Shard, retentionDays: number, signal: AbortSignal, nowMs = Date.now()): Promise<number> {
   const untilS = Math.floor((nowMs / 1000 - FIRST_COPY_S) / HOUR_S) * HOUR_S;

@@ -1,6 +1,5 @@
-// Converts the exemplars of an OTLP point to those of a series, with the limits of remote write's. Invariant: time and memory are limited by
-// those limits, however many exemplars a point has. Source: OpenTelemetry specification, compatibility/prometheus_and_openmetrics.md,
-// "Exemplars".
+// Converts the exemplars of an OTLP point to those of a series, with the same limits as remote write. Invariant: these limit time and memory,
+// however many exemplars a point has. Source: OpenTelemetry specification, compatibility/prometheus_and_openmetrics.md, "Exemplars".
 import { attributeText, listOf, type OtlpExemplar, toDigits } from "../../../../common/otlp-metrics/document.ts";
 import { labelName } from "../../../../common/otlp-metrics/prometheus-names.ts";
 import { numberText, type OnExemplars } from "../../../../common/otlp-metrics/series-writer.ts";
@@ -33,7 +32,7 @@ export function addOtlpExemplars(
   }
 }
 
-/** The ids of the span, and the attributes that are not labels of the series unless they are too long, as the specification says. */
+/** The ids of the span and the filtered attributes; only the ids if all together are too long, as the specification requires. */
 function labelsOf({ traceId, spanId, filteredAttributes }: OtlpExemplar): LabelPairs {
   const ids = new Map([...idOf("trace_id", traceId, 32), ...idOf("span_id", spanId, 16)]);
   const attributes = listOf(filteredAttributes).map(({ key = "", value }) => [labelName(key), attributeText(value)] as const);
