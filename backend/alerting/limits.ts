@@ -1,4 +1,5 @@
-// The limits of backend/alerting/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
+// The limits of backend/alerting/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in
+// its name.
 
 // expression.ts
 /** Nesting of a rule's expression. */

@@ -1,8 +1,8 @@
 // Keeps the evaluator's rules equal to those of the database, in the background: notices a change, hands it over, requests a reload, and
 // reads the evaluator until it has loaded the change. If the evaluator rejects a rule file, `Quarantine` finds the rule and withholds it:
-// if there is a vmalert program on this machine, each suspect is tried in a dry run; otherwise, all suspects are withheld and tried one at a time on the evaluator.
-// Invariants: it never gives up and never blocks a request; all valid rules eventually reach the evaluator; a change of one organisation
-// does not delay a reload for another. Every replica may run one.
+// if there is a vmalert program on this machine, each suspect is tried in a dry run; otherwise, all suspects are withheld and tried one at
+// a time on the evaluator. Invariants: it never gives up and never blocks a request; all valid rules eventually reach the evaluator; a
+// change of one organisation does not delay a reload for another. Every replica may run one.
 import { Loop, pause } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Evaluator } from "../engines/vmalert/shards.ts";

@@ -15,7 +15,7 @@ export function addEnrolmentCommands(program: Command, console: Console): void {
 
 function addTokens(program: Command, console: Console): void {
   const tokens = program.command("tokens").description("install tokens: each registers one cluster or host, once");
-  const description = "minted tokens; a token itself is shown only when it is minted";
+  const description = "install tokens; a token itself is shown only when it is created";
   addList(tokens, console, description, "/api/install-tokens", ["id", "created_at", "expires_at", "used_at"]);
   tokens
     .command("create")
@@ -154,14 +154,14 @@ export function collectorText(report: unknown): string {
 
 function addKeys(program: Command, console: Console): void {
   const keys = program.command("keys").description("API keys for sending telemetry without an agent (docs/direct-ingest.md)");
-  const description = "valid keys; a key itself is shown only when it is minted";
+  const description = "valid keys; a key itself is shown only when it is created";
   addList(keys, console, description, "/api/keys", ["name", "created_at", "first_used_at", "key_id"]);
   keys
     .command("create <name>")
     .description("create a key; prints only the key to stdout; <name> becomes the `node` of all data that it sends")
     .action(async (name: string) => {
       const created = await console.client().call<{ api_key: string; key_id: string }>("POST", "/api/keys", { body: { name } });
-      console.result(created.api_key, `key ${name} (${created.key_id}) minted; it is not shown again`, { ...created });
+      console.result(created.api_key, `key ${name} (${created.key_id}) created; it is not shown again`, { ...created });
     });
   addRemoval(keys, console, "revoke a key; refused everywhere within 5 seconds", (id) => `/api/keys/${id}`);
 }

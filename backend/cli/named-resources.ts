@@ -1,5 +1,5 @@
-// Adds commands for a resource that users identify by name or id: enable, disable, remove. Invariant: an unknown name is a Problem that names
-// the command which lists the existing ones.
+// Adds commands for a resource that users identify by name or id: enable, disable, remove. Invariant: an unknown name is a Problem that
+// names the command which lists the existing ones.
 import type { Command } from "commander";
 import type { Existing, Kind } from "./alerting-file.ts";
 import type { Client } from "./client.ts";

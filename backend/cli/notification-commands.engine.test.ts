@@ -104,7 +104,7 @@ const rowsOf = async (command: string): Promise<Record<string, unknown>[]> => JS
 
 test("a channel is made with its secret out of a file, or answers the one that it signs with", async () => {
   const made = await atherops("channels create bot --kind webhook --endpoint https://bot.example/x");
-  expect([made.out, made.err]).toEqual(["whsec_abc\n", "channel bot made; its signing secret is not shown again\n"]);
+  expect([made.out, made.err]).toEqual(["whsec_abc\n", "channel bot created; its signing secret is not shown again\n"]);
   const file = join(folder, "slack-url");
   writeFileSync(file, "https://hooks.slack.com/services/x\n");
   expect((await atherops(`channels create team --kind slack --url-file ${file}`)).code).toBe(0);

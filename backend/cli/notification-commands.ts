@@ -62,8 +62,8 @@ Prints a webhook's signing secret to stdout, once; the receiver uses it to verif
       const body = { name, kind: options.kind, settings: settingsOf(options), heartbeat: options.heartbeat ?? null };
       const created = await console.client().call<Row>("POST", CHANNELS, { body });
       const { signing_secret: secret } = created;
-      if (typeof secret !== "string") console.result(String(created["id"]), `channel ${name} made`, created);
-      else console.result(secret, `channel ${name} made; its signing secret is not shown again`, created);
+      if (typeof secret !== "string") console.result(String(created["id"]), `channel ${name} created`, created);
+      else console.result(secret, `channel ${name} created; its signing secret is not shown again`, created);
     });
   addSwitches(channels, console, channelKind, {
     enable: "send messages to a channel (by name or id) again",

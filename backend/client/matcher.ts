@@ -1,5 +1,5 @@
-// Label matchers as users type them: `severity="critical"`, `team!=shop`, `instance=~"db-.*"`, for the CLI and the console. Invariant: parsing
-// a formatted matcher returns the same matcher. The backend validates and evaluates them.
+// Label matchers as users type them: `severity="critical"`, `team!=shop`, `instance=~"db-.*"`, for the CLI and the console. Invariant:
+// parsing a formatted matcher returns the same matcher. The backend validates and evaluates them.
 import type { ApiResponses } from "./api.ts";
 
 /** A matcher in the format of routes. */

@@ -1,6 +1,6 @@
-// Recognises LogQL in a log query, which is otherwise written in the language of docs/log-query.md, and says where brackets or quotes of a PromQL
-// expression do not match: the engine's own message names only the token that it did not expect. The backend and the console share the rules
-// for LogQL, so that the console edits and charts a query as the backend reads it.
+// Recognises LogQL in a log query, which is otherwise written in the language of docs/log-query.md, and reports where brackets or quotes of
+// a PromQL expression do not match: the engine's own message names only the token that it did not expect. The backend and the console share
+// the rules for LogQL, so that the console edits and charts a query as the backend reads it.
 
 /** A text that begins with `{`, such as JSON, has no name and operator after it. */
 const STARTS_WITH_SELECTOR = /^\s*\{\s*[A-Za-z_]\w*\s*[=!]/;

@@ -7,7 +7,7 @@ import { entityAddress } from "./entities/entity.ts";
 import { readMembers } from "./entities/members.tsx";
 import { readFleet } from "./fleet/members.ts";
 import { Dialog } from "./parts/common.tsx";
-import { found, type Target, visible } from "./parts/text.ts";
+import { findTargets, type Target, visible } from "./parts/text.ts";
 import { call, wholeList } from "./state/api.ts";
 import { isPaletteOpen } from "./state/keys.ts";
 import { useLoaded } from "./state/loaded.ts";
@@ -57,7 +57,7 @@ export function Palette() {
   const input = useRef<HTMLInputElement>(null);
   const loaded = useLoaded("palette", readTargets);
   useEffect(() => input.current?.focus(), []);
-  const results = found([...SCREENS, ...(loaded.value.value ?? [])], typed.value);
+  const results = findTargets([...SCREENS, ...(loaded.value.value ?? [])], typed.value);
   const at = Math.min(chosen.value, results.length - 1);
   const step = (by: number): void => void (chosen.value = Math.max(0, Math.min(results.length - 1, at + by)));
   return (

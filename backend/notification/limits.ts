@@ -1,4 +1,5 @@
-// The limits of backend/notification/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
+// The limits of backend/notification/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is
+// in its name.
 
 // api/active-alerts.ts
 /** The answer with active alerts. */

@@ -1,4 +1,5 @@
-// The limits of backend/query/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
+// The limits of backend/query/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its
+// name.
 
 // jaeger/jaeger-parameters.ts
 /** Traces of one search over the Jaeger API. */

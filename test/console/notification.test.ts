@@ -301,7 +301,7 @@ test("active series are shown next to their limit, in the usage and where the la
   await eventually("the limit is in force", async () => {
     await openScreen(page, "#/settings?part=usage");
     await page.reload();
-    await page.getByText(/per second and replica/).waitFor();
+    await page.getByText(/records per second,/).waitFor();
     return (await page.getByText(/4,321 active series/).count()) === 1;
   });
   await openScreen(page, "#/metrics?view=cardinality");

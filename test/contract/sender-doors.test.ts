@@ -1,6 +1,7 @@
-// Sends hostile requests to every protocol for programs with an ingest token: bodies that are too large, slow, deep, truncated or malformed,
-// compression bombs, tokens that are stolen, expired or for another signal, and requests that claim the identity of another organisation.
-// Each is refused with its own status and stores nothing for the victim, and a valid request of another tenant that follows is accepted.
+// Sends hostile requests to every protocol for programs with an ingest token: bodies that are too large, slow, deep, truncated or
+// malformed, compression bombs, tokens that are stolen, expired or for another signal, and requests that claim the identity of another
+// organisation. Each is refused with its own status and stores nothing for the victim, and a valid request of another tenant that follows
+// is accepted.
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer } from "node:net";

@@ -1,5 +1,5 @@
-// Settings: users, credentials, usage with the limits, the audit log, and organisations for an operator. Each part is a table, with a form if
-// the role may write.
+// Settings: users, credentials, usage with the limits, the audit log, and organisations for an operator. Each part is a table, with a form
+// if the role may write.
 import type { ApiResponses } from "../../client/api.ts";
 import { Foreign, Status, Table, Tabs } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
@@ -49,7 +49,7 @@ function Usage() {
       <h2>Usage by day</h2>
       {limits && (
         <p class="quiet">
-          Limits: {amount(limits.bytes_per_second, "bytes")} and {amount(limits.records_per_second, "records")} per second and replica,{" "}
+          Limits: {amount(limits.bytes_per_second, "bytes")} and {amount(limits.records_per_second, "records")} per second,{" "}
           {amount(limits.active_series, "active series")}.
         </p>
       )}

@@ -12,8 +12,8 @@ import { type Question, queryProblem } from "./rows.ts";
 const SHOWN_VALUES = 10;
 
 /**
- * Shows why a request failed. The query field also shows what is wrong with a query, so the message is quiet; but it is needed here, because
- * LogQL that lists records may be refused for counts.
+ * Shows why a request failed. The query field also shows what is wrong with a query, so the message is quiet; but it is needed here,
+ * because LogQL that lists records may be refused for counts.
  */
 export function Refusal({ of }: { of: Loaded<unknown> }) {
   const refusal = queryProblem(of.error.value);

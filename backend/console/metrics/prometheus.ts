@@ -1,5 +1,5 @@
-// Client for the parts of the backend's Prometheus HTTP API that the console uses, and for metric queries of Loki's API, whose responses have
-// the same form.
+// Client for the parts of the backend's Prometheus HTTP API that the console uses, and for metric queries of Loki's API, whose responses
+// have the same form.
 import type { Range } from "../state/time.ts";
 import { explainSyntax } from "../../client/query-syntax.ts";
 import { ApiFailure, call } from "../state/api.ts";

@@ -1,4 +1,5 @@
-// Shows the results of queries: series as a chart, with their last, minimum and maximum values below it, and values at one moment as a table.
+// Shows the results of queries: series as a chart, with their last, minimum and maximum values below it, and values at one moment as a
+// table.
 import { NameLink, Problem, Status, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { type Loaded, useLoaded } from "../state/loaded.ts";

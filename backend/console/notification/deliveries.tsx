@@ -122,8 +122,8 @@ interface Named {
   readonly name: string;
 }
 
-function namesById(things: readonly Named[]): Map<string, string> {
-  return new Map(things.map(({ id, name }) => [id, name]));
+function namesById(resources: readonly Named[]): Map<string, string> {
+  return new Map(resources.map(({ id, name }) => [id, name]));
 }
 
 async function deliveriesShown(asked: string, pages: number, signal: AbortSignal): Promise<Shown> {

@@ -1,5 +1,5 @@
-// Several label matchers, one per line, and the matchers of an alert (client/matcher.ts). Invariant: every character of a formatted matcher is
-// visible, and parsing it returns the same matcher.
+// Several label matchers, one per line, and the matchers of an alert (client/matcher.ts). Invariant: every character of a formatted matcher
+// is visible, and parsing it returns the same matcher.
 import { formatMatcher, type Matcher, parseMatcher } from "../../client/matcher.ts";
 import { UNSEEN } from "../parts/text.ts";
 

@@ -136,7 +136,7 @@ export function Tabs({ label, tabs, chosen, onChoose }: TabsProps) {
   );
 }
 
-/** The choices of a `select`. `chosen`: the first value of a field of a form; the `select` of other fields has a `value`. */
+/** The choices of a `select`. `chosen`: the initial value of a form's field; a `select` with its own `value` leaves it out. */
 export function Options({ of, chosen }: { of: readonly Choice[]; chosen?: string }) {
   return (
     <>

@@ -1,5 +1,5 @@
-// A button that removes a resource after a confirmation. Invariants: the dialog names the consequences; if the backend refuses, the message is
-// shown and the resource stays.
+// A button that removes a resource after a confirmation. Invariants: the dialog names the consequences; if the backend refuses, the message
+// is shown and the resource stays.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Dialog, Problem } from "./common.tsx";

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { found, type Target } from "./text.ts";
+import { findTargets, type Target } from "./text.ts";
 
 const target = (kind: string, name: string): Target => ({ kind, name, href: `#/${kind}/${name}` });
 const TARGETS = [target("screen", "Logs"), target("service", "catalogs"), target("pod", "logs-7f9"), target("service", "cart")];
-const names = (typed: string): string[] => found(TARGETS, typed).map(({ name }) => name);
+const names = (typed: string): string[] => findTargets(TARGETS, typed).map(({ name }) => name);
 
 test("an equal name is first, then names that begin with it, then those that contain it", () => {
   expect(names("logs")).toEqual(["Logs", "logs-7f9", "catalogs"]);
@@ -17,7 +17,7 @@ test("every word counts, and a kind is a word too", () => {
 
 test("at most twenty are offered", () => {
   expect(
-    found(
+    findTargets(
       Array.from({ length: 100 }, (_, at) => target("pod", `p${at}`)),
       "p",
     ),

@@ -1,5 +1,5 @@
-// Formats text and numbers for the console, and searches the targets of the command palette. Invariant: every character of a sender's text is
-// visible, and none changes the direction of the surrounding text.
+// Formats text and numbers for the console, and searches the targets of the command palette. Invariant: every character of a sender's text
+// is visible, and none changes the direction of the surrounding text.
 
 /** Control characters except tab and line feed, and characters that change the direction of text. */
 // oxlint-disable-next-line no-control-regex -- the expression looks for control characters
@@ -54,7 +54,7 @@ export interface Target {
 const MOST_RESULTS = 20;
 
 /** Targets with every typed word in their name or kind; those whose name begins with the first word come first. */
-export function found(targets: readonly Target[], typed: string): Target[] {
+export function findTargets(targets: readonly Target[], typed: string): Target[] {
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
   const [first = ""] = words;
   return targets

@@ -1,6 +1,6 @@
-// Loads the data of a screen: when the question changes, the earlier request is aborted and a new one is sent. Invariant: an answer is shown
-// only while its question is the one on the screen. While the next request runs, the last answer stays; if that request fails, the answer to
-// another question is cleared, but the answer to the same question stays, because it is still the latest known.
+// Loads the data of a screen: when the question changes, the earlier request is aborted and a new one is sent. Invariant: an answer is
+// shown only while its question is the one on the screen. While the next request runs, the last answer stays; if that request fails, the
+// answer to another question is cleared, but the answer to the same question stays, because it is still the latest known.
 import { computed, signal, type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { wordsOf } from "./api.ts";

@@ -46,7 +46,10 @@ const LEAST_RECHECK_MS = 5000;
 /** Rows per statement. */
 const CHUNK = 200;
 
-/** Returns the shortest pause before the next pass of this replica, in milliseconds; undefined if another replica holds the lock. Throws if the database is unavailable. */
+/**
+ * Returns the shortest pause before the next pass of this replica, in milliseconds; undefined if another replica holds the lock. Throws if
+ * the database is unavailable.
+ */
 export async function organisationTurn(options: TurnOptions, orgId: string): Promise<number | undefined> {
   const { db, nowMs } = options;
   const beganMs = nowMs();

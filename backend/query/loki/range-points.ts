@@ -158,7 +158,7 @@ export interface Wanted extends Pick<Pushed, "conditions" | "matching"> {
   readonly after?: Cursor | undefined;
   /** Rows have `row_id`, for a cursor. */
   readonly hasIds?: boolean;
-  /** Called if there are further records that were not read: they are not needed. */
+  /** Called when there are further records; true ends the reading. */
   readonly isEnough?: () => boolean;
 }
 

@@ -43,7 +43,7 @@ export async function answerRecords(
     limit: leavesOut(rest) ? undefined : limit,
     after,
     hasIds: true,
-    // Whether one of them passes all stages is not known: the next page may be empty.
+    // It is not known whether one of the further records passes all stages, so the next page may be empty.
     isEnough: () => (hasMore = isFull()),
   };
   return await runQueued(engine, ORGANISATION, { signal }, async (ask) => {

@@ -39,7 +39,7 @@ export async function readSelection(
   return { filter: { ...filter, also: selected.also }, ...staged };
 }
 
-/** The filter for counts, which ClickHouse computes from stored records. Throws ApiError invalid_parameter if a stage may leave records out. */
+/** The filter for counts of stored records. Throws ApiError invalid_parameter if a stage may leave records out. */
 export function countedFilter({ filter, staged }: LogSelection): RecordFilter {
   if (!staged?.leavesOut) return filter;
   throw new ApiError(

@@ -1,5 +1,5 @@
-// Serves `query_exemplars` of the Prometheus HTTP API: links from series to traces, for series that senders write with remote write or OTLP, and for
-// the buckets of traces_spanmetrics_latency.
+// Serves `query_exemplars` of the Prometheus HTTP API: links from series to traces, for series that senders write with remote write or
+// OTLP, and for the buckets of traces_spanmetrics_latency.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";

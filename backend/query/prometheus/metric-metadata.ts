@@ -4,9 +4,9 @@ import agentHelp from "../../../common/agent-metrics.json" with { type: "json" }
 import collectedHelp from "./metric-help.json" with { type: "json" };
 
 /**
- * Help texts of the metrics that the agent collects and the backend derives, by their names here. Metrics of applications have none, because
- * neither the wire protocol nor the metrics engine carries help texts of one organisation. All of these that do not end in _total are
- * gauges, unless they are histograms.
+ * Help texts of the metrics that the agent collects and the backend derives, by their names here. Metrics of applications have none,
+ * because neither the wire protocol nor the metrics engine carries help texts of one organisation. Metrics of this list that do not end in
+ * _total are gauges, unless they are histograms.
  */
 const HELP: ReadonlyMap<string, string> = new Map(Object.entries({ ...agentHelp, ...collectedHelp }));
 
