@@ -67,7 +67,7 @@ describe("the Kubernetes client", () => {
     items: [{ metadata, spec: { ...template.spec, template }, status: { startTime: "2026-01-01T00:00:00Z" } }],
   };
 
-  /** What every call that the agent makes sends and answers. */
+  /** Requests and results of every call that the agent makes. */
   async function conversation(Api: typeof KubernetesApi): Promise<unknown[]> {
     const said: unknown[] = [];
     const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { ROOT } from "./bundle.ts";
 import { importsIn } from "./imports.ts";
 
-/** Instructions that bring nothing into an image but their own words. */
+/** Instructions that add no files to an image. */
 const WORDS = ["ENV", "WORKDIR", "USER", "EXPOSE", "ENTRYPOINT", "CMD", "VOLUME"];
 
 interface Stage {

@@ -65,7 +65,7 @@ interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
 }
 
-/** What the environment variable is when the chart has its defaults. Undefined: the value has another form, such as a Secret's name. */
+/** The environment variable for the chart's default. Undefined: the value has another form, such as a Secret's name. */
 function asVariable(value: unknown, row: Setting): string | undefined {
   if (Array.isArray(value)) return value.join(",");
   if (typeof value === "object" && value !== null) {

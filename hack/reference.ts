@@ -1,7 +1,6 @@
-// Writes the pages that are generated from sources: settings from {agent,backend}/settings-table.ts, error codes from errors.ts, log
-// events from common/log-events.json (levels: from the log calls), metrics and HTTP APIs from the code that declares them; and
-// the calculated tables of docs/sizing.md.
-// Invariant: the output depends only on the sources; reference.test.ts fails if a page differs.
+// Writes the pages that are generated from sources: settings from {agent,backend}/settings-table.ts, error codes from errors.ts, log events
+// from common/log-events.json (levels: from the log calls), metrics and HTTP APIs from the code that declares them; and the calculated
+// tables of docs/sizing.md. Invariant: the output depends only on the sources; reference.test.ts fails if a page differs.
 //
 //   npm run reference     writes the pages
 import { globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -86,7 +85,7 @@ function logEventsPage(): string {
   return `# Log events\n${GENERATED("common/log-events.json")}\n\n${intro}\n\n| event | level | meaning | what to do |\n|---|---|---|---|\n${rows.join("\n")}\n`;
 }
 
-/** Events whose log call has `event` in a variable. */
+/** Events that log calls take from a variable; all of these calls are warnings. */
 const EVENTS_IN_VARIABLES = /^(?:log_files|tls\.certificate)[._]/;
 
 /** Reads the levels of each event from the log calls. */

@@ -1,7 +1,7 @@
 // `npm start`: the whole product on this machine, with this machine's own telemetry. Starts the backend with embedded engines, makes
 // an install token when the agent is not enrolled yet, starts the host agent, and prints how to look at what arrives. Ctrl-C stops
-// the agent first (its collector flushes into a living backend), then the backend. A second start continues with the same data.
-// Where the agent's collector is not there yet, backend and console are up while it is brought, and the agent follows by itself.
+// the agent first (its collector flushes into a running backend), then the backend. A second start continues with the same data. If the
+// agent's collector is not installed yet, backend and console start while it is downloaded or built, and the agent starts after that.
 //
 //   npm start                     everything under ./data
 //   npm start -- --data DIR       everything under DIR
@@ -85,8 +85,8 @@ function startBackend(place: Places, engines: Record<string, string>): Program {
 }
 
 /**
- * The path of the collector; undefined if the user stops `npm start` before it is found. If the collector must be downloaded or built first, which
- * may take minutes, the console shows the progress. Throws ToolError.
+ * The path of the collector; undefined if the user stops `npm start` before it is found. If the collector must be downloaded or built first,
+ * which may take minutes, the console shows the progress. Throws ToolError.
  */
 async function collectorPath(backend: Program, place: Places): Promise<string | undefined> {
   const found = await findTool(COLLECTOR);

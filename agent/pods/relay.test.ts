@@ -12,7 +12,7 @@ const NODE = "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-1";
 const podText = (name: string, resourceVersion: string, padding = "") =>
   JSON.stringify({ kind: "Pod", apiVersion: "v1", metadata: { name, resourceVersion, padding } });
 
-/** What the agent knows, as a test says it. */
+/** The pods that the agent knows; the test sets them. */
 class Pods {
   readonly all = new Map<string, string>();
   version = "";

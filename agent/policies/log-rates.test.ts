@@ -54,7 +54,7 @@ class Node implements AsyncDisposable {
     }
   }
 
-  /** What the collector keeps of these bytes, which are written at once. */
+  /** Writes these bytes at once; returns how many of them the collector keeps. */
   async write(name: string, bytes: number): Promise<number> {
     const { share } = this.rates.find(`shop/${name}`, "shop");
     await this.run(1, { [name]: bytes / SECONDS });

@@ -21,7 +21,7 @@ const SOURCES = ["host", "kubelet", "scrape"] as const;
 const stack = new AsyncDisposableStack();
 afterAll(async () => await stack.disposeAsync());
 
-/** What came, by source. */
+/** Received bodies by source. */
 const bodies = Object.fromEntries(SOURCES.map((source) => [source, [] as Buffer[]])) as Record<(typeof SOURCES)[number], Buffer[]>;
 
 async function serve(answer: RequestListener): Promise<string> {
@@ -95,7 +95,7 @@ async function startCollector(receivers: Record<(typeof SOURCES)[number], object
   });
 }
 
-/** What a Node program offers to be scraped. */
+/** The metrics of a Node.js program that is scraped. */
 function program(): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -118,7 +118,7 @@ function program(): Registry {
   return registry;
 }
 
-/** What a kubelet answers of a node with 30 pods. */
+/** A kubelet's response for a node with 30 pods. */
 function statsSummary(): object {
   const time = new Date().toISOString();
   const startTime = new Date(Date.now() - 3_600_000).toISOString();

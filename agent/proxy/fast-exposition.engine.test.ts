@@ -23,14 +23,14 @@ function newKernel(): FastConverter {
   return new FastConverter(readFileSync(new URL("./kernel.wasm", import.meta.url)));
 }
 
-/** How many points, by reason. */
+/** Number of points by reason. */
 function summed(drops: readonly (readonly [string, number])[]): Record<string, number> {
   const sums: Record<string, number> = {};
   for (const [reason, points] of drops) sums[reason] = (sums[reason] ?? 0) + points;
   return sums;
 }
 
-/** Whether the kernel took the body. Fails when it made of it what the other converter does not. */
+/** Returns whether the kernel converted the body. Fails if its result differs from that of the other converter. */
 function compare(body: Buffer, what: string, by = kernel): boolean {
   const taken = by.convert(body, LARGE);
   if (!taken) return false;
@@ -156,7 +156,7 @@ it("made at random, odd and damaged, become the same text or are left to the oth
     if (compare(kind.isDamaged ? damaged(random, made) : made, `KERNEL_SEED=${SEED}, document ${index}`)) kind.taken += 1;
   }
   console.log(kinds.map(({ odd, isDamaged, made, taken }) => `${isDamaged ? "damaged" : odd}: ${taken} of ${made} taken`).join(", "));
-  // Else the comparison would say nothing.
+  // Otherwise, the comparison would prove nothing.
   for (const { made, taken, least } of kinds) expect(taken / made).toBeGreaterThan(least);
   expect(kernel.traps).toBe(0);
 });

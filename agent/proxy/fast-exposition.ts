@@ -114,7 +114,7 @@ export class FastConverter {
     return this.#traps;
   }
 
-  /** What was left to TypeScript: metrics, the lines that they became, and labels of points. */
+  /** Counts of what TypeScript converted instead: metrics, their lines, and labels of points. */
   get left(): { readonly metrics: number; readonly lines: number; readonly points: number } {
     return { metrics: this.#leftMetrics, lines: this.#leftLines, points: this.#leftPoints };
   }

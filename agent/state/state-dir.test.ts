@@ -33,7 +33,7 @@ const NOT_ENROLLED: Knowledge = { credential: undefined, isKnown: true };
 const UNKNOWN: Knowledge = { credential: undefined, isKnown: false };
 const as = (credential: Credential): Knowledge => ({ credential, isKnown: true });
 
-/** What one agent of `installation` is answered. */
+/** Claims a folder as an agent of `installation`. */
 function claim(who: Knowledge, installation = "telemetry/secret"): ClaimedState | string {
   const dir = new StateDir({ root, installation, holder: `pod of ${installation}`, log: pino({ level: "silent" }) });
   const answer = dir.claim(who);

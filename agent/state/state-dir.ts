@@ -1,7 +1,7 @@
 // Assigns the state on this node (queue, file offsets, collector configuration) to identities. Each identity has its own folder: the first
 // one uses STATE_DIR itself, others STATE_DIR/identities/<id>. Invariants: a folder is used only by the identity that its mark
-// (`owner.json`) names, and by one agent at a time (common/folder-lock.ts); another identity's state is neither sent, changed nor removed, but reported;
-// a mark is only written under the folder's lock.
+// (`owner.json`) names, and by one agent at a time (common/folder-lock.ts); another identity's state is neither sent, changed nor removed,
+// but reported; a mark is only written under the folder's lock.
 import { createHash } from "node:crypto";
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";

@@ -19,7 +19,7 @@ beforeEach(() => {
   writeFileSync(join(folder, "lib", "node"), '#!/bin/sh\necho "ARGUMENTS=$*"\nexec env\n', { mode: 0o755 });
 });
 
-/** What the command's Node gets: its variables, and ARGUMENTS. */
+/** Environment of the command's Node.js process, with its arguments as ARGUMENTS. */
 async function called(settings: string, env: NodeJS.ProcessEnv = {}): Promise<Record<string, string>> {
   writeFileSync(join(folder, "agent.env"), settings);
   const run = await execa(join(folder, "atherops-otel-agent"), ["diagnose", "--bundle", "a file"], {

@@ -1,8 +1,9 @@
 // `npm run bench -- node-cost [--loads 0,100,5000] [--seconds 15] [--rounds 3] [--signals metrics,logs,traces] [--promtail PROGRAM]
-// [--alloy PROGRAM] [--fluent-bit PROGRAM] [--gogc 50]`: what a node pays for the host agent with its collector, compared to the collector alone with the same configuration, and
-// to other programs that read files. Each load is lines per second of one file, fed to one program at a time, in turns. CPU is user and system
-// time of all threads, memory the most that was resident, network all bytes at its own sink. With `--signals logs` none reads metrics;
-// `--gogc` adds the collector alone with this value of GOGC. Ratios of CPU are taken within a round.
+// [--alloy PROGRAM] [--fluent-bit PROGRAM] [--gogc 50]`: the cost of the host agent with its collector for a node, compared with the
+// collector alone with the same configuration, and with other programs that read files. Each load is lines per second of one file, fed to
+// one program at a time, in turns. CPU is user and system time of all threads, memory the highest resident size, network all bytes at the
+// program's own sink. With `--signals logs`, no program reads metrics; `--gogc` adds the collector alone with this value of GOGC. Ratios of
+// CPU are calculated within a round.
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -29,7 +29,7 @@ const { values } = parseArgs({
 });
 const POLL_MS = 3;
 const DEADLINE_MS = 60_000;
-/** What the start has taken is given back by then. */
+/** Time after which memory that only the start needs is free again. */
 const REST_MS = 8000;
 
 /** Milliseconds from spawn to each moment; CPU time until the last of them, and memory then. */
@@ -83,7 +83,7 @@ async function ran(args: string[]): Promise<Start> {
   return { ready: performance.now() - startedAt };
 }
 
-/** What a fresh Node runs to open an embedded engine and nothing else. */
+/** Programs that a new Node.js process runs to open only an embedded engine. */
 const OPENING = {
   clickhouse: `const { openClickHouse } = await import("./backend/engines/clickhouse/client.ts");
     await (await openClickHouse({ dataDir: process.argv[1], log: { debug() {} } })).ping();`,

@@ -149,7 +149,7 @@ async function figuresOfTheMoment(): Promise<Record<string, number>> {
 async function watchDisk(ended: AbortSignal): Promise<void> {
   while (!ended.aborted) {
     await sleep(DISK_EVERY_MS, undefined, { signal: ended }).catch(() => {});
-    // A folder that a merge has removed meanwhile is no reason to stop.
+    // `du` fails if a merge removes a folder while it runs; its output is still usable.
     const { stdout } = await promisify(execFile)("du", ["-sm", place.dataDir]).catch((error: { stdout: string }) => error);
     load.diskMb = Number.parseInt(stdout, 10) || load.diskMb;
   }

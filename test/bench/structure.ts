@@ -1,4 +1,4 @@
-// How large the repository is and how far its code reaches: sizes of files, double casts, and the files and returns of walks through the code.
+// Measures the repository: sizes of files, double casts, and the files and returns of walks through the code (structure/walk.ts).
 // Targets: at most 15 source files below 30 lines, none above 400, median 120 to 150. `--tree FOLDER` measures another checkout; further
 // arguments are entry points of a walk in it, instead of the usual walks.
 import { execFileSync } from "node:child_process";

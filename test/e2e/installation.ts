@@ -208,7 +208,7 @@ export function killAgentProcess(): boolean {
   return agent !== undefined && process.kill(agent, "SIGKILL");
 }
 
-/** The key in force, as the Secret holds it (base64). */
+/** The current key in base64, as the Secret stores it. */
 export async function storedKey(): Promise<string> {
   return (await get("secret", "cluster-agent-credentials")).data["api-key"];
 }

@@ -22,7 +22,7 @@ afterAll(async () => {
   await kubectl(["delete", "namespace", SPACE, "--wait=false"]);
 });
 
-/** What the server says of the manifests: the exit is 0, or this throws; warnings are on stderr. */
+/** Lets the server validate the manifests. Throws unless the exit code is 0; warnings are on stderr. */
 async function dryRun(chart: string, values: string): Promise<{ accepted: number; warnings: string[] }> {
   const folder = join(ROOT, "charts", chart);
   const { stdout } = await execa(await toolPath("helm"), [

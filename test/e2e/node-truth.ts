@@ -5,7 +5,7 @@ import { eventually } from "../fixtures/processes.ts";
 
 /** Kubelets read a node's network at their own intervals: their figures may be this old. */
 const KUBELET_LAG_MS = 60_000;
-/** How long the engine may take to show the last piece of what it has shown the first of. */
+/** Maximum time from the first visible sample of a request to the last one. */
 const LAST_PIECE_MS = 15_000;
 const KUBELET_NETWORK = "k8s_node_network_io_bytes_total";
 

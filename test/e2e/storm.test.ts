@@ -1,6 +1,6 @@
 // With E2E_STORM=1: the agent is killed 60 times, 15 times each while it enrols, rotates its key, is upgraded and gets remote configuration,
-// while a pod writes 100,000 lines. Afterwards there is one registration, one chain of keys, and each line once. Takes
-// eight minutes. Recorded runs: docs/measurements/2026-11-26-agents.md.
+// while a pod writes 100,000 lines. Afterwards there is one registration, one chain of keys, and each line once. Takes eight minutes.
+// Recorded runs: docs/measurements/2026-11-26-agents.md.
 import { randomInt, randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -42,7 +42,7 @@ describe.runIf(process.env["E2E_STORM"])("a storm of kills (with E2E_STORM=1)", 
     await removeNamespace();
   });
 
-  /** A container that ends by itself waits ever longer before it is started again, so the pod is replaced. */
+  /** Replaces the pod, because the kubelet restarts a container that exits with increasing backoff. */
   async function kill(): Promise<void> {
     const pod = await runningAgentPod();
     // Paces the kills, so that they meet every step of a start.

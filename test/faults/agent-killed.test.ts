@@ -10,7 +10,7 @@ import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures
 /** KILLS=10 for more of each kind. */
 const KILLS = Number(process.env["KILLS"] ?? 2);
 const FILES = ["one", "two"];
-/** What the collector hands over at once, at most. */
+/** Maximum number of lines of a file that the collector reads into one batch. */
 const BATCH_LINES = 100;
 const QUEUE_MIB = 16;
 /** Lines of each file before each end of the agent. */

@@ -55,7 +55,7 @@ beforeEach(async () => {
 });
 afterEach(() => stack[Symbol.asyncDispose]());
 
-/** The collector with a service account where the kubelet puts it, which kubeletstats takes from nowhere else. */
+/** Wraps the collector so that it has a service account at the kubelet's path, the only one that kubeletstats reads. */
 function withServiceAccount(program: string): string {
   const wrapper = join(folder.path, "otelcol-in-pod");
   const account = "/run/secrets/kubernetes.io/serviceaccount";
@@ -126,7 +126,7 @@ async function start(env: NodeJS.ProcessEnv = {}, inPod = (program: string): str
 
 const running = () => eventually("the collector runs", () => supervisor.status().state === "running");
 
-/** What a pod's container writes, through containerd. */
+/** Writes a line of a pod's container like containerd. */
 function write(pod: string, line: string): void {
   mkdirSync(join(folder.path, "pods", pod, "app"), { recursive: true });
   appendFileSync(join(folder.path, "pods", pod, "app", "0.log"), `${new Date().toISOString()} stdout F ${line}\n`);

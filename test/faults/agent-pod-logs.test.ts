@@ -19,7 +19,7 @@ import { eventually, freeAddresses, temporaryFolder } from "../fixtures/processe
 
 const POD = "shop_checkout-7d9c5b6f4d-abcde_0b5a3c1e-0000-4000-8000-000000000001/server";
 const KILLS = 8;
-/** What the collector hands over at once, at most. */
+/** Maximum number of lines of a file that the collector reads into one batch. */
 const BATCH_LINES = 100;
 
 let folder: ReturnType<typeof temporaryFolder>;

@@ -117,7 +117,7 @@ async function make({ name, ip, owner: by, labels, annotations, hostNetwork, pha
 
 const collectors = (): AskingCollector[] => [asksAgent, asksServer];
 
-/** What both add to what the same pod sends and logs under this name; they may learn of it one after the other. */
+/** Attributes that a collector adds to telemetry and logs of a pod; the two collectors may learn of the pod at different times. */
 async function addedBy(collector: AskingCollector, { name, ip }: Pick<PodOfTest, "name" | "ip">, run: string): Promise<string[]> {
   const service = `${name}-${run}`;
   const signals = ["logs", "metrics", "traces"] as const;

@@ -52,7 +52,7 @@ const rule = (name: string, expr: string, more: object = {}): object => ({
   enabled: true,
   ...more,
 });
-/** Asks the evaluator itself, which answers no one without its password. */
+/** Queries the evaluator directly, after a check that it refuses requests without its password. */
 async function ofEvaluator(path: string): Promise<string> {
   const url = `http://${backend.place.env["EVALUATOR_LISTEN"]}${path}`;
   expect((await call("GET", url)).status).toBe(401);
@@ -248,7 +248,7 @@ test("a rule over log records fires for its own organisation, is listed as any o
 
 describe("what goes away comes back", () => {
   let firing: string;
-  /** From when on `for` counts, in seconds since 1970. */
+  /** Time from which `for` counts, in seconds since 1970. */
   async function activeAt(ruleId: string): Promise<number> {
     const { data } = JSON.parse(await ofEvaluator("/api/v1/alerts")) as {
       data: { alerts: { activeAt: string; labels: Record<string, string> }[] };

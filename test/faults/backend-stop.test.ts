@@ -24,7 +24,7 @@ function enginePids(): number[] {
   return ENGINES.map((name) => backend.enginePid(name));
 }
 
-/** What /readyz says, each time something new, until nothing listens any more. */
+/** Different successive responses of /readyz, until the port is closed. */
 async function readinessUntilGone(): Promise<string[]> {
   const seen: string[] = [];
   for (;;) {

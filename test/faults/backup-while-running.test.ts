@@ -1,6 +1,6 @@
 // `atherops-backend backup` while the backend runs under load with every embedded engine: the backup contains everything that was
-// acknowledged before it began, and the restored installation works. A killed backup or backend leaves nothing that looks complete, and no
-// files that remain.
+// acknowledged before it began, and the restored installation works. If backup or backend is killed, it
+// leaves no backup that looks complete, and no files of it.
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -45,7 +45,7 @@ async function elsewhere(name: string): Promise<BackendPlace> {
   return await backendPlace(join(backend.folder, name), { JWT_TTL: "2h" });
 }
 
-/** What no moment that is held leaves in DATA_DIR. */
+/** Files of a snapshot in DATA_DIR, which must not remain after it. */
 function held(): string[] {
   const { dataDir } = backend;
   const names = (path: string): string[] => (existsSync(join(dataDir, path)) ? readdirSync(join(dataDir, path)) : []);
@@ -95,8 +95,8 @@ function headersOf(key: string): Record<string, string> {
 }
 
 /**
- * What was answered before `startMs` is there, nothing is twice, and what was sent later is there whole or not at all: of logs each of a
- * body's two days, which the engine stores one by one.
+ * Expects that all data acknowledged before `startMs` is there, that no data is there twice, and that later bodies are complete or absent;
+ * for logs, this applies to each of a body's two days, which the engine stores separately.
  */
 async function expectComplete(place: BackendPlace, sent: readonly Sent[], startMs: number): Promise<void> {
   const expected = sent.map((one) => ((one.acknowledgedMs ?? Infinity) < startMs ? one : { ...one, acknowledgedMs: undefined }));

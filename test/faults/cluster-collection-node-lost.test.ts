@@ -13,7 +13,7 @@ import { eventually, temporaryFolder } from "../fixtures/processes.ts";
 const NAMESPACE = "collection";
 const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/cluster-agent-collection`;
 const SAY_EVERY_MS = 500;
-/** What decisions promise of an elected part. */
+/** Maximum time until another agent collects (charts/cluster-agent/README.md). */
 const TAKEOVER_MS = 30_000;
 const within = (): AbortSignal => AbortSignal.timeout(60_000);
 

@@ -27,7 +27,7 @@ const OUTGOING_PROXY = `http://proxy-user:${encodeURIComponent(PROXY_PASSWORD)}@
 
 const folder = temporaryFolder();
 const file = (name: string) => join(folder.path, name);
-/** What no run may show; every secret that a test makes is added. */
+/** Secrets that no output may contain; tests add each secret that they create. */
 const secrets = new Set([PROXY_PASSWORD, encodeURIComponent(PROXY_PASSWORD)]);
 const caFile = file("backend.crt");
 let kube: KubeApiServer;
@@ -103,7 +103,7 @@ async function newPod(namespace: string, values: string[] = []): Promise<NodeJS.
   };
 }
 
-/** What no two pods share, on whatever node they are. */
+/** Settings that differ for every pod, whichever node it runs on. */
 async function ownOfPod(): Promise<NodeJS.ProcessEnv> {
   const [health, grpc, http, proxy] = await freeAddresses(4);
   const uid = randomUUID();

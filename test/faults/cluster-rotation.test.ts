@@ -50,7 +50,7 @@ async function allSignWith(agents: IdentityAgent[], wanted: (hash: string) => bo
   return new Set(await Promise.all(agents.map((agent) => agent.signing(wanted))));
 }
 
-/** What each call of rotate-key was answered. */
+/** Status of each call of rotate-key. */
 function rotations(backend: EnrolmentBackend): number[] {
   return backend.calls.filter(({ path }) => path === ROTATE_KEY_PATH).map(({ status }) => status);
 }

@@ -52,7 +52,7 @@ class CuttableBackend implements AsyncDisposable {
     const { apiUrl } = this.#backend;
     await using senders = new Senders({ apiUrl, tenant: this.#tenant as Tenant, firstNumber: number * 100_000 });
     for (const signal of SIGNALS) await eventually(`${signal} are taken`, async () => senders.acknowledged(signal).length > 0);
-    // Each cut comes at another moment of the load.
+    // Lets each power cut hit another moment of the load.
     await sleep(afterMs);
     const pids = [this.#backend.enginePid("victoria-metrics"), this.#backend.enginePid("vmalert"), this.#backend.pid];
     await this.#disk.cut(pids, () => this.#killAll(pids));
@@ -92,7 +92,7 @@ class CuttableBackend implements AsyncDisposable {
   }
 }
 
-/** Not `await using`: a test that runs out of time never leaves its block. */
+/** Does not need `await using`, because a test that times out never leaves its block. */
 async function cuttableBackend(): Promise<CuttableBackend> {
   const backend = new CuttableBackend();
   onTestFinished(() => backend[Symbol.asyncDispose](), CLEARED_WITHIN_MS);

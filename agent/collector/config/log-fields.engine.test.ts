@@ -11,7 +11,7 @@ import { configFromSettings } from "./config-from-settings.ts";
 import { Sink, type SinkRecord } from "../supervision/sink.fixture.ts";
 
 const NOW_MS = Date.now();
-/** When the runtime wrote the line, and when the application says it was. */
+/** The container runtime's time of a line, and the application's. */
 const WRITTEN_MS = NOW_MS - 60_000;
 const SAID_MS = NOW_MS - 95_123;
 const said = new Date(SAID_MS).toISOString();

@@ -1,4 +1,4 @@
-// That the collector restores the paths is shown by test/faults/log-files.test.ts.
+// Names of links. test/faults/log-files.test.ts checks that the collector restores the paths.
 import { describe, expect, test } from "vitest";
 import { fileId, linkName } from "./link-name.ts";
 

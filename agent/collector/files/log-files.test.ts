@@ -66,7 +66,7 @@ function collectorPasses(): void {
   utimesSync(join(root, "state/offsets"), nowMs / 1000, nowMs / 1000);
 }
 
-/** What the collector would read: path → text. */
+/** Files that the collector would read: path → text. */
 function readable(): Record<string, string> {
   const links = readdirSync(join(root, "state/links"));
   const pathOf = (link: string): string => link.slice(21).replaceAll("%2F", "/").slice(`${root}/log/`.length);

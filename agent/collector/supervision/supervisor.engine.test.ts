@@ -66,7 +66,7 @@ function isAlive(pid: number): boolean {
 /** Options of a process that is ended with its children. */
 const GROUP = { stdio: "ignore", detached: true } as const;
 
-/** A program that does as a collector of a test needs, where the real one cannot be made to. */
+/** A script in place of the collector, for behaviour that the real one cannot be made to show. */
 function fakeCollector(script: string): string {
   const path = join(folder, "otelcol-fake");
   writeFileSync(path, `#!/bin/sh\nif [ "$1" = validate ]; then exit 0; fi\n${script}\n`, { mode: 0o755 });

@@ -1,6 +1,6 @@
-// What the agent of one node asks of the API server, by the agent's own code and nothing else of it: identity, pods, the poll of the agent that collects
-// for the cluster. There is no collector; `direct` simulates one whose six components each list and watch the pods by themselves, through one
-// more connection each. The backend is a stand-in in this process.
+// Sends the requests of one node's agent to the API server, with only the agent's code that sends them: identity, pods, and the reads of the
+// Lease for cluster-wide collection. There is no collector; `direct` simulates one whose six components each list and watch the pods over
+// their own connection. The backend is a stand-in in this process.
 import { randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { ClusterCollector, COLLECTION_LEASE } from "../../../agent/collector/cluster-collector.ts";

@@ -1,5 +1,5 @@
-// What each index, projection and column of its own costs: the same rows are inserted into copies of the table that lack one of them. CPU of
-// the inserts without merges, CPU of one merge of all parts, and bytes on disk; in turns, medians.
+// Measures the cost of each index, projection and separate column: the same rows are inserted into copies of the table that lack one of
+// them. Figures are CPU of the inserts without merges, CPU of one merge of all parts, and bytes on disk; in turns, medians.
 import type { ClickHouse } from "../../../backend/engines/clickhouse/client.ts";
 import { Sql, sql } from "../../../backend/engines/clickhouse/sql.ts";
 import { decodeWithHash } from "../../../backend/ingest/otlp/decode-body.ts";

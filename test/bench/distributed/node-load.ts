@@ -1,17 +1,15 @@
-// Senders that send what the nodes of docs/sizing.md send, several nodes in a body: a round is one body of log records and two of spans,
-// and every tenth round one of samples. Records of each kind are in the proportion of a node, whatever the size of a body.
+// Sends the telemetry of the nodes of docs/sizing.md, several nodes in a body: a round is one body of log records and two of spans, and in
+// every tenth round one of samples. The kinds of records have the proportions of a node, whatever the size of a body.
 import { setTimeout as sleep } from "node:timers/promises";
 import { INGEST_PATHS, LoadBody } from "../../fixtures/otlp-load.ts";
 import { signedPost } from "../../fixtures/processes.ts";
 import { expositionBody } from "../peers/bodies.ts";
-import type { Shape } from "./simulate.ts";
+import { ROUNDS_OF_A_SCRAPE, type Shape, SPAN_BODIES } from "./simulate.ts";
 
 /** Records of a node per second. */
 export const LINES = 25;
 export const SPANS = 10;
 export const SAMPLES = 2000 / 30;
-const SPAN_BODIES = 2;
-const ROUNDS_OF_A_SCRAPE = 10;
 
 export interface Sender {
   readonly apiUrl: string;
@@ -24,7 +22,7 @@ export interface Sent {
   readonly seconds: number;
 }
 
-/** Rounds that are late are sent at once, so the rate may be lower than asked on a busy machine. */
+/** Late rounds are sent at once. On a busy machine, the rate may be lower than requested. */
 export async function sendRounds(senders: readonly Sender[], { roundsPerSecond, nodesOfARound }: Shape, seconds: number): Promise<Sent> {
   let [rounds, failures] = [0, 0];
   const startedMs = performance.now();

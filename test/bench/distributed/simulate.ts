@@ -22,14 +22,17 @@ export interface Installation {
   readonly shards: number;
 }
 
-/** What the benchmark starts. */
+/** The installation that the benchmark starts. */
 export const MEASURED: Installation = { replicas: 2, shards: 1 };
-/** What 10,000 nodes send. */
+/** The load of 10,000 nodes. */
 export const NODES_10_000: Shape = { roundsPerSecond: 10_000, nodesOfARound: 1 };
 
-/** A round is one body of log records, two of spans, and a tenth of one of samples. */
-const BODIES_OF_TABLES = [1, 2];
-export const REQUESTS_OF_A_ROUND = 3.1;
+/** A round is one body of log records, SPAN_BODIES of spans, and in every ROUNDS_OF_A_SCRAPE-th round one of samples (node-load.ts). */
+export const SPAN_BODIES = 2;
+export const ROUNDS_OF_A_SCRAPE = 10;
+/** Bodies for each ClickHouse table. */
+const BODIES_OF_TABLES = [1, SPAN_BODIES];
+const REQUESTS_OF_A_ROUND = 1 + SPAN_BODIES + 1 / ROUNDS_OF_A_SCRAPE;
 const ITERATIONS = 20_000;
 const LONGEST_INSERT_MS = 1000;
 
@@ -51,9 +54,7 @@ export function insertSeconds(points: readonly Point[]): number {
 /** Inserts a second into all shards, if each queue starts an insert every `seconds` at most. */
 export function inserts({ roundsPerSecond }: Shape, { replicas, shards }: Installation, seconds: number): number {
   const queues = replicas * shards;
-  return BODIES_OF_TABLES.reduce((sum, bodies) => {
-    return sum + Math.min(bodies * roundsPerSecond, queues / seconds);
-  }, 0);
+  return BODIES_OF_TABLES.reduce((sum, bodies) => sum + Math.min(bodies * roundsPerSecond, queues / seconds), 0);
 }
 
 /** Least squares of relative errors; no cost is negative. */

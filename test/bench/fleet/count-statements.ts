@@ -6,7 +6,7 @@ import { renameSync, writeFileSync } from "node:fs";
 import { isMainThread, Worker } from "node:worker_threads";
 
 export interface StatementCounts {
-  /** When they were written, of a clock that counts from no particular time. */
+  /** Time at which the counts were written, by a monotonic clock. */
   readonly ms: number;
   readonly counts: Readonly<Record<string, number>>;
 }

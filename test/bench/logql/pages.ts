@@ -3,7 +3,7 @@
 
 export interface Page {
   readonly examples: readonly string[];
-  /** What its examples are about: lines as programs write them. */
+  /** Log lines that the page shows. */
   readonly lines: readonly string[];
 }
 
@@ -12,7 +12,7 @@ interface Block {
   readonly text: string;
 }
 
-/** What a stage alone is applied to. */
+/** Selector for an example that is only a stage. */
 const STAGE_OF = '{job="docs"} ';
 const SHELLS = new Set(["bash", "shell", "console"]);
 const LINES = new Set(["log", "logfmt"]);

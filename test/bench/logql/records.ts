@@ -7,7 +7,7 @@ export interface DocumentRecord {
   readonly line: string;
 }
 
-/** What examples like to read: fields, conversions, what no parser can read. */
+/** Lines for typical examples: fields, conversions, and lines that no parser can read. */
 const OWN_LINES = [
   "level=info ts=2026-01-02T03:04:05Z caller=metrics.go:160 component=frontend org_id=29 traceID=4f latency=fast duration=31.5s status=200 throughput=12MB total_bytes=4.5MB",
   "level=error ts=2026-01-02T03:04:06Z caller=metrics.go:161 component=querier org_id=7 latency=slow duration=900ms status=500 bytes_consumed=21MB total_bytes=25MB",

@@ -6,9 +6,9 @@ import { type Loki, startLoki } from "../peers/loki.ts";
 import type { DocumentRecord } from "./records.ts";
 
 export interface Answer {
-  /** Undefined: it is answered. */
+  /** Why the query is refused; undefined if it has a result. */
   readonly refusal?: string;
-  /** By labels: entries or points. */
+  /** Entries or points by labels. */
   readonly found: ReadonlyMap<string, readonly (readonly [at: string, value: string])[]>;
 }
 
@@ -18,8 +18,9 @@ export interface Side {
   ask(path: "query" | "query_range", params: Parameters): Promise<Answer>;
 }
 
-/** What our records have and Loki's have not. */
+/** Value of labels that are not compared: the backend's from the severity, Loki's from structured metadata. */
 const MARK = "zz";
+/** Further labels that only the backend adds. */
 const ONLY_OURS = new Set(["host_id", "node"]);
 /** Not compared, because each program words it differently. */
 const DETAILS = "__error_details__";

@@ -13,7 +13,7 @@ export function otlpBody(signal: LoadSignal, records: number, pod: string): Body
   return { records, next: () => body.next() };
 }
 
-/** So many requests are made before the run: their times are within what is compressed. */
+/** Number of requests that are prepared before the run, because their times are in the compressed part. */
 const PREPARED = 16;
 
 /** The same series as a remote write request. */

@@ -17,7 +17,7 @@ export interface Block {
   readonly parseCpuUs: readonly number[];
 }
 
-/** By what is compared, then by senders. */
+/** Targets by comparison, then by number of senders. */
 const REACH: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   [`logs against ${LOKI}`]: { 8: "≥ 2", 64: "≥ 4" },
   [`logs against ${BULK}`]: { 64: "≥ 0.6" },

@@ -163,7 +163,7 @@ function reference({ hasRuntimeTime }: LogFieldsInput): string {
   return hasRuntimeTime ? "(timestamp.Year() > 1970 ? timestamp : now()).UnixNano()" : "now().UnixNano()";
 }
 
-/** Those of `level`, `ns`, `trace` and `span` that are valid. */
+/** Builds a map of `level`, `ns`, `trace` and `span`, in which invalid values are nil. */
 function selectValidFields(input: LogFieldsInput): string {
   return `{
   "level": level in ${KNOWN} ? level : nil,
