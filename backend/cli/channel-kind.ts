@@ -44,7 +44,7 @@ export async function existingChannels(client: Client): Promise<Existing[]> {
   }));
 }
 
-/** A file's text without its last line end: a secret is never an argument, and is usually the only text of its file. */
+/** Returns the text of a file without surrounding white space. Secrets are read from files, because other users can see arguments. */
 export function textOfFile(file: string): string {
   try {
     return readFileSync(file, "utf8").trim();
