@@ -67,7 +67,7 @@ const MADE = "The accounts of this DATA_DIR were made. While this file is here, 
 function requireFirstStart({ madeFile }: Database): void {
   if (madeFile === undefined || !existsSync(madeFile)) return;
   throw new StartError(
-    `DATA_DIR: the accounts are gone: there is no organisation, and ${madeFile} says that there was one: restore a backup (docs/backup.md), or, to begin with new accounts, name an empty folder`,
+    `DATA_DIR: the accounts are gone: the database has no organisation, but ${madeFile} shows that it had one; restore a backup (docs/backup.md), or set DATA_DIR to an empty folder to start with new accounts`,
   );
 }
 

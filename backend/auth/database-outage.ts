@@ -26,7 +26,7 @@ export class DatabaseOutage {
       ended: ({ failures, seconds }) =>
         log?.info(
           { event: "auth.stale_keys_ended", requests: failures, seconds },
-          "account database responds again, revocations are in force",
+          "account database responds again, revocations have taken effect",
         ),
       remindEveryMs: REMIND_EVERY_MS,
     });

@@ -77,7 +77,7 @@ const NOTHING: IngestResult = { accepted: 0, dropped: {} };
 export class IngestHandler {
   readonly budget: ByteBudget;
   readonly #quota: Quota;
-  /** For tokens with limits of their own, by token and signal. */
+  /** Limits of ingest tokens that have their own, by token and signal. */
   readonly #tokenQuota: Quota;
   readonly #options: IngestHandlerOptions;
   inFlight = 0;

@@ -71,7 +71,7 @@ export class SharedReplicas implements ReplicaSet {
   readonly #loop: Loop;
   #asked = new Map<string, number>();
   #reportedAtMs = performance.now();
-  /** As reported, so that all replicas compute with the same numbers. */
+  /** This replica's demand as last reported, so that all replicas compute with the same numbers. */
   #own: Demand = {};
   #others: readonly Demand[] = [];
   #isFirst = false;

@@ -1,10 +1,10 @@
 // Caches the values that operators set for single organisations (ingest limits, retention) instead of the defaults. Invariant: `of` needs no
-// statement and no wait. One statement reads all values every 3 s while they are used, so a change is in force everywhere within 5 s. While
+// statement and no wait. One statement reads all values every 3 s while they are used, so a change takes effect everywhere within 5 s. While
 // the database is unreachable, the last known values apply.
 const REFRESH_MS = 3_000;
 
 export interface OverrideCacheOptions<T> {
-  /** For organisations without values of their own. */
+  /** The values of organisations for which an operator has set none. */
   readonly defaults: T;
   /** Reads the values of all other organisations. */
   readonly readAll: () => Promise<ReadonlyMap<string, T>>;
@@ -36,7 +36,7 @@ export class OverrideCache<T> {
     await this.#reading;
   }
 
-  /** After a change, which is in force here at once. */
+  /** Call after this replica has made a change, so that the change takes effect here immediately. */
   put(orgId: string, value: T): void {
     this.#known.set(orgId, value);
   }

@@ -37,7 +37,7 @@ export class LoginFailures {
   async add(pair: string): Promise<Failures> {
     const nowMs = this.#now();
     const failed_at = new Date(nowMs);
-    // The count of an expired row starts again at 1; otherwise, another replica may have added failures meanwhile.
+    // The count of an expired row starts again at 1; otherwise, another replica may have added failures in the meantime.
     const isExpired = sql`login_failures.failed_at < ${new Date(nowMs - FORGET_AFTER_MS)}`;
     const count = sql<number>`CASE WHEN ${isExpired} THEN 1 ELSE login_failures.failures + 1 END`;
     const row = await this.#db

@@ -16,7 +16,7 @@ import { challengeOf, type CliReturn } from "./attempt.ts";
 
 const AUDIENCE = "atherops-cli";
 const TTL_S = 60;
-/** For the cookie of the page, which only that page sends. */
+/** The audience of the token in the confirmation page's cookie, which only that page sends. */
 const CONFIRMATION_AUDIENCE = "atherops-cli-confirmation";
 const COOKIE = "atherops-cli";
 const CONFIRMATION_TTL_S = 300;

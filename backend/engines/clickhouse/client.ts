@@ -37,7 +37,7 @@ export interface ClickHouse extends Shard, AsyncDisposable {
   readonly shards: readonly Shard[];
   /** The index of the shard that stores the bodies of this sender. */
   shardOf(sender: Sender): number;
-  /** For FROM: a table with the rows of all replicas, so that a row that only one of them has is found; rows may repeat. */
+  /** Returns a table expression with the rows of all replicas, so that a row that only one of them has is found; rows may repeat. */
   everyReplica(table: string): Sql;
   /**
    * Runs a tenant's queries one after the other in one slot. Throws ApiError query_too_expensive, too_many_queries, storage_unavailable,
@@ -220,7 +220,7 @@ function asker(engine: Engine, orgId: string, signal: AbortSignal, partial?: Par
 /** Limits of a query, in rows, bytes, time (src/Common/ErrorCodes.cpp). */
 const LIMIT_CODES = new Set(["158", "159", "160", "307"]);
 
-const TOO_LONG = "this query has more filters and values than can be asked at once: ask for fewer";
+const TOO_LONG = "this query has too many filters and values; use fewer";
 /** Limits of the text of a query: nesting and number of elements. */
 const LENGTH_CODES = new Set(["167", "168"]);
 

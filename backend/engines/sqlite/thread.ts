@@ -33,7 +33,7 @@ const BUSY_TIMEOUT_MS = 5_000;
 /** Any other statement may change the tables. */
 const KEEPS_TABLES = /^\s*(select|insert|update|delete|begin|commit|rollback)\b/i;
 
-/** By the type that the migration declares for the column; SQLite keeps its name as it was written. */
+/** Readers by the type that the migration declares for the column; SQLite keeps the type's name as it was written. */
 const READERS: Record<string, Read> = {
   timestamptz: (value) => new Date(String(value)),
   boolean: (value) => value !== 0,

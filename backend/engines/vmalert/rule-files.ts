@@ -40,7 +40,7 @@ export function renderRuleFile(groups: readonly string[]): string {
   return [...ruleFileParts(groups)].join("");
 }
 
-/** The same in pieces. */
+/** As `renderRuleFile`, in pieces. */
 export function* ruleFileParts(groups: readonly string[]): Generator<string> {
   yield groups.length === 0 ? "groups: []\n" : "groups:\n";
   yield* groups;

@@ -212,7 +212,7 @@ class Pass {
     this.#dropped[reason] = (this.#dropped[reason] ?? 0) + 1;
   }
 
-  /** From after `{` to after `}`. */
+  /** Reads labels from after `{`; returns the offset after `}`. */
   #skipLabels(from: number): number {
     const bytes = this.#bytes;
     const end = this.#end;
@@ -269,7 +269,7 @@ class Pass {
     return at;
   }
 
-  /** From an opening quote to after the closing one. */
+  /** Reads a quoted string from its opening quote; returns the offset after the closing one. */
   #skipQuoted(from: number): number {
     const bytes = this.#bytes;
     const end = this.#end;

@@ -8,7 +8,7 @@ import { utf8 } from "./json-scanner.ts";
  */
 const EXACT_INTEGER = randomUUID();
 
-/** The text of such a number; undefined for any other value. */
+/** The text of an integer beyond 2^53; undefined for any other value. */
 export function exactSource(value: unknown): string | undefined {
   return Array.isArray(value) && value[0] === EXACT_INTEGER ? (value[1] as string) : undefined;
 }

@@ -173,7 +173,7 @@ export class JsonScanner {
     return this.at - start > LONGEST_KEY_BYTES ? "" : (JSON.parse(text.slice(0, end)) as string);
   }
 
-  /** From an opening quote to after the closing one. */
+  /** Advances from the opening quote of a string to after the closing one. */
   #string(): void {
     const bytes = this.#bytes;
     for (let at = this.at + 1; ; at += 1) {

@@ -10,9 +10,9 @@ import { removeSnapshots } from "../../engines/victoria-metrics/snapshot.ts";
 import type { Secrets, Settings } from "../../settings.ts";
 import { MAX_LINE_BYTES } from "../limits.ts";
 
-/** In DATA_DIR. Created before the first engine is asked for its part, removed after the rest of the snapshot. */
+/** A folder in DATA_DIR. Created before the first engine is asked for its part, removed after the rest of the snapshot. */
 export const SNAPSHOT_FOLDER = "backup-hold";
-/** In SNAPSHOT_FOLDER: hard links to the metrics engine's journal. */
+/** A folder in SNAPSHOT_FOLDER with hard links to the journal of the metrics engine. */
 export const SNAPSHOT_JOURNAL = "journal";
 const MARK = /^held_/;
 const SOCKET = "backup.sock";

@@ -16,7 +16,7 @@ export interface LogRule {
 /** The retention of one table; the table's own TTL is at least the longest of these. */
 export interface TableRetention {
   readonly table: "logs" | "spans" | "exemplars";
-  /** For organisations that are not in `organisations`. */
+  /** Retention of organisations that are not in `organisations`. */
   readonly defaultDays: number;
   readonly organisations: ReadonlyMap<string, { readonly days: number; readonly rules: readonly LogRule[] }>;
 }

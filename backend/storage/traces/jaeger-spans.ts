@@ -19,7 +19,7 @@ const tagOf = (key: string, value: Sql, condition: Sql): Sql => sql`if(${conditi
 
 const INTEGER_TAGS = sql`arrayMap(pair -> (pair.1, 'int64', toFloat64OrZero(pair.2)), arrayFilter(pair -> ${IS_INTEGER}, ${PAIRS}))`;
 
-/** As Jaeger's collector translates OTLP. */
+/** The tags of a span, as Jaeger's collector converts them from OTLP. */
 const TAGS = sql`arrayConcat(
   arrayMap(pair -> (pair.1, 'string', pair.2), arrayFilter(pair -> NOT ${IS_INTEGER}, ${PAIRS})),
   ${tagOf("span.kind", sql`lower(kind)`, sql`kind NOT IN ('', 'UNSPECIFIED')`)},

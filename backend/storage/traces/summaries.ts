@@ -74,7 +74,7 @@ export class SpanSummaries implements AsyncDisposable {
   /** Minutes with new spans whose edges are not stored yet, by organisation, in seconds. */
   readonly #changed = new Map<string, ReadonlySet<number>>();
   readonly #restsUntilMs = new Map<string, number>();
-  /** By organisation. */
+  /** The groups of series that are written, by organisation. */
   readonly #written = new Map<string, WrittenGroups>();
   #passMs: number | undefined;
   #lastPassMs: number | undefined;

@@ -1,4 +1,4 @@
-// Administration of clusters: list with nodes and online state, remove. Invariants: removing a cluster revokes its keys at once. A page of
+// Administration of clusters: list with nodes and online state, remove. Invariants: removing a cluster revokes its keys immediately. A page of
 // the list has at most `limit` clusters and `limit` nodes; a cluster whose nodes do not fit is cut and continues on the next page. A page
 // takes three short queries, whatever the number of nodes.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";

@@ -22,7 +22,7 @@ export interface ClusterBeat {
   readonly configError: string | null;
 }
 
-/** With its key in the batch. */
+/** The heartbeat of a node, with its key in the batch. */
 interface NodeBeat extends ClusterBeat {
   readonly batchKey: string;
   readonly node: string;

@@ -44,7 +44,7 @@ export class KeyCache implements KeySource {
     key.used = true;
   }
 
-  /** A change made by this replica is in force here at once. */
+  /** Call after this replica has changed the keys, so that the change takes effect here immediately. */
   forget(...hashes: string[]): void {
     this.#keys.forget(...hashes);
   }

@@ -31,12 +31,12 @@ export async function readNodes(db: Kysely<EnrolmentTables>, clusterId: string):
     .execute();
 }
 
-/** By a hash of its name, so that a node does not change sides when the share grows. */
+/** Whether the node belongs to the share: a hash of its name decides, so that a node stays in a share that grows. */
 export function isInShare(clusterId: string, node: string, percent: number): boolean {
   return createHash("sha256").update(`${clusterId}/${node}`).digest().readUInt32BE() % 100 < percent;
 }
 
-/** In seconds; while a change of the interval is being rolled out, nodes send heartbeats at either interval. */
+/** The longest heartbeat interval in seconds: while a change of it is rolled out, nodes send heartbeats at either interval. */
 export function slowestIntervalS(reportedS: number, ...configs: readonly ClusterConfig[]): number {
   return Math.max(reportedS, ...configs.map(({ intervals }) => (durationMs(intervals?.heartbeat ?? "") ?? 0) / 1000));
 }

@@ -32,7 +32,7 @@ interface Watched {
 export class RolloutWatch implements AsyncDisposable {
   readonly #options: RolloutWatchOptions;
   readonly #loop: Loop;
-  /** By `key` of the stage. */
+  /** The watched stages by their `key`. */
   #watched: ReadonlyMap<string, Watched> = new Map();
 
   constructor(options: RolloutWatchOptions) {

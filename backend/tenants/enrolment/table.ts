@@ -41,7 +41,7 @@ export interface InstallTokenRow {
   used_key_id: string | null;
 }
 
-/** From an agent's heartbeat, truncated. */
+/** The state of the collector in an agent's heartbeat, with truncated texts. */
 export type CollectorReport = NonNullable<Heartbeat["collector"]>;
 
 export interface ClusterTable {

@@ -24,7 +24,7 @@ export interface DeletionTables extends AccountTables {
   rule_sets: { org_id: string; revision: number };
 }
 
-/** Kept until the second step: rows that are written meanwhile refer to the organisation, and the evaluator needs the new revision. */
+/** Kept until the second step: rows that are written before it refer to the organisation, and the evaluator needs the new revision. */
 const KEPT_AT_FIRST = new Set(["orgs", "rule_sets", "org_deletions"]);
 
 type AnyTables = Record<string, Record<string, unknown>>;

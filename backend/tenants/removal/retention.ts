@@ -71,7 +71,7 @@ export class OrgRetention {
     return row ? this.#merge(row) : this.defaults;
   }
 
-  /** In force here at once. */
+  /** Stores the retention, which takes effect in this replica immediately. */
   async set(orgId: string, { logsDays, tracesDays, metricsDays, logRules }: RetentionOverrides): Promise<Retention> {
     const columns = {
       logs_days: logsDays ?? null,

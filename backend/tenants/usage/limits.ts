@@ -73,7 +73,7 @@ export class OrgLimits {
     return row ? this.#merge(row) : this.#options.defaults;
   }
 
-  /** Sets limits, which are in force here at once. */
+  /** Stores the limits, which take effect in this replica immediately. */
   async set(orgId: string, { bytesPerSecond, recordsPerSecond, activeSeries }: LimitOverrides): Promise<Limits> {
     const overrides = {
       bytes_per_second: bytesPerSecond ?? null,

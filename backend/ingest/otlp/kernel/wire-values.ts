@@ -88,7 +88,7 @@ function isShort(at: usize, tag: u8): bool {
   return load<u8>(at) == tag && load<u8>(at + 1) < 0x80;
 }
 
-/** The end of such a field. */
+/** The end of a field for which `isShort` is true. */
 function shortEnd(at: usize): usize {
   return at + 2 + load<u8>(at + 1);
 }
