@@ -98,7 +98,7 @@ function numberOf(version: string): bigint | undefined {
 }
 
 /** Returns true if the collector's queue of events is empty. `signal` ends the request when this agent is no longer the leader. */
-export async function eventsAreDelivered(metricsUrl: string, signal: AbortSignal): Promise<boolean> {
+async function eventsAreDelivered(metricsUrl: string, signal: AbortSignal): Promise<boolean> {
   try {
     const { text } = await ask(metricsUrl, { signal: AbortSignal.any([signal, AbortSignal.timeout(1000)]) });
     const size = text

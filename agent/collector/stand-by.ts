@@ -94,7 +94,7 @@ export class StandBy {
 const ANNOTATION = "atherops.io/collection-candidates";
 /** If the leader and up to SLOTS - 1 candidates are lost together, one candidate is still ready. */
 export const SLOTS = 5;
-export const SIGN_OF_LIFE_EVERY_MS = 30_000;
+const SIGN_OF_LIFE_EVERY_MS = 30_000;
 /** If a candidate's number has not increased for this long, the leader frees its slot. The leader uses only its own clock. */
 export const GONE_AFTER_MS = 120_000;
 

@@ -126,7 +126,7 @@ export async function startIdentity(
 }
 
 /** Only the cluster agent may call this: it loads the Kubernetes client. */
-export async function kubernetesOf(cluster: ClusterSettings, options: TransportOptions = {}): Promise<KubernetesApi> {
+async function kubernetesOf(cluster: ClusterSettings, options: TransportOptions = {}): Promise<KubernetesApi> {
   const { kubernetesInPod } = await import("../kubernetes/api.ts");
   return kubernetesInPod(cluster, options);
 }

@@ -29,7 +29,7 @@ export interface IdentityTiming {
   readonly tokenEveryMs: number;
 }
 
-export const IDENTITY_TIMING: IdentityTiming = {
+const IDENTITY_TIMING: IdentityTiming = {
   lease: LEASE_TIMING,
   follow: FOLLOW_TIMING,
   spreadMs: 500,

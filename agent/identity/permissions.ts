@@ -60,7 +60,7 @@ const MONITOR_RESOURCES = [
 ];
 
 /** Resources that are listed and watched for the state of the cluster; the same as in the chart's ClusterRole. */
-export const STATE_RESOURCES: Readonly<Record<string, readonly string[]>> = {
+const STATE_RESOURCES: Readonly<Record<string, readonly string[]>> = {
   "": ["nodes", "pods", "namespaces", "replicationcontrollers", "resourcequotas", "services"],
   apps: ["daemonsets", "deployments", "replicasets", "statefulsets"],
   batch: ["jobs", "cronjobs"],

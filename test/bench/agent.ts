@@ -1,7 +1,7 @@
-// `npm run bench -- agent [--rounds 3] [--seconds 12] [--kb-per-second 1000] [--compression gzip]`: the whole host agent under mixed
-// telemetry (lines of a log file, OTLP spans and metrics), against the collector alone with the same configuration exporting straight to
-// the same sink, in turns within one run. Reach: Node process ≤ 130 MB resident (stretch 100) and ≤ 0.5 of the lone collector's CPU. The
-// agent is bundled as in the image, with the flags and variables of Dockerfile.agent. Load and sink are this process.
+// `npm run bench -- agent [--rounds 3] [--seconds 12] [--kb-per-second 1000] [--compression gzip]`: compares the whole host agent under
+// mixed telemetry (lines of a log file, OTLP spans and metrics) with the collector alone, which has the same configuration and exports
+// directly to the same sink, in turns within one run. Target: Node process ≤ 130 MB resident (stretch 100) and ≤ 0.5 of the lone
+// collector's CPU. The agent is bundled as in the image, with the flags and variables of Dockerfile.agent. This process is load and sink.
 import { appendFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,8 +1,9 @@
-// `npm run bench -- api-server [--nodes 200] [--pods 10] [--seconds 120] [--churn 5] [--direct]`: what the agents of so many nodes ask of a
-// real kube-apiserver: open watches, requests, bytes, its memory and CPU, by its own account. At rest, while so many pods a second change,
-// and in a rotation of the cluster's key. The nodes are simulated by the agent's own code (api-server/simulated-node.ts), with a list and a
-// watch of pods each; `--direct`: with six, as without the agent's relay. What the API server does by itself is measured before, and taken
-// off. Counts and bytes do not depend on what else the machine does; memory little.
+// `npm run bench -- api-server [--nodes 200] [--pods 10] [--seconds 120] [--churn 5] [--direct]`: measures the load of the agents of this
+// number of nodes on a real kube-apiserver: open watches, requests, bytes, its memory and CPU, from its own metrics. It measures at rest,
+// while `--churn` pods change per second, and during a rotation of the cluster's key. The agent's own code simulates the nodes
+// (api-server/simulated-node.ts), with one list and watch of pods each; `--direct`: with six, as without the agent's relay. The API
+// server's own requests are measured before and subtracted. Other load of the machine does not affect counts and bytes, and memory only
+// little.
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { apiServerLoad, type ApiServerLoad } from "../fixtures/apiserver-load.ts";

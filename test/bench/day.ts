@@ -1,8 +1,8 @@
-// `npm run bench -- day [--rows 100000000] [--signal logs|spans] [--rounds 5]`: questions about one day of one organisation with 100 million
-// log records or spans, over HTTP, of the whole backend with embedded engines; time, and CPU of the backend's processes. The backend stores
-// a hundredth of the log records itself; the engine copies them with later times, with all filters and summaries. Spans are made by the
-// engine. 100 million take 8 to 12 minutes on two idle cores and at most 12 GB of disk. To reach: newest 100 in 100 ms, a rare word in 1 s, a
-// histogram of a day in 300 ms, services by minute of a day in 200 ms.
+// `npm run bench -- day [--rows 100000000] [--signal logs|spans] [--rounds 5]`: measures queries about one day of one organisation with 100
+// million log records or spans, over HTTP, of the whole backend with embedded engines: time, and CPU of the backend's processes. The
+// backend stores a hundredth of the log records itself; the engine copies them with later times, with all filters and summaries. The engine
+// generates spans. 100 million take 8 to 12 minutes on two idle cores and at most 12 GB of disk. Targets: newest 100 in 100 ms, a rare word
+// in 1 s, a histogram of a day in 300 ms, services by minute of a day in 200 ms.
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { loadavg } from "node:os";

@@ -1,9 +1,9 @@
-// `npm run bench -- disk [--records 500000] [--series 600] [--scrapes 1440]`: what telemetry takes on the disk: bytes a log record and a span
-// in the shipped tables, by commits of 20,000 rows, when merges have ended; bytes a sample and a series in VictoriaMetrics, of half a day of
-// scrapes every 30 s, and what of it is resident (with --series 100000 --scrapes 4; few series say nothing of memory). Records are those of
-// otlp-load.ts, each body with random ids of its own. Of the series a third are counters, a third gauges that wander, a third never
-// change. The load of the machine does not matter to what is measured here.
-// `--costs [--records 500000] [--rounds 3]`: instead, CPU and bytes of a row with each index, projection and column removed in turn.
+// `npm run bench -- disk [--records 500000] [--series 600] [--scrapes 1440]`: measures the disk space of telemetry: bytes per log record
+// and span in the shipped tables, with commits of 20,000 rows, when merges have ended; bytes per sample and series in VictoriaMetrics, for
+// half a day of scrapes every 30 s, and their resident memory (with --series 100000 --scrapes 4, because few series do not show it).
+// Records are those of otlp-load.ts; each body has new random ids. A third of the series are counters, a third gauges that vary, a third
+// constant. The load of the machine does not affect the results. `--costs [--records 500000] [--rounds 3]` measures instead CPU and bytes
+// of a row with each index, projection and column removed in turn.
 import { globSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

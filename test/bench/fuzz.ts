@@ -1,5 +1,6 @@
-// `npm run bench -- fuzz [--programs 200000] [--seed 1] [--main-share 0.3]`: random LogQL, matchers, templates, filters and PromQL against the
-// sandbox and the checks of the main process. Prints answers by kind, the longest stall, peak memory, and each program that breaks a bound.
+// `npm run bench -- fuzz [--programs 200000] [--seed 1] [--main-share 0.3]`: sends random LogQL, matchers, templates, filters and PromQL to
+// the sandbox and to the checks of the main process. Prints results by kind, the longest stall, peak memory, and each program that exceeds
+// a limit.
 import { parseArgs } from "node:util";
 import { runCampaign } from "../attacks/fuzz/campaign.ts";
 

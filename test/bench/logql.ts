@@ -1,7 +1,8 @@
-// `npm run bench -- logql [--pages FOLDER] [--only EXPRESSION] [--out FILE]`: each LogQL example of the pages of Loki's documentation, asked of a real Loki and
-// of our Loki API over the same records: how many are answered alike, refused by both, refused by the name of what is not supported, or
-// different, which ends with 1. Loki is built from its Go module at the first run, and its pages (docs/sources/query) are those of the
-// module. `--only`: those that match; `--out`: every example with its outcome. Not a measurement of time: other load does no harm.
+// `npm run bench -- logql [--pages FOLDER] [--only EXPRESSION] [--out FILE]`: sends each LogQL example of Loki's documentation to a real
+// Loki and to the backend's Loki API with the same records, and counts how many results are equal, refused by both, refused with the name
+// of an unsupported feature, or different. Exits with 1 if any is different. Loki is built from its Go module at the first run, and its
+// pages (docs/sources/query) are those of the module. `--only`: examples that match; `--out`: every example with its outcome. It measures
+// no times, so other load of the machine does not matter.
 import { execFileSync } from "node:child_process";
 import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

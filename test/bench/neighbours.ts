@@ -1,11 +1,11 @@
-// `npm run bench -- neighbours [--table | --seconds 600] [--attacks a,b,c | --calm | --each] [--checkout DIR] [--limit-mib 4096]
-// [--out FILE] [--cpu-prof DIR]`: one tenant attacks in one way of each kind at once, another sends, queries, is alerted, logs in and creates
-// rules, all to one real backend with embedded engines in a pod's limit of memory, which is started again when it is killed. Prints how the
-// good tenant fares, late evaluations, memory, kills, probes, and how each attack was answered. `--table`: within four minutes, one line
-// each without attacks, with one hostile query at a time, with all of them at once, and with one attack of each other kind at once.
-// `--calm`: no attacks. `--each`: each attack alone, one after the other, a line each. `--checkout`: the backend of another checkout,
-// measured by this program. `--out`: the table also to FILE, everything to FILE.json. `--cpu-prof`: profiles of the backend's threads.
-// Bounded: by seconds, and each attack by itself.
+// `npm run bench -- neighbours [--table | --seconds 600] [--attacks a,b,c | --calm | --each] [--checkout DIR] [--limit-mib 4096] [--out
+// FILE] [--cpu-prof DIR]`: one tenant attacks in one way of each kind at once, while another sends, queries, gets alerts, logs in and
+// creates rules, all with one real backend with embedded engines in a pod's memory limit, which is restarted if it is killed. Prints the
+// other tenant's results, late evaluations, memory, kills, probes, and the responses to each attack. `--table`: within four minutes, one
+// line each without attacks, with one hostile query at a time, with all of them at once, and with one attack of each other kind at once.
+// `--calm`: no attacks. `--each`: each attack alone, one after the other, with one line each. `--checkout`: the backend of another
+// checkout, measured by this program. `--out`: the table also to FILE, everything to FILE.json. `--cpu-prof`: profiles of the backend's
+// threads. The run time is limited, and each attack has its own limits.
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";

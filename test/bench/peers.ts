@@ -1,9 +1,10 @@
-// `npm run bench -- peers [--rounds 5] [--seconds 5] [--senders 8,64] [--only loki,bulk,metrics,write] [--streams each|one] [--records 1000]
-// [--lines 10000] [--out FILE]`: the whole backend with embedded engines compared to what its users would otherwise take, in turns within one
-// run, with the same bodies from the same senders. Logs: Loki (built from its Go module at the first run) and the engine's own bulk insert
-// of 10,000 rows; spans: the bulk insert; metrics, as text and by remote write: the same VictoriaMetrics straight. CPU of each with its
-// children, while it is sent to and until it is quiet again, compared to JSON.parse of the same records. `--streams one`: all senders are one pod, which is one stream of Loki.
-// `--out`: the lines and the table also to FILE, everything to FILE.json. What the backend has acknowledged is counted in the end.
+// `npm run bench -- peers [--rounds 5] [--seconds 5] [--senders 8,64] [--only loki,bulk,metrics,write] [--streams each|one] [--records
+// 1000] [--lines 10000] [--out FILE]`: compares the whole backend with embedded engines with alternatives, in turns within one run, with
+// the same bodies from the same senders. Logs: Loki (built from its Go module at the first run) and the engine's own bulk insert of 10,000
+// rows; spans: the bulk insert; metrics, as text and by remote write: the same VictoriaMetrics without the backend. CPU of each program
+// with its children, while requests are sent and until it is idle again, compared with JSON.parse of the same records. `--streams one`: all
+// senders are one pod, which is one stream of Loki. `--out`: the lines and the table also to FILE, everything to FILE.json. At the end, the
+// records that the backend acknowledged are counted.
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";

@@ -1,8 +1,9 @@
-// `npm run bench -- questions [--records 4000000] [--rounds 5] [--shape short|json|stack|cardinality] [--encoding json|protobuf]
-// [--out FILE]`: what operators ask of logs, over HTTP, of the whole backend with embedded engines and of VictoriaLogs (built from its Go
-// module at the first run): the same records of one hour in both, the same questions in turns, medians and ratios of time and CPU, with the
-// ratios to reach. CPU of loading is until the process is quiet; bytes are those of merged records. The backend gets signed OTLP/JSON, or
-// OTLP/protobuf with an ingest token, and answers after an fsync; VictoriaLogs gets OTLP/protobuf, and answers before its data is on disk.
+// `npm run bench -- questions [--records 4000000] [--rounds 5] [--shape short|json|stack|cardinality] [--encoding json|protobuf] [--out
+// FILE]`: compares operators' log queries over HTTP in the whole backend with embedded engines and in VictoriaLogs (built from its Go
+// module at the first run): the same records of one hour in both, the same queries in turns, medians and ratios of time and CPU, with the
+// target ratios. CPU of loading is counted until the process is idle; bytes are those of merged records. The backend gets signed OTLP/JSON,
+// or OTLP/protobuf with an ingest token, and answers after an fsync; VictoriaLogs gets OTLP/protobuf, and answers before its data is on
+// disk.
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";

@@ -1,7 +1,8 @@
-// `npm run bench -- small-requests [--seconds 20] [--clients 200] [--records 10] [--client raw|undici]`: many small signed requests of logs
-// to the whole backend as one process, then as many rows through the engine's own bulk insert. Reach: ≥ 6,000 requests/s sustained
-// (--seconds 120), no 5xx, nothing lost, the number of active parts bounded. Every answer is counted by its status; the rows are read back
-// in the end. The client runs on the same cores: what it takes is printed too, and figures of different clients do not compare.
+// `npm run bench -- small-requests [--seconds 20] [--clients 200] [--records 10] [--client raw|undici]`: sends many small signed requests
+// of logs to the whole backend as one process, then the same number of rows through the engine's own bulk insert. Targets: ≥ 6,000
+// requests/s sustained (--seconds 120), no 5xx, no loss, a limited number of active parts. Every response is counted by its status, and the
+// rows are read back at the end. The client runs on the same cores: its CPU is printed too, and figures of different clients are not
+// comparable.
 import { globSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";

@@ -1,9 +1,9 @@
-// `npm run bench -- start [--rounds 7] [--only PART] [--first FOLDER]`: from spawn to ready, of the host agent and of the backend with
-// embedded engines, compared to `node -e 0` and to the engines' own start, in turns within one run; and what the backend keeps resident 8 s
-// later, without load: as its image runs it (bundled) and from the sources, before anything was stored and with an engine of logs and
-// spans. All are enrolled and were started before: what is measured is a restart; the very first start of the backend (it makes schema,
-// secrets and the first user) is printed once. `--only` leaves those whose names have PART in them. FOLDER is a checkout of an earlier
-// commit, whose agent and backend take part in the same turns. To be stated, and halved from the first measurement:
+// `npm run bench -- start [--rounds 7] [--only PART] [--first FOLDER]`: measures the time from spawn to ready of the host agent and of the
+// backend with embedded engines, compared with `node -e 0` and with the engines' own start, in turns within one run; and the backend's
+// resident memory 8 s later, without load: as its image runs it (bundled) and from the sources, before anything was stored and with an
+// engine of logs and spans. All are enrolled and were started before, so a restart is measured; the very first start of the backend (it
+// creates schema, secrets and the first user) is printed once. `--only` selects those whose names contain PART. FOLDER is a checkout of an
+// earlier commit, whose agent and backend take part in the same turns. Target: half of the first measurement, of:
 //   git worktree add --detach FOLDER d86e2c9 && ln -s "$PWD/node_modules" FOLDER/
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";

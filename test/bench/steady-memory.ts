@@ -1,10 +1,10 @@
-// `npm run bench -- steady-memory [--minutes 60] [--rate 1000] [--agents 100] [--agent-share 0.1] [--sources] [--env NAME=VALUE]
-// [--out FILE]`: small requests as agents send them, logs, spans, metrics (10, 20 or 50 of them) and heartbeats, at a steady rate that waits
-// for no answer, to the whole backend with embedded engines as its image runs it (--sources: from the sources; --env, any number: with such
-// a variable); a share of them through a host agent's proxy. How much memory each process has, minute by minute (--out: also as CSV).
-// Reach: the backend's own process at most 600 MB in the end (PSS); in the end within 5 % of minute 5, the agent's too. In a run of less
-// than an hour its minutes are shares of the run: minute 5 is a twelfth, and still warming up. Bounded by MAX_DISK_MB. Its sender takes some
-// twentieth of a core and is not measured.
+// `npm run bench -- steady-memory [--minutes 60] [--rate 1000] [--agents 100] [--agent-share 0.1] [--sources] [--env NAME=VALUE] [--out
+// FILE]`: sends small requests like those of agents, with 10, 20 or 50 logs, spans or samples, and heartbeats, at a constant rate that does
+// not depend on the responses, to the whole backend with embedded engines as its image runs it (--sources: from the sources; --env,
+// repeatable: with such a variable); a share of them through a host agent's proxy. Prints the memory of each process minute by minute
+// (--out: also as CSV). Targets: the backend's own process at most 600 MB at the end (PSS); the backend and the agent at the end within 5 %
+// of minute 5. In a run of less than an hour, its minutes are shares of the run: minute 5 is a twelfth, and still warming up. MAX_DISK_MB
+// limits the disk space. The sender needs some twentieth of a core, which is not counted.
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";

@@ -41,7 +41,7 @@ export interface SupervisorTiming {
   readonly growAfterMs: number;
 }
 
-export const SUPERVISOR_TIMING: SupervisorTiming = {
+const SUPERVISOR_TIMING: SupervisorTiming = {
   firstBackoffMs: 1000,
   maxBackoffMs: 60_000,
   healthyAfterMs: 60_000,

@@ -1,7 +1,7 @@
-// Loaded into a backend before its program (`node --import`): counts the statements that it makes on its accounts store, by what they are
-// for, and writes the counts to the file FLEET_STATEMENTS, twice a second. It changes nothing of them. Both drivers are wrapped where a
-// statement leaves: SQLite's where it is sent to the store's thread, PostgreSQL's where a client is asked. What begins and ends a
-// transaction counts as the statements in it: statements of one connection follow each other.
+// Loaded into a backend before its program (`node --import`): counts its statements on the accounts store by purpose, and writes the counts
+// to the file FLEET_STATEMENTS twice a second. It does not change the statements. Both drivers are wrapped where a statement leaves:
+// SQLite's where it is sent to the store's thread, PostgreSQL's where a client sends a query. The beginning and the end of a transaction
+// count as its statements, because the statements of one connection follow each other.
 import { renameSync, writeFileSync } from "node:fs";
 import { isMainThread, Worker } from "node:worker_threads";
 

@@ -3,7 +3,7 @@
 // Invariant: every collector renders an event to the same bytes, so an event that two collectors read is stored once.
 import type { Component, Fragment } from "./fragment.ts";
 
-export const EVENTS_SOURCE = "kubernetes-events";
+const EVENTS_SOURCE = "kubernetes-events";
 
 /** Kinds whose events carry the same name attribute as their logs and metrics. */
 const NAMED_KINDS: Readonly<Record<string, string>> = {

@@ -5,7 +5,7 @@ import { linkPatterns, restorePath } from "../../files/link-name.ts";
 import { CHECKPOINT_STORAGE, type Component, type Fragment } from "./fragment.ts";
 import { logFields } from "./log-fields.ts";
 
-export const FILES_RECEIVER = "file_log/files";
+const FILES_RECEIVER = "file_log/files";
 /** Where the collector stores file offsets, relative to the state folder. */
 export const OFFSETS_FILE = "checkpoints/receiver_filelog_files";
 
@@ -73,7 +73,7 @@ export interface JournalInput {
   readonly readsFields: boolean;
 }
 
-export const JOURNAL_RECEIVER = "journald";
+const JOURNAL_RECEIVER = "journald";
 
 const OWN_UNIT = "atherops-otel-agent.service";
 

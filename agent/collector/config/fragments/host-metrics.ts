@@ -13,7 +13,7 @@ export interface HostMetricsInput {
   readonly hasFileSystems: boolean;
 }
 
-export const NODE_METRICS_PIPELINE = "metrics/node";
+const NODE_METRICS_PIPELINE = "metrics/node";
 
 export function hostMetrics({ intervalMs, root, hasHostNetwork, hasFileSystems }: HostMetricsInput): Fragment {
   return {

@@ -49,7 +49,7 @@ export function attributesOfFiles(input: KubernetesInput, more: readonly object[
 }
 
 /** Attributes of kubelet and cAdvisor metrics. Only workload names, because every label costs bytes in each point of a series. */
-export function attributesOfUsage({ nodeName, waitForPods, asksAgent }: KubernetesInput): Component {
+function attributesOfUsage({ nodeName, waitForPods, asksAgent }: KubernetesInput): Component {
   return attributes({ nodeName, waitForPods, asksAgent }, [[NAMESPACE, NAME]], { metadata: WORKLOADS });
 }
 

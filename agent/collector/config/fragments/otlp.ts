@@ -56,7 +56,7 @@ const KEPT = "k8s.container.name";
  * `k8s.*` claims are dropped from resources. Records, spans and points keep them as `exported.k8s.*`: without them a point would belong to
  * another series, and a record may be about another pod as long as it is not attributed to that pod.
  */
-export const SENDER_CLAIMS: Component = {
+const SENDER_CLAIMS: Component = {
   // If this cannot be applied, the request is refused and its sender gets the error.
   error_mode: "propagate",
   log_statements: [

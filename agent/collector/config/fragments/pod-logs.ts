@@ -154,7 +154,7 @@ const PATH_FIELDS = {
 const IS_OF_POD = "attributes.of != nil";
 
 /** Operators that extract the line that the container wrote. A line in neither format is passed on unchanged. */
-export const CONTAINER_FORMAT: readonly object[] = [
+const CONTAINER_FORMAT: readonly object[] = [
   { type: "container", id: "docker", format: "docker", add_metadata_from_filepath: false, if: 'body startsWith "{"' },
   {
     type: "regex_parser",
