@@ -98,7 +98,7 @@ export const SETTINGS_TABLE = {
       default: "0",
       unit: "ms",
       description:
-        "Minimum time between two inserts of one replica of the backend into a table of an external ClickHouse shard while fewer than 1,000 rows wait. Requests wait up to this time, and ClickHouse merges fewer parts.",
+        "Only with an external ClickHouse: minimum time between two inserts of one backend replica into a table of a shard while fewer than 1,000 rows wait. Requests wait up to this time, and ClickHouse merges fewer parts.",
     }),
     clickhouseQuerySlots: setting("CLICKHOUSE_QUERY_SLOTS", integer({ min: 1 }), {
       default: "8",

@@ -13,14 +13,16 @@ export interface BothWays extends AsyncDisposable {
   readonly http: ClickHouse;
 }
 
-/** In an empty folder, which is removed afterwards. `options`: for the embedded engine. */
-export async function openBothWays(options: { threads?: number; stopping?: AbortSignal } = {}): Promise<BothWays> {
+/** In an empty folder, which is removed afterwards. Only the embedded engine uses `threads` and `stopping`. */
+export async function openBothWays(
+  options: { threads?: number; stopping?: AbortSignal; insertIntervalMs?: number } = {},
+): Promise<BothWays> {
   const log = pino({ level: "silent" });
   const dataDir = await mkdtemp(join(tmpdir(), "atherops-clickhouse-"));
   const front = await startHttpFront(dataDir);
   const both: BothWays = {
     embedded: await openClickHouse({ dataDir, log, ...options }),
-    http: await openClickHouse({ url: front.url, dataDir, log }),
+    http: await openClickHouse({ url: front.url, dataDir, log, insertIntervalMs: options.insertIntervalMs ?? 0 }),
     async [Symbol.asyncDispose]() {
       await both.http[Symbol.asyncDispose]();
       await both.embedded[Symbol.asyncDispose]();

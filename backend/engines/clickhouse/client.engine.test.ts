@@ -23,10 +23,14 @@ describe("ClickHouse, embedded and over HTTP", () => {
   let clients: BothWays;
 
   beforeAll(async () => {
-    clients = await openBothWays();
+    clients = await openBothWays({ insertIntervalMs: 500 });
   });
 
   afterAll(async () => await clients[Symbol.asyncDispose]());
+
+  it("delay small inserts only over HTTP", () => {
+    expect([clients.embedded.insertIntervalMs, clients.http.insertIntervalMs]).toEqual([undefined, 500]);
+  });
 
   it("run every migration once when several replicas start together", async () => {
     await Promise.all([clients.embedded, clients.http, clients.http, clients.embedded].map((client) => migrate(client, log)));

@@ -47,7 +47,7 @@ export interface ClickHouse extends Shard, AsyncDisposable {
   /** Commits acknowledged rows. Throws storage_unavailable if the engine does not accept them. */
   settle(): Promise<void>;
   insert(insert: Insert): Promise<void>;
-  /** Minimum time between two small inserts into a table of a shard. */
+  /** Minimum time between two small inserts into a table of a shard. Undefined for the embedded engine. */
   readonly insertIntervalMs?: number | undefined;
   /** The current queries of all tenants. */
   readonly reads: { readonly running: number; readonly waiting: number };
@@ -69,6 +69,7 @@ export type Ask = (statement: Sql, maxResultBytes?: number, blockRows?: number, 
 export interface ClickHouseOptions extends Omit<RemoteOptions, "urls"> {
   /** `http(s)://user:password@host:port/database`, for several shards separated by commas; unset: embedded. */
   url?: string;
+  /** Only used with an external server. */
   insertIntervalMs?: number;
   /** Queries whose caller can report missing rows leave out unavailable shards instead of failing. */
   partialAnswers?: boolean;
@@ -134,7 +135,7 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
     reads: queue,
     isFull: (orgId) => queue.isFull(orgId),
     insert: (insert) => classified(engine.insert(insert)),
-    insertIntervalMs: options.insertIntervalMs,
+    insertIntervalMs: url === undefined ? undefined : options.insertIntervalMs,
     async ping() {
       await classified(engine.ping());
       if ((pending?.failingSeconds ?? 0) >= MAX_FAILING_S) throw unavailable(new Error("it does not accept acknowledged rows"));
