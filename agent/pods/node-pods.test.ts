@@ -59,11 +59,15 @@ const gone = new KubernetesError(410, "Expired", "too old resource version");
 let api: ScriptedApi;
 let pods: NodePods;
 let seen: string[];
+/** Events of the log. */
+let logged: unknown[];
 
 beforeEach(() => {
   api = new ScriptedApi();
   const kept = { labels: [], annotations: [] };
-  pods = new NodePods({ api, nodeName: "node-1", kept, log: pino({ level: "silent" }), backoffMs: [1, 5] });
+  logged = [];
+  const log = pino({}, { write: (line: string) => logged.push((JSON.parse(line) as { event?: string }).event) });
+  pods = new NodePods({ api, nodeName: "node-1", kept, log, backoffMs: [1, 5] });
   seen = [];
   pods.onChange(({ type, pod }: PodChange) => {
     const { name, resourceVersion } = (JSON.parse(pod) as PodJson).metadata;
@@ -106,6 +110,7 @@ test("nothing is known before the first answer; errors are reported", async () =
   api.lists.push(list("10"));
   await pods.known;
   expect([pods.isKnown, pods.problem]).toEqual([true, undefined]);
+  expect(logged, "logged by the caller that waits").not.toContain("pods.watch_failed");
 });
 
 test("a caller that waits while nothing is known causes a retry at once, not after the pause that failures have made long", async () => {
@@ -131,7 +136,7 @@ test("what is known stays while the API server is away, and changes in the meant
   api.send(new Error("terminated"), new Error("ECONNREFUSED"));
   await expect.poll(() => api.watched.length).toBe(3);
   expect([...pods.pods]).toHaveLength(3);
-  expect(seen).toEqual([]);
+  expect([seen, logged]).toEqual([[], ["pods.watch_failed"]]);
   api.lists.push(list("30", pod("a", "7"), pod("b", "25"), pod("new", "28", "db-0")));
   api.send(gone);
   await seenChanges(3);

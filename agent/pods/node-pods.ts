@@ -60,8 +60,8 @@ export class NodePods implements AsyncDisposable {
     this.#outage = new Outage({
       began: (error) => {
         // Before the first list, the caller that waits for it logs the error.
-        const level = this.#isKnown ? "warn" : "debug";
-        options.log[level]({ err: (error as Error).message }, "cannot watch the pods of this node: new ones get no names; retrying");
+        if (this.#isKnown)
+          options.log.warn({ event: "pods.watch_failed", err: (error as Error).message }, "cannot watch this node's pods, retrying");
       },
       ended: () => options.log.info({ event: "pods.watch_recovered" }, "recovered: watching this node's pods"),
     });
