@@ -81,7 +81,10 @@ export const MAX_MONITOR_JOBS = 1000;
 export const MAX_MONITOR_JOB_CHARACTERS = 64 * 1024;
 
 // monitors/fair-share.ts
-/** JSON of all scrape jobs of a node, with regular expressions counted in the same way; namespaces share it. The collector (v0.149) needs 200 MiB and 1 s of CPU to read 1 MiB. */
+/**
+ * JSON of all scrape jobs of a node, with regular expressions counted in the same way; namespaces share it. The collector (v0.149) needs
+ * 200 MiB and 1 s of CPU to read 1 MiB.
+ */
 export const MAX_MONITOR_CHARACTERS = 1024 * 1024;
 /** Endpoints that are examined of the monitors of one namespace; each counts once per Service that its monitor selects. */
 export const MAX_MONITOR_TARGETS = 10_000;

@@ -28,7 +28,10 @@ export function tryLock(folder: string, holder: string): Disposable | undefined 
   };
 }
 
-/** A user who can open the file can hold SQLite's locks on it, so that no process gets them. SQLite itself creates it with the process's umask. */
+/**
+ * A user who can open the file can hold SQLite's locks on it, so that no process gets them. SQLite itself creates it with the process's
+ * umask.
+ */
 function keepFromOthers(file: string): void {
   ignoreFailure(() => {
     if (statSync(file, { throwIfNoEntry: false }) === undefined) writeFileSync(file, "", { mode: 0o600, flag: "wx" });

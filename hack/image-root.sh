@@ -38,7 +38,8 @@ rm -rf "$root/var/cache/ldconfig"
 ldd "$root"/usr/bin/* "$root"/usr/sbin/* "$root/usr/local/bin/node" 2>/dev/null | grep -o '/lib[^ ]*' | sort -u | while read -r library; do
   [ -e "$root$library" ] || { echo "hack/image-root.sh: $library is needed, name its package" >&2; exit 1; }
 done
-# The last 17 MiB of Node's file are symbols and debug information, which only debuggers read. Cut them off after the last segment that is loaded.
+# The last 17 MiB of Node's file are symbols and debug information, which only debuggers read. Cut them off after the last segment that is
+# loaded.
 node - "$root/usr/local/bin/node" <<'END'
 const fs = require("node:fs");
 const elf = fs.readFileSync(process.argv[2]);

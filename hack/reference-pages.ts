@@ -146,9 +146,8 @@ export interface Limit {
 export async function readLimits(file: string): Promise<Limit[]> {
   const values = (await import(join(ROOT, file))) as Readonly<Record<string, number | bigint>>;
   const text = readFileSync(join(ROOT, file), "utf8");
-  const reasons = new Map(
-    [...text.matchAll(/\/\*\*\s+([^*]+?)\s*\*\/\nexport const (\w+)/g)].map(([, reason = "", name = ""]) => [name, reason]),
-  );
+  const comments = text.matchAll(/\/\*\*[\s*]+((?:(?!\*\/)[^])+?)\s*\*\/\nexport const (\w+)/g);
+  const reasons = new Map([...comments].map(([, comment = "", name = ""]) => [name, comment.replaceAll(/\s*\n\s*\*\s*/g, " ")]));
   const offset = (name: string): number => text.indexOf(`export const ${name} `);
   return Object.entries(values)
     .toSorted(([a], [b]) => offset(a) - offset(b))

@@ -16,7 +16,10 @@ export interface SignalStatus {
   readonly retried: number;
   /** Requests that the backend permanently refused: their data is lost. */
   readonly refused: number;
-  /** Metric points left out by reason (common/otlp-metrics/series-writer.ts, DropReason), records as `too_large`; the rest of their request went through. */
+  /**
+   * Metric points left out by reason (common/otlp-metrics/series-writer.ts, DropReason), records as `too_large`; the rest of their request
+   * went through.
+   */
   readonly droppedPoints: Readonly<Record<string, number>>;
   /** Size of the accepted requests: as compressed by the collector for logs and traces of applications, otherwise uncompressed. */
   readonly acceptedBytes: number;

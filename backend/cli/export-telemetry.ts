@@ -1,6 +1,6 @@
 // `atherops export-telemetry`: an organisation's logs, spans and samples as files of JSON lines, before it leaves or for another program.
-// Invariants: it reads through the same routes, limits and fair queues as any user; memory is limited to one page; a file whose name does not end in
-// `.part` is complete.
+// Invariants: it reads through the same routes, limits and fair queues as any user; memory is limited to one page; a file whose name does
+// not end in `.part` is complete.
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import { mkdir, rename } from "node:fs/promises";

@@ -99,7 +99,8 @@ export function addRemoval(parent: Command, console: Console, description: strin
     });
 }
 
-// The formats of results for programs: JSON, YAML and CSV. Invariant: a cell of CSV that a spreadsheet would run as a formula is written as text.
+// The formats of results for programs: JSON, YAML and CSV. Invariant: a cell of CSV that a spreadsheet would run as a formula is written as
+// text.
 
 export const OUTPUTS = ["table", "json", "yaml", "csv"] as const;
 type Output = (typeof OUTPUTS)[number];

@@ -1,4 +1,5 @@
-// The limits of backend/engines/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
+// The limits of backend/engines/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its
+// name.
 
 // append-log/dead-letters.ts
 /** Disk space of dead letters; damaged segments take at most half of it. */

@@ -1,6 +1,6 @@
 // Reads and links pages of lists: organisations, clusters, hosts, read tokens, audit entries. Invariant: a page has a limited number of
-// rows, and the next one begins exactly after its last row, whatever was added or removed in the meantime. A Link header (RFC 8288) points to the
-// next page.
+// rows, and the next one begins exactly after its last row, whatever was added or removed in the meantime. A Link header (RFC 8288) points
+// to the next page.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { optionalSchema } from "./schemas.ts";

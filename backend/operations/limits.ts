@@ -1,4 +1,5 @@
-// The limits of backend/operations/ and backend/replicas/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
+// The limits of backend/operations/ and backend/replicas/. docs/reference/limits.md is generated from this file: each limit has one
+// sentence, and its unit is in its name.
 
 // backup/snapshot-protocol.ts
 /** A line of the protocol between a backup and the running backend. */

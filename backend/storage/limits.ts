@@ -1,4 +1,5 @@
-// The limits of backend/storage/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
+// The limits of backend/storage/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its
+// name.
 
 // found-page.ts
 /** A page ends with the row that reaches this. */

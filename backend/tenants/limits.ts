@@ -1,4 +1,5 @@
-// The limits of backend/tenants/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
+// The limits of backend/tenants/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its
+// name.
 
 // accounts/administer-read-tokens.ts
 /** Lifetime of a read token. */

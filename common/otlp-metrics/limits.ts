@@ -1,4 +1,5 @@
-// The limits of common/otlp-metrics/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
+// The limits of common/otlp-metrics/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in
+// its name.
 
 // histogram-buckets.ts
 /** Wider histograms are made coarser until they fit: each bucket is a series. */

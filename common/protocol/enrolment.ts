@@ -4,7 +4,10 @@
 export const REGISTER_CLUSTER_PATH = "/api/clusters/register";
 export const REGISTER_HOST_PATH = "/api/v1/agents/register";
 export const CLUSTER_HEARTBEAT_PATH = "/heartbeat";
-/** Remote configuration of one cluster is at `<CLUSTERS_PATH>/<cluster_id>/config?node=<name>`, that of one host at `<HOSTS_PATH>/<agent_id>/config`. */
+/**
+ * Remote configuration of one cluster is at `<CLUSTERS_PATH>/<cluster_id>/config?node=<name>`, that of one host at
+ * `<HOSTS_PATH>/<agent_id>/config`.
+ */
 export const CLUSTERS_PATH = "/api/clusters";
 export const HOSTS_PATH = "/api/v1/agents";
 export const HOST_HEARTBEAT_PATH = "/ingest/agents/heartbeat";

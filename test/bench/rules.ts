@@ -1,7 +1,7 @@
 // `npm run bench -- rules [--organisations 2000] [--rules 50] [--vmalerts 2] [--interval-s 600] [--changes 5]`: rules of many organisations
 // divided between several vmalerts next to a backend on PostgreSQL. Prints how long the first load and a change take, CPU and memory of each
-// program while loading, per change and in a minute without changes, and how many rules are at no vmalert or at two. Target: a change is in force
-// within 5 s, and every rule is at exactly one.
+// program while loading, per change and in a minute without changes, and how many rules are at no vmalert or at two. Target: a change is in
+// force within 5 s, and every rule is at exactly one.
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { isInShard } from "../../backend/engines/vmalert/shards.ts";

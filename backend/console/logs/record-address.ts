@@ -24,7 +24,10 @@ export async function findRecord(address: string, question: Question, signal: Ab
   }
 }
 
-/** cyrb53: 53 bits, enough to distinguish the records of one nanosecond. https://github.com/bryc/code/blob/master/jshash/experimental/cyrb53.js */
+/**
+ * cyrb53: 53 bits, enough to distinguish the records of one nanosecond.
+ * https://github.com/bryc/code/blob/master/jshash/experimental/cyrb53.js
+ */
 function hashOf(text: string): string {
   let [high, low] = [0xdeadbeef, 0x41c6ce57];
   for (let at = 0; at < text.length; at++) {

@@ -1,4 +1,5 @@
-// The embedded relational store itself: its thread, its file, its failures. What it shares with PostgreSQL: ../relational/database.engine.test.ts.
+// The embedded relational store itself: its thread, its file, its failures. What it shares with PostgreSQL:
+// ../relational/database.engine.test.ts.
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,5 @@
-// The same Loki push request in both encodings becomes the same rows as OTLP logs, and hostile ones are refused with a code, within their limits.
+// The same Loki push request in both encodings becomes the same rows as OTLP logs, and hostile ones are refused with a code, within their
+// limits.
 import { expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
 import { MAX_LABELS_OF_STREAM, MAX_STREAMS, MAX_STRUCTURED_METADATA } from "../limits.ts";

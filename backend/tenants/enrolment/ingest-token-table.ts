@@ -22,7 +22,10 @@ export interface TokenIdentity {
   readonly node: string;
 }
 
-/** The cluster or host of this organisation with this id, locked until the end of the transaction: its removal removes its tokens. Throws `invalid_field`. */
+/**
+ * The cluster or host of this organisation with this id, locked until the end of the transaction: its removal removes its tokens. Throws
+ * `invalid_field`.
+ */
 export async function findIdentity(trx: Trx, orgId: string, kind: "cluster" | "host", id: string): Promise<TokenIdentity> {
   const row =
     kind === "cluster"
