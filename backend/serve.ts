@@ -24,7 +24,7 @@ import { AuditTrail } from "./auth/audit/trail.ts";
 import { DatabaseOutage } from "./auth/database-outage.ts";
 import { IngestTokens } from "./auth/ingest-tokens/ingest-tokens.ts";
 import { createSignedGuard } from "./auth/signed-requests.ts";
-import { freeHeapAfterStart, limitHeapGrowth } from "./engines/heap.ts";
+import { freeHeapWhenIdle, limitHeapGrowth } from "./engines/heap.ts";
 import { KeyCache } from "./tenants/enrolment/key-cache.ts";
 import { MasterKeys } from "./tenants/enrolment/master-key.ts";
 import { startHealth } from "./operations/health.ts";
@@ -110,7 +110,7 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
   });
   log.info({ event: "backend.started", roles }, "started");
   limitHeapGrowth();
-  freeHeapAfterStart();
+  freeHeapWhenIdle();
   if (!stopping.signal.aborted) await once(stopping.signal, "abort");
   log.info({ event: "backend.stopping", signal: String(stopping.signal.reason) }, "shutting down: draining");
   // Before the health listener closes: /readyz reports "draining" until everything is finished.

@@ -3,7 +3,7 @@
 // that was bound.
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
-import { freeHeapAfterStart } from "../heap.ts";
+import { freeHeapWhenIdle } from "../heap.ts";
 import { MAX_PREPARED_STATEMENTS, MAX_RESULT_ROWS, MAX_WAL_BYTES } from "../limits.ts";
 
 export interface Statement {
@@ -124,7 +124,7 @@ try {
     port.postMessage(answer);
   });
   port.postMessage({ opened: true } satisfies Answer);
-  freeHeapAfterStart();
+  freeHeapWhenIdle();
 } catch (error) {
   const { message, errcode } = failureOf(error);
   port.postMessage({ fatal: message, errcode } satisfies Answer);
