@@ -41,9 +41,9 @@ function lengthOf(count: number, scale: number): number {
 }
 
 function headOf(buckets: readonly Bucket[], total: number): string {
-  const [first] = buckets;
-  if (!first) return "no records";
-  const eachMs = Date.parse(first.end) - Date.parse(first.start);
+  if (buckets.length === 0) return "no records";
+  // The first and the last interval may be shorter than the others.
+  const eachMs = Math.max(...buckets.map(({ start, end }) => Date.parse(end) - Date.parse(start)));
   const each = formatDuration(eachMs < 10_000 ? eachMs : Math.round(eachMs / 1000) * 1000);
   return `${total} record${total === 1 ? "" : "s"}, ${each} a line (UTC), ▒ error and fatal`;
 }

@@ -151,7 +151,7 @@ function nameOf({ labels, short }: LabelledSeries, legend: string | undefined): 
 }
 
 async function logCounts(query: string, range: Range, signal: AbortSignal): Promise<Series[]> {
-  const asked = [...questionOf(query), ...rangeQuery(range), ["buckets", "120"] as const];
+  const asked = [...questionOf(query), ...rangeQuery(range)];
   const buckets = await call<Bucket[]>("/query/logs/histogram", { query: asked, signal });
   const levels = [...new Set(buckets.flatMap(({ counts }) => Object.keys(counts)))];
   return levels.map((level) => ({

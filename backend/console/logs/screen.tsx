@@ -24,7 +24,6 @@ import { LogTable } from "./table.tsx";
 
 /** Loaded on demand, because it needs the chart library. */
 const LogQlChart = lazy(async () => (await import("../metrics/series-chart.tsx")).LogQlChart);
-const BUCKETS = "80";
 const MOST_DOWNLOADED = 10_000;
 const MOST_COLUMNS = 6;
 
@@ -169,7 +168,7 @@ function useChosen(store: LogRows, question: Question): [LogRow | undefined, (ro
 function Counts({ asked, question, line }: { asked: string; question: Question; line: string }) {
   const scale = route.value.query.get("scale");
   const found = useLoaded(asked, async (signal) => {
-    const query = [...question, ...rangeQuery(currentRange()), ["buckets", BUCKETS] as const];
+    const query = [...question, ...rangeQuery(currentRange())];
     return await call<Bucket[]>("/query/logs/histogram", { query, signal });
   });
   return (

@@ -17,7 +17,13 @@ const FIELDS_SCHEMA = filterSchema({ start, end });
 const HISTOGRAM_SCHEMA = filterSchema({
   start,
   end,
-  buckets: { type: "integer", minimum: 1, maximum: MAX_BUCKETS, default: 60, description: "maximum number of parts" },
+  buckets: {
+    type: "integer",
+    minimum: 1,
+    maximum: MAX_BUCKETS,
+    default: 60,
+    description: "number of intervals; one more if the range does not begin at a whole minute",
+  },
 });
 
 const PATTERNS_SCHEMA = filterSchema({
@@ -41,7 +47,7 @@ const PATTERNS_ANSWER = objectSchema({
 
 const STRETCH_SCHEMA = objectSchema({
   start: { type: "string", format: "date-time" },
-  end: { type: "string", format: "date-time", description: "start of the next part; for the last part, the end of the range" },
+  end: { type: "string", format: "date-time", description: "start of the next interval; for the last one, the end of the range" },
   counts: {
     type: "object",
     additionalProperties: { type: "integer" },
@@ -69,7 +75,9 @@ export function registerCountRoutes(
   addRoute(app, guards, {
     ...endpoint("GET", "/query/logs/histogram", "reader"),
     summary: "How many log records there are, by time and level",
-    description: "Counts for equal parts of the range, oldest first. Filters as in GET /query/logs.",
+    description:
+      "Counts for equal intervals of the range, oldest first. Intervals of a minute or longer begin at whole minutes, so the first and the last " +
+      "one may be shorter. Filters as in GET /query/logs.",
     query: HISTOGRAM_SCHEMA,
     response: { 200: { type: "array", items: STRETCH_SCHEMA } },
     handler: async (request: FastifyRequest<{ Querystring: { buckets: number } }>, reply: FastifyReply) => {

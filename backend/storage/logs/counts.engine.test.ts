@@ -60,6 +60,22 @@ describe("the histogram", () => {
     expect(await histogram("edges", "start=0001-01-01T00:00:00Z&end=9999-12-31T23:59:59Z&buckets=500")).toHaveLength(500);
   });
 
+  it("begins intervals of a minute or longer at whole minutes, whatever the ends of the range are", async () => {
+    const at = (seconds: number) => logRecord(startNs + BigInt(seconds) * 1_000_000_000n, "m", { severityText: "info" });
+    await logs.send("unaligned", [at(29), at(30), at(60), at(119), at(120), at(270), at(271)]);
+    const second = (n: number): string => minute(n / 60);
+    const bars = await histogram("unaligned", `start=${second(30)}&end=${second(270)}&buckets=4`);
+    expect(bars.map(({ start, end, counts }) => [Date.parse(start), Date.parse(end), counts["info"] ?? 0])).toEqual(
+      [
+        [30, 60, 1],
+        [60, 120, 2],
+        [120, 180, 1],
+        [180, 240, 0],
+        [240, 270, 1],
+      ].map(([from = 0, to = 0, count]) => [Date.parse(second(from)), Date.parse(second(to)), count]),
+    );
+  });
+
   it("of very many levels returns the most frequent ones, and counts all", async () => {
     const levels = Array.from({ length: 300 }, (_, n) => record(0, `level ${n}`));
     await logs.send("levels", [...levels, record(0, "info"), record(0, "info"), record(0, "__proto__"), record(0, "__proto__")]);

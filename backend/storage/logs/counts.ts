@@ -5,7 +5,7 @@ import type { Ask } from "../../engines/clickhouse/client.ts";
 import { MAX_COUNTED_FIELDS, MAX_COUNTED_NAME_CHARACTERS, MAX_COUNTED_VALUES, MAX_LEVELS } from "../limits.ts";
 import { formatTime, pageConditions } from "../page.ts";
 import { matchingIn, type RecordFilter, recordConditions } from "./filter.ts";
-import { GROUP_NS, halves, isOfGroups } from "./minute-counts.ts";
+import { GROUP_NS, halves, isOfGroups, MINUTE_NS, minuteOf } from "./minute-counts.ts";
 
 /** Selects records of a range; both ends are inclusive, in nanoseconds. */
 export interface RangeFilter extends RecordFilter {
@@ -19,21 +19,28 @@ export const SAMPLED_RECORDS = 20_000;
 const FIELDS = sql`[('level', toString(level)), ('source', toString(source)), ('host_id', toString(host_id)), ('node', toString(node)),
   ('scope', toString(scope_name))]`;
 
-/** `[{start, end, counts: {<level>: n}}]`: `buckets` intervals of equal length, including those without records. */
+/**
+ * `[{start, end, counts: {<level>: n}}]`: about `buckets` intervals, including those without records. Intervals of a minute or longer begin
+ * at whole minutes, so that only the first and the last one need records and all others are counted from minutes; the first and the last
+ * one may then be shorter, and there may be one more.
+ */
 export async function histogram(ask: Ask, orgId: string, filter: RangeFilter, buckets: number): Promise<Buffer> {
   const { start, end } = filter.range;
   if (end < start) return Buffer.from("[]");
   const length = end > start ? end - start : 1n;
-  const width = (length + BigInt(buckets) - 1n) / BigInt(buckets);
-  const stretchCount = Number((length + width - 1n) / width);
+  const exactWidth = (length + BigInt(buckets) - 1n) / BigInt(buckets);
+  const isOfMinutes = buckets > 1 && exactWidth >= MINUTE_NS;
+  const width = isOfMinutes ? minuteOf(exactWidth + MINUTE_NS - 1n) : exactWidth;
+  const origin = isOfMinutes ? minuteOf(start) : start;
+  const stretchCount = Number((start + length - origin + width - 1n) / width);
   const counts = Array.from({ length: stretchCount }, (): Record<string, number> => ({}));
   // The end of the range is inclusive, so it is counted in the last interval.
   const countsAt = (ns: Sql, condition: Sql): Sql => {
-    const bucket = sql`least(intDiv(${ns} - toInt64(${start}), toInt64(${width})), ${stretchCount - 1})`;
+    const bucket = sql`least(intDiv(${ns} - toInt64(${origin}), toInt64(${width})), ${stretchCount - 1})`;
     return sql`SELECT level, ${bucket} AS bucket, count() AS n FROM ${from} WHERE ${condition} GROUP BY level, bucket`;
   };
   const { from, blockRows } = matchingIn(filter);
-  const borders = counts.map((_, index) => start + width * BigInt(index));
+  const borders = counts.map((_, index) => origin + width * BigInt(index));
   const byMinute = isOfGroups(filter) ? halves(filter.range, borders) : undefined;
   const own = and([sql`org_id = ${orgId}`, ...recordConditions(filter)]);
   const rows = (condition: Sql): Sql => countsAt(sql`toUnixTimestamp64Nano(time)`, condition);
@@ -55,10 +62,9 @@ export async function histogram(ask: Ask, orgId: string, filter: RangeFilter, bu
     const of = counts[Number(index)];
     if (of) Object.defineProperty(of, name, { value: n, enumerable: true });
   }
-  const at = (index: number): bigint => start + width * BigInt(index);
   const stretches = counts.map((of, index) => ({
-    start: formatTime(at(index)),
-    end: formatTime(at(index + 1) > end ? end : at(index + 1)),
+    start: formatTime(index === 0 ? start : (borders[index] ?? end)),
+    end: formatTime(borders[index + 1] ?? end),
     counts: of,
   }));
   return Buffer.from(JSON.stringify(stretches));

@@ -6,7 +6,7 @@ import { MAX_CUT_MINUTES } from "../limits.ts";
 import { nanoseconds } from "../page.ts";
 import type { RecordFilter } from "./filter.ts";
 
-const MINUTE_NS = 60_000_000_000n;
+export const MINUTE_NS = 60_000_000_000n;
 const MINUTE = sql`toStartOfInterval(time, toIntervalMillisecond(60000))`;
 
 /**
@@ -81,6 +81,7 @@ export function areOfGroups(expressions: readonly Sql[]): boolean {
   return expressions.every(({ text }) => !COLUMNS_OF_ROWS.test(text.replaceAll(LITERAL, "")));
 }
 
-function minuteOf(time: bigint): bigint {
+/** The start of the minute that contains `time`, in nanoseconds since 1970. */
+export function minuteOf(time: bigint): bigint {
   return time - (((time % MINUTE_NS) + MINUTE_NS) % MINUTE_NS);
 }
