@@ -1,6 +1,5 @@
-// Collects the state and events of a whole cluster, with a collector that is separate from the node's. Invariants: only one of these
-// collectors runs in the cluster at a time, that of the agent that holds the Lease; it ends before another agent can acquire the Lease;
-// starting or stopping it does not affect the node's collector.
+// Collects the state and events of a whole cluster, with a collector that is separate from the node's. Invariants: only the agent that holds
+// the Lease runs this collector; the collector ends before another agent can acquire the Lease; it does not affect the node's collector.
 //
 // The collector's own k8s_leader_elector (v0.149) is not used: a receiver that registers while it already leads is never stopped, so two
 // collect; k8sobjects closes a closed channel if it loses the lead twice; and if the API server is unavailable, startup fails and stops all
@@ -9,7 +8,7 @@ import { backoffOf, DEFAULT_BACKOFF, Loop, spread } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Annotations, Lease, LeaseTerm, LeaseTiming } from "../identity/lease.ts";
 import type { Log } from "../log.ts";
-import { annotationOf, SignsOfLife, slotsOf, without, POLL_EVERY_MS, StandBy } from "./stand-by.ts";
+import { formatSlots, parseSlots, POLL_EVERY_MS, SignsOfLife, StandBy, withoutCandidates } from "./stand-by.ts";
 import type { EventsCheckpoint } from "./events-checkpoint.ts";
 import type { CollectorStatus, Supervisor } from "./supervision/supervisor.ts";
 
@@ -21,7 +20,7 @@ export const LEASE_REQUEST_MS = 3_500;
 export const STOP_GRACE_MS = 1_500;
 const FOLLOW_EVENTS_EVERY_MS = 2_000;
 
-export interface ClusterCollectorOptions {
+interface ClusterCollectorOptions {
   readonly lease: Pick<Lease, "tryAcquire" | "view" | "annotate">;
   /** Identifies this agent among the candidates for the Lease. */
   readonly name: string;
@@ -86,8 +85,8 @@ export class ClusterCollector implements AsyncDisposable {
     const { lease, events } = this.#options;
     // Other agents may have moved the checkpoint since this agent last led, so it is read from the Lease again.
     events?.forget();
-    const signs = new SignsOfLife();
-    const annotate = (present: Annotations): Annotations => this.#annotations(present, signs);
+    const signsOfLife = new SignsOfLife();
+    const annotate = (current: Annotations): Annotations => this.#annotations(current, signsOfLife);
     let term: LeaseTerm | undefined;
     let pauseMs = spread(POLL_EVERY_MS);
     try {
@@ -100,20 +99,21 @@ export class ClusterCollector implements AsyncDisposable {
       return this.#standBy.afterFailure();
     }
     if (!term) return pauseMs;
-    const untilNextMs = await this.#lead(term);
+    pauseMs = await this.#lead(term);
     this.#standBy.afterTerm();
-    return untilNextMs;
+    return pauseMs;
   }
 
   /** Annotations to write to the Lease while this agent holds it. */
-  #annotations(present: Annotations, signs: SignsOfLife): Annotations {
-    const slots = slotsOf(present);
-    return { ...annotationOf(without(slots, [this.#options.name, ...signs.gone(slots)])), ...this.#options.events?.annotations };
+  #annotations(current: Annotations, signsOfLife: SignsOfLife): Annotations {
+    const slots = parseSlots(current);
+    const candidates = withoutCandidates(slots, [this.#options.name, ...signsOfLife.gone(slots)]);
+    return { ...formatSlots(candidates), ...this.#options.events?.annotations };
   }
 
-  async #lead(taken: LeaseTerm): Promise<number> {
+  async #lead(acquiredTerm: LeaseTerm): Promise<number> {
     try {
-      await using term = taken;
+      await using term = acquiredTerm;
       await this.#collect(term);
       this.#failedTerms = 0;
       this.#terms.recovered();

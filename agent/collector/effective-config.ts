@@ -1,6 +1,6 @@
-// Decides which configuration the collector runs, from the settings, remote configuration, the operator's own file, the number of log
-// files, and whether the node's pods are known. Invariants: changes are applied one after the other; the collector is restarted only if the
-// bytes differ; bytes that it refused are not tried again until they change; a collector that starts without knowing the pods does not read
+// Decides which configuration the collector runs, from the settings, remote configuration, COLLECTOR_CONFIG_FILE, the number of log files,
+// and whether the node's pods are known. Invariants: changes are applied one after the other; the collector is restarted only if the rendered
+// configuration differs; a configuration that it refused is not tried again; a collector that starts without knowing the pods does not read
 // their logs; one that knows them is not affected by an outage of the Kubernetes API.
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
@@ -8,7 +8,7 @@ import type { Adjustment } from "./config/remote-config.ts";
 import type { Log } from "../log.ts";
 import type { Settings } from "../settings.ts";
 import type { KnownPods } from "./known-pods.ts";
-import { adviceForLink, linkToNowhere } from "./files/pod-log-links.ts";
+import { adviceForLink, findBrokenLink } from "./files/pod-log-links.ts";
 import { configFromSettings, MANY_LOG_FILES } from "./config/config-from-settings.ts";
 import { CollectorConfigError } from "./config/render.ts";
 import type { NamespaceLogs } from "./config/fragments/pod-logs.ts";
@@ -16,7 +16,7 @@ import type { LogFiles } from "./files/log-files.ts";
 import { withRotated } from "./files/log-paths.ts";
 import type { Supervisor } from "./supervision/supervisor.ts";
 
-/** How soon a changed COLLECTOR_CONFIG_FILE is applied, and pods' logs are read once the API responds. */
+/** The agent checks this often for a changed COLLECTOR_CONFIG_FILE, and for known pods. */
 const CHECK_EVERY_MS = 10_000;
 /** Checks take at most this share of the time: a tree of a million files is checked less often. */
 const CHECKING_SHARE = 0.05;
@@ -38,12 +38,7 @@ export interface EffectiveConfigOptions {
 }
 
 export class EffectiveConfig implements AsyncDisposable {
-  readonly #settings: Settings;
-  readonly #supervisor: EffectiveConfigOptions["supervisor"];
-  readonly #log: Log;
-  readonly #knownPods: KnownPods | undefined;
-  readonly #asksAgent: boolean | undefined;
-  readonly #policies: EffectiveConfigOptions["policies"];
+  readonly #options: EffectiveConfigOptions;
   readonly #checkEveryMs: number;
   readonly #stop = new AbortController();
   /** Failures to apply a configuration, except refusals by the collector. */
@@ -51,33 +46,18 @@ export class EffectiveConfig implements AsyncDisposable {
   /** Failures of the Kubernetes API that leave the pods unknown. */
   readonly #unknownPods: Outage<string>;
   #adjustment: Adjustment;
+  /** The configuration that the collector refused, or why it could not be rendered. */
   #refused: string | undefined;
-  readonly #logFiles: LogFiles | undefined;
   /** Number of open files for which the collector's poll interval was chosen. */
   #openLogFiles = 0;
   #loop: Loop | undefined;
   #lastChange: Promise<unknown> = Promise.resolve();
 
-  constructor({
-    settings,
-    supervisor,
-    adjustment,
-    log,
-    knownPods,
-    asksAgent,
-    policies,
-    logFiles,
-    checkEveryMs = CHECK_EVERY_MS,
-  }: EffectiveConfigOptions) {
-    this.#settings = settings;
-    this.#supervisor = supervisor;
-    this.#adjustment = adjustment;
-    this.#log = log;
-    this.#knownPods = knownPods;
-    this.#asksAgent = asksAgent;
-    this.#policies = policies;
-    this.#logFiles = logFiles;
-    this.#checkEveryMs = checkEveryMs;
+  constructor(options: EffectiveConfigOptions) {
+    this.#options = options;
+    this.#adjustment = options.adjustment;
+    this.#checkEveryMs = options.checkEveryMs ?? CHECK_EVERY_MS;
+    const { log } = options;
     this.#outage = new Outage({
       began: (message) =>
         log.error(
@@ -94,21 +74,23 @@ export class EffectiveConfig implements AsyncDisposable {
 
   /** Starts the collector; throws like Supervisor.start. */
   async start(): Promise<void> {
+    const { supervisor, logFiles } = this.#options;
     await this.#askForPods();
-    await this.#supervisor.start(async () => {
-      await this.#logFiles?.start(this.#logPaths(this.#adjustment));
-      this.#openLogFiles = this.#logFiles?.status().open ?? 0;
+    await supervisor.start(async () => {
+      await logFiles?.start(this.#logPaths(this.#adjustment));
+      this.#openLogFiles = logFiles?.status().open ?? 0;
       return this.#render(this.#adjustment);
     });
     this.#loop = this.#watch();
-    await this.#sayUnreadable();
+    await this.#warnOfBrokenLinks();
   }
 
-  async #sayUnreadable(): Promise<void> {
-    const found = this.#settings.cluster && this.#settings.signals.includes("logs") ? await linkToNowhere() : undefined;
-    if (found)
-      this.#log.warn(
-        { event: "pods.logs_unreadable", advice: adviceForLink(found) },
+  async #warnOfBrokenLinks(): Promise<void> {
+    const { settings, log } = this.#options;
+    const brokenLink = settings.cluster && settings.signals.includes("logs") ? await findBrokenLink() : undefined;
+    if (brokenLink)
+      log.warn(
+        { event: "pods.logs_unreadable", advice: adviceForLink(brokenLink) },
         "cannot read pod logs: their files are links into a folder that is not mounted",
       );
   }
@@ -120,14 +102,15 @@ export class EffectiveConfig implements AsyncDisposable {
 
   /** If the collector refuses the adjustment, the previous one is used again; throws CollectorConfigError. */
   async adjust(adjustment: Adjustment): Promise<void> {
+    const { supervisor, logFiles } = this.#options;
     await this.#inOrder(async () => {
       // Files are opened before the new collector starts, and those of the old one stay open until it has ended.
-      await this.#logFiles?.follow([...new Set([...this.#logPaths(this.#adjustment), ...this.#logPaths(adjustment)])]);
+      await logFiles?.follow([...new Set([...this.#logPaths(this.#adjustment), ...this.#logPaths(adjustment)])]);
       try {
-        await this.#supervisor.apply(await this.#render(adjustment));
+        await supervisor.apply(await this.#render(adjustment));
         this.#adjustment = adjustment;
       } finally {
-        await this.#logFiles?.follow(this.#logPaths(this.#adjustment));
+        await logFiles?.follow(this.#logPaths(this.#adjustment));
       }
     });
   }
@@ -149,25 +132,28 @@ export class EffectiveConfig implements AsyncDisposable {
   }
 
   /**
-   * Asks only if the result matters: while pods are unknown, or if the collector is not up. A collector that waits for the pods never
-   * becomes ready while the API server is unavailable.
+   * Queries the API only while pods are unknown or the collector is not running: a collector that waits for pods never becomes ready while
+   * the API server is unavailable.
    */
   async #askForPods(): Promise<void> {
-    if (!this.#knownPods || (this.waitsFor === undefined && this.#supervisor.status().state === "running")) return;
-    const why = await this.#knownPods.whyUnknown(this.#stop.signal);
+    const { knownPods, supervisor } = this.#options;
+    if (!knownPods || (this.waitsFor === undefined && supervisor.status().state === "running")) return;
+    const why = await knownPods.whyUnknown(this.#stop.signal);
     if (this.#stop.signal.aborted) return;
     if (why === undefined) this.#unknownPods.recovered();
     else this.#unknownPods.failed(why);
   }
 
   /** Empty while no logs are collected. */
-  #logPaths({ logPaths = this.#settings.host?.logPaths ?? [], signals = this.#settings.signals }: Adjustment): string[] {
+  #logPaths(adjustment: Adjustment): string[] {
+    const { host, signals: enabledSignals } = this.#options.settings;
+    const { logPaths = host?.logPaths ?? [], signals = enabledSignals } = adjustment;
     return signals.includes("logs") ? logPaths.flatMap(withRotated) : [];
   }
 
   /** A new poll interval restarts the collector, so it grows only if there are many more files, and shrinks only at the next start. */
   #countLogFiles(): void {
-    const open = this.#logFiles?.status().open ?? 0;
+    const open = this.#options.logFiles?.status().open ?? 0;
     if (open > 2 * Math.max(this.#openLogFiles, MANY_LOG_FILES)) this.#openLogFiles = open;
   }
 
@@ -182,7 +168,7 @@ export class EffectiveConfig implements AsyncDisposable {
       rendered = await this.#render(this.#adjustment);
       checkedMs = performance.now() - startedAt;
       if (rendered === this.#refused) return checkedMs;
-      await this.#supervisor.apply(rendered);
+      await this.#options.supervisor.apply(rendered);
       this.#refused = undefined;
       this.#outage.recovered();
     } catch (error) {
@@ -193,7 +179,7 @@ export class EffectiveConfig implements AsyncDisposable {
       }
       // If the collector refused it, the supervisor has logged that; the current configuration stays.
       if (rendered === undefined && this.#refused !== error.message)
-        this.#log.error(
+        this.#options.log.error(
           { event: "collector.config_rejected", err: error.message },
           "cannot render the collector configuration; keeping the previous one",
         );
@@ -203,16 +189,14 @@ export class EffectiveConfig implements AsyncDisposable {
   }
 
   async #render(adjustment: Adjustment): Promise<string> {
-    if (!this.#settings.host) {
-      const knowsPods = this.waitsFor === undefined;
-      return configFromSettings(this.#settings, {
-        adjustment,
-        knowsPods,
-        namespaceLogs: this.#policies?.ofNamespaces() ?? [],
-        ...(this.#asksAgent === false && { asksAgent: false }),
-      });
-    }
-    return configFromSettings(this.#settings, { adjustment, openLogFiles: this.#openLogFiles });
+    const { settings, policies, asksAgent } = this.#options;
+    if (settings.host) return configFromSettings(settings, { adjustment, openLogFiles: this.#openLogFiles });
+    return configFromSettings(settings, {
+      adjustment,
+      knowsPods: this.waitsFor === undefined,
+      namespaceLogs: policies?.ofNamespaces() ?? [],
+      ...(asksAgent === false && { asksAgent: false }),
+    });
   }
 
   #inOrder(change: () => Promise<unknown>): Promise<unknown> {

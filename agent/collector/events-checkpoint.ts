@@ -4,14 +4,15 @@
 import { ask } from "../../common/http.ts";
 import type { Annotations } from "../identity/lease.ts";
 import { EXPORTER } from "./config/collector-config.ts";
+import { sumMetric } from "./supervision/queue-state.ts";
 import type { Supervisor } from "./supervision/supervisor.ts";
 
-/** Contains the checkpoint, a resourceVersion. */
+/** Annotation of the Lease with the checkpoint, a resourceVersion. */
 const ANNOTATION = "atherops.io/events-delivered";
 /** Maximum time between the API server's report of an event and its entry in the collector's queue. */
 export const SETTLED_MS = 4_000;
 
-/** Time limit of `begin`. It is short because no agent collects events until `begin` returns. */
+/** Timeout of `begin`. It is short because no agent collects events until `begin` returns. */
 const BEGIN_WITHIN_MS = 1_000;
 
 export interface EventsApi {
@@ -56,10 +57,10 @@ export class EventsCheckpoint {
   async begin(found: Annotations, signal: AbortSignal): Promise<void> {
     const version = found[ANNOTATION] ?? "";
     this.forget();
-    const soon = AbortSignal.any([signal, AbortSignal.timeout(BEGIN_WITHIN_MS)]);
+    const timeout = AbortSignal.any([signal, AbortSignal.timeout(BEGIN_WITHIN_MS)]);
     // Safe: the API server rejects a version that it does not know, and the collector then begins with new events.
-    const newest = await this.#api.newestOfEvents(soon).catch(() => version);
-    const [last, now] = [numberOf(version), numberOf(newest)];
+    const newest = await this.#api.newestOfEvents(timeout).catch(() => version);
+    const [last, now] = [parseVersion(version), parseVersion(newest)];
     // If etcd was restored from a backup, the API server may be behind the checkpoint, and a watch from the checkpoint would report no
     // events until the server has caught up.
     if (now !== undefined) this.#version = last !== undefined && last <= now ? version : newest;
@@ -78,7 +79,7 @@ export class EventsCheckpoint {
     }
     this.#next = undefined;
     const version = await this.#api.newestOfEvents(signal);
-    if (numberOf(version) !== undefined) this.#next = { version, pid, atMs: nowMs };
+    if (parseVersion(version) !== undefined) this.#next = { version, pid, atMs: nowMs };
   }
 
   /**
@@ -93,7 +94,7 @@ export class EventsCheckpoint {
 }
 
 /** Versions are increasing numbers. The API guarantees this since Kubernetes 1.35; in practice, it was always true. */
-function numberOf(version: string): bigint | undefined {
+function parseVersion(version: string): bigint | undefined {
   return /^\d{1,19}$/.test(version) ? BigInt(version) : undefined;
 }
 
@@ -101,12 +102,7 @@ function numberOf(version: string): bigint | undefined {
 async function eventsAreDelivered(metricsUrl: string, signal: AbortSignal): Promise<boolean> {
   try {
     const { text } = await ask(metricsUrl, { signal: AbortSignal.any([signal, AbortSignal.timeout(1000)]) });
-    const size = text
-      .split("\n")
-      .find(
-        (line) => line.startsWith("otelcol_exporter_queue_size{") && line.includes('data_type="logs"') && line.includes(`"${EXPORTER}"`),
-      );
-    return size?.split(" ")[1] === "0";
+    return sumMetric(text, "otelcol_exporter_queue_size", 'data_type="logs"', `exporter="${EXPORTER}"`) === 0;
   } catch {
     // Safe: without a new checkpoint, events are at worst read again.
     return false;

@@ -1,5 +1,4 @@
-// Checks whether the pods on this node are known: if not, it is unknown which of them opted out of log collection. Invariant: it asks only
-// if the result matters, so that an API server that recovers from an outage gets one small list request per node.
+// Checks whether the pods on this node are known. Until they are, the agent cannot know which of them opted out of log collection.
 import { pause } from "../../common/loop.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import { KubernetesError } from "../kubernetes/transport.ts";
@@ -8,7 +7,7 @@ import type { NodePods } from "../pods/node-pods.ts";
 const WITHIN_MS = 5_000;
 
 export interface KnownPods {
-  /** Undefined if pods can be listed; otherwise what is waited for and why, for a log line. */
+  /** Returns the text of a log line if the pods are unknown, otherwise undefined. */
   whyUnknown(signal: AbortSignal): Promise<string | undefined>;
 }
 
@@ -26,7 +25,7 @@ export function knownPods(api: Pick<KubernetesApi, "podsOfNode">, nodeName: stri
   };
 }
 
-/** For a collector that asks the agent: whether the agent knows the pods. Once it does, an outage of the API server does not matter. */
+/** For a collector that gets pods from the agent. Once the agent knows the pods, an outage of the API server does not matter. */
 export function relayedPods(pods: Pick<NodePods, "start" | "known" | "isKnown" | "problem">): KnownPods {
   return {
     async whyUnknown(signal) {
@@ -37,11 +36,11 @@ export function relayedPods(pods: Pick<NodePods, "start" | "known" | "isKnown" |
   };
 }
 
-const WAITS = "waits for the Kubernetes API: until it answers, logs of pods are not read, and senders get no names of pods";
+const WAITS = "waiting for the Kubernetes API: until it responds, pod logs are not read, and OTLP gets no pod names";
 
 function wordsOf(error: unknown): string {
   if (error instanceof KubernetesError && error.status === 403)
-    return `${error.message}: the ClusterRole of charts/cluster-agent grants it; \`diagnose\` names what is missing`;
+    return `${error.message}: the ClusterRole of charts/cluster-agent grants it; \`diagnose\` lists missing permissions`;
   const { code, message, name } = error as NodeJS.ErrnoException;
   return name === "TimeoutError" || name === "AbortError" ? `no answer within ${WITHIN_MS / 1000} s` : message || (code ?? name);
 }

@@ -5,17 +5,17 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { LeaseInMemory } from "../identity/lease.fixture.ts";
 import { Lease, type LeaseTerm } from "../identity/lease.ts";
 import {
-  annotationOf,
+  formatSlots,
   GONE_AFTER_MS,
-  slotsOf,
+  parseSlots,
   JUST_AFTER_MS,
-  LONGEST_REST_MS,
+  MAX_IDLE_POLL_MS,
   POLL_EVERY_MS,
   StandBy,
   SignsOfLife,
   SLOTS,
   withCandidate,
-  without,
+  withoutCandidates,
 } from "./stand-by.ts";
 import { COLLECTION_LEASE, STOP_GRACE_MS } from "./cluster-collector.ts";
 import { ASK_WITHIN_MS } from "./supervision/queue-state.ts";
@@ -47,7 +47,7 @@ class Cluster {
   }
 
   get candidates(): string[] {
-    return [...slotsOf(this.api.lease.metadata?.annotations ?? {}).keys()];
+    return [...parseSlots(this.api.lease.metadata?.annotations ?? {}).keys()];
   }
 
   /** Renews the Lease like its holder. */
@@ -153,7 +153,7 @@ describe("where the node that collects is lost", () => {
     cluster.lose(cluster.candidates);
     const lostAt = performance.now();
     vi.setSystemTime(Date.now() - 3_600_000);
-    await cluster.live(2 * 1.1 * LONGEST_REST_MS, false);
+    await cluster.live(2 * 1.1 * MAX_IDLE_POLL_MS, false);
     expect(cluster.taken).toBeDefined();
     expect(performance.now() - lostAt).toBeGreaterThan(COLLECTION_LEASE.durationMs - COLLECTION_LEASE.renewEveryMs);
   });
@@ -191,7 +191,7 @@ test("a clock that is an hour ahead costs its agent no more than two polls where
 });
 
 test("a candidate that is gone makes room for another agent, by the word of the one that collects", async () => {
-  const { SignsOfLife, without } = await import("./stand-by.ts");
+  const { SignsOfLife, withoutCandidates } = await import("./stand-by.ts");
   using cluster = new Cluster(50);
   await cluster.live(3 * MINUTE_MS, true);
   const [gone = ""] = cluster.candidates;
@@ -199,13 +199,16 @@ test("a candidate that is gone makes room for another agent, by the word of the 
   const signs = new SignsOfLife();
   const collects = new Lease(cluster.api, { namespace: "n", name: "l", identity: cluster.holder, timing: COLLECTION_LEASE, log });
   const sweep = (): Promise<boolean> =>
-    collects.annotate((present) => annotationOf(without(slotsOf(present), signs.gone(slotsOf(present)))), AbortSignal.timeout(60_000));
+    collects.annotate(
+      (present) => formatSlots(withoutCandidates(parseSlots(present), signs.gone(parseSlots(present)))),
+      AbortSignal.timeout(60_000),
+    );
   for (let ms = 0; ms <= GONE_AFTER_MS + 2_000; ms += 2_000) {
     await sweep();
     await cluster.live(2_000, true);
   }
   expect(cluster.candidates).not.toContain(gone);
-  await cluster.live(2 * LONGEST_REST_MS, true);
+  await cluster.live(2 * MAX_IDLE_POLL_MS, true);
   expect(cluster.candidates).toHaveLength(5);
 });
 
@@ -224,7 +227,7 @@ describe("an agent that led, of a cluster with one node", () => {
   test("rests again when another agent leads and all slots are taken", async () => {
     const standBy = new StandBy(lease, "agent-0");
     standBy.afterTerm();
-    const annotations = annotationOf(new Map(["a", "b", "c", "d", "e"].map((name) => [name, 1])));
+    const annotations = formatSlots(new Map(["a", "b", "c", "d", "e"].map((name) => [name, 1])));
     await standBy.afterPoll({ annotations, freeInMs: 10_000, renewedAt: new Date() }, signal);
     expect(standBy.afterFailure()).toBeGreaterThan(POLL_EVERY_MS * 1.1);
   });
@@ -232,30 +235,30 @@ describe("an agent that led, of a cluster with one node", () => {
 
 test("a Lease that claims to be held for a year is polled as often as any", async () => {
   const standBy = new StandBy({ annotate: () => Promise.resolve(true) }, "agent-9");
-  const annotations = annotationOf(new Map(["a", "b", "c", "d", "e"].map((name) => [name, 1])));
+  const annotations = formatSlots(new Map(["a", "b", "c", "d", "e"].map((name) => [name, 1])));
   const view = { annotations, freeInMs: 365 * 86_400_000, renewedAt: new Date(Date.now() - MINUTE_MS) };
   for (let poll = 0; poll < 10; poll++) {
-    expect(await standBy.afterPoll(view, new AbortController().signal)).toBeLessThanOrEqual(LONGEST_REST_MS * 1.1);
+    expect(await standBy.afterPoll(view, new AbortController().signal)).toBeLessThanOrEqual(MAX_IDLE_POLL_MS * 1.1);
   }
 });
 
-const FULL = Array.from({ length: SLOTS }, (_, i) => `agent-${i}`).reduce(withCandidate, slotsOf({}));
+const FULL = Array.from({ length: SLOTS }, (_, i) => `agent-${i}`).reduce(withCandidate, parseSlots({}));
 
 test("slots are taken until there is none left, and read back as they were written", () => {
   expect([...FULL.keys()]).toEqual(["agent-0", "agent-1", "agent-2", "agent-3", "agent-4"]);
   expect(withCandidate(FULL, "one-more")).toEqual(FULL);
-  expect(slotsOf(annotationOf(FULL))).toEqual(FULL);
-  expect(slotsOf(annotationOf(without(FULL, ["agent-1"]))).has("agent-1")).toBe(false);
+  expect(parseSlots(formatSlots(FULL))).toEqual(FULL);
+  expect(parseSlots(formatSlots(withoutCandidates(FULL, ["agent-1"]))).has("agent-1")).toBe(false);
   expect([...withCandidate(FULL, "agent-3")].find(([name]) => name === "agent-3")).toEqual(["agent-3", 2]);
 });
 
 test.each(["", "x", "a=b", "=1", "a=-1 b=1.5", `${"a".repeat(129)}=1`, "a=1e9"])("what is no slot is none: %j", (text) => {
-  expect(slotsOf({ "atherops.io/collection-candidates": text }).size).toBe(0);
+  expect(parseSlots({ "atherops.io/collection-candidates": text }).size).toBe(0);
 });
 
 test("more than there may be are not read", () => {
   const text = Array.from({ length: 1000 }, (_, i) => `agent-${i}=1`).join(" ");
-  expect(slotsOf({ "atherops.io/collection-candidates": text }).size).toBe(SLOTS);
+  expect(parseSlots({ "atherops.io/collection-candidates": text }).size).toBe(SLOTS);
 });
 
 test("who gives no sign of life for too long is gone; who gives one, or comes anew, is not", () => {
@@ -265,6 +268,6 @@ test("who gives no sign of life for too long is gone; who gives one, or comes an
   const later = withCandidate(slots, "lively");
   expect(signs.gone(later, GONE_AFTER_MS)).toEqual([]);
   expect(signs.gone(later, GONE_AFTER_MS + 1)).toEqual(["quiet"]);
-  expect(signs.gone(without(later, ["quiet"]), GONE_AFTER_MS + 2)).toEqual([]);
+  expect(signs.gone(withoutCandidates(later, ["quiet"]), GONE_AFTER_MS + 2)).toEqual([]);
   expect(signs.gone(later, GONE_AFTER_MS + 3)).toEqual([]);
 });

@@ -1,15 +1,15 @@
 // One agent, the leader, collects for the whole cluster. This file decides how often the other agents read the leader's Lease, and which of
 // them are candidates to replace it; an annotation of the Lease lists the candidates. Invariants: if the leader's node is lost, a candidate
-// takes over within 30 seconds; the polls of all other agents cause little load on the API server; there are at most SLOTS candidates; only
-// the Lease decides which agent leads.
+// takes over within 30 seconds; agents that are not candidates poll rarely; there are at most SLOTS candidates; only the Lease decides which
+// agent leads.
 import type { Lease, LeaseView, Annotations } from "../identity/lease.ts";
 import { spread } from "../../common/loop.ts";
 
 /** Poll interval of a candidate. */
 export const POLL_EVERY_MS = 3_000;
-/** Poll interval of agents that are not candidates: starts at FIRST_REST_MS and doubles with each poll, up to LONGEST_REST_MS. */
-const FIRST_REST_MS = 10_000;
-export const LONGEST_REST_MS = 300_000;
+/** Poll interval of agents that are not candidates: starts at MIN_IDLE_POLL_MS and doubles with each poll, up to MAX_IDLE_POLL_MS. */
+const MIN_IDLE_POLL_MS = 10_000;
+export const MAX_IDLE_POLL_MS = 300_000;
 /** Candidates poll this long after the Lease expires, at most; the first of them acquires it. */
 export const JUST_AFTER_MS = 200;
 /** If the Lease looks overdue by this much, poll again soon. This compares two machines' clocks, so use it only to schedule the poll. */
@@ -22,7 +22,7 @@ export class StandBy {
   #isCandidate = false;
   #hasLed = false;
   #signedAt = -Infinity;
-  #restMs = FIRST_REST_MS;
+  #idlePollMs = MIN_IDLE_POLL_MS;
   #wasLate = false;
 
   /** `name` must be unique to the agent. It may contain letters, digits, `.`, `-` and `_`. */
@@ -37,14 +37,14 @@ export class StandBy {
    */
   afterTerm(): void {
     this.#hasLed = true;
-    this.#restMs = FIRST_REST_MS;
+    this.#idlePollMs = MIN_IDLE_POLL_MS;
   }
 
   /**
    * Call after a poll that found another leader: takes a free slot, or renews the slot of this agent. Returns the time until the next poll.
    */
   async afterPoll(view: LeaseView, signal: AbortSignal): Promise<number> {
-    const slots = slotsOf(view.annotations);
+    const slots = parseSlots(view.annotations);
     this.#hasLed = false;
     this.#isCandidate = slots.has(this.#name);
     const isDue = performance.now() - this.#signedAt > SIGN_OF_LIFE_EVERY_MS;
@@ -55,12 +55,12 @@ export class StandBy {
     // If the Lease looks late twice in a row, the clocks differ.
     this.#wasLate = isLate && !this.#wasLate;
     // Limited, so that a time which another client wrote into the Lease cannot stop the polling.
-    return this.#wasLate ? Math.min(untilFreeMs, spread(LONGEST_REST_MS)) : this.#rest();
+    return this.#wasLate ? Math.min(untilFreeMs, spread(MAX_IDLE_POLL_MS)) : this.#nextIdlePollMs();
   }
 
   /** Call after a poll that failed. Returns the time until the next poll. */
   afterFailure(): number {
-    return this.#isCandidate || this.#hasLed ? spread(POLL_EVERY_MS) : this.#rest();
+    return this.#isCandidate || this.#hasLed ? spread(POLL_EVERY_MS) : this.#nextIdlePollMs();
   }
 
   /** Call when the agent stops: frees its slot immediately. */
@@ -68,21 +68,22 @@ export class StandBy {
     if (!this.#isCandidate) return;
     const signal = AbortSignal.timeout(LEAVE_WITHIN_MS);
     // Safe: the leader frees a slot whose number no longer increases.
-    await this.#lease.annotate((present) => annotationOf(without(slotsOf(present), [this.#name])), signal).catch(() => false);
+    const removeOwn = (current: Annotations): Annotations => formatSlots(withoutCandidates(parseSlots(current), [this.#name]));
+    await this.#lease.annotate(removeOwn, signal).catch(() => false);
   }
 
-  #rest(): number {
-    const restMs = this.#restMs;
-    this.#restMs = Math.min(restMs * 2, LONGEST_REST_MS);
-    return spread(restMs);
+  #nextIdlePollMs(): number {
+    const pollMs = this.#idlePollMs;
+    this.#idlePollMs = Math.min(pollMs * 2, MAX_IDLE_POLL_MS);
+    return spread(pollMs);
   }
 
   async #sign(signal: AbortSignal): Promise<void> {
     let hasSlot = false;
-    const isWritten = await this.#lease.annotate((present) => {
-      const slots = withCandidate(slotsOf(present), this.#name);
+    const isWritten = await this.#lease.annotate((current) => {
+      const slots = withCandidate(parseSlots(current), this.#name);
       hasSlot = slots.has(this.#name);
-      return annotationOf(slots);
+      return formatSlots(slots);
     }, signal);
     if (!isWritten || !hasSlot) return;
     this.#isCandidate = true;
@@ -100,12 +101,12 @@ export const GONE_AFTER_MS = 120_000;
 
 export type Slots = ReadonlyMap<string, number>;
 
-export function slotsOf(annotations: Annotations): Slots {
+export function parseSlots(annotations: Annotations): Slots {
   const entries = (annotations[ANNOTATION] ?? "").split(" ").map((entry) => /^([\w.-]{1,128})=(\d{1,15})$/.exec(entry));
   return new Map(entries.flatMap((match) => (match?.[1] && match[2] ? [[match[1], Number(match[2])] as const] : [])).slice(0, SLOTS));
 }
 
-export function annotationOf(slots: Slots): Annotations {
+export function formatSlots(slots: Slots): Annotations {
   return { [ANNOTATION]: [...slots].map(([name, count]) => `${name}=${count}`).join(" ") };
 }
 
@@ -115,7 +116,7 @@ export function withCandidate(slots: Slots, name: string): Slots {
   return count === undefined && slots.size >= SLOTS ? slots : new Map([...slots, [name, (count ?? 0) + 1]]);
 }
 
-export function without(slots: Slots, names: readonly string[]): Slots {
+export function withoutCandidates(slots: Slots, names: readonly string[]): Slots {
   return new Map([...slots].filter(([name]) => !names.includes(name)));
 }
 

@@ -4,7 +4,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
-import { type FileBatch, type FileRequest, fileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
+import { type FileBatch, type FileRequest, parseFileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
 import type { StoredBatches } from "../collector/files/stored-batches.ts";
 import type { Unanswered, UnansweredRequests } from "../collector/files/unanswered-requests.ts";
 import { type ForwardResult, isFinal } from "./forward.ts";
@@ -28,7 +28,8 @@ export class FileLines {
   async once(request: IncomingMessage, files: FileRequest, send: SendFiles): Promise<ForwardResult> {
     const { batches } = files;
     // Any program on this machine can send to the proxy; only the collector may have lines left out.
-    if (this.#stored === undefined || !isToken(request.headers[FILES_HEADER], this.#stored.token)) return send(files.bodyOf(batches), true);
+    if (this.#stored === undefined || !isToken(request.headers[FILES_HEADER], this.#stored.token))
+      return send(files.buildBody(batches), true);
     const keys = new Set(batches.flatMap(({ key }) => key ?? []));
     // Lines that were read twice may arrive in concurrent requests.
     for (let other = this.#anyOf(keys); other; other = this.#anyOf(keys)) await other.catch(() => {});
@@ -49,21 +50,21 @@ export class FileLines {
     return undefined;
   }
 
-  async #sendNew(stored: StoredBatches, { batches, bodyOf }: FileRequest, send: SendFiles): Promise<ForwardResult> {
+  async #sendNew(stored: StoredBatches, { batches, buildBody }: FileRequest, send: SendFiles): Promise<ForwardResult> {
     let fresh = this.#notStored(stored, batches);
-    let body = bodyOf(fresh);
-    for (const other of stored.unanswered.with(fresh, body)) {
+    let body = buildBody(fresh);
+    for (const other of stored.unanswered.findOverlapping(fresh, body)) {
       const result = await this.#sendAgain(stored, other, send);
       if (!isFinal(result)) return result;
       fresh = this.#notStored(stored, fresh);
-      body = bodyOf(fresh);
+      body = buildBody(fresh);
     }
     const result: ForwardResult = fresh.length === 0 ? { kind: "accepted" } : await this.#sendNoted(stored, fresh, body, send);
     if (result.kind === "accepted") for (const batch of batches) stored.add(batch);
     if (fresh.length < 2 || result.kind === "accepted" || !isFinal(result)) return result;
     let refusal: ForwardResult | undefined;
     for (const batch of fresh) {
-      const answer = await send(bodyOf([batch]), true);
+      const answer = await send(buildBody([batch]), true);
       // Batches that were accepted so far are recognised when the request is repeated.
       if (!isFinal(answer)) return answer;
       if (answer.kind === "accepted") stored.add(batch);
@@ -96,8 +97,8 @@ export class FileLines {
 
   /** A refusal means that the backend has none of its lines. */
   async #sendAgain(stored: StoredBatches, { id, batches }: Unanswered, send: SendFiles): Promise<ForwardResult> {
-    const body = stored.unanswered.bodyOf(id);
-    const isAlone = body !== undefined && fileRequest(body).batches.length === 1;
+    const body = stored.unanswered.readBody(id);
+    const isAlone = body !== undefined && parseFileRequest(body).batches.length === 1;
     const result: ForwardResult = body ? await send(body, isAlone) : { kind: "refused", status: 400, code: "lost", message: "" };
     if (result.kind === "accepted") for (const { key, readAtMs } of batches) stored.add({ key, readAtMs, json: [] });
     if (isFinal(result)) stored.unanswered.end(id);
@@ -110,7 +111,7 @@ export class FileLines {
     return batches.filter((batch) => {
       const { key } = batch;
       if (key === undefined) return true;
-      const isStored = stored.has(batch) || stored.isSecond(batch, readAtMs.get(key));
+      const isStored = stored.has(batch) || stored.isRepeated(batch, readAtMs.get(key));
       if (!isStored) readAtMs.set(key, batch.readAtMs);
       else
         this.#log.debug(

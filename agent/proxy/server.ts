@@ -8,7 +8,7 @@ import type { Logger } from "pino";
 import { freeBuffer, createServer } from "../../common/http.ts";
 import { bareHost, isLoopback } from "../../common/ip-networks.ts";
 import type { CredentialSource } from "../credentials/store.ts";
-import { fileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
+import { parseFileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
 import type { StoredBatches } from "../collector/files/stored-batches.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
 import type { Upstream } from "../upstream/pool.ts";
@@ -183,7 +183,7 @@ class LoopbackProxy implements Proxy {
       return this.#sendMetrics(json, path, reservation, abort);
     }
     if (signal === "logs" && request.headers[FILES_HEADER] !== undefined) {
-      const files = fileRequest(await this.#inflate(await body.takeWhole(), encoding, reservation));
+      const files = parseFileRequest(await this.#inflate(await body.takeWhole(), encoding, reservation));
       return this.#fileLines.once(request, files, async (json, isAlone) => {
         const result = await this.#compressAndSend({ path, headers: JSON_CONTENT, body: json }, abort);
         return isAlone ? this.#inParts({ signal, path }, json, result, reservation, abort) : result;

@@ -58,7 +58,7 @@ test("it ends with 2 for a configuration that the collector refuses", async () =
   const overlay = join(folder, "overlay.yaml");
   writeFileSync(overlay, "receivers: {otlp: {protocol: {}}}\n");
   const { code, said } = await exitOf(await environment({ COLLECTOR_CONFIG_FILE: overlay }));
-  expect([code, said]).toEqual([2, expect.stringMatching(/the collector refuses the configuration.*protocol/s)]);
+  expect([code, said]).toEqual([2, expect.stringMatching(/the collector rejects the configuration.*protocol/s)]);
 });
 
 test("it goes on where the check of a first start was killed, as when memory is short", async () => {

@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { appendFileSync, closeSync, openSync, readdirSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { damageOf } from "../../agent/collector/supervision/bbolt-file.ts";
+import { findDamage } from "../../agent/collector/supervision/bbolt-file.ts";
 import { compareLines, Sink } from "../../agent/collector/supervision/sink.fixture.ts";
 import { canMount, SmallDisk } from "../../agent/collector/supervision/small-disk.fixture.ts";
 import { type AgentPlace, collectorPid, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
@@ -163,7 +163,7 @@ describe("a damaged file of the agent", () => {
     for (const exporter of ["otlp_http/files", "otlp_http/atherops"]) await eventually(`${exporter} queues`, () => queued(exporter));
     await agent.end();
     const file = `${place.stateDir}/queue/exporter_otlp_http_files_logs`;
-    expect(await damageOf(file)).toBeUndefined();
+    expect(await findDamage(file)).toBeUndefined();
     harm(file, statSync(file).size);
     sink.away = false;
     const started = Date.now();
@@ -223,7 +223,7 @@ describe("a damaged file of the agent", () => {
     await eventually("the first lines arrive", () => arrived().includes("line 99"));
     await agent.end();
     const file = `${place.stateDir}/checkpoints/receiver_filelog_files`;
-    expect(await damageOf(file)).toBeUndefined();
+    expect(await findDamage(file)).toBeUndefined();
     harm(file, statSync(file).size);
     write(100);
     agent = await startHostAgent(place);

@@ -177,7 +177,7 @@ describe("while the Kubernetes API is away", () => {
       writeOfAll("before");
       await start({}, undefined, asksAgent);
       await running();
-      expect(configuration.waitsFor).toMatch(/^waits for the Kubernetes API: .*ECONNREFUSED/);
+      expect(configuration.waitsFor).toMatch(/^waiting for the Kubernetes API: .*ECONNREFUSED/);
       expect(await send("/v1/logs", logBody("by OTLP", { "service.name": "cart" }))).toBe(200);
       await arrived("by OTLP");
       expect(sink.lines).toEqual(["by OTLP"]);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type FileBatch, fileRequest } from "./file-batch.ts";
+import { type FileBatch, parseFileRequest } from "./file-batch.ts";
 
 interface Line {
   readonly text?: string;
@@ -33,14 +33,14 @@ function resourceLogs(lines: readonly Line[]): object {
 }
 
 function batchOf(json: Buffer): FileBatch {
-  const { batches } = fileRequest(json);
+  const { batches } = parseFileRequest(json);
   expect(batches).toHaveLength(1);
   return batches[0] as FileBatch;
 }
 
-function bodyOf(json: Buffer): string {
-  const { batches, bodyOf } = fileRequest(json);
-  return bodyOf(batches).toString();
+function buildBody(json: Buffer): string {
+  const { batches, buildBody } = parseFileRequest(json);
+  return buildBody(batches).toString();
 }
 
 function keyOf(...lines: Line[]): string | undefined {
@@ -59,7 +59,7 @@ describe("what leaves the node", () => {
   test("has no offsets of lines, and everything else byte for byte", () => {
     const lines = TEXTS.map((text, i): Line => ({ text, turned: i % 2 === 0 }));
     const placed = lines.map((line, i): Line => ({ ...line, offset: i * 100 }));
-    expect(bodyOf(request(...placed))).toBe(request(...lines).toString());
+    expect(buildBody(request(...placed))).toBe(request(...lines).toString());
   });
 
   test.each([
@@ -72,14 +72,14 @@ describe("what leaves the node", () => {
   ])("is JSON where the offset is %s", (_, before, after) => {
     const filled = (list: string): string =>
       `{"attributes":${list.replaceAll("P", '{"key":"log.file.record_offset","value":{"intValue":"12"}}').replaceAll(/[AB]/g, '{"key":"$&"}')}}`;
-    expect(bodyOf(Buffer.from(filled(before)))).toBe(filled(after));
+    expect(buildBody(Buffer.from(filled(before)))).toBe(filled(after));
   });
 
   test.each(["", "{}", "no JSON", '{"key":"log.file.record_offset","value":{"intValue":"', '"observedTimeUnixNano":"'])(
     "is as it came, and known by nothing, where it is %j",
     (text) => {
       expect(batchOf(Buffer.from(text)).key).toBeUndefined();
-      expect(text.startsWith(bodyOf(Buffer.from(text)))).toBe(true);
+      expect(text.startsWith(buildBody(Buffer.from(text)))).toBe(true);
     },
   );
 });
@@ -141,17 +141,17 @@ describe("batches of several files in one request", () => {
   const together = Buffer.from(JSON.stringify({ resourceLogs: BATCHES.map(resourceLogs) }));
 
   test("are known one by one, as if each came alone", () => {
-    const { batches } = fileRequest(together);
+    const { batches } = parseFileRequest(together);
     expect(batches.map(({ key }) => key)).toEqual(BATCHES.map((lines) => keyOf(...lines)));
     expect(batches.map(({ readAtMs }) => readAtMs)).toEqual([1_763_714_400_123, 1_763_714_401_000, 1_763_714_400_123]);
   });
 
   test("leave the node together or some of them, the same bytes whatever batch they came in", () => {
-    const { batches, bodyOf: body } = fileRequest(together);
+    const { batches, buildBody: body } = parseFileRequest(together);
     const withoutOffsets = BATCHES.map((lines) => resourceLogs(lines.map((line): Line => ({ ...line, offset: undefined }))));
     const [first, second, third] = withoutOffsets;
     expect(JSON.parse(body(batches).toString())).toEqual({ resourceLogs: [first, second, third] });
     expect(body(batches.toSpliced(1, 1)).toString()).toBe(JSON.stringify({ resourceLogs: [first, third] }));
-    expect(body(batches.slice(0, 1)).toString()).toBe(bodyOf(request(...(BATCHES[0] ?? []))));
+    expect(body(batches.slice(0, 1)).toString()).toBe(buildBody(request(...(BATCHES[0] ?? []))));
   });
 });

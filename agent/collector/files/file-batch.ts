@@ -1,15 +1,14 @@
-// Splits one request with log file lines into its batches, identifies each batch and its time of reading, and removes what must not leave
-// the node. Invariant: two batches have the same key only if they hold the same lines at the same offsets in files of the same name;
-// offsets never leave the node. Lines that are read again differ in the order of attributes and the time of reading, so comparing bytes is
-// not enough.
+// Splits a request with log file lines into its batches, identifies each batch and its read time, and removes file offsets. Invariants: two
+// batches have the same key only if they contain the same lines at the same offsets in files of the same name; offsets never leave the node.
+// Lines that are read again differ in attribute order and read time, so comparing bytes is not enough.
 import { createHash } from "node:crypto";
 
 /** Header of requests with log file lines; its value is the token that the agent gave to its collector. */
 export const FILES_HEADER = "x-atherops-files";
 
-/** Lines that the collector handed over at once: one entry of its disk queue. A request may hold several. */
+/** The lines of one entry of the collector's disk queue. A request may contain several batches. */
 export interface FileBatch {
-  /** Undefined if a record is not a line with an offset. */
+  /** Undefined if a record of the batch has no file offset. */
   readonly key: string | undefined;
   /** When the first line was read; Unix milliseconds, rounded down. */
   readonly readAtMs: number;
@@ -19,8 +18,8 @@ export interface FileBatch {
 
 export interface FileRequest {
   readonly batches: readonly FileBatch[];
-  /** OTLP/JSON of some batches, in their order; for all batches, the original request without offsets. */
-  readonly bodyOf: (batches: readonly FileBatch[]) => Buffer;
+  /** Builds the OTLP/JSON body of some batches; for all batches, this is the original request without offsets. */
+  readonly buildBody: (batches: readonly FileBatch[]) => Buffer;
 }
 
 // The collector writes no spaces between JSON tokens, and escapes quotes within strings, so none of these can occur inside a value.
@@ -40,7 +39,7 @@ const ROTATED = /\.log(?:\.1|\.\d{8}-\d{6})$/;
 const KEY_LENGTH = 20;
 const COMMA = Buffer.from(",");
 
-/** Searched from its rarest character on: V8 stops at each occurrence of the first character, and JSON is full of quotes and braces. */
+/** The search begins with the rarest character: V8 stops at each occurrence of the first one, and JSON is full of quotes and braces. */
 interface Prefix {
   readonly text: string;
   readonly rare: string;
@@ -52,7 +51,7 @@ function prefix(text: string, character: string): Prefix {
   return { text, rare: text.slice(before), before };
 }
 
-/** Same result as `text.indexOf` of the prefix. */
+/** Returns the same as `text.indexOf(prefix.text, from)`. */
 function find(text: string, { text: prefix, rare, before }: Prefix, from: number): number {
   for (let at = text.indexOf(rare, from + before); at >= 0; at = text.indexOf(rare, at + 1)) {
     if (text.startsWith(prefix, at - before)) return at - before;
@@ -61,7 +60,7 @@ function find(text: string, { text: prefix, rare, before }: Prefix, from: number
 }
 
 /** `json`: OTLP/JSON of the collector. Any other body becomes one unchanged batch without a key. */
-export function fileRequest(json: Buffer): FileRequest {
+export function parseFileRequest(json: Buffer): FileRequest {
   const text = json.toString("latin1");
   const isList = text.startsWith(LIST) && text.endsWith(LIST_END);
   const [start, end] = isList ? [LIST.length, text.length - LIST_END.length] : [0, text.length];
@@ -69,35 +68,35 @@ export function fileRequest(json: Buffer): FileRequest {
   for (let from = start; from <= end;) {
     const next = isList ? find(text, BETWEEN, from) : -1;
     const to = next < 0 ? end : next + 1;
-    batches.push(fileBatch(json.subarray(from, to), text.slice(from, to)));
+    batches.push(parseBatch(json.subarray(from, to), text.slice(from, to)));
     from = next < 0 ? end + 1 : to + 1;
   }
   return {
     batches,
-    bodyOf: (some) => {
+    buildBody: (some) => {
       const parts = some.flatMap((batch, i) => (i === 0 ? batch.json : [COMMA, ...batch.json]));
       return Buffer.concat(isList ? [Buffer.from(LIST), ...parts, Buffer.from(LIST_END)] : parts);
     },
   };
 }
 
-function fileBatch(json: Buffer, text: string): FileBatch {
+function parseBatch(json: Buffer, text: string): FileBatch {
   const observed = new Values(text, OBSERVED);
   const offsets = new Values(text, OFFSET);
   return {
-    json: without(json, text, offsets),
-    key: keyOf(text, observed.count, offsets),
+    json: removeOffsets(json, text, offsets),
+    key: computeKey(text, observed.count, offsets),
     readAtMs: Math.floor(Number(observed.first) / 1e6),
   };
 }
 
-/** The text between each `prefix` and the next quote. No object per value, because a batch has about five hundred. */
+/** The JSON strings that follow each `prefix`. They are joined instead of listed, because a batch has about five hundred. */
 class Values {
   count = 0;
   first = "";
   /** All values, each followed by a quote. */
   joined = "";
-  /** Start and end (after the closing quote) of each one. */
+  /** Start and end (after the closing quote) of each value. */
   readonly bounds: number[] = [];
 
   constructor(text: string, prefix: Prefix, change = (value: string): string => value) {
@@ -126,7 +125,7 @@ function endOfText(text: string, start: number): number {
   return text.length;
 }
 
-function keyOf(text: string, records: number, offsets: Values): string | undefined {
+function computeKey(text: string, records: number, offsets: Values): string | undefined {
   const paths = new Values(text, PATH, (path) => path.replace(ROTATED, ".log"));
   const bodies = new Values(text, BODY);
   if (records === 0 || [offsets, paths, bodies].some(({ count }) => count !== records)) return undefined;
@@ -135,8 +134,8 @@ function keyOf(text: string, records: number, offsets: Values): string | undefin
   return createHash("sha256").update(hashed, "latin1").digest("base64url").slice(0, KEY_LENGTH);
 }
 
-/** Cuts the attributes out, each with an adjacent comma. */
-function without(json: Buffer, text: string, { bounds }: Values): Buffer[] {
+/** Removes the offset attributes, each with an adjacent comma. */
+function removeOffsets(json: Buffer, text: string, { bounds }: Values): Buffer[] {
   const parts: Buffer[] = [];
   let from = 0;
   for (let i = 0; i < bounds.length; i += 2) {

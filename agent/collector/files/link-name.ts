@@ -1,5 +1,5 @@
-// Names the links through which the collector reads the agent's open files. A name encodes the file's identity and the path at which the
-// agent found it. The collector restores `log.file.path` from the name, so redaction, conditions and `service.name` see the original path.
+// Names the links through which the collector reads the agent's open files. A name encodes the file's identity and its original path, from
+// which the collector restores `log.file.path` for redaction, conditions and `service.name`.
 import type { BigIntStats } from "node:fs";
 import { MAX_NAME_BYTES } from "../../limits.ts";
 
@@ -19,20 +19,20 @@ export function fileId({ dev, ino }: Pick<BigIntStats, "dev" | "ino">): string {
 export function linkName(id: string, path: string): string {
   const name = id + path.replaceAll("%", "%25").replaceAll("/", "%2F");
   if (Buffer.byteLength(name) <= MAX_NAME_BYTES) return name;
-  return `${LONG}/${parts(name).join(`/${PART}`)}`;
+  return `${LONG}/${splitName(name).join(`/${PART}`)}`;
 }
 
-function parts(name: string): string[] {
-  const found: string[] = [];
+function splitName(name: string): string[] {
+  const parts: string[] = [];
   let part = "";
   for (const character of name) {
     if (Buffer.byteLength(part + character) > PART_BYTES) {
-      found.push(part);
+      parts.push(part);
       part = "";
     }
     part += character;
   }
-  return [...found, part];
+  return [...parts, part];
 }
 
 /** Globs of the collector for all links in `folder`. */

@@ -1,7 +1,7 @@
-// Opens the log files of a host for its collector. Once a second, it looks for files that LOG_PATHS matches, validates and opens new ones,
-// and maintains a folder with one link per descriptor, which is all that the collector includes. Invariants: a file is read only if it was
-// validated while open; a deleted or renamed file stays open until the collector has read it to its end (at most MAX_GONE_FILES of them); a
-// file that cannot be read does not stop others from being read; new, renamed and removed files never restart the collector.
+// Opens a host's log files for the collector. Once a second, it scans LOG_PATHS, validates and opens new files, and maintains a folder with
+// one link per descriptor; the collector reads only this folder. Invariants: a file is read only if it was validated while open; a deleted or
+// renamed file stays open until the collector has read it to its end (at most MAX_GONE_FILES of them); an unreadable file does not affect
+// others; new, renamed and removed files never restart the collector.
 import { readFileSync } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";
 import type logEvents from "../../../common/log-events.json";
@@ -16,18 +16,18 @@ import { PathPatterns } from "./log-paths.ts";
 const PASS_EVERY_MS = 1000;
 /** A pass takes at most this share of the time: a tree of a million files is scanned less often. */
 const PASS_SHARE = 0.1;
-/** Permissions and ages can change without a change of the folder. */
+/** A refused file is examined again after this time, because permissions and ages change without a change of the folder. */
 const RETRY_REFUSED_MS = 10_000;
 /** How long a deleted file is kept after its last change. Programs write to a rotated file until they open the next one. */
 const GONE_FOR_MS = 10_000;
-/** Passes of the collector to wait for after the last change: one may have begun before it. */
+/** Collector passes to wait for after a deleted file's last change; the first may have begun before the change. */
 const GONE_PASSES = 3;
 const WARN_AGAIN_MS = 600_000;
 
-type NotRead = Exclude<Refusal, "gone"> | "limit";
-/** `old` is not a problem: the collector excludes such files too. */
+type Problem = Exclude<Refusal, "gone"> | "limit";
+/** `old` and `gone` are no problems; the collector excludes old files too. */
 interface Refused {
-  readonly why: NotRead | "old" | "gone";
+  readonly why: Problem | "old" | "gone";
   readonly retryAtMs: number;
 }
 const GONE: Refused = { why: "gone", retryAtMs: 0 };
@@ -175,7 +175,7 @@ export class LogFiles implements AsyncDisposable {
     this.#report();
   }
 
-  /** If the path still leads to the same file: its id, or why it is still not read. */
+  /** Returns the previous result for a path in an unchanged folder; undefined if it must be examined again. */
   #unchanged(path: string, nowMs: number): string | Refused | undefined {
     const [id, refused] = [this.#found.get(path), this.#refused.get(path)];
     if (id !== undefined && this.#files.get(id)) return id;
@@ -256,7 +256,7 @@ export class LogFiles implements AsyncDisposable {
   }
 
   #report(): void {
-    const examples = new Map<NotRead, string[]>();
+    const examples = new Map<Problem, string[]>();
     for (const [path, { why }] of this.#refused) if (isProblem(why)) examples.set(why, [...(examples.get(why) ?? []).slice(0, 9), path]);
     const { notRead } = this.status();
     for (const [why, files] of examples) this.#warn(why, { files, count: notRead[why] }, PROBLEMS[why]);
@@ -268,8 +268,8 @@ export class LogFiles implements AsyncDisposable {
       );
   }
 
-  /** At most once in ten minutes, because other users of this host could trigger it as often as they like. */
-  #warn(what: NotRead | "cut" | "link" | "pass" | "removed", fields: object, message: string): void {
+  /** Logs each kind of warning at most once in ten minutes, because other users of this host can cause it. */
+  #warn(what: Problem | "cut" | "link" | "pass" | "removed", fields: object, message: string): void {
     const nowMs = this.#nowMs();
     if (nowMs - (this.#warnedAtMs.get(what) ?? Number.NEGATIVE_INFINITY) < WARN_AGAIN_MS) return;
     this.#warnedAtMs.set(what, nowMs);
@@ -278,10 +278,10 @@ export class LogFiles implements AsyncDisposable {
   }
 }
 
-const PROBLEMS: Readonly<Record<NotRead, string>> = {
+const PROBLEMS: Readonly<Record<Problem, string>> = {
   outside: "links that lead outside of LOG_PATHS_ALLOWED are not read",
   unreadable: "log files cannot be read: run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS",
-  special: "LOG_PATHS match something that is not a regular file; it is not read",
+  special: "LOG_PATHS match entries that are not regular files; they are not read",
   hard_link: "files with another hard link in a folder that other users can write to are not read",
   limit: "the limit of open log files is reached, others are not read; narrow LOG_PATHS",
 };
@@ -290,14 +290,14 @@ async function isFolder(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
 }
 
-function isProblem(why: Refused["why"]): why is NotRead {
+function isProblem(why: Refused["why"]): why is Problem {
   return why !== "old" && why !== "gone";
 }
 
 /** Descriptors for connections, the agent's own files, and what the collector opens in addition to one per file. */
 const RESERVED = 2048;
 
-/** How many files this process and its collector may open, minus a reserve. */
+/** Returns how many log files this process and its collector may open. */
 function descriptorLimit(): number {
   try {
     const soft = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1];

@@ -14,18 +14,19 @@ export interface LogPathRules {
 
 const WILDCARD = /[*?]/;
 
-/** Why `path` (a file, or a pattern with `*`, `**`, `?`) may not be read; undefined if it may. */
+/** Returns why `path` (a file, or a pattern with `*`, `**`, `?`) may not be read; undefined if it may. */
 export function whyRefused(path: string, rules: LogPathRules): string | undefined {
   if (!path.startsWith("/") || path.split("/").includes("..")) return `${path}: not an absolute path without ".."`;
   if (/[{}[\]\\!$\0]/.test(path)) return `${path}: only the wildcards *, ** and ? may be used`;
   if (!rules.allowed.some((allowed) => matchesGlob(path, allowed))) return `${path}: outside LOG_PATHS_ALLOWED of this host`;
-  if (WILDCARD.test(path)) return undefined;
-  return mayRead(path, rules) ? undefined : `${path}: leads to a file that this host does not allow to be read`;
+  // A file that does not exist yet is validated by its folder.
+  if (WILDCARD.test(path) || logFileRules(rules, []).mayRead(resolveLinks(path))) return undefined;
+  return `${path}: leads to a file that this host does not allow to be read`;
 }
 
 /**
- * Rules for files that a walk found, by their paths without links. Files that the operator's own LOG_PATHS name are allowed as well, but
- * links that lead outside both are not followed. `paths`: LOG_PATHS of this host.
+ * Rules for resolved paths. `paths`: this host's LOG_PATHS, which are allowed in addition to LOG_PATHS_ALLOWED. Links that lead outside of
+ * both are not followed.
  */
 export function logFileRules(rules: LogPathRules, paths: readonly string[]): LogFileRules {
   const allowed = new PathPatterns([...rules.allowed, ...paths.flatMap(withRotated)].map(resolvedPattern));
@@ -44,25 +45,6 @@ export function withRotated(path: string): string[] {
   return path.endsWith(".log") ? [path, `${path}.1`] : [path];
 }
 
-/** The folder before the first wildcard. */
-function folderOf(pattern: string): string {
-  const wildcard = pattern.search(WILDCARD);
-  return pattern.slice(0, pattern.lastIndexOf("/", wildcard === -1 ? undefined : wildcard));
-}
-
-/** A file that does not exist yet is validated by its folder. */
-function mayRead(path: string, rules: LogPathRules): boolean {
-  return pathCheck(rules)(resolveLinks(path));
-}
-
-/** Whether a path without links may be read. */
-function pathCheck(rules: LogPathRules): (real: string) => boolean {
-  const forbidden = rules.forbidden.map(resolveLinks);
-  const allowed = rules.allowed.map(resolvedPattern);
-  return (real) =>
-    !forbidden.some((own) => real === own || real.startsWith(`${own}/`)) && allowed.some((pattern) => matchesGlob(real, pattern));
-}
-
 function resolveLinks(path: string): string {
   try {
     return realpathSync(path);
@@ -75,7 +57,7 @@ function resolveLinks(path: string): string {
 /** The part before the first wildcard may itself contain symbolic links, as /var/log is on some systems. */
 function resolvedPattern(pattern: string): string {
   if (!WILDCARD.test(pattern)) return resolveLinks(pattern);
-  const folder = folderOf(pattern);
+  const folder = pattern.slice(0, pattern.lastIndexOf("/", pattern.search(WILDCARD)));
   return `${folder === "" ? "" : resolveLinks(folder)}${pattern.slice(folder.length)}`;
 }
 

@@ -1,6 +1,6 @@
-// Finds the files that patterns match. Invariants: each folder is entered once per position in the patterns, recognised by its identity, so
-// that links to folders neither multiply the work nor cause cycles; paths without links are found before paths with links; unchanged
-// folders are not listed again. Whether a file may be read is decided when it is opened (open-files.ts).
+// Finds the files that patterns match. Invariants: a folder, identified by device and inode, is entered once per position in the patterns, so
+// that links neither multiply the work nor cause cycles; paths without links are found before paths with links; unchanged folders are not
+// listed again. Whether a file may be read is decided when it is opened (open-files.ts).
 import type { BigIntStats, Dirent } from "node:fs";
 import { opendir, realpath, stat } from "node:fs/promises";
 import { fileId } from "./link-name.ts";
@@ -56,7 +56,7 @@ export class LogTree {
     this.#limits = limits;
   }
 
-  /** True if the last pass omitted something because a limit was reached. */
+  /** True if the last pass omitted files or folders because a limit was reached. */
   get isCut(): boolean {
     return this.#isCut;
   }

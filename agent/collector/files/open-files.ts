@@ -16,14 +16,14 @@ export interface OpenFile {
   path: string;
   /** Name of the link; undefined until the link is created. */
   link: string | undefined;
-  /** When the last path to the file disappeared, and the state of the file at that time; undefined while a path exists. */
+  /** The file's state after its last path disappeared; undefined while a path exists. */
   gone: Gone | undefined;
 }
 
-export interface Gone {
+interface Gone {
   readonly size: bigint;
   readonly changedAtMs: number;
-  /** Number of the collector's passes that had finished at that time. */
+  /** Collector passes that had finished at `changedAtMs`. */
   readonly passes: number;
 }
 
@@ -59,7 +59,7 @@ export class OpenFiles {
 
   /**
    * If the limit is reached, closes the oldest file of the user with the most open files, provided that user has at least two more than
-   * `uid`. Returns whether there is room.
+   * `uid`. Returns whether another file of `uid` may be opened.
    */
   async makeRoom(uid: bigint): Promise<boolean> {
     if (this.#files.size < this.#limit) return true;

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { adviceForLink, linkToNowhere } from "./pod-log-links.ts";
+import { adviceForLink, findBrokenLink } from "./pod-log-links.ts";
 
 let folder: string;
 beforeEach(() => void (folder = mkdtempSync(join(tmpdir(), "atherops-links-"))));
@@ -12,14 +12,14 @@ test("logs of containerd are no links, Docker's are found when they lead nowhere
   const containers = join(folder, "pods", "shop_web_u", "app");
   mkdirSync(containers, { recursive: true });
   writeFileSync(join(containers, "0.log"), "");
-  expect(await linkToNowhere(join(folder, "pods"))).toBeUndefined();
+  expect(await findBrokenLink(join(folder, "pods"))).toBeUndefined();
   const target = join(folder, "docker", "c1-json.log");
   symlinkSync(target, join(containers, "1.log"));
-  const found = await linkToNowhere(join(folder, "pods"));
+  const found = await findBrokenLink(join(folder, "pods"));
   expect(found).toEqual({ link: join(containers, "1.log"), target });
   expect(adviceForLink(found ?? { link: "", target: "" })).toContain("logs.dockerContainers");
   mkdirSync(join(folder, "docker"));
   writeFileSync(target, "");
-  expect(await linkToNowhere(join(folder, "pods"))).toBeUndefined();
-  expect(await linkToNowhere(join(folder, "none"))).toBeUndefined();
+  expect(await findBrokenLink(join(folder, "pods"))).toBeUndefined();
+  expect(await findBrokenLink(join(folder, "none"))).toBeUndefined();
 });

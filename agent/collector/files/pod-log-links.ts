@@ -6,13 +6,13 @@ import { join } from "node:path";
 
 export const POD_LOGS = "/var/log/pods";
 
-/** The first pod log whose link has no target, with that target; undefined if there is none, or no folder. */
-export async function linkToNowhere(root = POD_LOGS): Promise<{ link: string; target: string } | undefined> {
+/** Returns the first pod log whose link has no target, with that target; undefined if there is none, or no folder. */
+export async function findBrokenLink(root = POD_LOGS): Promise<{ link: string; target: string } | undefined> {
   for (const pod of await entries(root)) {
     for (const container of await entries(join(root, pod))) {
       for (const file of await entries(join(root, pod, container))) {
         const link = join(root, pod, container, file);
-        if (!file.endsWith(".log") || !(await isLinkToNowhere(link))) continue;
+        if (!file.endsWith(".log") || !(await isBrokenLink(link))) continue;
         const target = await readlink(link).catch(() => undefined);
         if (target !== undefined) return { link, target };
       }
@@ -23,21 +23,17 @@ export async function linkToNowhere(root = POD_LOGS): Promise<{ link: string; ta
 
 /** Advice for the operator. */
 export function adviceForLink({ link, target }: { link: string; target: string }): string {
-  return `${link} leads to ${target}, which is not mounted here, as with Docker: set logs.dockerContainers of the chart to Docker's folder of containers, such as /var/lib/docker/containers`;
+  return `${link} points to ${target}, which is not mounted. With Docker, set the chart's logs.dockerContainers to Docker's container folder, for example /var/lib/docker/containers`;
 }
 
-async function isLinkToNowhere(path: string): Promise<boolean> {
-  const isLink = await lstat(path).then(
-    (entry) => entry.isSymbolicLink(),
-    () => false,
+async function isBrokenLink(path: string): Promise<boolean> {
+  const entry = await lstat(path).catch(() => undefined);
+  if (!entry?.isSymbolicLink()) return false;
+  const error: unknown = await stat(path).then(
+    () => undefined,
+    (failure: unknown) => failure,
   );
-  return (
-    isLink &&
-    (await stat(path).then(
-      () => false,
-      (error: NodeJS.ErrnoException) => error.code === "ENOENT",
-    ))
-  );
+  return (error as NodeJS.ErrnoException | undefined)?.code === "ENOENT";
 }
 
 async function entries(folder: string): Promise<string[]> {

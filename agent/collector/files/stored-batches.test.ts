@@ -26,7 +26,7 @@ afterEach(() => {
 });
 
 function open(): StoredBatches {
-  return new StoredBatches({ folder, log: pino({ level: "silent" }), nowMs: () => nowMs, watchEveryMs: 100, mostBatches: 1000 });
+  return new StoredBatches({ folder, log: pino({ level: "silent" }), nowMs: () => nowMs, watchEveryMs: 100, maxBatches: 1000 });
 }
 
 /** The agent is killed, and starts again. */

@@ -1,10 +1,12 @@
-// Remembers which lines of files the backend has stored, so that lines which the collector reads or sends again are not stored twice. The
-// collector saves file offsets only after it has polled all files (pkg/stanza v0.149, fileconsumer/file.go, poll): if it exits earlier, the
-// next one reads everything since then again. It removes a batch from its queue after the response: if it exits earlier, the next one sends
-// the batch again, in another request. Invariant: a batch counts as stored only after the backend accepted it. A second one with the same
-// key is dropped only if it is the same reading, or if both were read in a period of doubt: from the last save of offsets before a
-// collector exited to the first save after the next one started. So a file that was overwritten is not mistaken for its former content. The
-// list is on disk without fsync, as the collector's own stores are: it survives kill -9; a power cut may double lines, but loses none.
+// Remembers which batches of log file lines the backend has stored, so that lines which the collector reads or sends again are not stored
+// twice. The collector saves file offsets only after it has polled all files (pkg/stanza v0.149, fileconsumer/file.go, poll), and removes a
+// batch from its queue only after the response. If it exits earlier, the next collector reads the lines again, or sends the batch again in
+// another request.
+//
+// Invariant: a batch counts as stored only after the backend accepted it. A second batch with the same key is dropped only if it has the same
+// read time, or if both were read in a period of doubt: from the last save of offsets before a collector exited to the first save after the
+// next one started. So new content of an overwritten file is not mistaken for the old content. The list is written without fsync, like the
+// collector's own stores: it survives kill -9; a power failure may duplicate lines, but loses none.
 import { randomBytes } from "node:crypto";
 import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -20,7 +22,7 @@ export interface StoredBatchesOptions {
   readonly log: Log;
   readonly nowMs?: () => number;
   readonly watchEveryMs?: number;
-  readonly mostBatches?: number;
+  readonly maxBatches?: number;
 }
 
 /** A period whose lines may be read twice, in Unix milliseconds; `to` is infinite until offsets are saved again. */
@@ -39,11 +41,11 @@ const FORGET_EVERY_MS = 5000;
 /** The queue is first in, first out except for retries: after this time, everything that was read in a period of doubt has arrived. */
 const SETTLED_AFTER_MS = 600_000;
 const WATCH_EVERY_MS = 500;
-/** A collector that has not opened a store of offsets by then does not read files. */
+/** A collector that has not opened an offset store within this time does not read files. */
 const OPENS_WITHIN_MS = 300_000;
 /** How long opening a store may write to it; the first poll of files comes 200 ms later. */
 const OPENED_WITHIN_MS = 100;
-/** Rewritten when it has so many lines more than it needs. */
+/** The file is rewritten when this many of its lines are obsolete. */
 const SPARE_LINES = 10_000;
 
 export class StoredBatches implements Disposable {
@@ -59,7 +61,7 @@ export class StoredBatches implements Disposable {
   #doubts: Doubt[] = [];
   /** When the current collector started. */
   #startedMs = 0;
-  /** Since when batches arrive that were read after the last period of doubt. */
+  /** When the first batch arrived that was read after the last period of doubt. */
   #settlingMs: number | undefined;
   #file: number | undefined;
   #lines = 0;
@@ -81,7 +83,7 @@ export class StoredBatches implements Disposable {
   collectorStarts(): void {
     const open = this.#doubts.at(-1);
     // If the last collector never saved offsets, the open period of doubt already covers what it read.
-    if (open?.to !== Number.POSITIVE_INFINITY) this.#doubt(this.#rememberedMs() ?? this.#startedMs);
+    if (open?.to !== Number.POSITIVE_INFINITY) this.#doubt(this.#offsetsSavedMs() ?? this.#startedMs);
     // The previous collector may still have written within this millisecond.
     this.#startedMs = this.#nowMs() + 1;
     this.#note(`start ${this.#startedMs}`);
@@ -90,14 +92,14 @@ export class StoredBatches implements Disposable {
 
   /** True if the backend already has these lines. */
   has(batch: FileBatch): boolean {
-    return batch.key !== undefined && this.isSecond(batch, this.#stored.get(batch.key));
+    return batch.key !== undefined && this.isRepeated(batch, this.#stored.get(batch.key));
   }
 
   /**
-   * Whether a batch repeats the one with the same key that was read at `otherMs`: it was sent again, or read again by a later collector.
-   * One collector reads no offset twice, so lines that it reads again are new.
+   * Returns whether a batch repeats the one with the same key that was read at `otherMs`: it was sent again, or read again by a later
+   * collector. One collector reads no offset twice, so lines that it reads again are new.
    */
-  isSecond({ readAtMs }: FileBatch, otherMs: number | undefined): boolean {
+  isRepeated({ readAtMs }: FileBatch, otherMs: number | undefined): boolean {
     if (otherMs === undefined || otherMs === readAtMs) return otherMs !== undefined;
     return this.#isInDoubt(otherMs) && this.#isInDoubt(readAtMs) && Math.min(otherMs, readAtMs) <= this.#startedMs;
   }
@@ -110,7 +112,7 @@ export class StoredBatches implements Disposable {
       this.#stored.delete(key);
       this.#stored.set(key, lastReadMs);
       const [oldest] = this.#stored.keys();
-      if (this.#stored.size > (this.#options.mostBatches ?? MAX_STORED_BATCHES) && oldest !== undefined) this.#stored.delete(oldest);
+      if (this.#stored.size > (this.#options.maxBatches ?? MAX_STORED_BATCHES) && oldest !== undefined) this.#stored.delete(oldest);
       this.#note(`batch ${lastReadMs} ${key}`);
     }
     const last = this.#doubts.at(-1);
@@ -137,12 +139,12 @@ export class StoredBatches implements Disposable {
     return this.#doubts.some(({ from, to }) => from <= readAtMs && readAtMs < to);
   }
 
-  /** True also if the collector ended now; `rememberedMs`: up to when it has saved its offsets. */
-  #mayBeReadAgain(readAtMs: number, rememberedMs = 0): boolean {
-    return this.#isInDoubt(readAtMs) || (readAtMs >= this.#startedMs && readAtMs >= rememberedMs - COMMIT_MS);
+  /** Also considers that the collector may exit now. `savedMs`: when it last saved offsets. */
+  #mayBeReadAgain(readAtMs: number, savedMs = 0): boolean {
+    return this.#isInDoubt(readAtMs) || (readAtMs >= this.#startedMs && readAtMs >= savedMs - COMMIT_MS);
   }
 
-  /** Watches until every file receiver has saved its offsets once. The first write happens when the store is opened, and does not count. */
+  /** Ends the period of doubt when every file receiver has saved offsets. The first write, when a store is opened, does not count. */
   #watchOffsets(): void {
     clearInterval(this.#watch);
     const opened = new Map<string, number>();
@@ -159,13 +161,13 @@ export class StoredBatches implements Disposable {
     this.#watch.unref();
   }
 
-  /** All lines read before this time have saved offsets; undefined if no file receiver has run. */
-  #rememberedMs(): number | undefined {
+  /** Offsets of all lines that were read before this time are saved; undefined if no file receiver has run. */
+  #offsetsSavedMs(): number | undefined {
     const stores = this.#stores();
     return stores.length === 0 ? undefined : Math.min(...stores.map(([, atMs]) => Math.floor(atMs)));
   }
 
-  /** The stores of the current or last file receivers of the collector: name and last write. Unused stores are older. */
+  /** Name and last write of the offset stores that the current or last collector uses. Unused stores are older. */
   #stores(): [string, number][] {
     try {
       return readdirSync(this.#checkpoints)
@@ -173,7 +175,7 @@ export class StoredBatches implements Disposable {
         .map((name): [string, number] => [name, statSync(join(this.#checkpoints, name)).mtimeMs])
         .filter(([, atMs]) => atMs >= this.#startedMs);
     } catch {
-      // Safe: more is remembered than needed.
+      // Safe: the agent remembers more batches than necessary.
       return [];
     }
   }
@@ -221,9 +223,9 @@ export class StoredBatches implements Disposable {
       this.#doubts = [];
       this.#settlingMs = undefined;
     }
-    const rememberedMs = this.#rememberedMs();
+    const savedMs = this.#offsetsSavedMs();
     const old = [...this.#stored].slice(0, -MAX_RESENT_BATCHES);
-    for (const [key, readAtMs] of old) if (!this.#mayBeReadAgain(readAtMs, rememberedMs)) this.#stored.delete(key);
+    for (const [key, readAtMs] of old) if (!this.#mayBeReadAgain(readAtMs, savedMs)) this.#stored.delete(key);
     if (isSettled || this.#file === undefined || this.#lines > this.#stored.size + SPARE_LINES) this.#rewrite();
   }
 
@@ -249,7 +251,7 @@ export class StoredBatches implements Disposable {
     if (!this.#isUnwritable)
       this.#options.log.warn(
         { event: "collector.checkpoint_failed", err: (error as Error).message },
-        `cannot note in ${FILE} which lines are sent; after a kill some may come twice`,
+        `cannot record sent lines in ${FILE}; if the agent or the collector is killed, some lines may arrive twice`,
       );
     this.#isUnwritable = true;
   }

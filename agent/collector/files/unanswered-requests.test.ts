@@ -36,22 +36,22 @@ function kept(): string[] {
 test("a request is found by each of its batches, by the next agent too, until it has its answer", () => {
   const id = begin("a", "b");
   for (const one of [unanswered, open()]) {
-    expect(one.with([batch("x"), batch("b")], Buffer.from("x,b")).map((found) => found.id)).toEqual([id]);
-    expect(one.with([batch("x")], Buffer.from("x"))).toEqual([]);
-    expect(one.bodyOf(id)?.toString()).toBe("a,b");
+    expect(one.findOverlapping([batch("x"), batch("b")], Buffer.from("x,b")).map((found) => found.id)).toEqual([id]);
+    expect(one.findOverlapping([batch("x")], Buffer.from("x"))).toEqual([]);
+    expect(one.readBody(id)?.toString()).toBe("a,b");
   }
-  expect(unanswered.with([batch("a"), batch("b")], Buffer.from("a,b")), "the request itself").toEqual([]);
+  expect(unanswered.findOverlapping([batch("a"), batch("b")], Buffer.from("a,b")), "the request itself").toEqual([]);
   unanswered.end(id);
-  expect([unanswered.with([batch("b")], Buffer.from("b")), kept()]).toEqual([[], []]);
+  expect([unanswered.findOverlapping([batch("b")], Buffer.from("b")), kept()]).toEqual([[], []]);
 });
 
 test("they are for the agent's eyes, bounded in number, and forgotten when the backend has forgotten them", () => {
   for (let i = 0; i < 70; i++) begin(`a${i}`, `b${i}`);
   expect(kept()).toHaveLength(64);
   expect(statSync(join(folder, "unanswered", kept()[0] ?? "")).mode & 0o777).toBe(0o600);
-  expect(open().with([batch("a69")], Buffer.from("a69"))).toHaveLength(1);
+  expect(open().findOverlapping([batch("a69")], Buffer.from("a69"))).toHaveLength(1);
   nowMs += 601_000;
-  expect(unanswered.with([batch("a69")], Buffer.from("a69"))).toEqual([]);
+  expect(unanswered.findOverlapping([batch("a69")], Buffer.from("a69"))).toEqual([]);
   expect(kept()).toEqual([]);
 });
 
@@ -59,7 +59,7 @@ test("one that an agent was killed in the middle of writing is none, and leaves 
   const id = begin("a", "b");
   const file = join(folder, "unanswered", id);
   truncateSync(file, statSync(file).size - 1);
-  expect(unanswered.bodyOf(id)).toBeUndefined();
-  expect(open().with([batch("a")], Buffer.from("a"))).toEqual([]);
+  expect(unanswered.readBody(id)).toBeUndefined();
+  expect(open().findOverlapping([batch("a")], Buffer.from("a"))).toEqual([]);
   expect(kept()).toEqual([]);
 });

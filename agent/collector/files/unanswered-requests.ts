@@ -1,24 +1,23 @@
-// Keeps requests with log file lines until they are answered. If the agent is killed in between, it cannot know whether the backend has
-// them, and the collector may send their batches in other groups or read their lines again. Invariant: if a batch of such a request arrives
-// again, the identical request is sent first, so that the backend stores it once. Files are not synced, like those of stored-batches.ts:
-// they survive kill -9, and a file that a power cut damaged is ignored.
+// Stores requests with log file lines until they are answered. If the agent is killed before the answer, it cannot know whether the backend
+// has the request, and the collector may send its batches in other requests or read its lines again. Invariant: if a batch of such a request
+// arrives again, the identical request is sent first, so that the backend stores it once. Files are written without fsync, as in
+// stored-batches.ts: they survive kill -9, and a file that a power failure damaged is ignored.
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { MAX_UNANSWERED_REQUESTS } from "../../limits.ts";
 import type { FileBatch } from "./file-batch.ts";
 
-/** Key and read time of a batch. */
-type Read = Pick<FileBatch, "key" | "readAtMs">;
+type BatchId = Pick<FileBatch, "key" | "readAtMs">;
 
 export interface Unanswered {
   /** Hash of its body. */
   readonly id: string;
-  readonly batches: readonly Read[];
+  readonly batches: readonly BatchId[];
 }
 
 const FOLDER = "unanswered";
-/** The backend no longer recognises older ones (docs/contract.md, "Ingest"). */
+/** The backend no longer recognises older requests (docs/contract.md, "Ingest"). */
 const KNOWN_MS = 600_000;
 
 export class UnansweredRequests {
@@ -30,14 +29,18 @@ export class UnansweredRequests {
   constructor(stateFolder: string, nowMs: () => number) {
     this.#folder = join(stateFolder, FOLDER);
     this.#nowMs = nowMs;
-    for (const name of this.#names()) this.#load(name);
+    for (const name of this.#names()) {
+      const request = this.#read(name);
+      if (request) this.#all.set(name, { id: name, batches: request.batches, sinceMs: request.sinceMs });
+      else this.end(name);
+    }
   }
 
   /** Call before `body`, which consists of these batches, is sent. Throws system errors; the request is then not kept. */
   begin(batches: readonly FileBatch[], body: Buffer): string {
-    const id = hashOf(body);
+    const id = hash(body);
     if (this.#all.has(id)) return id;
-    const known = batches.filter(({ key }) => key !== undefined).map(({ key, readAtMs }): Read => ({ key, readAtMs }));
+    const known = batches.filter(({ key }) => key !== undefined).map(({ key, readAtMs }): BatchId => ({ key, readAtMs }));
     this.#write(id, Buffer.concat([Buffer.from(`${JSON.stringify(known)}\n`), body]));
     this.#all.set(id, { id, batches: known, sinceMs: this.#nowMs() });
     this.#forgetOld();
@@ -50,18 +53,18 @@ export class UnansweredRequests {
     unlinkIfThere(join(this.#folder, id));
   }
 
-  /** Requests that hold one of these batches, or another reading of the same lines, except the one with this `body`. */
-  with(batches: readonly FileBatch[], body: Buffer): Unanswered[] {
+  /** Returns requests that contain a batch with the key of one of `batches`, except the request with this `body`. */
+  findOverlapping(batches: readonly FileBatch[], body: Buffer): Unanswered[] {
     this.#forgetOld();
     const keys = new Set(batches.map(({ key }) => key));
-    const found = [...this.#all.values()].filter((one) => one.batches.some(({ key }) => keys.has(key)));
-    if (found.length === 0) return found;
-    const same = hashOf(body);
-    return found.filter(({ id }) => id !== same);
+    const overlapping = [...this.#all.values()].filter((request) => request.batches.some(({ key }) => keys.has(key)));
+    if (overlapping.length === 0) return [];
+    const ownId = hash(body);
+    return overlapping.filter(({ id }) => id !== ownId);
   }
 
   /** Undefined if the file is incomplete. */
-  bodyOf(id: string): Buffer | undefined {
+  readBody(id: string): Buffer | undefined {
     return this.#read(id)?.body;
   }
 
@@ -79,20 +82,14 @@ export class UnansweredRequests {
     }
   }
 
-  #load(name: string): void {
-    const read = this.#read(name);
-    if (read) this.#all.set(name, { id: name, batches: read.batches, sinceMs: read.sinceMs });
-    else this.end(name);
-  }
-
-  #read(name: string): { batches: readonly Read[]; body: Buffer; sinceMs: number } | undefined {
+  #read(name: string): { batches: readonly BatchId[]; body: Buffer; sinceMs: number } | undefined {
     try {
       const file = join(this.#folder, name);
       const bytes = readFileSync(file);
       const end = bytes.indexOf("\n");
-      const batches = JSON.parse(bytes.toString("utf8", 0, end)) as Read[];
+      const batches = JSON.parse(bytes.toString("utf8", 0, end)) as BatchId[];
       const body = bytes.subarray(end + 1);
-      return hashOf(body) === name ? { batches, body, sinceMs: statSync(file).mtimeMs } : undefined;
+      return hash(body) === name ? { batches, body, sinceMs: statSync(file).mtimeMs } : undefined;
     } catch {
       // Safe: at worst, lines are duplicated.
       return undefined;
@@ -122,6 +119,6 @@ function unlinkIfThere(file: string): void {
   }
 }
 
-function hashOf(body: Buffer): string {
+function hash(body: Buffer): string {
   return createHash("sha256").update(body).digest("hex");
 }

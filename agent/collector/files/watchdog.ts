@@ -1,8 +1,8 @@
-// Detects that log files are not read although everything runs: no pass over them ends, or the disk queue accepts no lines. /readyz reports
-// it as a failing signal. If the file of an empty queue fills the disk, so that the queue accepts nothing, the collector is restarted and
-// the file removed. Invariant: a collector that works through a backlog is making progress, and one that waits for the backend is not
-// stuck.
+// Detects that log files are not read: the agent or the collector does not finish a pass over them, or the disk queue accepts no lines.
+// /readyz reports this as a failing signal. If an empty queue's file fills the disk, the watchdog restarts the collector, and the supervisor
+// removes the file. Invariant: a collector with a backlog, or one that waits for the backend, does not count as stuck.
 import { ask } from "../../../common/http.ts";
+import { type Rejection, sumMetric } from "../supervision/queue-state.ts";
 import { Loop } from "../../../common/loop.ts";
 import type { Log } from "../../log.ts";
 import type { LogFilesStatus } from "./log-files.ts";
@@ -13,22 +13,17 @@ export interface FailingSignal {
   readonly error: string;
 }
 
-interface Rejection {
-  readonly sinceMs: number;
-  readonly error: string;
-}
-
 export interface WatchdogOptions {
   readonly files: { status(): LogFilesStatus };
   readonly supervisor: {
     status(): { readonly state: string; readonly since: string };
     readonly metricsUrl: string | undefined;
     /** Signals whose data cannot be added to the disk queues, with the reason. */
-    readonly rejections: ReadonlyMap<string, Rejection>;
+    readonly rejections: ReadonlyMap<string, Omit<Rejection, "lastMs">>;
     startAnew(): void;
   };
   readonly log: Log;
-  /** The collector's pause between passes, by the number of open files. */
+  /** Returns the collector's pause between passes for a number of open files. */
   readonly pauseMs?: (openFiles: number) => number;
   readonly nowMs?: () => number;
   readonly readMetrics?: (url: string) => Promise<string>;
@@ -36,7 +31,7 @@ export interface WatchdogOptions {
 }
 
 const STUCK_AFTER_MS = 30_000;
-/** Progress is watched from then on. */
+/** After this time without a finished pass, accepted records count as progress. */
 const LATE_AFTER_MS = 15_000;
 const RESTART_AFTER_MS = 30_000;
 const RESTART_AGAIN_MS = 600_000;
@@ -98,13 +93,13 @@ export class LogFilesWatchdog implements AsyncDisposable {
     if (!isLate) this.#records = undefined;
     if (url === undefined || (rejection === undefined && !isLate)) return;
     const metrics = await readMetrics(url);
-    const records = sumOf(metrics, "otelcol_receiver_accepted_log_records", 'receiver="file_log/files"');
+    const records = sumMetric(metrics, "otelcol_receiver_accepted_log_records", 'receiver="file_log/files"');
     if (this.#records !== undefined && !Object.is(records, this.#records)) this.#progressMs = this.#nowMs();
     if (isLate) this.#records = records;
-    if (rejection) this.#restartIfEmpty(rejection, sumOf(metrics, "otelcol_exporter_queue_size", 'exporter="otlp_http/files"'));
+    if (rejection) this.#restartIfEmpty(rejection, sumMetric(metrics, "otelcol_exporter_queue_size", 'exporter="otlp_http/files"'));
   }
 
-  #restartIfEmpty({ sinceMs, error }: Rejection, queued: number): void {
+  #restartIfEmpty({ sinceMs, error }: Omit<Rejection, "lastMs">, queued: number): void {
     const { supervisor, log } = this.#options;
     const nowMs = this.#nowMs();
     if (queued !== 0 || nowMs - sinceMs < RESTART_AFTER_MS || nowMs - this.#restartedMs < RESTART_AGAIN_MS) return;
@@ -123,10 +118,4 @@ export class LogFilesWatchdog implements AsyncDisposable {
 
 async function readText(url: string): Promise<string> {
   return (await ask(url, { signal: AbortSignal.timeout(ASK_WITHIN_MS) })).text;
-}
-
-/** Returns NaN if the metric is missing. */
-function sumOf(metrics: string, name: string, label: string): number {
-  const lines = metrics.split("\n").filter((line) => line.startsWith(`${name}{`) && line.includes(label));
-  return lines.length === 0 ? Number.NaN : lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
 }

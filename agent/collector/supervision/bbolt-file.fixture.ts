@@ -5,7 +5,7 @@ export const PAGE = 4096;
 /** Pages of the single value; more than one read returns. */
 export const VALUE_PAGES = 600;
 
-/** Two head pages, the root bucket on page 2, and its one bucket on page 3, with a value that fills the pages after it. */
+/** Two meta pages, the root bucket on page 2, and its one bucket on page 3, with a value that fills the pages after it. */
 export function store(key = "k"): Buffer {
   const bytes = withHeadPages(4 + VALUE_PAGES);
   leaf(bytes, 3, VALUE_PAGES, { isBucket: false, valueBytes: VALUE_PAGES * PAGE }, key);
@@ -35,7 +35,7 @@ export function queueStore(entries: readonly (readonly [string, Buffer])[], free
   return bytes;
 }
 
-/** Two head pages, and the root bucket on page 2 with one bucket on page 3. */
+/** Two meta pages, and the root bucket on page 2 with one bucket on page 3. */
 function withHeadPages(pages: number): Buffer {
   const bytes = Buffer.alloc(pages * PAGE);
   for (const page of [0, 1]) {

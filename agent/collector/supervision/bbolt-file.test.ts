@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { PAGE, store, VALUE_PAGES } from "./bbolt-file.fixture.ts";
-import { damageOf } from "./bbolt-file.ts";
+import { findDamage } from "./bbolt-file.ts";
 
 let folder: string;
 let file: string;
@@ -35,11 +35,11 @@ async function watchReads(first: (from: number, to: number) => number | void): P
 }
 
 test("a file that is whole has no damage", async () => {
-  expect(await damageOf(file)).toBeUndefined();
+  expect(await findDamage(file)).toBeUndefined();
 });
 
 test.each([
-  ["a head page", 0],
+  ["a meta page", 0],
   ["a page", 3 * PAGE],
   ["the middle of a value", (4 + VALUE_PAGES / 2) * PAGE],
   ["the end of a value", (4 + VALUE_PAGES) * PAGE - 1],
@@ -51,14 +51,14 @@ test.each([
     if (from <= bad && bad < to) throw Object.assign(new Error("EIO: i/o error, read"), { code: "EIO" });
     return to;
   });
-  expect(await damageOf(file)).toBe("it cannot be read: EIO");
+  expect(await findDamage(file)).toBe("reading it failed with EIO");
 });
 
 test("another failure to read says nothing of the file", async () => {
   await watchReads(() => {
     throw Object.assign(new Error("ENOMEM: not enough memory, read"), { code: "ENOMEM" });
   });
-  await expect(damageOf(file)).rejects.toThrow("ENOMEM");
+  await expect(findDamage(file)).rejects.toThrow("ENOMEM");
 });
 
 test("a long value is read in parts, and no further once stopped", async () => {
@@ -69,6 +69,6 @@ test("a long value is read in parts, and no further once stopped", async () => {
     ends.push(to);
     if (from === 4 * PAGE) stop.abort(new Error("stopped"));
   });
-  await expect(damageOf(file, stop.signal)).rejects.toThrow("stopped");
+  await expect(findDamage(file, stop.signal)).rejects.toThrow("stopped");
   expect(Math.max(...ends)).toBe(4 * PAGE + (1 << 20));
 });

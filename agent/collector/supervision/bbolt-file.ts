@@ -1,26 +1,26 @@
-// Checks whether bbolt, the store below the collector's queues and checkpoints, can use a file. It reads the head pages and every page
-// reachable from them, as bbolt itself does (go.etcd.io/bbolt v1.4: db.go, tx_check.go, internal/common), each to its end, because the
-// collector copies every value when it starts. bbolt has no checksum over data, so neither bbolt nor this check detects changed bytes
-// inside a record. Invariants: it never writes; it terminates for any content.
+// Checks whether bbolt, the store of the collector's queues and checkpoints, can use a file. It reads the meta pages and every page reachable
+// from them, as bbolt does (go.etcd.io/bbolt v1.4: db.go, tx_check.go, internal/common), including all values, because the collector copies
+// them when it starts. bbolt has no checksums over data, so neither bbolt nor this check detects changed bytes inside a record. Invariants:
+// it never writes; it terminates for any content.
 import { type FileHandle, open } from "node:fs/promises";
 
 const PAGE_HEAD = 16;
 const ELEMENT = 16;
-/** Before the page of a small bucket. */
+/** A bucket entry begins with this header; a small bucket's page follows it. */
 const BUCKET_HEAD = 16;
 const META = { magic: 0xed0cdaed, version: 2, bytes: 64, checksummed: 56 };
 const BRANCH = 1;
 const LEAF = 2;
 const BUCKET_ENTRY = 1;
-/** A page with a large value is read in parts of this size. */
+/** Values are read in parts of this size. */
 const PART = 1 << 20;
-/** Possible page sizes: bbolt looks for the second head page at 1 KiB to 16 MiB. */
+/** Possible page sizes: bbolt looks for the second meta page at 1 KiB to 16 MiB. */
 const PAGE_SIZES = Array.from({ length: 15 }, (_, i) => 1024 << i);
 
 interface Meta {
   readonly pageSize: number;
   readonly root: number;
-  /** The first page beyond the end of the file. */
+  /** Number of pages. */
   readonly end: number;
   readonly transaction: bigint;
 }
@@ -36,17 +36,17 @@ interface Visit {
 class Damage extends Error {}
 
 /**
- * Describes what is wrong with the file; undefined if bbolt can use it, which includes an empty file. An I/O error of the disk (EIO) counts
- * as damage. Throws other errors of reading, and the reason of `signal` soon after it aborts.
+ * Returns a description of the damage; undefined if bbolt can use the file, which includes an empty file. An I/O error of the disk (EIO)
+ * counts as damage. Throws other read errors, and the reason of `signal` soon after it aborts.
  */
-export async function damageOf(path: string, signal?: AbortSignal): Promise<string | undefined> {
-  return stopOf(path, { signal });
+export async function findDamage(path: string, signal?: AbortSignal): Promise<string | undefined> {
+  return walkFile(path, { signal });
 }
 
-/** An entry that is not a bucket. */
+/** A key with a value; buckets are not entries. */
 export interface Entry {
   readonly key: Buffer;
-  /** Position of its value in the file. */
+  /** Offset of the value in the file. */
   readonly valueAt: number;
   readonly valueBytes: number;
 }
@@ -61,10 +61,10 @@ export interface PageUse {
   readonly largestBytes: number;
 }
 
-/** Calls `onEntry` for each entry without reading values. Undefined for an empty or damaged file. Throws as `damageOf` does. */
+/** Calls `onEntry` for each entry without reading values. Undefined for an empty or damaged file. Throws as `findDamage` does. */
 export async function readEntries(path: string, onEntry: (entry: Entry) => void): Promise<PageUse | undefined> {
   let use: PageUse | undefined;
-  const damage = await stopOf(path, { onEntry, onEnd: (pages) => (use = pages) });
+  const damage = await walkFile(path, { onEntry, onEnd: (pages) => (use = pages) });
   return damage === undefined ? use : undefined;
 }
 
@@ -75,8 +75,8 @@ interface WalkOptions {
   readonly onEnd?: (use: PageUse) => void;
 }
 
-/** Why a walk of the whole file could not finish. */
-async function stopOf(path: string, options: WalkOptions): Promise<string | undefined> {
+/** Visits all pages. Returns the damage that prevented it; undefined if there was none. */
+async function walkFile(path: string, options: WalkOptions): Promise<string | undefined> {
   const file = await open(path, "r");
   try {
     const { size } = await file.stat();
@@ -86,7 +86,7 @@ async function stopOf(path: string, options: WalkOptions): Promise<string | unde
     return undefined;
   } catch (error) {
     if (error instanceof Damage) return error.message;
-    if ((error as NodeJS.ErrnoException).code === "EIO") return "it cannot be read: EIO";
+    if ((error as NodeJS.ErrnoException).code === "EIO") return "reading it failed with EIO";
     throw error;
   } finally {
     await file.close();
@@ -102,8 +102,8 @@ async function readMeta(file: FileHandle, size: number): Promise<Meta> {
     if (second && (!meta || second.transaction > meta.transaction)) meta = second;
     if (!first && second) break;
   }
-  if (!meta) throw new Damage("neither of its two head pages is valid");
-  if (size < 2 * meta.pageSize) throw new Damage(`it ends after ${size} bytes, within its head pages`);
+  if (!meta) throw new Damage("neither of its two meta pages is valid");
+  if (size < 2 * meta.pageSize) throw new Damage(`it ends after ${size} bytes, within its meta pages`);
   return meta;
 }
 
@@ -119,7 +119,7 @@ function fnv64a(bytes: Buffer): bigint {
   return bytes.reduce((hash, byte) => BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n), 0xcbf29ce484222325n);
 }
 
-/** Shorter than requested only at the end of the file: a read also ends before a bad sector, and the next read then fails. */
+/** Returns fewer bytes only at the end of the file. A single read also ends before a bad sector, and the next one fails. */
 async function read(file: FileHandle, at: number, length: number): Promise<Buffer> {
   const buffer = Buffer.alloc(length);
   let done = 0;
@@ -158,13 +158,13 @@ class Walk {
   async #visit(visit: Visit): Promise<void> {
     const { pageSize, end } = this.#meta;
     const { page } = visit;
-    if (page < 2 || page >= end) throw new Damage(`it refers to page ${page}, which is none of its own`);
+    if (page < 2 || page >= end) throw new Damage(`it refers to page ${page}, which does not exist`);
     const at = page * pageSize;
     const bytes = await this.#read(at, pageSize);
     if (bytes.length < pageSize) throw new Damage(`it ends before page ${page}`);
     const [flags, count, overflow] = [bytes.readUInt16LE(8), bytes.readUInt16LE(10), bytes.readUInt32LE(12)];
     if (bytes.readBigUInt64LE(0) !== BigInt(page) || (flags !== BRANCH && flags !== LEAF)) throw new Damage(`page ${page} is overwritten`);
-    if (page + overflow >= end) throw new Damage(`page ${page} goes beyond the last`);
+    if (page + overflow >= end) throw new Damage(`page ${page} extends beyond the last page`);
     const length = (overflow + 1) * pageSize;
     if (at + length > this.#size) throw new Damage(`it ends within page ${page}`);
     this.#use(page, overflow);

@@ -60,7 +60,7 @@ describe("a line of the collector", () => {
     const line = (id: string, error: string): string =>
       `{"level":"error","msg":"Exporting failed. Dropping data.","otelcol.component.id":"${id}","error":"${error}","dropped_items":9}`;
     const interrupted = "interrupted due to shutdown: Throttle (1s)";
-    const msg = "the collector ended before this was delivered: it stays in the disk queue";
+    const msg = "collector stopped before it delivered these items; they stay in the disk queue";
     for (const id of ["otlp_http/files", "otlp_http/atherops", "otlp_http/atherops-metrics"]) {
       const kept = emitted(line(id, interrupted));
       expect(kept.lines).toMatchObject([{ level: "info", msg, error: interrupted, items: 9 }]);

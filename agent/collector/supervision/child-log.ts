@@ -1,6 +1,5 @@
-// Splits the collector's output into lines, logs each with its level, and keeps the last ones as the reason of a crash. Invariants: secrets
-// are masked; a line is cut at MAX_LINE_LENGTH characters, and never within a secret; repeated errors of a failing receiver are logged
-// once.
+// Splits the collector's output into lines, logs each with its level, and keeps the last lines to explain a crash. Invariants: secrets are
+// masked; a line is cut at MAX_LINE_LENGTH characters, but never within a secret; repeated errors of a failing receiver are logged once.
 import type { Readable } from "node:stream";
 import { maskSecrets } from "../../../common/mask.ts";
 import type { Log } from "../../log.ts";
@@ -9,8 +8,8 @@ import { MAX_LINE_LENGTH, MAX_OUTAGES, MAX_QUIET_MS, MAX_REASON_LENGTH, MAX_SECR
 
 const KEPT_LINES = 6;
 
-/** Prefix of the line in which Go reports a crash. Without special treatment, the stack trace that follows would displace this line. */
-const HEADLINE = /^(panic|fatal error|unexpected fault address)\b/;
+/** The line in which Go reports a crash. No lines are kept after it, because the stack trace would displace it. */
+const CRASH = /^(panic|fatal error|unexpected fault address)\b/;
 
 /** Keeps the last lines that report a problem; if there are none, the last lines. */
 export class LastLines {
@@ -22,7 +21,7 @@ export class LastLines {
     if (this.#isDying) return;
     push(this.#lines, line);
     if (isError) push(this.#errors, line);
-    this.#isDying = HEADLINE.test(line);
+    this.#isDying = CRASH.test(line);
   }
 
   text(): string {
@@ -35,7 +34,7 @@ function push(lines: string[], line: string): void {
   if (lines.length > KEPT_LINES) lines.shift();
 }
 
-/** Logged by the events receiver before it ends for good, after one refusal by the API server (k8sobjectsreceiver v0.146, startWatch). */
+/** Messages of the events receiver before it ends for good, after a single error of the API server (k8sobjectsreceiver v0.146, startWatch). */
 const EVENTS_END = /Watch channel closed unexpectedly|could not retrieve a resourceVersion|received data that wasnt unstructure/;
 
 export function endsEvents(line: string): boolean {
@@ -43,8 +42,8 @@ export function endsEvents(line: string): boolean {
 }
 
 const LEVELS: Record<string, "debug" | "info" | "warn" | "error"> = { debug: "debug", info: "info", warn: "warn" };
-/** Start of a line that was cut and is no longer valid JSON. */
-const BEGUN = /^\{"level":"(debug|info|warn)"/;
+/** Start of a JSON line that was cut and can no longer be parsed. */
+const CUT_ENTRY = /^\{"level":"(debug|info|warn)"/;
 
 /** While the collector is stopping, its errors about interrupted requests are not logged: unsent data stays in the disk queue. */
 export function reemit(raw: string, log: Log, last: LastLines, isStopping = false, outages?: Outages): void {
@@ -52,14 +51,14 @@ export function reemit(raw: string, log: Log, last: LastLines, isStopping = fals
   const line = maskSecrets(raw);
   const entry = parse(line);
   if (!entry) {
-    // Not a line of the logger: a panic, or a message from before the logger was set up. Or a line of the logger that was cut.
-    const level = LEVELS[BEGUN.exec(line)?.[1] ?? ""] ?? "error";
+    // A panic, a message from before the logger was set up, or a log line that was cut.
+    const level = LEVELS[CUT_ENTRY.exec(line)?.[1] ?? ""] ?? "error";
     last.add(line, level === "error");
     log[level]({ component: "collector" }, line);
     return;
   }
   const { level, msg, ts: _ts, caller: _caller, resource: _resource, stacktrace: _stack, ...fields } = entry;
-  const rest = withoutOurs(fields);
+  const rest = renameReserved(fields);
   if (isKept(entry)) {
     log[isStopping ? "debug" : "info"]({ ...rest, dropped_items: undefined, items: entry["dropped_items"], component: "collector" }, KEPT);
     return;
@@ -70,7 +69,7 @@ export function reemit(raw: string, log: Log, last: LastLines, isStopping = fals
   log[isStopping ? "debug" : known]({ ...rest, component: "collector" }, String(msg));
 }
 
-const KEPT = "the collector ended before this was delivered: it stays in the disk queue";
+const KEPT = "collector stopped before it delivered these items; they stay in the disk queue";
 
 /**
  * A stopping collector logs "Dropping data" also for exporters whose queue is on disk, although their data is kept: such a queue removes an
@@ -84,12 +83,12 @@ function isKept({ msg, error, "otelcol.component.id": id }: Record<string, unkno
   );
 }
 
-/** A line must not repeat a key: a field of the collector whose name the logger also sets is renamed. */
-function withoutOurs(fields: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(fields).map(([key, value]) => [LOGGERS.has(key) ? `collector_${key}` : key, value]));
+/** Renames fields that the agent's logger sets too, because a JSON line must not repeat a key. */
+function renameReserved(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).map(([key, value]) => [RESERVED.has(key) ? `collector_${key}` : key, value]));
 }
 
-const LOGGERS = new Set(["pid", "hostname", "name", "time"]);
+const RESERVED = new Set(["pid", "hostname", "name", "time"]);
 
 function isRepeated(entry: Record<string, unknown>, level: string, outages: Outages): boolean {
   const { ts: _ts, "otelcol.component.kind": kind, "otelcol.component.id": id, ...rest } = entry;
@@ -109,7 +108,7 @@ function parse(line: string): Record<string, unknown> | undefined {
 
 export const CUT_MARK = "… [cut: the line is longer than 64 KiB]";
 
-/** Calls `onLine` with each line of `stream` (UTF-8), including a last one without a line end. */
+/** Calls `onLine` with each line of `stream` (UTF-8), including a last line without a line end. */
 export function eachLine(stream: Readable, onLine: (line: string) => void): void {
   let begun = "";
   let isCut = false;
@@ -147,12 +146,11 @@ function cut(line: string): string {
   return `${kept.slice(0, Math.max(wordAt, MAX_LINE_LENGTH - MAX_SECRET_LENGTH))}${CUT_MARK}`;
 }
 
-// Logs repeated errors of receivers once. A receiver logs the same lines at each read that fails; the first occurrence is logged, and one
-// line when the outage is over. Invariant: at most MAX_OUTAGES outages are tracked; while there are that many, other lines are logged every
-// time.
+// Logs repeated errors of receivers once. A receiver logs the same lines at each failed read; the agent logs the first ones, and one line
+// when the outage is over. Invariant: at most MAX_OUTAGES outages are tracked; all lines of further outages are logged.
 
 const MIN_QUIET_MS = 30_000;
-/** An outage is over after this many times the pause between its last two repetitions. */
+/** An outage is over when no error arrives for this many times the pause between its last two errors. */
 const QUIET_PAUSES = 3;
 
 /** Receivers with a single target: all their errors, several lines per read, are one outage. */
@@ -167,7 +165,7 @@ interface Outage {
   timer: NodeJS.Timeout;
 }
 
-export interface ReceiverLine {
+interface ReceiverLine {
   readonly receiver: string;
   /** The line without its time and receiver. */
   readonly text: string;
@@ -183,7 +181,7 @@ export class Outages implements Disposable {
     this.#minQuietMs = minQuietMs;
   }
 
-  /** False if the line repeats one of an outage that is not over. */
+  /** False if the line repeats an error of a current outage. */
   isNews(line: ReceiverLine): boolean {
     const { receiver, text } = line;
     const key = SINGLE_TARGET.includes(receiver) ? receiver : `${receiver}\n${text}`;

@@ -1,6 +1,6 @@
-// Stores the collector's configurations on disk, the current one and the one that last ran, and lets the collector validate new ones.
-// Invariants: a file is either replaced whole or left unchanged, even by a power cut; content that is already on disk is not written again,
-// so that an agent on a full disk can restart and roll back.
+// Stores the collector's current configuration and the last one that ran on disk, and lets the collector validate new ones. Invariants: a file
+// is replaced as a whole or stays unchanged, even during a power failure; content that is already on disk is not written again, so that an
+// agent on a full disk can restart and roll back.
 import { linkSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -11,12 +11,12 @@ import { MAX_VALIDATION_OUTPUT } from "../../limits.ts";
 import { collectorEnvironment, FEATURE_GATES } from "./process.ts";
 import { CollectorConfigError } from "../config/render.ts";
 
-/** Throws StateDirError if a file cannot be written. */
+/** Its methods throw StateDirError if a file cannot be written. */
 export class ConfigFiles {
   /** The current configuration. */
   readonly path: string;
   /** Records which process is the collector (orphan.ts). */
-  readonly noteFile: string;
+  readonly recordFile: string;
   readonly #stateDir: string;
   readonly #candidate: string;
   readonly #lastGood: string;
@@ -25,32 +25,30 @@ export class ConfigFiles {
     const folder = join(stateDir, "collector");
     this.#stateDir = stateDir;
     this.path = join(folder, "config.yaml");
-    this.noteFile = join(folder, "child.json");
+    this.recordFile = join(folder, "child.json");
     this.#candidate = join(folder, "candidate.yaml");
     this.#lastGood = join(folder, "last-good.yaml");
     this.onDisk(() => makeFolder(folder, 0o700));
   }
 
   /**
-   * The configuration that last ran; undefined if there is none, or an empty file, as a power failure could leave it in an earlier version.
+   * The configuration that last ran; undefined if there is none, or if its file is empty, which a power failure could cause in an earlier
+   * version.
    */
   lastGood(): string | undefined {
     return read(this.#lastGood) || undefined;
   }
 
-  /** Makes a configuration the current one if `validate` resolves for the file that contains it. */
+  /** Makes a configuration the current one if `validate` accepts the file that contains it. */
   async adopt(config: string, validate: (file: string) => Promise<void>): Promise<void> {
-    const isThere = read(this.path) === config;
-    if (!isThere) this.#write(this.#candidate, config);
-    await validate(isThere ? this.path : this.#candidate);
-    if (!isThere) this.onDisk(() => renameDurably(this.#candidate, this.path));
+    if (read(this.path) === config) return await validate(this.path);
+    this.#write(this.#candidate, config);
+    await validate(this.#candidate);
+    this.onDisk(() => renameDurably(this.#candidate, this.path));
   }
 
-  /**
-   * Makes a configuration the current one without validating it. The one that last ran is already on disk, so a hard link to it needs no
-   * space.
-   */
-  putBack(config: string): void {
+  /** Makes a configuration the current one without validation. For the last one that ran, a hard link is enough, which needs no space. */
+  restore(config: string): void {
     if (read(this.#lastGood) !== config) return this.#write(this.path, config);
     this.onDisk(() => {
       const next = `${this.path}.new`;
@@ -60,7 +58,7 @@ export class ConfigFiles {
     });
   }
 
-  noteGood(config: string): void {
+  saveLastGood(config: string): void {
     if (read(this.#lastGood) !== config) this.#write(this.#lastGood, config);
   }
 
@@ -86,8 +84,8 @@ function read(file: string): string | undefined {
   }
 }
 
-// Asks the collector itself whether it would run a configuration. Invariants: it starts no components and changes nothing except
-// directories that the configuration names; if the collector was killed or took too long, the configuration counts as not validated.
+// Lets the collector validate a configuration. Invariants: it starts no components and changes nothing except directories that the
+// configuration names; if the collector was killed or took too long, the configuration counts as not validated.
 
 const VALIDATE_WITHIN_MS = 60_000;
 
@@ -119,11 +117,14 @@ export async function validateCollectorConfig(
   const { exitCode, signal, timedOut, stderr, shortMessage = "", originalMessage = "", cause } = run;
   if (exitCode === undefined) {
     const why = timedOut ? `took longer than ${withinMs / 1000} s` : signal ? `was ended by ${signal}` : originalMessage;
-    throw new ValidationUnavailableError(`cannot check the collector's configuration: \`validate\` ${why} (memory, a busy machine?)`, {
-      cause,
-    });
+    throw new ValidationUnavailableError(
+      `cannot validate the collector's configuration: \`validate\` ${why} (out of memory or overloaded?)`,
+      {
+        cause,
+      },
+    );
   }
-  throw new CollectorConfigError(`the collector refuses the configuration: ${maskSecrets(stderr.trim() || shortMessage).slice(-3000)}`, {
+  throw new CollectorConfigError(`the collector rejects the configuration: ${maskSecrets(stderr.trim() || shortMessage).slice(-3000)}`, {
     cause,
   });
 }

@@ -44,8 +44,8 @@ describe("a damaged file of a store", () => {
     expect(readdirSync(join(folder, "checkpoints"))).toEqual([`${PLACES}.damaged`]);
     expect(lines.map(({ msg }) => msg)).toEqual(said);
     expect(said).toEqual([
-      `${folder}/queue/${QUEUE}, 20000 bytes, is damaged (neither of its two head pages is valid) and was quarantined as ${folder}/queue/${QUEUE}.damaged. The collector starts without it. Undelivered logs in the disk queue of otlp_http/files are lost.`,
-      `${folder}/checkpoints/${PLACES}, 20000 bytes, is damaged (neither of its two head pages is valid) and was quarantined as ${folder}/checkpoints/${PLACES}.damaged. The collector starts without it. file_log/files's read positions are lost. It reads its files again from the beginning: no line is lost, and lines that were sent before arrive twice.`,
+      `${folder}/queue/${QUEUE}, 20000 bytes, is damaged (neither of its two meta pages is valid) and was quarantined as ${folder}/queue/${QUEUE}.damaged. The collector starts without it. Undelivered logs in the disk queue of otlp_http/files are lost.`,
+      `${folder}/checkpoints/${PLACES}, 20000 bytes, is damaged (neither of its two meta pages is valid) and was quarantined as ${folder}/checkpoints/${PLACES}.damaged. The collector starts without it. file_log/files's read positions are lost. It reads its files again from the beginning: no line is lost, and lines that were sent before arrive twice.`,
     ]);
   });
 

@@ -1,22 +1,19 @@
 // Checks the bbolt files of the collector's file_storage extensions (disk queues and file offsets) while no collector runs. A damaged file
-// would crash the collector at every start, so the agent renames it to `<file>.damaged` and logs what is lost; an empty file is only logged.
-// Invariant: a file is renamed only if it is damaged (bbolt-file.ts); the supervisor calls `quarantineDamaged` only after the collector's log
-// blamed a store (`blamesStore`).
+// would crash the collector at every start, so the agent renames it to `<file>.damaged` and logs the lost data. Invariant: only damaged files
+// (bbolt-file.ts) are renamed; the supervisor calls `quarantineDamaged` only after the collector's log blamed a store (`blamesStore`).
 import { readdirSync, renameSync, rmSync, statfsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { parse } from "yaml";
 import type { Log } from "../../log.ts";
-import { damageOf } from "./bbolt-file.ts";
+import { findDamage } from "./bbolt-file.ts";
 
 const QUARANTINED = ".damaged";
-/**
- * Messages that bbolt prints when it cannot open a file, and its package path in the stack trace of a panic or of a fault in mapped memory.
- */
+/** Messages of bbolt if it cannot open a file, and its package path in stack traces of panics and of faults in mapped memory. */
 const BLAME = /go\.etcd\.io\/bbolt|: (invalid database|checksum error|version mismatch|file size too small|incompatible value)/;
-/** Files of these names are not open stores: our quarantine, backups by older collectors, and temporary files of an interrupted compaction. */
+/** Names of files that no collector uses: our quarantine, backups of older collectors, and files of interrupted compactions. */
 const NOT_IN_USE = /\.damaged$|\.backup$|^tempdb/;
 
-/** Whether a file of a store's folder is in use by the collector, by its name. */
+/** Returns whether the collector uses a file with this name in a store's folder. */
 export function isStoreFile(name: string): boolean {
   return !NOT_IN_USE.test(name);
 }
@@ -33,14 +30,14 @@ export function blamesStore(line: string): boolean {
 }
 
 /**
- * Quarantines every damaged file in the stores of `config` (YAML). Returns the logged message of each one, which becomes the reason of the
- * restart; empty if no file is damaged. Stops when `signal` aborts. Never throws.
+ * Quarantines every damaged file in the stores of `config` (YAML). Returns the logged message for each, which becomes the reason of the
+ * restart. Stops when `signal` aborts. Never throws.
  */
 export async function quarantineDamaged(config: string, log: Log, signal?: AbortSignal): Promise<string[]> {
   const messages: string[] = [];
   for (const { file, parsed } of storeFiles(config, log)) {
     try {
-      const damage = await damageOf(file, signal);
+      const damage = await findDamage(file, signal);
       if (signal?.aborted) return messages;
       if (damage !== undefined) messages.push(quarantine(file, damage, parsed, log));
     } catch (error) {
@@ -55,7 +52,7 @@ export async function quarantineDamaged(config: string, log: Log, signal?: Abort
   return messages;
 }
 
-/** Logs every empty file, as a power failure leaves them: the collector treats it as a new store and does not report it. Never throws. */
+/** Logs every empty file, which a power failure can leave: the collector silently treats it as a new store. Never throws. */
 export function reportEmptied(config: string, log: Log): void {
   for (const { file, parsed } of storeFiles(config, log)) {
     if (!isEmpty(file)) continue;
@@ -130,7 +127,7 @@ function describeLoss(name: string, { exporters, receivers }: Config): string {
   if (exporterId !== undefined) return `Undelivered ${signal} in the disk queue of ${exporterId} are lost.`;
   const hasFile = (id: string): boolean => name === `receiver_${id.split("/")[0]?.replaceAll("_", "")}_${id.split("/")[1] ?? ""}`;
   const [receiverId, receiver] = Object.entries(receivers).find(([id]) => hasFile(id)) ?? [];
-  if (!receiver) return "Whatever the component stored in it is lost.";
+  if (!receiver) return "The data that the component stored in it is lost.";
   const loss = `${receiverId}'s read positions are lost.`;
   return receiver.start_at === "beginning"
     ? `${loss} It reads its files again from the beginning: no line is lost, and lines that were sent before arrive twice.`

@@ -1,7 +1,6 @@
-// Ends the collector of an agent that was killed: it holds the queue's files and the OTLP ports, so it must end before the next one
-// starts, even if the agent was killed before it could note its id. Invariant: a process is killed only if its command line names
-// our configuration file. One whose id was noted must also have the noted start time; any other must see the same folder of state.
-// Linux only (/proc), as both agents are.
+// Ends the collector of a killed agent (an orphan). It holds the queue files and the OTLP ports, so it must end before the next collector
+// starts, even if the agent was killed before it recorded the collector's process id. Invariant: a process is killed only if its command line
+// names our configuration file, and if it has the recorded id and start time, or sees the same state folder. Linux only (/proc).
 import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { pause } from "../../../common/loop.ts";
@@ -10,7 +9,7 @@ import type { Log } from "../../log.ts";
 import { METRICS_PORT_VARIABLE } from "../config/collector-config.ts";
 import { filesWait } from "./queue-state.ts";
 
-interface Note {
+interface ProcessRecord {
   readonly pid: number;
   readonly startTicks: string;
   readonly agentPid: number;
@@ -22,37 +21,35 @@ export class StateInUseError extends Error {
   override readonly name = "StateInUseError";
 }
 
-export function noteChild(noteFile: string, pid: number): void {
+export function recordChild(recordFile: string, pid: number): void {
   const startTicks = startTimeOf(pid);
   if (startTicks === undefined) return;
-  const note: Note = { pid, startTicks, agentPid: process.pid, agentStartTicks: startTimeOf(process.pid) ?? "" };
-  writeFileSync(noteFile, JSON.stringify(note), { mode: 0o600 });
+  const record: ProcessRecord = { pid, startTicks, agentPid: process.pid, agentStartTicks: startTimeOf(process.pid) ?? "" };
+  writeFileSync(recordFile, JSON.stringify(record), { mode: 0o600 });
 }
 
-export function forgetChild(noteFile: string): void {
-  rmSync(noteFile, { force: true });
+export function forgetChild(recordFile: string): void {
+  rmSync(recordFile, { force: true });
 }
 
-/**
- * Ends the collectors that run with this configuration, noted or not. Throws StateInUseError if the agent that noted one is still running.
- */
-export async function endOrphan(noteFile: string, configFile: string, graceMs: number, log: Log): Promise<void> {
-  const note = readNote(noteFile);
-  if (note && note.agentPid !== process.pid && startTimeOf(note.agentPid) === note.agentStartTicks) {
-    throw new StateInUseError(`another agent (pid ${note.agentPid}) uses this STATE_DIR: stop it, or give this one its own`);
+/** Ends all collectors that run with this configuration. Throws StateInUseError if the agent that recorded one is still running. */
+export async function endOrphans(recordFile: string, configFile: string, graceMs: number, log: Log): Promise<void> {
+  const record = readRecord(recordFile);
+  if (record && record.agentPid !== process.pid && startTimeOf(record.agentPid) === record.agentStartTicks) {
+    throw new StateInUseError(`another agent (pid ${record.agentPid}) uses this STATE_DIR: stop it, or set another STATE_DIR`);
   }
-  if (note && argumentsOf(note.pid).includes(configFile)) await end(note, graceMs, log);
-  await Promise.all(runningWith(configFile).map((process) => end(process, graceMs, log)));
-  forgetChild(noteFile);
+  if (record && argumentsOf(record.pid).includes(configFile)) await end(record, graceMs, log);
+  await Promise.all(findCollectors(configFile).map((process) => end(process, graceMs, log)));
+  forgetChild(recordFile);
 }
 
-type Identified = Pick<Note, "pid" | "startTicks">;
+type ProcessId = Pick<ProcessRecord, "pid" | "startTicks">;
 
-async function end({ pid, startTicks }: Identified, graceMs: number, log: Log): Promise<void> {
+async function end({ pid, startTicks }: ProcessId, graceMs: number, log: Log): Promise<void> {
   const isRunning = (): boolean => startTimeOf(pid) === startTicks;
   if (!isRunning()) return;
   log.warn({ event: "collector.orphan_ended", collector_pid: pid }, "stopping the collector of a killed agent");
-  process.kill(pid, (await waitsForRoom(pid)) ? "SIGKILL" : "SIGTERM");
+  process.kill(pid, (await hasFullQueue(pid)) ? "SIGKILL" : "SIGTERM");
   const killAt = Date.now() + graceMs;
   while (isRunning()) {
     if (Date.now() > killAt) process.kill(pid, "SIGKILL");
@@ -60,14 +57,14 @@ async function end({ pid, startTicks }: Identified, graceMs: number, log: Log): 
   }
 }
 
-/** The port of its metrics is in the environment that its agent set. */
-async function waitsForRoom(pid: number): Promise<boolean> {
+/** The port of the collector's metrics is in its environment. */
+async function hasFullQueue(pid: number): Promise<boolean> {
   const port = new RegExp(`\\0${METRICS_PORT_VARIABLE}=(\\d+)\\0`).exec(`\0${environmentOf(pid).toString("latin1")}`)?.[1];
   return port !== undefined && (await filesWait(`http://127.0.0.1:${port}/metrics`));
 }
 
 /** This agent holds the lock of the state folder, so any other collector that runs with this configuration is an orphan. */
-function runningWith(configFile: string): Identified[] {
+function findCollectors(configFile: string): ProcessId[] {
   return processIds().flatMap((pid) => {
     const args = argumentsOf(pid);
     const config = args.indexOf(configFile);
@@ -77,19 +74,19 @@ function runningWith(configFile: string): Identified[] {
   });
 }
 
-/** A host sees processes of containers, where the same path may be a different folder. */
+/** On a host, processes of containers are visible, in which the same path may be a different folder. */
 function isSameFolder(pid: number, folder: string): boolean {
   try {
-    const [ours, theirs] = [statSync(folder), statSync(`/proc/${pid}/root${folder}`)];
-    return ours.dev === theirs.dev && ours.ino === theirs.ino;
+    const [own, other] = [statSync(folder), statSync(`/proc/${pid}/root${folder}`)];
+    return own.dev === other.dev && own.ino === other.ino;
   } catch {
     return false;
   }
 }
 
-function readNote(noteFile: string): Note | undefined {
+function readRecord(recordFile: string): ProcessRecord | undefined {
   try {
-    return JSON.parse(readFileSync(noteFile, "utf8")) as Note;
+    return JSON.parse(readFileSync(recordFile, "utf8")) as ProcessRecord;
   } catch {
     return undefined;
   }

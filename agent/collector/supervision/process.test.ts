@@ -46,7 +46,7 @@ test("a port for OTLP that another program has is named with the settings that c
   const log = pino({ level: "silent" });
   const child = await CollectorProcess.start({ program, configFile: "", memoryMib: 100, stopGraceMs: 1000, env: {}, log });
   const { reason } = await child.exited;
-  expect(reason).toContain("127.0.0.1:4317 is in use by another program: end that, or set OTLP_GRPC_LISTEN and OTLP_HTTP_LISTEN");
+  expect(reason).toContain("127.0.0.1:4317 is in use by another program: stop it, or set OTLP_GRPC_LISTEN and OTLP_HTTP_LISTEN");
 });
 
 /** Runs with `config` on its command line, as a collector does. */

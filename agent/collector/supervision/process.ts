@@ -1,7 +1,6 @@
-// Runs the collector once as a child process: finds the program, spawns it, waits until it is ready, stops it. Invariants: its environment
-// is an allow-list without credentials; a stop is TERM, a grace period, then KILL, and never counts as a crash; a collector that reads log
-// files does not outlive its agent; a collector that cannot add lines to a full queue is killed, because on TERM it would drop the lines
-// that it holds but save their offsets.
+// Runs the collector as a child process: finds the program, spawns it, waits until it is ready, stops it. Invariants: its environment is an
+// allow-list without credentials; a stop is TERM, a grace period, then KILL, and never counts as a crash; a collector that reads log files
+// does not outlive its agent; a collector with a full file queue is killed, because on TERM it would drop lines but save their offsets.
 import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -37,11 +36,11 @@ export interface CollectorProcessOptions {
 }
 
 export interface Exit {
-  /** Its last log lines, secrets masked; the most likely reason why it ended. */
+  /** How it ended, with its last log lines; secrets are masked. */
   readonly reason: string;
-  /** True when `stop` was called before it ended. */
-  readonly wasAsked: boolean;
-  /** True if its log mentioned a file of its stores. */
+  /** True if `stop` was called before it ended. */
+  readonly wasStopped: boolean;
+  /** True if its log blamed a file of its stores. */
   readonly blamesStore: boolean;
 }
 
@@ -82,8 +81,8 @@ export class CollectorProcess {
       outages[Symbol.dispose]();
       const isStarted = exitCode !== undefined || signal !== undefined;
       const how = signal === undefined ? `exit code ${exitCode ?? "unknown"}` : `signal ${signal}`;
-      const said = withPortAdvice(last.text() || (isStarted ? "" : originalMessage));
-      return { wasAsked: this.#stopping, reason: said === "" ? how : `${how}: ${said}`, blamesStore: blames };
+      const output = withPortAdvice(last.text() || (isStarted ? "" : originalMessage));
+      return { wasStopped: this.#stopping, reason: output === "" ? how : `${how}: ${output}`, blamesStore: blames };
     });
   }
 
@@ -112,15 +111,15 @@ export class CollectorProcess {
   }
 
   async healthy(): Promise<boolean> {
-    return (await this.#ask(1000)) === 200;
+    return (await this.#probe(1000)) === 200;
   }
 
-  /** True if its health endpoint responds at all, whatever it reports. */
-  async answers(withinMs: number): Promise<boolean> {
-    return (await this.#ask(withinMs)) !== undefined;
+  /** True if its health endpoint responds, with any status. */
+  async responds(withinMs: number): Promise<boolean> {
+    return (await this.#probe(withinMs)) !== undefined;
   }
 
-  async #ask(withinMs: number): Promise<number | undefined> {
+  async #probe(withinMs: number): Promise<number | undefined> {
     try {
       return (await ask(this.#healthUrl, { signal: AbortSignal.timeout(withinMs) })).status;
     } catch {
@@ -128,7 +127,7 @@ export class CollectorProcess {
     }
   }
 
-  /** Kills the collector like a crash. */
+  /** Kills the collector, which counts as a crash. */
   kill(): void {
     this.#child.kill("SIGKILL");
   }
@@ -143,11 +142,11 @@ export class CollectorProcess {
   }
 }
 
-/** Adds advice: the collector's own message names neither the setting nor what to do. */
+/** Adds advice about a port in use, because the collector's own message names no setting. */
 function withPortAdvice(reason: string): string {
   const address = /"otlp" receiver: listen tcp (\S+): bind: address already in use/.exec(reason)?.[1];
   if (address === undefined) return reason;
-  return `${address} is in use by another program: end that, or set OTLP_GRPC_LISTEN and OTLP_HTTP_LISTEN to free ports\n${reason}`;
+  return `${address} is in use by another program: stop it, or set OTLP_GRPC_LISTEN and OTLP_HTTP_LISTEN to free ports\n${reason}`;
 }
 
 type Child = ReturnType<typeof spawnCollector>;
@@ -184,7 +183,7 @@ export function collectorEnvironment(
   };
 }
 
-/** Both ports were free a moment ago; if another program takes one first, the collector ends and the next start gets other ports. */
+/** If another program takes one of the ports before the collector does, the collector ends, and its next start gets other ports. */
 async function twoFreePorts(): Promise<[number, number]> {
   const servers = [createServer(), createServer()] as const;
   await Promise.all(servers.map((server) => once(server.listen(0, "127.0.0.1"), "listening")));
@@ -193,7 +192,7 @@ async function twoFreePorts(): Promise<[number, number]> {
   return [health ?? 0, metrics ?? 0];
 }
 
-/** Allowed variables of the collector that depend on settings. */
+/** Returns the collector's environment variables that depend on settings. */
 export function collectorVariables({ cluster }: Settings): Record<string, string> {
   if (!cluster) return {};
   const { hostname, port } = new URL(cluster.kubernetesServer);
@@ -204,20 +203,20 @@ export function collectorVariables({ cluster }: Settings): Record<string, string
 export function collectorProgram({ otelcolPath, host }: Settings): string {
   const journalctl = host?.journal?.program;
   if (journalctl !== undefined && !isExecutable(journalctl)) {
-    throw new SettingsError(`JOURNALD: ${journalctl} cannot be executed; name another with JOURNALCTL_PATH, or leave JOURNALD out`);
+    throw new SettingsError(`JOURNALD: ${journalctl} cannot be executed; set JOURNALCTL_PATH, or unset JOURNALD`);
   }
-  const found = otelcolPath.find(isExecutable);
-  if (found !== undefined) return found;
-  const [named, ...others] = otelcolPath;
-  const where = others.length === 0 ? `${named} cannot be executed` : "there is no collector on PATH or in the tool cache";
-  throw new SettingsError(`OTELCOL_PATH: ${where}; install otelcol-contrib ${COLLECTOR_VERSION} and name it here`);
+  const program = otelcolPath.find(isExecutable);
+  if (program !== undefined) return program;
+  const problem = otelcolPath.length === 1 ? `${otelcolPath[0]} cannot be executed` : "there is no collector on PATH or in the tool cache";
+  throw new SettingsError(`OTELCOL_PATH: ${problem}; install otelcol-contrib ${COLLECTOR_VERSION} and set its path here`);
 }
 
-const SCRIPT = `trap '' INT TERM HUP; read -r _; grep -qaF -- "$2" "/proc/$1/cmdline" && kill -KILL "$1"`;
+/** Kills the collector when its standard input closes, which happens when the agent ends. */
+const GUARD_SCRIPT = `trap '' INT TERM HUP; read -r _; grep -qaF -- "$2" "/proc/$1/cmdline" && kill -KILL "$1"`;
 
-/** Dispose it once the collector has ended. */
+/** Starts a process that kills the collector if this agent is killed. Dispose it once the collector has ended. */
 export function guardCollector(pid: number, configFile: string, log: Log): Disposable {
-  const shell = spawn("/bin/sh", ["-c", SCRIPT, "collector-guard", String(pid), configFile], {
+  const shell = spawn("/bin/sh", ["-c", GUARD_SCRIPT, "collector-guard", String(pid), configFile], {
     stdio: ["pipe", "ignore", "ignore"],
     env: { PATH: "/usr/local/bin:/usr/bin:/bin" },
   });

@@ -1,7 +1,7 @@
-// Reads and repairs the file of one disk queue as the collector stores it (exporterhelper v0.149, persistent_queue.go and meta.proto): keys
-// of entries are numbers, and the key `qmv0` has the read index, the write index and the entries that are being sent. If the disk is full,
-// a failed read makes the collector skip an entry: it stays in the file below the read index, and the collector never sends it. `rewind`
-// moves the read index back. Invariant: no collector runs while the file is used here.
+// Reads and repairs the file of one disk queue as the collector stores it (exporterhelper v0.149, persistent_queue.go and meta.proto): keys of
+// entries are numbers, and the key `qmv0` has the read index, the write index and the entries that are being sent. On a full disk, the
+// collector may skip an entry: it stays in the file below the read index and is never sent. `rewind` moves the read index back. Invariant: no
+// collector runs while the file is used here.
 import { open } from "node:fs/promises";
 import { MAX_METADATA_BYTES } from "../../limits.ts";
 import { type PageUse, readEntries } from "./bbolt-file.ts";
@@ -17,7 +17,7 @@ export interface QueueFile {
   /** Bytes of all entries. */
   readonly bytes: number;
   readonly lowestIndex: number;
-  /** Entries below the read index that are not being sent: the collector skipped them. */
+  /** Number of entries that the collector skipped: they are below the read index and not being sent. */
   readonly skipped: number;
   readonly pages: PageUse;
   readonly metadata: Metadata | undefined;
@@ -28,9 +28,9 @@ interface Metadata {
   readonly valueAt: number;
   readonly readIndex: number;
   readonly dispatched: readonly number[];
-  /** Positions of fixed64 fields within the value. */
+  /** Field number → offset of its fixed64 value. */
   readonly positions: ReadonlyMap<number, number>;
-  /** Where the list of entries that are being sent begins and ends, with its tag. */
+  /** Start and end of the list of entries that are being sent, including its tag. */
   readonly list: readonly [number, number] | undefined;
 }
 
@@ -55,8 +55,8 @@ export async function readQueueFile(path: string): Promise<QueueFile | undefined
 }
 
 /**
- * Makes the collector send every entry of the file, in the original order: the read index becomes the lowest index, and no entry counts as
- * being sent. The backend and the proxy recognise entries that were already delivered.
+ * Makes the collector send every entry again, in the original order: sets the read index to the lowest index and empties the list of entries
+ * that are being sent. The backend and the proxy recognise entries that were already delivered.
  */
 export async function rewind({ path, metadata, lowestIndex, bytes }: QueueFile): Promise<void> {
   const readIndexAt = metadata?.positions.get(FIELD.readIndex);
@@ -75,7 +75,7 @@ export async function rewind({ path, metadata, lowestIndex, bytes }: QueueFile):
   }
 }
 
-/** Replaces a packed list by empty ones of the same total length: two bytes each, and one of three if the length is odd. */
+/** Overwrites a packed list with empty lists of two bytes each; if the length is odd, the first has three. */
 function emptyList(list: Buffer): void {
   const tag = (FIELD.dispatched << 3) | WIRE.lengthDelimited;
   const isOdd = list.length % 2 === 1;

@@ -1,6 +1,6 @@
-// Keeps the collector's disk queues usable on a small or full disk. The queues may use a share of the space, so that they never fill the
-// disk themselves. Before each start of the collector, large files of empty queues are removed, entries that it skipped on a full disk are
-// queued again, and a queue with entries gets the space that sending them needs. Invariant: no collector runs while files are changed.
+// Keeps the collector's disk queues usable on a small or full disk. The queues may use only a share of the disk space. Before each start of
+// the collector, the agent removes large files of empty queues, queues entries again that the collector skipped on a full disk, and reserves
+// the space that sending the entries needs. Invariant: no collector runs while files are changed.
 import { existsSync, readdirSync, rmSync, statfsSync, statSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -17,9 +17,9 @@ interface Config {
   readonly service?: { pipelines?: Record<string, { exporters?: readonly string[] }> };
 }
 
-/** A smaller file is not worth removing: a new one has 32 KiB. */
+/** Smaller files of empty queues are kept. */
 const MIN_REMOVED_BYTES = 1024 * 1024;
-/** A transaction that deletes an entry writes up to four leaves again, and a few small pages. */
+/** A transaction that deletes an entry rewrites up to four leaves and a few small pages. */
 const LEAVES_PER_TRANSACTION = 4;
 const SMALL_PAGES_PER_TRANSACTION = 32;
 /** Unit of `blocks` in `stat`. */
@@ -41,12 +41,12 @@ export class QueueSpace {
     this.#queues = Math.max(1, countQueues(parsed));
   }
 
-  /** Why the collector must not be started yet; undefined if it may start. Never throws. */
+  /** Prepares the queue files. Returns why the collector must not be started yet; undefined if it may start. Never throws. */
   async prepare(log: Log): Promise<string | undefined> {
     for (const file of this.#files()) {
       try {
         const queue = await readQueueFile(file);
-        if (queue && !(await prepare(queue, log))) return `no space left on device: ${file} needs space to send its entries`;
+        if (queue && !(await prepare(queue, log))) return `no space left on device: sending the entries of ${file} needs disk space`;
       } catch (error) {
         // Safe: the collector starts with the file as it is.
         log.warn({ event: "collector.empty_queue_kept", file, err: (error as Error).message }, "cannot read a disk queue");
@@ -55,13 +55,13 @@ export class QueueSpace {
     return undefined;
   }
 
-  /** The limit in bytes of each queue from now on; undefined if it is unknown or the operator sets it. Never throws. */
+  /** Sets and returns the size limit of each queue; undefined if it is unknown or the operator sets it. Never throws. */
   claimBytes(): number | undefined {
     this.#claimedBytes = this.#shareBytes();
     return this.#claimedBytes;
   }
 
-  /** The space that the disk has for the queues now, as a multiple of what was claimed. Never throws. */
+  /** Returns the queues' current share of the disk, as a multiple of the claimed size. Never throws. */
   growth(): number {
     const share = this.#shareBytes();
     return share === undefined || this.#claimedBytes === undefined ? 1 : share / this.#claimedBytes;
@@ -89,7 +89,7 @@ export class QueueSpace {
   }
 }
 
-/** False if the disk has no space for the transactions of the collector. */
+/** Returns false if the disk has no space for the collector's transactions. */
 async function prepare(queue: QueueFile, log: Log): Promise<boolean> {
   const { path: file, entries, skipped } = queue;
   const { size } = statSync(file);
@@ -99,7 +99,7 @@ async function prepare(queue: QueueFile, log: Log): Promise<boolean> {
     log.info({ event: "collector.empty_queue_removed", file, bytes: size }, "removed the file of an empty disk queue");
     return true;
   }
-  // The collector moves entries that were being sent to the end of its queue: with little space, it could delete them and fail to add them.
+  // The collector moves entries that were being sent to the end of its queue. With little space, it could delete them and fail to add them.
   const isShort = freeBytes(file) < Math.max(queue.bytes, transactionBytes(queue));
   if (isShort || skipped > 0) await rewind(queue);
   if (skipped > 0)

@@ -1,6 +1,5 @@
-// Reads the state of the collector's disk queues: which signals it could not store (from its log), and how full the queues are (from its
-// metrics). Invariant: a collector whose queue of files is full is killed, not stopped; the proxy recognises lines that are read again
-// (agent/collector/files).
+// Reads the state of the collector's disk queues: rejected signals from its log, fill levels from its metrics. Invariant: a collector whose
+// file queue is full is killed instead of stopped; the proxy recognises the lines that the next one reads again (agent/collector/files).
 import type { Signal } from "../../settings.ts";
 import { ask } from "../../../common/http.ts";
 import { FILES_EXPORTER } from "../config/collector-config.ts";
@@ -13,11 +12,11 @@ export interface Rejection {
 }
 
 const REJECTED = /^\{.*"Exporting failed\. Rejecting data/;
-/** The collector could not read or delete an entry, and continues with the next. */
+/** Logged if the collector cannot read or delete an entry; it continues with the next one. */
 const SKIPPED = /^\{.*"(Failed updating currently dispatched items|Error deleting item from queue)/;
 const NO_SPACE = "no space left on device";
 const SIGNALS: readonly string[] = ["metrics", "logs", "traces"] satisfies Signal[];
-/** The collector retries after at most 5 s. */
+/** A rejection that is not repeated for this long is over; the collector retries after at most 5 s. */
 const OVER_AFTER_MS = 60_000;
 
 export class Rejections {
@@ -52,6 +51,12 @@ function fieldsOf(line: string): { error: string; signal: string } {
   } catch {
     return { error: "", signal: "" };
   }
+}
+
+/** Sums the series of a metric whose line contains all `labels`. Returns NaN if there is none. */
+export function sumMetric(metrics: string, name: string, ...labels: string[]): number {
+  const lines = metrics.split("\n").filter((line) => line.startsWith(`${name}{`) && labels.every((label) => line.includes(label)));
+  return lines.length === 0 ? Number.NaN : lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
 }
 
 /** A batch of a file has at most 100 lines; one that needs more than the remaining space is not expected. */

@@ -13,7 +13,7 @@ import { toolPath } from "../../../hack/fetch-tools.ts";
 import { readSettings } from "../../settings.ts";
 import { StateDirError } from "../../state/state-dir.ts";
 import { configFromSettings } from "../config/config-from-settings.ts";
-import { noteChild, StateInUseError } from "./orphan.ts";
+import { recordChild, StateInUseError } from "./orphan.ts";
 import { CollectorConfigError } from "../config/render.ts";
 import { canMount, SmallDisk } from "./small-disk.fixture.ts";
 import { Supervisor, type SupervisorTiming } from "./supervisor.ts";
@@ -207,7 +207,7 @@ describe("the supervisor", () => {
   });
 
   test("ends one that says nothing any more and starts it again, and leaves alone one that was slow for a while", async () => {
-    const of = make(program, 5000, { askEveryMs: 300, hungAfter: 5 });
+    const of = make(program, 5000, { probeEveryMs: 300, hungAfter: 5 });
     await of.start(() => config());
     const first = await running(of);
     process.kill(first, "SIGSTOP");
@@ -218,7 +218,7 @@ describe("the supervisor", () => {
     expect(of.status()).toMatchObject({ pid: first, restarts: 0 });
     process.kill(first, "SIGSTOP");
     await vi.waitFor(() => expect(of.status().restarts).toBe(1), { timeout: 50_000 });
-    expect(of.status().lastError).toMatch(/^hung: it did not answer 5 times in a row/);
+    expect(of.status().lastError).toMatch(/^hung: killed after 5 probes/);
     expect(isAlive(first)).toBe(false);
     expect(await running(of)).not.toBe(first);
   });
@@ -262,7 +262,7 @@ describe("the supervisor", () => {
     process.kill(first, "SIGKILL");
     await vi.waitFor(() => expect(of.status().restarts).toBe(1), { timeout: 50_000 });
     expect(await running(of)).not.toBe(first);
-    expect(lines.some(({ msg }) => msg === "cannot note that the collector ended; the collector runs without")).toBe(true);
+    expect(lines.some(({ msg }) => msg === "cannot record the collector's exit; continuing")).toBe(true);
     await of[Symbol.asyncDispose]();
   });
 
@@ -271,7 +271,7 @@ describe("the supervisor", () => {
     await once(child, "spawn");
     mkdirSync(join(folder, "collector"), { recursive: true });
     const note = join(folder, "collector", "child.json");
-    noteChild(note, child.pid ?? 0);
+    recordChild(note, child.pid ?? 0);
     const noted = JSON.parse(readFileSync(note, "utf8")) as Record<string, unknown>;
     writeFileSync(note, JSON.stringify({ ...noted, agentPid: 2 ** 22 - 1, agentStartTicks: "1" }));
     const of = make();
@@ -421,7 +421,7 @@ describe("the supervisor", () => {
       process.kill(first, "SIGKILL");
       await expect.poll(() => of.status().restarts).toBe(1);
       const second = await running(of);
-      expect(lines.find(({ msg }) => msg === "cannot note the configuration that runs; the collector runs without")).toMatchObject({
+      expect(lines.find(({ msg }) => msg === "cannot record the configuration that runs; continuing")).toMatchObject({
         level: 40,
         err: `STATE_DIR ${folder}: no space left on the device: free some`,
       });
@@ -460,7 +460,7 @@ describe("the supervisor", () => {
     const of = make(filling);
     await of.start(() => large());
     await running(of);
-    await expect(of.apply(large({ OTLP_HTTP_LISTEN: "192.0.2.1:4318" }))).rejects.toThrow(/does not get ready .*192\.0\.2\.1/s);
+    await expect(of.apply(large({ OTLP_HTTP_LISTEN: "192.0.2.1:4318" }))).rejects.toThrow(/does not become ready .*192\.0\.2\.1/s);
     // Free is what the refused one held.
     expect(() => writeFileSync(join(disk.path, "another"), large().repeat(2))).toThrow(/ENOSPC/);
     await running(of);

@@ -1,12 +1,11 @@
-// Keeps one collector running with the last configuration that it accepted. Invariants: the collector validates a configuration before the
-// running one is stopped, and if it does not become ready with it, the previous configuration is restored; at most one collector of ours
-// runs; restarts after crashes back off exponentially with jitter, and start over after a healthy minute; a collector that no longer
-// responds is killed; a full or read-only disk does not stop a running collector, and a damaged store does not keep the others from
-// starting.
+// Keeps one collector running with the last configuration that it accepted. Invariants: a new configuration is validated before the running
+// collector is stopped, and rolled back if the collector does not become ready with it; at most one collector of this agent runs; restarts
+// after crashes back off exponentially with jitter, and the backoff is reset after a healthy minute; a hung collector is killed; a full or
+// read-only disk does not stop a running collector; a damaged store does not prevent the collector from starting.
 import { backoffOf, Loop, pause } from "../../../common/loop.ts";
 import { reportEmptied, quarantineDamaged } from "./damaged-stores.ts";
 import { ConfigFiles, validateCollectorConfig, ValidationUnavailableError } from "./config-files.ts";
-import { endOrphan, forgetChild, noteChild } from "./orphan.ts";
+import { endOrphans, forgetChild, recordChild } from "./orphan.ts";
 import { CollectorProcess, type CollectorProcessOptions } from "./process.ts";
 import { QueueSpace } from "./queue-space.ts";
 import type { Rejection } from "./queue-state.ts";
@@ -27,15 +26,15 @@ export interface SupervisorTiming {
   readonly maxBackoffMs: number;
   /** A collector that has run this long counts as healthy, and its next crash as the first one. */
   readonly healthyAfterMs: number;
-  /** A new configuration has this long to become ready. */
+  /** If the collector is not ready within this time after a start, it is stopped. */
   readonly readyWithinMs: number;
   /** How often a running collector is probed, and the timeout of each probe. */
-  readonly askEveryMs: number;
+  readonly probeEveryMs: number;
   /**
    * After this many failed probes in a row, the collector counts as hung. A count, not a time, because a suspended machine sends no probes.
    */
   readonly hungAfter: number;
-  /** How often the rejections of the disk queues are read; their disk space is read every `askEveryMs`. */
+  /** How often the rejections of the disk queues are read; their disk space is read every `probeEveryMs`. */
   readonly queuesEveryMs: number;
   /** Minimum run time before a restart for more queue space; otherwise, anyone who can write to the disk could cause constant restarts. */
   readonly growAfterMs: number;
@@ -46,7 +45,7 @@ const SUPERVISOR_TIMING: SupervisorTiming = {
   maxBackoffMs: 60_000,
   healthyAfterMs: 60_000,
   readyWithinMs: 60_000,
-  askEveryMs: 10_000,
+  probeEveryMs: 10_000,
   hungAfter: 6,
   queuesEveryMs: 1000,
   growAfterMs: 300_000,
@@ -70,8 +69,8 @@ export interface CollectorStatus {
 }
 
 interface Watched {
-  /** Why the agent ended it; undefined if it ended by itself. */
-  readonly ended: string | undefined;
+  /** Why the agent killed it; undefined if it exited by itself or was stopped. */
+  readonly killReason: string | undefined;
   readonly wasHealthy: boolean;
 }
 
@@ -115,7 +114,7 @@ export class Supervisor implements AsyncDisposable {
     return this.#process?.rejections.current() ?? new Map();
   }
 
-  /** Kills the running collector like a crash; it is restarted with backoff. */
+  /** Kills the running collector; it is restarted with backoff, as after a crash. */
   startAnew(): void {
     this.#process?.kill();
   }
@@ -131,21 +130,21 @@ export class Supervisor implements AsyncDisposable {
    * cannot be written. Once `signal` aborts, no collector is started any more; disposing this object ends a running one.
    */
   async start(config: () => string | Promise<string>, signal?: AbortSignal): Promise<void> {
-    await endOrphan(this.#files.noteFile, this.#files.path, this.#options.stopGraceMs, this.#options.log);
+    await endOrphans(this.#files.recordFile, this.#files.path, this.#options.stopGraceMs, this.#options.log);
     const lastGood = this.#files.lastGood();
     try {
       await this.#adopt(await config());
     } catch (error) {
       if (!(error instanceof CollectorConfigError) || lastGood === undefined) throw error;
       this.#refuse(error, "starting with the configuration that last ran");
-      this.#files.putBack(lastGood);
+      this.#files.restore(lastGood);
       this.#config = lastGood;
     }
     if (signal?.aborted) return;
     if (this.#config !== undefined) reportEmptied(this.#config, this.#options.log);
     this.#loop = new Loop({
       signal,
-      step: (signal) => this.#live(signal),
+      step: (signal) => this.#run(signal),
       failed: (error) => {
         this.#options.log.error({ event: "collector.supervision_failed", err: error }, "supervising the collector failed; retrying");
         this.#readiness.resolve(false);
@@ -163,17 +162,17 @@ export class Supervisor implements AsyncDisposable {
     if (config === previous) return this.#set({ configError: null });
     try {
       await this.#adopt(config);
-      if (await this.#restartWith()) return this.#set({ configError: null });
+      if (await this.#restart()) return this.#set({ configError: null });
       throw new CollectorConfigError(
-        `the collector does not get ready with the new configuration: ${this.#status.lastError ?? "no reason given"}`,
+        `the collector does not become ready with the new configuration: ${this.#status.lastError ?? "no reason given"}`,
       );
     } catch (error) {
       if (!(error instanceof CollectorConfigError)) throw error;
       this.#refuse(error, "keeping the previous one");
       if (previous !== undefined && this.#config !== previous) {
-        this.#files.putBack(previous);
+        this.#files.restore(previous);
         this.#config = previous;
-        await this.#restartWith();
+        await this.#restart();
       }
       throw error;
     }
@@ -214,22 +213,19 @@ export class Supervisor implements AsyncDisposable {
     );
   }
 
-  /** Failures are only logged. Safe: the file is only needed for a start after a kill, and keeping the collector running matters more. */
-  #noteIfPossible(what: string, write: () => void): void {
+  /** Logs a failure. Safe: the file is needed only after the agent was killed, and the collector can run without it. */
+  #recordIfPossible(what: string, write: () => void): void {
     try {
       write();
     } catch (error) {
-      this.#options.log.warn(
-        { event: "collector.record_failed", err: (error as Error).message },
-        `cannot note ${what}; the collector runs without`,
-      );
+      this.#options.log.warn({ event: "collector.record_failed", err: (error as Error).message }, `cannot record ${what}; continuing`);
     }
   }
 
   // ---- running
 
-  /** Stops the running collector so that the loop restarts it, and returns whether that became ready. */
-  async #restartWith(): Promise<boolean> {
+  /** Stops the running collector so that the loop restarts it. Returns whether the new one became ready. */
+  async #restart(): Promise<boolean> {
     if (!this.#loop) return true;
     this.#failures = 0;
     this.#readiness = Promise.withResolvers<boolean>();
@@ -240,7 +236,7 @@ export class Supervisor implements AsyncDisposable {
   }
 
   /** One run of the collector. Returns how long to wait before the next. */
-  async #live(signal: AbortSignal): Promise<number> {
+  async #run(signal: AbortSignal): Promise<number> {
     this.#set({ state: "starting", pid: null });
     this.#options.onStart?.();
     const readiness = this.#readiness;
@@ -253,68 +249,67 @@ export class Supervisor implements AsyncDisposable {
     this.#process = child;
     const files = this.#files;
     if (signal.aborted) await child.stop();
-    else this.#noteIfPossible("which process is the collector", () => files.onDisk(() => noteChild(files.noteFile, child.pid)));
+    else this.#recordIfPossible("the collector's process id", () => files.onDisk(() => recordChild(files.recordFile, child.pid)));
     this.#set({ pid: child.pid });
-    const { ended, wasHealthy } = await this.#watch(child, readiness, queues);
+    const { killReason, wasHealthy } = await this.#watch(child, readiness, queues);
     const exit = await child.exited;
     this.#process = undefined;
-    // Safe if the note remains: it names a process that has ended.
-    this.#noteIfPossible("that the collector ended", () => files.onDisk(() => forgetChild(files.noteFile)));
+    // Safe if the record remains: it names a process that has ended.
+    this.#recordIfPossible("the collector's exit", () => files.onDisk(() => forgetChild(files.recordFile)));
     const isOver = (): boolean => signal.aborted || this.#readiness !== readiness;
-    if (isOver() || (exit.wasAsked && ended === undefined)) return 0;
+    if (isOver() || (exit.wasStopped && killReason === undefined)) return 0;
     this.#set({ state: "waiting", pid: null });
     this.#failures = wasHealthy ? 1 : this.#failures + 1;
     const lost = exit.blamesStore && this.#config !== undefined ? await quarantineDamaged(this.#config, this.#options.log, signal) : [];
-    const reason = lost.length > 0 ? lost.join("\n") : (ended ?? exit.reason);
+    const reason = lost.length > 0 ? lost.join("\n") : (killReason ?? exit.reason);
     this.#set({ restarts: this.#status.restarts + 1, lastError: reason });
     // Stopped, or a new configuration is waiting.
     if (isOver()) return 0;
-    // The cause of the crash is removed, so restart at once. Only the first time: a disk that damages each new file must not cause a loop.
+    // The damaged file is removed, so restart at once, but only the first time: a disk that damages each new file must not cause a loop.
     return lost.length === 0 || this.#failures > 1 ? this.#backOff(reason, readiness) : 0;
   }
 
   /**
-   * Resolves once it ended. A collector that does not become ready in time, or no longer responds, is killed here, and `ended` has the
-   * reason.
+   * Resolves once the collector ended. Ends a collector that does not become ready in time or no longer responds; `killReason` says why.
    */
   async #watch(child: CollectorProcess, readiness: Readiness, queues: QueueSpace): Promise<Watched> {
     const deadline = AbortSignal.timeout(this.#timing.readyWithinMs);
     if (!(await child.ready(deadline))) {
-      if (!deadline.aborted) return { ended: undefined, wasHealthy: false };
+      if (!deadline.aborted) return { killReason: undefined, wasHealthy: false };
       await child.stop();
-      return { ended: `not ready after ${this.#timing.readyWithinMs / 1000} s`, wasHealthy: false };
+      return { killReason: `not ready after ${this.#timing.readyWithinMs / 1000} s`, wasHealthy: false };
     }
     // It is being stopped for a new configuration.
-    if (this.#readiness !== readiness) return { ended: undefined, wasHealthy: false };
+    if (this.#readiness !== readiness) return { killReason: undefined, wasHealthy: false };
     const readyAt = performance.now();
     this.#set({ state: "running" });
     this.#options.log.info({ event: "collector.started", collector_pid: child.pid }, "the collector has started");
     const config = this.#config;
-    if (config !== undefined) this.#noteIfPossible("the configuration that runs", () => this.#files.noteGood(config));
+    if (config !== undefined) this.#recordIfPossible("the configuration that runs", () => this.#files.saveLastGood(config));
     readiness.resolve(true);
     const gone = new AbortController();
     void child.exited.finally(() => gone.abort());
     const [hung, noSpace] = await Promise.all([this.#untilHung(child, gone.signal), this.#untilResized(child, queues, gone.signal)]);
-    return { ended: hung ?? noSpace, wasHealthy: performance.now() - readyAt >= this.#timing.healthyAfterMs };
+    return { killReason: hung ?? noSpace, wasHealthy: performance.now() - readyAt >= this.#timing.healthyAfterMs };
   }
 
   /**
-   * Ends the collector if its queues must be repaired, or if the disk space for them changed: both need a restart. Returns the reason if a
-   * repair is needed; otherwise undefined.
+   * Ends the collector if its queues must be repaired or if the disk space for them changed, which needs a restart. Returns the reason of a
+   * repair; otherwise undefined.
    */
   async #untilResized(child: CollectorProcess, queues: QueueSpace, gone: AbortSignal): Promise<string | undefined> {
-    const { queuesEveryMs, askEveryMs, growAfterMs } = this.#timing;
+    const { queuesEveryMs, probeEveryMs, growAfterMs } = this.#timing;
     const startedAt = performance.now();
     for (let pass = 1; !gone.aborted; pass++) {
       await pause(queuesEveryMs, gone);
       if (gone.aborted) return undefined;
       const { skips } = child.rejections;
       const isFull = child.rejections.current().size > 0;
-      const growth = isFull || pass % Math.ceil(askEveryMs / queuesEveryMs) === 0 ? queues.growth() : 1;
+      const growth = isFull || pass % Math.ceil(probeEveryMs / queuesEveryMs) === 0 ? queues.growth() : 1;
       if (skips || (isFull && growth < 1)) {
         // On TERM, it would drop the lines that it cannot queue, but save their offsets as read.
         child.kill();
-        return "no space left on device: the collector starts again, to send what it skipped and to queue less";
+        return "no space left on device: the collector is restarted with smaller queues, to send skipped entries";
       }
       const mayGrow = isFull || performance.now() - startedAt >= growAfterMs;
       if ((growth >= RESIZE_FACTOR && mayGrow) || growth <= 1 / RESIZE_FACTOR) {
@@ -328,20 +323,20 @@ export class Supervisor implements AsyncDisposable {
     return undefined;
   }
 
-  /** Undefined if it ended by itself. A hung collector is killed, because it would not react to TERM. */
+  /** Kills a hung collector, which would not react to TERM, and returns the reason; undefined if the collector ended by itself. */
   async #untilHung(child: CollectorProcess, gone: AbortSignal): Promise<string | undefined> {
-    const { askEveryMs, hungAfter } = this.#timing;
-    for (let unanswered = 0; unanswered < hungAfter;) {
-      await pause(askEveryMs, gone);
+    const { probeEveryMs, hungAfter } = this.#timing;
+    for (let failedProbes = 0; failedProbes < hungAfter;) {
+      await pause(probeEveryMs, gone);
       if (gone.aborted) return undefined;
-      unanswered = (await child.answers(askEveryMs)) ? 0 : unanswered + 1;
+      failedProbes = (await child.responds(probeEveryMs)) ? 0 : failedProbes + 1;
     }
     if (gone.aborted) return undefined;
     child.kill();
-    return `hung: it did not answer ${hungAfter} times in a row, ${(askEveryMs * hungAfter) / 1000} s or longer; it was killed`;
+    return `hung: killed after ${hungAfter} probes without a response (${(probeEveryMs * hungAfter) / 1000} s or longer)`;
   }
 
-  /** The disk is full, and a collector that cannot write to its queues could lose entries. Returns how long to wait. */
+  /** Called while the disk is full, because a collector that cannot write to its queues could lose entries. Returns how long to wait. */
   #waitForSpace(reason: string, readiness: Readiness): number {
     if (this.#status.lastError !== reason)
       this.#options.log.error({ event: "collector.waits_for_space", reason }, "the disk is full: the collector starts once there is space");

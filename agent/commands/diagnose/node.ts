@@ -9,7 +9,7 @@ import { configFromSettings, logPathRules } from "../../collector/config/config-
 import { collectorProgram, collectorVariables } from "../../collector/supervision/process.ts";
 import { logFileRules } from "../../collector/files/log-paths.ts";
 import { surveyLogFiles } from "../../collector/files/log-tree.ts";
-import { adviceForLink, linkToNowhere, POD_LOGS } from "../../collector/files/pod-log-links.ts";
+import { adviceForLink, findBrokenLink, POD_LOGS } from "../../collector/files/pod-log-links.ts";
 import { validateCollectorConfig } from "../../collector/supervision/config-files.ts";
 import { QUEUE_DISK_SHARE } from "../../limits.ts";
 import { COLLECTOR_VERSION, type HostSettings, type Settings } from "../../settings.ts";
@@ -86,7 +86,7 @@ export async function checkLogs(settings: Settings): Promise<Finding[]> {
 
 async function checkPodLogs(): Promise<Finding[]> {
   const name = "log files";
-  const link = await linkToNowhere();
+  const link = await findBrokenLink();
   if (link) return [{ name, status: "fail", detail: "pod logs are symbolic links with missing targets", advice: adviceForLink(link) }];
   return [{ name, status: "ok", detail: `no symbolic link below ${POD_LOGS} has a missing target` }];
 }
