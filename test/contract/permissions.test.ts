@@ -40,7 +40,7 @@ function table(): Row[] {
         name.includes(".") ? name : `${name}.enabled`,
       ),
     }))
-    .filter(({ grants, values }) => !grants[0]?.startsWith("as they say") && !values.includes("openshift.scc"));
+    .filter(({ grants, values }) => !grants[0]?.startsWith("as listed there") && !values.includes("openshift.scc"));
 }
 
 const ROWS = table();
