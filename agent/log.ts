@@ -7,7 +7,7 @@ export type Log = Logger;
 
 const REDACTED_KEYS = ["authorization", "password", "api_key", "apiKey", "token", "installToken", "secret", "x-signature", "cookie"];
 
-/** The root logger, and a function that changes the level of it and all its children (remote configuration). */
+/** The root logger, and a function that sets its level and that of all its children (remote configuration). */
 export interface LogControl {
   readonly log: Log;
   setLevel(level: LogLevel): void;

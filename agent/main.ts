@@ -1,5 +1,5 @@
-// The programs atherops-otel-agent (host) and atherops-k8s-otel-agent (cluster): their commands. Invariants: wrong settings exit with code
-// 2 and no stack trace, wrong arguments with 2, every other failed start with 1 and one sentence; only run.ts wires parts together.
+// Defines the commands of atherops-otel-agent (host) and atherops-k8s-otel-agent (cluster). Invariants: invalid settings or arguments exit with
+// code 2, other failed starts with 1; expected errors print one sentence and no stack trace; only run.ts wires parts together.
 import { existsSync } from "node:fs";
 import { enableCompileCache } from "node:module";
 import { join } from "node:path";
@@ -8,12 +8,12 @@ import packageFile from "./package.json" with { type: "json" };
 import { helpOfSettings, type Identity, inValueNames, readSettings, SettingsError } from "./settings.ts";
 
 const PROGRAMS = { host: "atherops-otel-agent", cluster: "atherops-k8s-otel-agent" } as const;
-const WHAT = {
+const DESCRIPTIONS = {
   host: "Sends the telemetry of this Linux host to the backend.",
   cluster: "Sends the telemetry of this cluster node to the backend.",
 };
 
-/** Parses and runs the command line. Sets the exit code; resolves when there is nothing left to do. */
+/** Runs the command line and sets the exit code. */
 export async function main(identity: Identity, argv: string[] = process.argv): Promise<void> {
   try {
     await commands(identity).parseAsync(argv);
@@ -24,14 +24,14 @@ export async function main(identity: Identity, argv: string[] = process.argv): P
       process.exitCode = error.exitCode === 0 ? 0 : 2;
       return;
     }
-    const isOperators = EXPECTED.has(error.name) || isPortTaken(error) || isPortTaken(error.cause);
-    process.stderr.write(`${PROGRAMS[identity]}: ${isOperators ? inValueNames(error.message) : error.stack}\n`);
+    const isExpected = EXPECTED_ERRORS.has(error.name) || isPortTaken(error) || isPortTaken(error.cause);
+    process.stderr.write(`${PROGRAMS[identity]}: ${isExpected ? inValueNames(error.message) : error.stack}\n`);
     process.exitCode = error instanceof SettingsError || error.name === "CollectorConfigError" ? 2 : 1;
   }
 }
 
-/** Errors whose message is all that an operator needs. */
-const EXPECTED = new Set([
+/** Errors that are printed without a stack trace. */
+const EXPECTED_ERRORS = new Set([
   "SettingsError",
   "CollectorConfigError",
   "CredentialsFileError",
@@ -41,9 +41,9 @@ const EXPECTED = new Set([
   "KubernetesError",
 ]);
 
-/** Caches V8's compiled modules between starts: saves a third of the CPU of a start, and the type stripper's memory. */
-function keepCompiled(stateDir: string): void {
-  // The folder is created later, with the right mode.
+/** Caches compiled modules between starts, which saves a third of the CPU of a start, and the type stripper's memory. */
+function cacheCompiledModules(stateDir: string): void {
+  // On the first start, the folder does not exist; it is created later, with the right mode.
   if (existsSync(stateDir)) enableCompileCache(join(stateDir, "compiled"));
 }
 
@@ -54,7 +54,7 @@ function isPortTaken(error: unknown): boolean {
 function commands(identity: Identity): Command {
   const name = PROGRAMS[identity];
   const program = new Command(name)
-    .description(WHAT[identity])
+    .description(DESCRIPTIONS[identity])
     .version(packageFile.version)
     .addHelpText("after", () => `${HELP[identity]}\n${helpOfSettings(identity)}`)
     .showHelpAfterError("(add --help for the list)")
@@ -64,18 +64,18 @@ function commands(identity: Identity): Command {
     .command("run")
     .description("enrol, then collect and send until stopped (TERM or INT)")
     .action(async () => {
-      keepCompiled(readSettings(identity).settings.stateDir);
+      cacheCompiledModules(readSettings(identity).settings.stateDir);
       await (await import("./commands/run.ts")).run(parts);
     });
   program
     .command("render")
-    .description("print the collector's configuration as it would run, and check it with the collector")
-    .option("--quiet", "print nothing but what is wrong")
+    .description("print the collector's effective configuration, and let the collector validate it")
+    .option("--quiet", "print only errors")
     .action(async (options: { quiet?: boolean }) => (await import("./commands/render.ts")).renderCommand(identity, options));
   program
     .command("diagnose")
-    .description("check everything that has to work, and say what to do about what does not")
-    .option("--bundle <file>", "also write all of it, without secrets, to a gzipped JSON file")
+    .description("run all checks, and print problems with advice")
+    .option("--bundle <file>", "also write a support bundle without secrets, as gzipped JSON")
     .action(async (options: { bundle?: string }) => {
       const { diagnoseCommand } = await import("./commands/diagnose.ts");
       if (!(await diagnoseCommand(parts, options.bundle))) process.exitCode = 1;
@@ -83,7 +83,7 @@ function commands(identity: Identity): Command {
   if (identity === "cluster") {
     program
       .command("rotate")
-      .description("ask for a new key of the cluster now, and wait until it is there")
+      .description("rotate the cluster's key now, and wait for the new key")
       .action(async () => (await import("./commands/rotate.ts")).rotateCommand());
   }
   program
@@ -96,18 +96,18 @@ function commands(identity: Identity): Command {
 const HELP = {
   host: `
 The first start needs
-  BACKEND_URL=https://telemetry.example   where telemetry goes
-  INSTALL_TOKEN=it_…                      once; an administrator makes it
-Then the key is in CREDENTIALS_FILE. Every setting is described in docs/reference/agent-settings.md.
+  BACKEND_URL=https://telemetry.example   URL of the backend
+  INSTALL_TOKEN=it_…                      one-time token from an administrator
+After that, the key is in CREDENTIALS_FILE. All settings are described in docs/reference/agent-settings.md.
 
-  atherops-otel-agent diagnose     what is wrong, and what to do
-  curl -s localhost:9598/readyz    is it ready, and if not, why
-  curl -s localhost:9598/status    identity, collector, what gets through
+  atherops-otel-agent diagnose     find problems, with advice
+  curl -s localhost:9598/readyz    readiness, with reasons
+  curl -s localhost:9598/status    identity, collector and delivery
 `,
   cluster: `
-Installed by the chart charts/cluster-agent, one pod per node. Every setting is described in docs/reference/agent-settings.md.
+Installed by the chart charts/cluster-agent, one pod per node. All settings are described in docs/reference/agent-settings.md.
 
-  kubectl exec <pod> -- atherops-k8s-otel-agent diagnose    what is wrong, and what to do
-  kubectl exec <pod> -- atherops-k8s-otel-agent rotate      a new key now
+  kubectl exec <pod> -- atherops-k8s-otel-agent diagnose    find problems, with advice
+  kubectl exec <pod> -- atherops-k8s-otel-agent rotate      rotate the key now
 `,
 };

@@ -1,5 +1,5 @@
-// Kinds of settings that only the agent has: the backend's address, paths and patterns of log files, the kubelet's certificate. The message
-// for a wrong value says what to write instead.
+// Kinds of settings that only the agent has, such as the backend's URL, globs of log files and the kubelet's certificate. The message for an
+// invalid value describes valid ones.
 import { isLoopback } from "../common/ip-networks.ts";
 import { checkedList, file, list, listen, type ListenAddress } from "../common/settings-kinds.ts";
 import type { Kind } from "../common/settings-table.ts";
@@ -14,7 +14,7 @@ export const backendUrl: Kind<string> = {
       return "";
     }
     if (url.username || url.password || url.search || url.hash || url.pathname !== "/")
-      report("scheme, host and port only, such as https://telemetry.example:8443");
+      report("must have only scheme, host and port, such as https://telemetry.example:8443");
     return url.origin;
   },
 };
@@ -32,16 +32,16 @@ export const absolutePaths: Kind<string[]> = checkedList("comma-separated globs"
   path.startsWith("/") && !path.split("/").includes("..") ? undefined : `"${path}" is not an absolute path without ".."`,
 );
 
-/** Returned in the order of `values`. */
+/** A list of some of `values`, returned in their order. */
 export function someOf<const T extends string>(values: readonly T[]): Kind<T[]> {
   return {
     type: "comma-separated list",
     range: { values },
     parse: (value, report) => {
-      const given: readonly string[] = list.parse(value, report);
-      for (const item of given) if (!values.some((known) => known === item)) report(`"${item}" is not one of ${values.join(", ")}`);
-      if (given.length === 0) report(`name at least one of ${values.join(", ")}`);
-      return values.filter((known) => given.includes(known));
+      const items: readonly string[] = list.parse(value, report);
+      for (const item of items) if (!values.some((known) => known === item)) report(`"${item}" is not one of ${values.join(", ")}`);
+      if (items.length === 0) report(`must contain at least one of ${values.join(", ")}`);
+      return values.filter((known) => items.includes(known));
     },
   };
 }
@@ -68,8 +68,8 @@ export const patterns: Kind<string[]> = {
   type: "regular expressions, one per line",
   parse: (value, report) => {
     const expressions = splitLines(value);
-    const wrong = expressions.find((expression) => !isExpression(expression));
-    if (wrong !== undefined) report(`"${wrong}" is not a regular expression`);
+    const invalid = expressions.find((expression) => !isExpression(expression));
+    if (invalid !== undefined) report(`"${invalid}" is not a regular expression`);
     return expressions;
   },
 };

@@ -10,7 +10,7 @@ export type Signal = (typeof SIGNALS)[number];
 export const LOG_LEVELS = ["info", "debug", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** The pinned version in the tool cache; the same as in hack/fetch-tools.ts. */
+/** The pinned version of the collector, the same as in hack/fetch-tools.ts. */
 export const COLLECTOR_VERSION = "0.149.0";
 
 /** Settings of both agents. */
@@ -48,7 +48,7 @@ export const BOTH = {
       isSecret: true,
       mayBeGone: true,
       value: "installToken",
-      description: "One-time token of the first start; not needed after enrolment.",
+      description: "One-time token for enrolment at the first start.",
     }),
     heartbeatIntervalMs: setting("HEARTBEAT_INTERVAL", duration({ min: 1000 }), {
       default: "30s",
@@ -70,12 +70,12 @@ export const BOTH = {
     signals: setting("SIGNALS", someOf(SIGNALS), {
       default: SIGNALS.join(","),
       value: "signals",
-      description: "What is collected and sent. OTLP of other signals is refused.",
+      description: "Signals to collect and send. OTLP of other signals is refused.",
     }),
     metricsIntervalMs: setting("METRICS_INTERVAL", duration({ min: 1000 }), {
       default: "30s",
       value: "metricsInterval",
-      description: "Time between two readings of host, kubelet and cAdvisor metrics.",
+      description: "Collection interval of host, kubelet and cAdvisor metrics.",
     }),
     logMaxAgeMs: setting("LOG_MAX_AGE", duration({ min: 60_000 }), {
       default: "168h",
@@ -93,7 +93,7 @@ export const BOTH = {
     redact: setting("REDACT", patterns, {
       default: "",
       value: "redact",
-      description: "Text that matches in a log line, an attribute or the name of a span is replaced by `****`.",
+      description: "Regular expressions; matching text in log lines, attributes and span names is replaced by `****`.",
     }),
     dropMetrics: setting("DROP_METRICS", lines, {
       default: "",
@@ -129,7 +129,7 @@ export const BOTH = {
     }),
     proxy: setting("PROXY_LISTEN", loopback, {
       default: "127.0.0.1:9599",
-      description: "Where the collector reaches the signing proxy; loopback only.",
+      description: "Address of the signing proxy, to which the collector sends; loopback only.",
     }),
   }),
   ...group("Collector and state", {
@@ -143,29 +143,29 @@ export const BOTH = {
       unit: "MiB",
       value: "collector.queueMib",
       description:
-        "Disk queue of each signal; all queues together use at most half of the disk's space. When it is full, reading of files pauses and applications are refused.",
+        "Size of the disk queue of each signal; all queues together use at most half of the disk's space. If a queue is full, files are not read and requests of applications are refused.",
     }),
     otelcolPath: setting("OTELCOL_PATH", text, {
-      description: "The collector. Default: `otelcol-contrib` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
+      description: "Path of the collector. Default: `otelcol-contrib` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
     }),
     collectorConfigFile: setting("COLLECTOR_CONFIG_FILE", file, {
       value: "collector.extraConfig",
-      description: "YAML that is merged over the rendered configuration; see agent/collector/config/render.ts.",
+      description: "YAML that is merged into the collector's configuration; see agent/collector/config/render.ts.",
     }),
     allowOtherExporters: setting("ALLOW_OTHER_EXPORTERS", flag, {
       default: "false",
       value: "collector.allowOtherExporters",
-      description: "Lets the merged configuration send telemetry to other destinations, unsigned.",
+      description: "Allows the merged configuration to send unsigned telemetry to other destinations.",
     }),
     collectorMemoryMib: setting("COLLECTOR_MEMORY_MIB", integer({ min: 64 }), {
       default: "400",
       unit: "MiB",
       value: "collector.memoryMib",
-      description: "Above this memory use the collector refuses new data.",
+      description: "The collector refuses new data if it uses more memory.",
     }),
     collectorStopGraceMs: setting("COLLECTOR_STOP_GRACE", duration({ min: 0 }), {
       default: "35s",
-      description: "Time from TERM to KILL; longer than one export may take (30 s).",
+      description: "Time from TERM to KILL; longer than the timeout of one export (30 s).",
     }),
     logLevel: setting("LOG_LEVEL", oneOf(LOG_LEVELS), {
       default: "info",
@@ -183,11 +183,11 @@ export const HOST = group("Host agent", {
   logPaths: setting("LOG_PATHS", absolutePaths, { default: "/var/log/**/*.log", description: "Log files to read." }),
   logPathsAllowed: setting("LOG_PATHS_ALLOWED", absolutePaths, {
     default: "/var/log/**",
-    description: "What `LOG_PATHS` and the remote configuration may name, after symbolic links are resolved.",
+    description: "Globs of files that may be read, after symbolic links are resolved; limits `LOG_PATHS` and the remote configuration.",
   }),
   journald: setting("JOURNALD", flag, {
     default: "false",
-    description: "Also reads systemd's journal, from the first start with this setting on.",
+    description: "Also reads systemd's journal, beginning with entries after the first start with this setting.",
   }),
   journaldUnits: setting("JOURNALD_UNITS", list, { default: "", description: "Reads only these units, for example `nginx`." }),
   journalctlPath: setting("JOURNALCTL_PATH", path, { default: "/usr/bin/journalctl", description: "The program `journalctl`." }),
@@ -195,8 +195,12 @@ export const HOST = group("Host agent", {
 
 export const CLUSTER = group("Cluster agent", {
   nodeName: setting("NODE_NAME", text, { isRequired: true, description: "From the downward API." }),
-  clusterName: setting("CLUSTER_NAME", text, { isRequired: true, value: "clusterName", description: "The name that the backend shows." }),
-  nodeIp: setting("NODE_IP", text, { description: "Where the kubelet listens (port 10250). Default: `NODE_NAME`." }),
+  clusterName: setting("CLUSTER_NAME", text, {
+    isRequired: true,
+    value: "clusterName",
+    description: "Name of the cluster in the backend.",
+  }),
+  nodeIp: setting("NODE_IP", text, { description: "Address of the kubelet (port 10250). Default: `NODE_NAME`." }),
   podNamespace: setting("POD_NAMESPACE", text, { isRequired: true, description: "From the downward API." }),
   podUid: setting("POD_UID", text, { isRequired: true, description: "From the downward API." }),
   secretName: setting("SECRET_NAME", text, {
@@ -213,7 +217,7 @@ export const CLUSTER = group("Cluster agent", {
     default: "30",
     unit: "days",
     value: "keyRotationDays",
-    description: "Older keys are replaced; 0: never by age.",
+    description: "Older keys are rotated; 0: age never causes a rotation.",
   }),
   excludeNamespaces: setting("EXCLUDE_NAMESPACES", list, {
     default: "",
@@ -229,9 +233,9 @@ export const CLUSTER = group("Cluster agent", {
     default: "false",
     value: "otlp.trustSenderIdentity",
     description:
-      "Accepts the pod, namespace, node and cluster that OTLP senders claim: for a gateway, a mesh, or pods in the host's network. Otherwise only the sender's address counts.",
+      "Accepts the pod, namespace, node and cluster that OTLP senders claim, for gateways, service meshes and pods in the host's network. Otherwise, the sender's address identifies its pod.",
   }),
-  hostRoot: setting("HOST_ROOT", text, { default: "/hostfs", description: "Where the node's root file system is mounted." }),
+  hostRoot: setting("HOST_ROOT", text, { default: "/hostfs", description: "Mount point of the node's root file system." }),
   clusterState: setting("CLUSTER_STATE", flag, {
     default: "false",
     value: "clusterState.enabled",
@@ -269,7 +273,7 @@ export const CLUSTER = group("Cluster agent", {
   logPolicies: setting("LOG_POLICIES", flag, {
     default: "false",
     value: "logs.policies",
-    description: "Annotations of pods and namespaces change what is read, redacted and sampled of their logs.",
+    description: "Annotations of pods and namespaces control which of their logs are read, redacted and sampled.",
   }),
   podLabels: setting("POD_LABELS", list, {
     default: "",
@@ -279,7 +283,7 @@ export const CLUSTER = group("Cluster agent", {
   podAnnotations: setting("POD_ANNOTATIONS", list, {
     default: "",
     value: "podAttributes.annotations",
-    description: "Annotations of pods that are added in the same way.",
+    description: "Annotations of pods that are added to the same data.",
   }),
   kubernetesEvents: setting("KUBERNETES_EVENTS", flag, {
     default: "false",
@@ -297,7 +301,7 @@ export const CLUSTER = group("Cluster agent", {
     default: "full",
     value: "hostAccess",
     description:
-      "What of the node is mounted. `proc`: only proc and sys below `HOST_ROOT`, so no metrics of file systems. `none`: neither host metrics nor log files of pods.",
+      "Parts of the node that are mounted. `proc`: only proc and sys below `HOST_ROOT`, so no file system metrics. `none`: neither host metrics nor pod logs.",
   }),
   kubernetesServiceHost: setting("KUBERNETES_SERVICE_HOST", text, { isRequired: true, description: "The API server; set by the kubelet." }),
   kubernetesServicePort: setting("KUBERNETES_SERVICE_PORT", integer({ min: 1 }), {
@@ -309,6 +313,6 @@ export const CLUSTER = group("Cluster agent", {
     description: "Contains `token` and `ca.crt`.",
   }),
   valueNames: setting("VALUE_NAMES", text, {
-    description: "Set by the Helm chart: which of its values sets which variable, so that errors name the value.",
+    description: "Set by the Helm chart: maps variables to chart values, so that errors name the value.",
   }),
 });

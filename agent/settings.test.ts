@@ -68,8 +68,8 @@ describe("settings of the agent", () => {
     ["http://b.example", {}, "ALLOW_PLAIN_HTTP"],
     ["http://127.0.0.1.example", {}, "ALLOW_PLAIN_HTTP"],
     ["http://b.example", { ALLOW_PLAIN_HTTP: "true" }, "accepted"],
-    ["https://user:pw@b.example", {}, "scheme, host and port only"],
-    ["https://b.example/path", {}, "scheme, host and port only"],
+    ["https://user:pw@b.example", {}, "only scheme, host and port"],
+    ["https://b.example/path", {}, "only scheme, host and port"],
     ["ftp://b.example", {}, "not an http"],
   ])("let BACKEND_URL %s with %o pass or refuse it: %s", (url, env, expected) => {
     const message = problemsOf("host", { BACKEND_URL: url, ...env });
@@ -85,7 +85,7 @@ describe("settings of the agent", () => {
     const env = { VALUE_NAMES: '{"BACKEND_URL":"backendUrl","ALLOW_PLAIN_HTTP":"allowPlainHttp","INSTALL_TOKEN":"installToken"}' };
     const message = problemsOf("cluster", { ...CLUSTER, BACKEND_URL: "http://b.example", INSTALL_TOKEN_FILE: "/", OTELCOL_PATH: "" });
     expect(inValueNames(message, env)).toBe(
-      "wrong settings:\n  backendUrl: plain http would send telemetry readable by anyone on the way: use https, or set allowPlainHttp=true\n" +
+      "wrong settings:\n  backendUrl: with plain http, telemetry is sent unencrypted: use https, or set allowPlainHttp=true\n" +
         "  installToken: cannot read /: EISDIR",
     );
     for (const VALUE_NAMES of [undefined, "", "nonsense", "null"]) expect(inValueNames(message, { VALUE_NAMES })).toBe(message);

@@ -1,7 +1,7 @@
 // Reads the agent's settings as settings-table.ts defines them. All problems are reported in one message, and the process exits with 2.
 // Nothing else in agent/ reads the environment.
 import { join } from "node:path";
-import { isLoopback } from "../common/ip-networks.ts";
+import { isLoopback, joinHostPort } from "../common/ip-networks.ts";
 import { cachedProgram } from "../common/settings-kinds.ts";
 import { type SecretsOf, settingsHelp, SettingsReader } from "../common/settings-table.ts";
 import { BOTH, CLUSTER, COLLECTOR_VERSION, HOST, type Identity, type Signal } from "./settings-table.ts";
@@ -46,7 +46,7 @@ function readPlain(reader: SettingsReader, identity: Identity) {
   const { dropMetrics, dropLogs, dropTraces, allowPlainHttp, otelcolPath, ...plain } = reader.readPlain(BOTH);
   const url = URL.parse(plain.backendUrl);
   if (url?.protocol === "http:" && !isLoopback(url.hostname) && !allowPlainHttp)
-    reader.problem("BACKEND_URL: plain http would send telemetry readable by anyone on the way: use https, or set ALLOW_PLAIN_HTTP=true");
+    reader.problem("BACKEND_URL: with plain http, telemetry is sent unencrypted: use https, or set ALLOW_PLAIN_HTTP=true");
   return {
     identity,
     ...plain,
@@ -65,7 +65,7 @@ function installedCollectors(reader: SettingsReader): readonly string[] {
 
 function readHost(reader: SettingsReader) {
   const { journald, journaldUnits, journalctlPath, ...host } = reader.readPlain(HOST);
-  // Undefined: the journal is not read. An empty list of units means all units.
+  // If `journal` is undefined, the journal is not read; without units, all units are read.
   return { ...host, journal: journald ? { program: journalctlPath, units: journaldUnits } : undefined };
 }
 
@@ -75,17 +75,17 @@ function readCluster(reader: SettingsReader) {
     reader.problem(
       "LOG_POLICIES: without POD_RELAY no annotation would redact or turn off logs: set POD_RELAY=true, or LOG_POLICIES=false",
     );
-  const host = kubernetesServiceHost.includes(":") ? `[${kubernetesServiceHost}]` : kubernetesServiceHost;
-  return { ...cluster, nodeIp: nodeIp ?? cluster.nodeName, kubernetesServer: `https://${host}:${kubernetesServicePort}` };
+  const kubernetesServer = `https://${joinHostPort(kubernetesServiceHost, kubernetesServicePort)}`;
+  return { ...cluster, nodeIp: nodeIp ?? cluster.nodeName, kubernetesServer };
 }
 
-/** Replaces names of variables in a message by the operator's: with VALUE_NAMES, these are a chart's values. */
+/** Replaces environment variables in a message with the names of chart values, if VALUE_NAMES is set. */
 export function inValueNames(message: string, env: NodeJS.ProcessEnv = process.env): string {
   const names = valueNames(env["VALUE_NAMES"]);
   return message.replaceAll(/\b[A-Z]+(?:_[A-Z]+)+\b/g, (name) => names.get(name) ?? names.get(name.replace(/_FILE$/, "")) ?? name);
 }
 
-/** A chart of another version than the image may pass anything: if it cannot be parsed, names are not replaced. */
+/** Empty if the JSON is invalid, because the chart may have another version than the image. */
 function valueNames(json: string | undefined): Map<string, string> {
   try {
     return new Map(Object.entries(JSON.parse(json || "{}") as Record<string, string>));

@@ -1,5 +1,5 @@
-// Matches addresses with IP networks given as addresses or CIDRs, such as 10.0.0.0/8 or 2001:db8::/32; also detects loopback host names,
-// and splits URLs with several hosts. Invariant: an address that cannot be parsed is in no network.
+// Matches IP addresses with networks such as 10.0.0.0/8 or 2001:db8::/32, detects loopback host names, formats `host:port`, and splits URLs
+// with several hosts. Invariant: an address that cannot be parsed is in no network.
 import { BlockList, isIP } from "node:net";
 
 /** True for `localhost`, 127.0.0.0/8 and ::1, with or without brackets. */
@@ -11,6 +11,11 @@ export function isLoopback(hostname: string): boolean {
 /** Removes the brackets of an IPv6 address. */
 export function bareHost(hostname: string): string {
   return hostname.replace(/^\[(.*)\]$/, "$1");
+}
+
+/** `host:port`, with brackets around an IPv6 address. */
+export function joinHostPort(host: string, port: number | string): string {
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
 /** True for an IP address, with or without a prefix length. */

@@ -68,7 +68,7 @@ describe("the collector", () => {
 });
 
 /** Every source of telemetry at once: more than any one agent renders. */
-const kubernetes = { nodeName: "node", waitForPods: true, trustsSenders: false, asksAgent: false };
+const kubernetes = { nodeName: "node", waitForPods: true, trustsSenders: false, usesRelay: false };
 const common = {
   proxy: { host: "127.0.0.1", port: 9599 },
   stateDir: "/state",

@@ -29,7 +29,7 @@ export interface EffectiveConfigOptions {
   /** Cluster agent only. */
   readonly knownPods?: KnownPods | undefined;
   /** Cluster agent only: false if the collector cannot ask the agent for pods. */
-  readonly asksAgent?: boolean | undefined;
+  readonly usesRelay?: boolean | undefined;
   /** Cluster agent only: changes from annotations of namespaces. */
   readonly policies?: { ofNamespaces(): readonly NamespaceLogs[] } | undefined;
   /** Host agent only. */
@@ -189,13 +189,13 @@ export class EffectiveConfig implements AsyncDisposable {
   }
 
   async #render(adjustment: Adjustment): Promise<string> {
-    const { settings, policies, asksAgent } = this.#options;
+    const { settings, policies, usesRelay } = this.#options;
     if (settings.host) return configFromSettings(settings, { adjustment, openLogFiles: this.#openLogFiles });
     return configFromSettings(settings, {
       adjustment,
       knowsPods: this.waitsFor === undefined,
       namespaceLogs: policies?.ofNamespaces() ?? [],
-      ...(asksAgent === false && { asksAgent: false }),
+      ...(usesRelay === false && { usesRelay: false }),
     });
   }
 

@@ -69,7 +69,7 @@ describe("diagnose", () => {
     expect(await check(wrongClock.url)).toMatch(/\nfail: 360[01] s ahead/);
     expect(await check(other.url)).toMatch(/^warn: answers 404 .*another server/);
     expect(await check(unwell.url)).toMatch(/^fail: answers 502/);
-    expect(await check("http://127.0.0.1:1")).toMatch(/^fail: [^]*nothing listens/);
+    expect(await check("http://127.0.0.1:1")).toMatch(/^fail: [^]*no server listens/);
   });
 
   test.each([
@@ -115,7 +115,7 @@ describe("diagnose", () => {
       disk.writable();
       chmodSync(path, 0o444);
       disk.readOnly();
-      expect(await check()).toMatch(/^fail: .*open to others than its group.*mode 0400/);
+      expect(await check()).toMatch(/^fail: .*not only open to its group.*mode 0400/);
     },
   );
 

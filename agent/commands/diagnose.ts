@@ -1,6 +1,6 @@
-// `diagnose`: runs every check, prints problems and what to do about them, and writes a support bundle. Invariants: no secret is printed or
-// written, not even the outgoing proxy's password without its URL; apart from one heartbeat, nothing is changed on the machine or in the
-// cluster; a check that throws counts as failed, and the other checks still run.
+// `diagnose`: runs all checks, prints problems with advice, and writes a support bundle. Invariants: no secret is printed or written, not even
+// the outgoing proxy's password without its URL; apart from one heartbeat, it changes nothing; a check that throws counts as failed, and the
+// other checks still run.
 import { writeFileSync } from "node:fs";
 import { unescape } from "node:querystring";
 import { gzipSync } from "node:zlib";
@@ -23,17 +23,18 @@ export async function diagnoseCommand(program: Program, bundleFile?: string): Pr
     findings.push(finding);
     console.log(inValueNames(redact(line(finding))));
   };
-  const read = settingsOf(program, report);
-  if (read) {
-    redact = redactor(read.secrets);
-    await runChecks(program, read, report);
+  const configuration = readConfiguration(program, report);
+  if (configuration) {
+    redact = createRedactor(configuration.secrets);
+    await runChecks(program, configuration, report);
   }
   const failed = findings.filter(({ status }) => status === "fail").length;
   const warned = findings.filter(({ status }) => status === "warn").length;
   console.log(
     failed === 0 ? `\nnothing is wrong${warned > 0 ? `; ${warned} warnings` : ""}` : `\n${failed} of ${findings.length} checks failed`,
   );
-  const isWritten = bundleFile === undefined || writeBundle(bundleFile, await bundle(program, read?.settings, findings, redact));
+  const isWritten =
+    bundleFile === undefined || writeBundle(bundleFile, await buildBundle(program, configuration?.settings, findings, redact));
   return failed === 0 && isWritten;
 }
 
@@ -43,20 +44,18 @@ function writeBundle(file: string, text: string): boolean {
     console.log(`written without secrets to ${file}`);
     return true;
   } catch (error) {
-    console.log(
-      `the bundle is not written: ${messageOf(error)}\n        name a file where this program may write, such as /tmp/bundle.json.gz`,
-    );
+    console.log(`cannot write the bundle: ${messageOf(error)}\n        choose a writable file, such as /tmp/bundle.json.gz`);
     return false;
   }
 }
 
-type Read = { settings: Settings; secrets: Secrets };
+type Configuration = ReturnType<typeof readSettings>;
 
-function settingsOf({ identity }: Program, report: (finding: Finding) => void): Read | undefined {
+function readConfiguration({ identity }: Program, report: (finding: Finding) => void): Configuration | undefined {
   try {
-    const read = readSettings(identity);
-    report({ name: "settings", status: "ok", detail: `backend ${read.settings.backendUrl}` });
-    return read;
+    const configuration = readSettings(identity);
+    report({ name: "settings", status: "ok", detail: `backend ${configuration.settings.backendUrl}` });
+    return configuration;
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
     report({ name: "settings", status: "fail", detail: error.message, advice: "fix these first; the other checks need them" });
@@ -64,7 +63,7 @@ function settingsOf({ identity }: Program, report: (finding: Finding) => void): 
   }
 }
 
-async function runChecks({ identity }: Program, { settings, secrets }: Read, report: (finding: Finding) => void): Promise<void> {
+async function runChecks({ identity }: Program, { settings, secrets }: Configuration, report: (finding: Finding) => void): Promise<void> {
   await using upstream = createUpstream({
     ...settings,
     caFile: settings.backendCaFile,
@@ -73,26 +72,26 @@ async function runChecks({ identity }: Program, { settings, secrets }: Read, rep
   });
   const clock = new BackendClock(createLog("error", "diagnose").log);
   const backend = createBackendApi({ upstream, clock });
-  const ofIdentity =
+  const identityChecks =
     identity === "cluster"
       ? (await import("./diagnose/cluster.ts")).clusterChecks(settings, secrets, backend)
       : (await import("./diagnose/host.ts")).hostChecks(settings, secrets, backend);
   const checks: Check[] = [
     () => checkName(settings, secrets),
     () => checkBackend(settings, upstream, clock),
-    ...ofIdentity,
+    ...identityChecks,
     () => checkDisk(settings),
     () => checkCollector(settings),
     () => checkLogs(settings),
     () => checkAgent(settings),
   ];
   for (const check of checks) {
-    for (const finding of await check().catch((error: unknown) => [broken(error)])) report(finding);
+    for (const finding of await check().catch((error: unknown) => [failedCheck(error)])) report(finding);
   }
 }
 
-function broken(error: unknown): Finding {
-  const advice = "this check itself failed: send the bundle to the maintainers of this program, and continue with the other checks";
+function failedCheck(error: unknown): Finding {
+  const advice = "this check itself failed: send the bundle to the maintainers, and continue with the other checks";
   return { name: "diagnose", status: "fail", detail: messageOf(error), advice };
 }
 
@@ -103,18 +102,18 @@ function line({ name, status, detail, advice }: Finding): string {
   return advice === undefined ? text : `${text}\n        ${advice}`;
 }
 
-/** Takes out what looks like a secret, and the secrets of this process whatever they look like. */
-function redactor({ installToken, httpsProxy, httpProxy }: Secrets): (text: string) => string {
+/** Returns a function that masks this process's secrets, and all text that looks like a secret. */
+function createRedactor({ installToken, httpsProxy, httpProxy }: Secrets): (text: string) => string {
   const passwords = [httpsProxy, httpProxy].flatMap((url) => {
     const { password = "" } = (url === undefined ? undefined : URL.parse(url)) ?? {};
     return [url, password, unescape(password)];
   });
-  // Replacing a shorter secret would mask half of the text; within a URL it is masked by position.
+  // Shorter secrets are masked only within URLs, because replacing them everywhere would garble the text.
   const known = [installToken, ...passwords].filter((secret) => secret !== undefined && secret.length >= 4) as string[];
   return (text) => maskSecrets(known.reduce((masked, secret) => masked.replaceAll(secret, "[redacted]"), text));
 }
 
-async function bundle(
+async function buildBundle(
   { program, version }: Program,
   settings: Settings | undefined,
   findings: Finding[],
@@ -123,7 +122,7 @@ async function bundle(
   const ask = async (path: string): Promise<string> => {
     if (!settings) return "";
     const answer = await fetch(`${healthUrl(settings.health)}${path}`, { signal: AbortSignal.timeout(3000) }).catch(() => undefined);
-    return answer ? await answer.text() : "the agent does not answer";
+    return answer ? await answer.text() : "the agent does not respond";
   };
   const content = {
     program,

@@ -20,11 +20,11 @@ export async function rotateCommand(): Promise<void> {
   await using api = kubernetesInPod(cluster);
   const secret = new ClusterSecret(api, { namespace: cluster.podNamespace, name: cluster.secretName });
   const signal = AbortSignal.timeout(WITHIN_MS);
-  const found = await secret.read(signal);
-  const before = found?.credential;
+  const snapshot = await secret.read(signal);
+  const before = snapshot?.credential;
   const where = `Secret ${cluster.podNamespace}/${cluster.secretName}`;
   if (!before) throw new RotateError(`${where} has no key yet: the cluster is not enrolled; see /status of an agent`);
-  const waitMs = rotationWaitMs(found);
+  const waitMs = rotationWaitMs(snapshot);
   if (waitMs > 0) throw new RotateError(`${tooEarly(waitMs)}; no rotation was requested`);
   await secret.requestRotation(signal);
   console.log("rotation requested; waiting for the leader agent …");

@@ -64,7 +64,7 @@ export async function run(program: Program): Promise<void> {
   parts.identity = identity;
   const refusedKey = new RefusedKey();
   parts.heartbeat = started.use(startHeartbeat(settings, program.version, { identity, backend, refusedKey, log }, parts));
-  const stateDir = new StateDir({ root: settings.stateDir, ...whoAmI(settings), log });
+  const stateDir = new StateDir({ root: settings.stateDir, ...describeHolder(settings), log });
   const report = (status: StateStatus): void => void (parts.stateStatus = status);
   for (;;) {
     using state = await claimState({ stateDir, identity, log, report }, stopped);
@@ -104,10 +104,10 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   parts.proxy = started.use(await startProxy({ ...shared, listen, credentials, compression, storedBatches, log }));
   const { collectorMemoryMib: memoryMib, collectorStopGraceMs: stopGraceMs } = settings;
   const stateDir = state.folder;
-  const ofIdentity = { ...settings, stateFolder: stateDir };
-  const pods = await startPods(ofIdentity, log, started);
+  const identitySettings = { ...settings, stateFolder: stateDir };
+  const pods = await startPods(identitySettings, log, started);
   const env = { ...collectorVariables(settings), ...pods?.env, [FILES_TOKEN_VARIABLE]: storedBatches.token };
-  const logFiles = settings.host && started.use(openLogFiles(ofIdentity, settings.host, log));
+  const logFiles = settings.host && started.use(openLogFiles(identitySettings, settings.host, log));
   const endsWithAgent = settings.host !== undefined;
   const onStart = (): void => [storedBatches, pods?.monitors].forEach((part) => part?.collectorStarts());
   const supervisor = new Supervisor({ program: otelcol, stateDir, memoryMib, stopGraceMs, env, endsWithAgent, onStart, log });
@@ -115,24 +115,24 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   parts.logFiles = logFiles;
   parts.logFilesWatchdog =
     logFiles && started.use(new LogFilesWatchdog({ files: logFiles, supervisor, log, pauseMs: filesPollIntervalMs }));
-  const enforce = (adjustment: Adjustment): void => {
+  const applyAdjustment = (adjustment: Adjustment): void => {
     parts.adjustment = adjustment;
     control.setLevel(adjustment.logLevel ?? settings.logLevel);
   };
-  const remote = remoteConfigLoop(ofIdentity, backend, credentials, log, async (adjustment) => {
+  const remote = remoteConfigLoop(identitySettings, backend, credentials, log, async (adjustment) => {
     await effectiveConfig.adjust(adjustment);
-    enforce(adjustment);
+    applyAdjustment(adjustment);
   });
-  enforce(remote?.adjustmentAtStart ?? {});
+  applyAdjustment(remote?.adjustmentAtStart ?? {});
   const { adjustment } = parts;
   const effectiveConfig = started.use(
     new EffectiveConfig({
-      settings: ofIdentity,
+      settings: identitySettings,
       supervisor,
       adjustment,
       log,
       knownPods: pods?.known,
-      asksAgent: pods?.asksAgent,
+      usesRelay: pods?.usesRelay,
       policies: pods?.policies,
       logFiles,
     }),
@@ -152,8 +152,8 @@ function openLogFiles(settings: Settings, host: HostSettings, log: Log): LogFile
   return new LogFiles({ folder: logFilesFolder(settings), offsetsFile: join(stateFolder, OFFSETS_FILE), rules, maxAgeMs, log });
 }
 
-/** The installation, and the name by which another agent that claims the same state sees this one. */
-function whoAmI({ cluster, host }: Settings): { installation: string; holder: string } {
+/** Returns the installation, and the name of this agent that other agents see if they claim the same state. */
+function describeHolder({ cluster, host }: Settings): { installation: string; holder: string } {
   if (!cluster) return { installation: `host:${host?.credentialsFile}`, holder: `process ${process.pid} on ${hostname()}` };
   const installation = installationOf(cluster);
   return { installation, holder: `pod ${cluster.podNamespace}/${hostname()}, Secret ${installation}, node ${cluster.nodeName}` };
@@ -180,7 +180,7 @@ function stopSignal(log: Log): AbortSignal {
     process.once(name, () => {
       log.info(
         { event: "agent.stopping", signal: name },
-        "shutting down: collector first, then proxy; what is not sent stays in the disk queue",
+        "shutting down: collector first, then proxy; unsent data stays in the disk queue",
       );
       stop.abort();
     });

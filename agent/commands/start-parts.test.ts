@@ -24,7 +24,7 @@ test("without the file by which the collector asks the agent for pods, no logs a
       STATE_DIR: join(folder, "missing"),
       ...env,
     });
-    return (await startPods(settings, pino({ level: "silent" }), started))?.asksAgent;
+    return (await startPods(settings, pino({ level: "silent" }), started))?.usesRelay;
   };
   expect(await start({})).toBe(false);
   await expect(start({ LOG_POLICIES: "true" })).rejects.toThrow(/log policies need the kubeconfig/);

@@ -8,7 +8,7 @@ import { ClusterCollector, COLLECTION_LEASE, LEASE_REQUEST_MS, STOP_GRACE_MS } f
 import { Supervisor } from "../collector/supervision/supervisor.ts";
 import { type AgentIdentity, readMachineId } from "../identity/identity.ts";
 import { type ClusterSettings, readInstallToken, type Secrets, type Settings } from "../settings.ts";
-import { asksAgentForPods, clusterConfigFromSettings } from "../collector/config/config-from-settings.ts";
+import { usesPodRelay, clusterConfigFromSettings } from "../collector/config/config-from-settings.ts";
 import { ALLOCATOR_VARIABLE, EVENTS_FROM_VARIABLE, KUBECONFIG_VARIABLE } from "../collector/config/collector-config.ts";
 import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-attributes.ts";
 import { POD_POLICY_ANNOTATIONS } from "../collector/config/fragments/pod-log-policies.ts";
@@ -24,9 +24,9 @@ import type { BackendApi } from "../upstream/backend-api.ts";
 import { EventsCheckpoint } from "../collector/events-checkpoint.ts";
 import { collectorVariables } from "../collector/supervision/process.ts";
 
-export interface StartedPods {
+interface StartedPods {
   readonly known: KnownPods;
-  readonly asksAgent: boolean;
+  readonly usesRelay: boolean;
   readonly monitors?: Monitors | undefined;
   readonly policies?: LogPolicies | undefined;
   /** Environment variables for the node's collector. */
@@ -37,19 +37,19 @@ export interface StartedPods {
 export async function startPods(settings: Settings, log: Log, started: AsyncDisposableStack): Promise<StartedPods | undefined> {
   const { cluster } = settings;
   if (!cluster) return undefined;
-  const api = started.use(await kubernetesOf(cluster));
+  const api = started.use(await connectKubernetes(cluster));
   const directPods = knownPods(api, cluster.nodeName);
   const hasPolicies = cluster.logPolicies && settings.signals.includes("logs");
   const hasMonitors = cluster.prometheusOperator && settings.signals.includes("metrics");
-  // There is no check of hasPolicies here and below, because settings.ts rejects LOG_POLICIES without POD_RELAY.
-  if (!cluster.podRelay && !hasMonitors) return { known: directPods, asksAgent: false, env: {} };
+  // hasPolicies is not checked here and below, because settings.ts rejects LOG_POLICIES without POD_RELAY.
+  if (!cluster.podRelay && !hasMonitors) return { known: directPods, usesRelay: false, env: {} };
   const [{ NodePods }, { PodRelay }] = await Promise.all([import("../pods/node-pods.ts"), import("../pods/relay.ts")]);
   const policies = hasPolicies ? started.use(await startPolicies(api, log)) : undefined;
   const pods = started.use(new NodePods({ api, nodeName: cluster.nodeName, kept: keptPodFields(cluster), policies, log }));
   const monitors = hasMonitors ? started.use(await startMonitors(api, pods, cluster, settings, log)) : undefined;
   const relay = started.use(await PodRelay.start({ pods, nodeName: cluster.nodeName, monitors }));
   const env = { [ALLOCATOR_VARIABLE]: relay.url };
-  const direct = { known: directPods, asksAgent: false, env, monitors };
+  const direct = { known: directPods, usesRelay: false, env, monitors };
   if (!cluster.podRelay) return direct;
   const file = join(settings.stateFolder ?? settings.stateDir, "pods.kubeconfig");
   try {
@@ -65,8 +65,8 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
   }
   const relayed = relayedPods(pods);
   // Evaluated on each check, because COLLECTOR_CONFIG_FILE can change while the agent runs.
-  const known: KnownPods = { whyUnknown: (signal) => (asksAgentForPods(settings) ? relayed : directPods).whyUnknown(signal) };
-  return { known, asksAgent: true, env: { ...env, [KUBECONFIG_VARIABLE]: file }, monitors, policies };
+  const known: KnownPods = { whyUnknown: (signal) => (usesPodRelay(settings) ? relayed : directPods).whyUnknown(signal) };
+  return { known, usesRelay: true, env: { ...env, [KUBECONFIG_VARIABLE]: file }, monitors, policies };
 }
 
 async function startPolicies(api: KubernetesApi, log: Log): Promise<LogPolicies> {
@@ -110,7 +110,7 @@ export async function startIdentity(
 ): Promise<AgentIdentity> {
   if (settings.cluster) {
     const { startClusterIdentity } = await import("../identity/cluster-identity.ts");
-    const kubernetes = started.use(await kubernetesOf(settings.cluster));
+    const kubernetes = started.use(await connectKubernetes(settings.cluster));
     const parts = { settings: settings.cluster, kubernetes, agentVersion, backend, log };
     return started.use(await startClusterIdentity({ ...parts, installToken: () => readInstallToken() }));
   }
@@ -126,7 +126,7 @@ export async function startIdentity(
 }
 
 /** Only the cluster agent may call this: it loads the Kubernetes client. */
-async function kubernetesOf(cluster: ClusterSettings, options: TransportOptions = {}): Promise<KubernetesApi> {
+async function connectKubernetes(cluster: ClusterSettings, options: TransportOptions = {}): Promise<KubernetesApi> {
   const { kubernetesInPod } = await import("../kubernetes/api.ts");
   return kubernetesInPod(cluster, options);
 }
@@ -144,7 +144,7 @@ export async function startClusterCollector(
   const config = clusterConfigFromSettings(settings, stateDir);
   if (!cluster || config === undefined) return undefined;
   const { collectionLease, Lease } = await import("../identity/lease.ts");
-  const api = started.use(await kubernetesOf(cluster, { timeoutMs: LEASE_REQUEST_MS }));
+  const api = started.use(await connectKubernetes(cluster, { timeoutMs: LEASE_REQUEST_MS }));
   const lease = new Lease(api, {
     namespace: cluster.podNamespace,
     name: collectionLease(cluster.leaseName),
@@ -155,7 +155,7 @@ export async function startClusterCollector(
   const clusterLog = log.child({ collects: "cluster" });
   // Uses its own connections, because a slow list of events must not block requests for the Lease.
   const hasEvents = cluster.kubernetesEvents && settings.signals.includes("logs");
-  const events = hasEvents ? new EventsCheckpoint(started.use(await kubernetesOf(cluster))) : undefined;
+  const events = hasEvents ? new EventsCheckpoint(started.use(await connectKubernetes(cluster))) : undefined;
   const env = {
     ...collectorVariables(settings),
     // A getter, because the value is read on each start of the collector, including restarts after a crash.

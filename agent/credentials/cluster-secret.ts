@@ -1,7 +1,7 @@
-// Reads and writes the Secret that stores the cluster's identity; no other code knows its layout. Invariants: each write names the version
-// that it is based on, so no agent overwrites a newer write of another; a call's Idempotency-Key must survive a crash, so it is
-// stored before the call and removed in the write that stores the call's result, together with the hash of a used install token. The chart
-// ships the Secret empty; the agent may neither create nor list Secrets.
+// Reads and writes the Secret that stores the cluster's identity; no other code knows its layout. The chart creates the Secret empty; the agent
+// may neither create nor list Secrets. Invariants: each write names the version that it is based on, so no agent overwrites a newer write of
+// another; to survive a crash, a call's Idempotency-Key is stored before the call, and removed by the write that stores the call's result and
+// the hash of a used install token.
 import { createHash } from "node:crypto";
 import { type Secret, KubernetesError } from "../kubernetes/transport.ts";
 import type { KubernetesApi, Where } from "../kubernetes/api.ts";
@@ -52,7 +52,7 @@ export interface SecretSnapshot extends SecretContent {
   readonly object: Secret;
 }
 
-/** SHA-256 (hex) of an install token: the only form in which the Secret stores it. */
+/** SHA-256 (hex) of an install token. The Secret never contains the token itself. */
 export function tokenHash(installToken: string): string {
   return createHash("sha256").update(installToken, "utf8").digest("hex");
 }
@@ -138,13 +138,13 @@ export function renderSecret(base: Secret, content: SecretContent): Secret {
   return { ...base, metadata: { ...base.metadata, annotations }, data };
 }
 
-/** How long a requested rotation must wait; never longer than the overlap, however wrong the nodes' clocks are. */
+/** Returns how long a requested rotation must wait; at most the overlap, in case the nodes' clocks differ. */
 export function rotationWaitMs({ noRotationBefore }: SecretContent, nowMs = Date.now()): number {
   const leftMs = Date.parse(noRotationBefore ?? "") - nowMs;
   return leftMs > 0 ? Math.min(leftMs, ROTATION_OVERLAP_MS) : 0;
 }
 
-/** True if the stored rotation replaces the current key; otherwise, it is a leftover. */
+/** True if the pending rotation replaces the current key; otherwise, it is a leftover. */
 export function isRotating(content: SecretContent): boolean {
   return content.credential !== undefined && content.pendingRotation?.keyHash === keyHash(content.credential.apiKey);
 }

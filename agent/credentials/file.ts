@@ -1,6 +1,6 @@
-// Stores the host agent's key, and the enrolment state that prevents a wasted install token. Invariants: mode 0600; the file is replaced
-// atomically and synced, so that a crash or a power cut leaves either the old or the new content. A file that is mounted read-only keeps
-// its mode; its group, but no others, may then be able to read it, as with kubelet's fsGroup and systemd credentials.
+// Stores the host agent's key and pending enrolment in a file. Invariants: the file has mode 0600, and is replaced atomically with fsync, so
+// that a crash or a power failure leaves either the old or the new content. A file on a read-only mount keeps its mode; its group, but no
+// other users, may then read it, as with kubelet's fsGroup and systemd credentials.
 import { chmodSync, readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { writeDurably, makeFolder } from "../../common/files.ts";
@@ -54,7 +54,7 @@ export class CredentialsFile {
   read(): HostCredentials {
     let text: string;
     try {
-      this.#closeToOthers();
+      this.#restrictMode();
       text = readFileSync(this.path, "utf8");
     } catch (error) {
       if (error instanceof CredentialsFileError) throw error;
@@ -63,14 +63,14 @@ export class CredentialsFile {
     }
     const document = parse(text, this.path);
     return {
-      credential: credentialOf(document),
+      credential: readCredential(document),
       usedTokenHash: document.install_token_sha256,
       machineId: document.machine_id,
       pending: document.pending,
     };
   }
 
-  #closeToOthers(): void {
+  #restrictMode(): void {
     this.isOpenToGroup = false;
     const rights = statSync(this.path).mode & 0o077;
     if (rights === 0) return;
@@ -79,8 +79,8 @@ export class CredentialsFile {
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EROFS") throw error;
       if (rights !== GROUP_READS) {
-        const advice = "mount it with mode 0400, or 0440 where its group has to read it (a Secret: defaultMode)";
-        throw new CredentialsFileError(`${this.path} is open to others than its group, on a read-only mount: ${advice}`, { cause: error });
+        const advice = "mount it with mode 0400, or 0440 if its group must read it (defaultMode of a Secret)";
+        throw new CredentialsFileError(`${this.path} on a read-only mount is not only open to its group: ${advice}`, { cause: error });
       }
       this.isOpenToGroup = true;
     }
@@ -99,13 +99,13 @@ export class CredentialsFile {
       makeFolder(dirname(this.path), 0o700);
       writeDurably(this.path, `${JSON.stringify(document, undefined, 2)}\n`);
     } catch (error) {
-      const advice = "set CREDENTIALS_FILE to a place that this user may write, or run as another user";
+      const advice = "set CREDENTIALS_FILE to a writable path, or run as another user";
       throw new CredentialsFileError(`cannot write ${this.path}: ${(error as Error).message}; ${advice}`, { cause: error });
     }
   }
 }
 
-function credentialOf({ agent_id: id, api_key: apiKey, key_created_at: keyCreatedAt, org_id: org }: Document) {
+function readCredential({ agent_id: id, api_key: apiKey, key_created_at: keyCreatedAt, org_id: org }: Document) {
   if (!id || !apiKey) return undefined;
   return { id, apiKey, keyCreatedAt: keyCreatedAt ?? "", ...(org && { org }) };
 }
@@ -115,6 +115,6 @@ function parse(text: string, path: string): Document {
     return JSON.parse(text) as Document;
   } catch {
     // The content is not shown, because it may contain the key.
-    throw new CredentialsFileError(`${path} is not JSON: restore it, or remove it and give a new INSTALL_TOKEN`);
+    throw new CredentialsFileError(`${path} is not JSON: restore it, or remove it and set a new INSTALL_TOKEN`);
   }
 }

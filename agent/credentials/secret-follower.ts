@@ -1,6 +1,6 @@
-// Follows changes of the Secret: a watch reports them quickly, and polls find those that the watch misses. Invariants: the agent applies a
-// change within one poll interval, even if the watch has died silently; if a poll finds a version that the watch does not report soon
-// after, the watch is restarted; a response or event is never applied after a newer one.
+// Follows changes of the Secret with a watch, and with polls for changes that the watch misses. Invariants: the agent applies a change within
+// one poll interval, even if the watch died silently; if a poll finds a version that the watch does not report soon after, the watch is
+// restarted; a response or event is never applied after a newer one.
 import type { Logger } from "pino";
 import { type Backoff, backoffOf, Loop, spread } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
@@ -64,7 +64,7 @@ export class SecretFollower {
     return this.#polling;
   }
 
-  /** Applies a state that the caller has just read or written itself. */
+  /** Applies a state that the caller has just read or written. */
   apply(view: SecretView): void {
     this.#applied += 1;
     const isUnchanged = this.#applied > 1 && view?.version === this.#view?.version;
@@ -146,12 +146,11 @@ export class SecretFollower {
     }
   }
 
-  /** Returns true if an event with this version may be older than the state that we have read or written ourselves. */
+  /** Returns true if an event with this version may be older than the state that this agent has read or written. */
   #isOlder(version: string | undefined): boolean {
     if (this.#applied === 0) return false;
     const known = this.#view?.version;
-    // Versions normally increase, but etcd may have been restored from a backup. For a deleted Secret, our view is undefined, so it has no
-    // version.
+    // Versions normally increase, but etcd may have been restored from a backup. After a deletion, the known version is undefined.
     return version !== known && !(Number(version) > Number(known));
   }
 

@@ -1,7 +1,7 @@
-// Manages the cluster's identity in one of its N agents: reads it, follows it and, if there is a plan, executes it under the Lease.
-// Invariants: an agent signs only with a key that is in the Secret; only the holder of the Lease calls register or rotate-key; the plan is
-// computed from the Secret each time (plan.ts), so any agent completes what a killed agent began. No failure here ends the process: without
-// a key, the proxy answers 503 and the collector keeps its queue.
+// Manages the cluster's identity in one of its agents: follows the Secret and executes plans (enrol, rotate, restore) under the Lease.
+// Invariants: an agent signs only with a key that is in the Secret; only the holder of the Lease registers the cluster or rotates the key; the
+// plan is computed from the Secret each time (plan.ts), so any agent completes the work of a killed agent. No failure ends the process:
+// without a key, the proxy answers 503 and the collector keeps its queue.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { Loop, pause, retryAfterMs, type Backoff } from "../../common/loop.ts";
@@ -13,7 +13,7 @@ import type { ClusterSettings } from "../settings.ts";
 import { BackendError } from "../upstream/backend-api.ts";
 import { ClusterKnowledge } from "./cluster-knowledge.ts";
 import { execute, probe, type ExecutionContext } from "./execute.ts";
-import { type AgentIdentity, type AgentIdentityStatus, problemWords, ProblemReport } from "./identity.ts";
+import { type AgentIdentity, type AgentIdentityStatus, describeError, ProblemReport } from "./identity.ts";
 import { LeaderSession, type OnStep } from "./leader-session.ts";
 import { Lease, LEASE_TIMING, LeaseLostError, type LeaseTerm, type LeaseTiming } from "./lease.ts";
 import { identityPermissions, PermissionCheck } from "./permissions.ts";
@@ -57,11 +57,11 @@ export async function startClusterIdentity(options: ClusterIdentityOptions): Pro
   return identity;
 }
 
-/** Problems that a retry may solve; they are reported until it does. */
-const PASSING = ["failing", "other_installation"];
+/** Problems that a retry may solve; they are reported until then. */
+const RETRIED_PROBLEMS = ["failing", "other_installation"];
 /** A refused key is checked with the backend at most this often. */
 const PROBE_EVERY_MS = 10_000;
-/** However many 401s arrive, the Secret is read again at most this often; changes in between arrive through the watch. */
+/** After 401 responses, the Secret is read again at most this often; the watch reports other changes. */
 const REFRESH_EVERY_MS = 1_000;
 /** A request waits at most this long for the Secret to be read again. */
 const REFRESH_WITHIN_MS = 5_000;
@@ -153,10 +153,10 @@ export class ClusterIdentity implements AgentIdentity {
     await Promise.race([reading, sleep(START_WITHIN_MS, undefined, { ref: false })]);
     const failed = (error: unknown): number => {
       this.#reportFailure(error);
-      return askedWaitMs(error);
+      return requestedWaitMs(error);
     };
     this.#loop = new Loop({ signal, step: () => this.#step(), failed, backoffMs: this.#timing.backoffMs });
-    this.#permissions = new PermissionCheck({ api, wanted: identityPermissions(settings), log: this.#log, signal });
+    this.#permissions = new PermissionCheck({ api, required: identityPermissions(settings), log: this.#log, signal });
     this.#running = Promise.all([this.#follower.run(signal), this.#loop.done, this.#permissions.done]);
   }
 
@@ -172,8 +172,8 @@ export class ClusterIdentity implements AgentIdentity {
     const isNew = this.#known.adopt(secret);
     const now = this.#known.credential;
     if (isNew && now) {
-      const story = isFirst ? "the cluster's key is here" : "signing with the cluster's new key from now on";
-      this.#log.info({ event: "identity.key_adopted", clusterId: now.id, keyCreatedAt: now.keyCreatedAt }, story);
+      const message = isFirst ? "using the cluster's key" : "using the cluster's new key";
+      this.#log.info({ event: "identity.key_adopted", clusterId: now.id, keyCreatedAt: now.keyCreatedAt }, message);
     }
     this.#loop?.wake();
   }
@@ -195,10 +195,10 @@ export class ClusterIdentity implements AgentIdentity {
     if (!suspect || performance.now() - this.#probedAt < PROBE_EVERY_MS) return;
     this.#probedAt = performance.now();
     try {
-      this.#known.note(await probe(suspect, this.#options.backend, this.#stop.signal));
+      this.#known.noteRefusal(await probe(suspect, this.#options.backend, this.#stop.signal));
     } catch (error) {
       // Safe: only a refusal of the key matters here, and the next 401 triggers another check.
-      this.#log.debug({ event: "identity.key_check_failed", err: error }, "cannot ask the backend about the key");
+      this.#log.debug({ event: "identity.key_check_failed", err: error }, "cannot check the key with the backend");
     }
   }
 
@@ -213,7 +213,7 @@ export class ClusterIdentity implements AgentIdentity {
       const plan = this.#plan();
       this.#report(plan);
       if (plan.kind === "none") return plan.againInMs ?? (plan.problem && this.#timing.tokenEveryMs);
-      return await this.#campaign();
+      return await this.#tryToLead();
     } catch (error) {
       if (!isOvertaken(error)) throw error;
       this.#log.debug({ event: "identity.overtaken", err: error }, "another agent changed the Secret or Lease first, reading them again");
@@ -226,7 +226,7 @@ export class ClusterIdentity implements AgentIdentity {
   }
 
   /** Tries once to acquire the Lease and execute the plan. Returns how long to wait, which is longer if another agent holds the Lease. */
-  async #campaign(): Promise<number> {
+  async #tryToLead(): Promise<number> {
     await sleep(Math.random() * this.#timing.spreadMs, undefined, { signal: this.#stop.signal });
     const term = await this.#lease.tryAcquire(this.#stop.signal);
     if (!term) return this.#timing.lease.durationMs * (1.05 + Math.random() * 0.25);
@@ -251,19 +251,18 @@ export class ClusterIdentity implements AgentIdentity {
     const onWrite = (written: SecretSnapshot): void => this.#follower.apply(written);
     this.#log.info({ event: "identity.acting", plan: plan.kind, ...("why" in plan && { why: plan.why }) }, "acting for the cluster");
     const session = new LeaderSession(term, this.#secret, snapshot, { onWrite, onStep });
-    this.#known.note(await execute(plan, session, { ...this.#options, installToken: this.#installToken }));
+    this.#known.noteRefusal(await execute(plan, session, { ...this.#options, installToken: this.#installToken }));
     this.#failedSessions = 0;
   }
 
   /**
-   * Keeps the Lease during the pause before the next attempt: of a thousand agents, only one calls the backend at a time, as often as a
-   * single agent would.
+   * Keeps the Lease during the pause before the next attempt, so that only one agent of the cluster calls the backend at a time.
    */
   async #failedInSession(held: AbortSignal, error: unknown): Promise<void> {
     if (held.aborted || isOvertaken(error)) throw error;
     this.#failedSessions += 1;
     this.#reportFailure(error);
-    await pause(retryAfterMs(this.#failedSessions, askedWaitMs(error), this.#timing.backoffMs), held);
+    await pause(retryAfterMs(this.#failedSessions, requestedWaitMs(error), this.#timing.backoffMs), held);
   }
 
   // ---- reporting
@@ -272,22 +271,22 @@ export class ClusterIdentity implements AgentIdentity {
   #report(plan: Plan): void {
     const code = plan.kind === "none" ? plan.problem : undefined;
     if (code !== undefined) this.#problem.report({ code, message: advice(code, `${this.#secret.namespace}/${this.#secret.name}`) });
-    else if (plan.kind === "none" || !PASSING.includes(this.#problem.current?.code ?? "")) this.#problem.report(undefined);
+    else if (plan.kind === "none" || !RETRIED_PROBLEMS.includes(this.#problem.current?.code ?? "")) this.#problem.report(undefined);
   }
 
   /** Logs a failure that a retry may fix. */
   #reportFailure(error: unknown): void {
     if (this.#stop.signal.aborted || isOvertaken(error)) return;
     const code = error instanceof BackendError && error.code === "cluster_in_use" ? "other_installation" : "failing";
-    this.#problem.report({ code, message: problemWords(error) });
+    this.#problem.report({ code, message: describeError(error) });
   }
 }
 
-function askedWaitMs(error: unknown): number {
+function requestedWaitMs(error: unknown): number {
   return error instanceof BackendError ? (error.retryAfterS ?? 0) * 1000 : 0;
 }
 
-/** Another agent was faster; this is not an error. */
+/** True if another agent acted first, which is not an error. */
 function isOvertaken(error: unknown): boolean {
   return error instanceof LeaseLostError || (error instanceof KubernetesError && error.status === 409);
 }

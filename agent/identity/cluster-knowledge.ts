@@ -1,11 +1,11 @@
-// Keeps what one agent knows of its cluster's identity: the last known Secret, the credential to sign with, and the backend's responses
-// about keys and tokens. Invariants: it does no I/O; the credential is kept if the Secret is deleted; knowledge about a key is stored by
-// the key's hash, so that it never applies to the next key.
+// Keeps an agent's knowledge of its cluster's identity: the last known Secret, the credential to sign with, and the backend's responses about
+// keys and tokens. Invariants: it does no I/O; the credential is kept if the Secret is deleted; knowledge about a key is stored by the key's
+// hash, so that it never applies to the next key.
 import { rotationWaitMs, tokenHash } from "../credentials/cluster-secret.ts";
 import type { SecretView } from "../credentials/secret-follower.ts";
 import type { Credential } from "../credentials/store.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
-import type { Observed } from "./execute.ts";
+import type { Refusal } from "./execute.ts";
 import type { Situation } from "./plan.ts";
 
 export class ClusterKnowledge {
@@ -62,18 +62,18 @@ export class ClusterKnowledge {
     this.#suspectKey = keyHash(apiKey);
   }
 
-  /** The credential to check with the backend, returned once per suspicion; undefined if there is none. */
+  /** Returns the credential to check with the backend, once per suspicion; undefined if there is none. */
   takeSuspect(): Credential | undefined {
     const suspect = this.#suspectKey;
     this.#suspectKey = undefined;
-    const isMeant = this.#credential && suspect === keyHash(this.#credential.apiKey) && suspect !== this.#refusedKey;
-    return isMeant ? this.#credential : undefined;
+    const isCurrent = this.#credential && suspect === keyHash(this.#credential.apiKey) && suspect !== this.#refusedKey;
+    return isCurrent ? this.#credential : undefined;
   }
 
-  note(observed: Observed): void {
-    if (!observed) return;
-    if ("refusedToken" in observed) this.#refusedTokens.add(observed.refusedToken);
-    else this.#refusedKey = observed.refusedKey;
+  noteRefusal(refusal: Refusal): void {
+    if (!refusal) return;
+    if ("refusedToken" in refusal) this.#refusedTokens.add(refusal.refusedToken);
+    else this.#refusedKey = refusal.refusedKey;
   }
 
   /** Input for a plan. */

@@ -1,6 +1,6 @@
-// Executes one plan (enrol, rotate, verify) in one session of the Lease holder, and reports what it learned about the key or the token.
-// Invariants: a refusal that retries cannot solve is reported, not thrown; a rotation's Idempotency-Key is stored in the Secret before the
-// call, and removed in the write that stores the new key (docs/decisions.md, "Enrolment"); only a key that is in the Secret signs.
+// Executes one plan (enrol, rotate, restore) in one session of the Lease holder, and returns whether the backend refused the key or token.
+// Invariants: a permanent refusal is returned, not thrown; a rotation's Idempotency-Key is stored in the Secret before the call, and removed by
+// the write that stores the new key (docs/decisions.md, "Enrolment"); only a key that is in the Secret signs.
 import { randomUUID } from "node:crypto";
 import type { ClusterSettings } from "../settings.ts";
 import type { Credential } from "../credentials/store.ts";
@@ -15,10 +15,10 @@ import { isRotating, type PendingEnrolment, type PendingRotation } from "../cred
 
 export type ClusterBackend = Pick<BackendApi, "registerCluster" | "rotateKey" | "heartbeat">;
 
-/** Empty, or the hash of a token or key that the backend has permanently refused. */
-export type Observed = { readonly refusedToken: string } | { readonly refusedKey: string } | undefined;
+/** The hash of a token or key that the backend has permanently refused; undefined if it refused none. */
+export type Refusal = { readonly refusedToken: string } | { readonly refusedKey: string } | undefined;
 
-/** What execution needs in addition to the plan. */
+/** Inputs of the execution in addition to the plan. */
 export interface ExecutionContext {
   readonly settings: Pick<ClusterSettings, "clusterName" | "podNamespace" | "secretName">;
   readonly installToken: string | undefined;
@@ -27,23 +27,23 @@ export interface ExecutionContext {
   readonly backend: ClusterBackend;
 }
 
-export async function execute(plan: Exclude<Plan, { kind: "none" }>, session: LeaderSession, context: ExecutionContext): Promise<Observed> {
+export async function execute(plan: Exclude<Plan, { kind: "none" }>, session: LeaderSession, context: ExecutionContext): Promise<Refusal> {
   if (plan.kind === "enrol") return enrol(plan.tokenHash, session, context);
   if (plan.kind === "rotate") return rotate(plan.credential, session, context);
   return restore(plan.credential, plan.usedTokenHash, session, context);
 }
 
 /** Sends one signed request to check whether the backend accepts this key; returns undefined if it does. */
-export async function probe(credential: Credential, backend: ClusterBackend, signal: AbortSignal): Promise<Observed> {
+export async function probe(credential: Credential, backend: ClusterBackend, signal: AbortSignal): Promise<Refusal> {
   try {
     await backend.heartbeat(CLUSTER_HEARTBEAT_PATH, credential, {}, signal);
     return undefined;
   } catch (error) {
-    return observedOfKey(error, credential);
+    return keyRefusal(error, credential);
   }
 }
 
-async function enrol(tokenHash: string, session: LeaderSession, context: ExecutionContext): Promise<Observed> {
+async function enrol(tokenHash: string, session: LeaderSession, context: ExecutionContext): Promise<Refusal> {
   const { settings, agentVersion, kubernetes, backend } = context;
   const installToken = context.installToken ?? "";
   try {
@@ -57,17 +57,17 @@ async function enrol(tokenHash: string, session: LeaderSession, context: Executi
   }
 }
 
-async function rotate(credential: Credential, session: LeaderSession, { backend }: ExecutionContext): Promise<Observed> {
+async function rotate(credential: Credential, session: LeaderSession, { backend }: ExecutionContext): Promise<Refusal> {
   try {
     await rotateKey(session, credential, backend);
     return undefined;
   } catch (error) {
     const isTooEarly = error instanceof BackendError && error.code === "rotation_in_progress";
-    const observed = isTooEarly ? undefined : observedOfKey(error, credential);
-    // Stored in the Secret, so that no other agent asks in vain before that time.
+    const refusal = isTooEarly ? undefined : keyRefusal(error, credential);
+    // Stored in the Secret, so that no other agent requests a rotation before that time.
     const noRotationBefore = isTooEarly ? later(error.retryAfterS) : session.content.noRotationBefore;
     await session.write({ pendingRotation: undefined, noRotationBefore }, "rotation-abandoned");
-    return observed;
+    return refusal;
   }
 }
 
@@ -81,13 +81,13 @@ async function restore(
   usedTokenHash: string | undefined,
   session: LeaderSession,
   { backend }: ExecutionContext,
-): Promise<Observed> {
-  const observed = await probe(credential, backend, session.signal);
-  if (!observed) await session.write({ credential, usedTokenHash }, "restored");
-  return observed;
+): Promise<Refusal> {
+  const refusal = await probe(credential, backend, session.signal);
+  if (!refusal) await session.write({ credential, usedTokenHash }, "restored");
+  return refusal;
 }
 
-function observedOfKey(error: unknown, credential: Credential): Observed {
+function keyRefusal(error: unknown, credential: Credential): Refusal {
   if (error instanceof BackendError && error.keyRefused) return { refusedKey: keyHash(credential.apiKey) };
   throw error;
 }

@@ -1,7 +1,7 @@
-// Manages the host agent's identity: enrolled once with an install token, then read from its file. Invariants: the Idempotency-Key and the
-// body of a registration are stored in the file before the call, so that after a crash, the identical call is repeated and no token is
-// wasted; while the backend is unavailable, it keeps retrying and never ends the process. A key that was enrolled under another machine id
-// belongs to the host from which this one was cloned; it is replaced as soon as an unused token is available.
+// Manages the host agent's identity: enrols once with an install token, then reads the key from its file. Invariants: the Idempotency-Key and
+// the body of a registration are stored in the file before the call, so that after a crash, the identical call is repeated and no token is
+// wasted; while the backend is unavailable, it retries and never ends the process. A key that was enrolled under another machine id belongs to
+// the host from which this one was cloned; it is replaced as soon as an unused token is available.
 import { createHash, randomUUID } from "node:crypto";
 import { type Backoff, Loop } from "../../common/loop.ts";
 import { type CredentialsFile, CredentialsFileError, type HostCredentials } from "../credentials/file.ts";
@@ -50,17 +50,17 @@ export class HostIdentity implements AgentIdentity {
     if (options.file.isOpenToGroup)
       options.log.warn(
         { event: "identity.credentials_group_readable", file: options.file.path },
-        "the group of the credentials file may read the key, and the read-only mount keeps it so",
+        "the group of the credentials file may read the key, and its mode cannot be changed on a read-only mount",
       );
     if (this.#known.credential)
       options.log.info(
         { event: "identity.enrolled_earlier", agentId: this.#known.credential.id },
-        "enrolled earlier; the key is in the credentials file",
+        "already enrolled; using the key in the credentials file",
       );
     this.#markMachineId();
     this.#problem = new ProblemReport(options.log, "host");
     this.#loop = new Loop({
-      // Nothing is scheduled: the next step waits for a 401 or the operator.
+      // No next step is scheduled: it waits for a 401.
       step: (signal) => this.#step(signal).then(() => undefined),
       failed: (error) => this.#failed(error),
       backoffMs: options.backoffMs,
@@ -68,7 +68,7 @@ export class HostIdentity implements AgentIdentity {
   }
 
   current(): Credential | undefined {
-    return this.#mustRegisterAnew() ? undefined : this.#known.credential;
+    return this.#mustReenrol() ? undefined : this.#known.credential;
   }
 
   /** Always true: the file was read at start. */
@@ -76,7 +76,7 @@ export class HostIdentity implements AgentIdentity {
     return true;
   }
 
-  // oxlint-disable-next-line typescript/require-await -- the interface is asynchronous for stores that are far away
+  // oxlint-disable-next-line typescript/require-await -- the interface is asynchronous for the cluster's Secret
   async refresh(reason: string): Promise<Credential | undefined> {
     const before = this.#known.credential?.apiKey;
     try {
@@ -89,11 +89,7 @@ export class HostIdentity implements AgentIdentity {
       );
     }
     if (this.#known.credential?.apiKey === before) this.#suspect = true;
-    else
-      this.#options.log.info(
-        { event: "identity.key_adopted", reason },
-        "the credentials file has another key; signing with it from now on",
-      );
+    else this.#options.log.info({ event: "identity.key_adopted", reason }, "the credentials file has another key; using it from now on");
     this.#loop.wake();
     return this.current();
   }
@@ -134,7 +130,7 @@ export class HostIdentity implements AgentIdentity {
   #mayEnrol(): boolean {
     const { credential, usedTokenHash } = this.#known;
     if (this.#tokenHash === undefined || this.#refusedToken) return false;
-    if (!credential || this.#mustRegisterAnew()) return true;
+    if (!credential || this.#mustReenrol()) return true;
     return credential.apiKey === this.#refusedKey && usedTokenHash !== this.#tokenHash;
   }
 
@@ -154,7 +150,7 @@ export class HostIdentity implements AgentIdentity {
   }
 
   /** Without a usable token, the agent keeps its key: a new machine id alone never stops a host's telemetry. */
-  #mustRegisterAnew(): boolean {
+  #mustReenrol(): boolean {
     if (!this.#isFromOtherMachine() || this.#refusedToken) return false;
     return this.#tokenHash !== undefined && this.#tokenHash !== this.#known.usedTokenHash;
   }
@@ -219,11 +215,11 @@ export class HostIdentity implements AgentIdentity {
     const { credential, usedTokenHash } = this.#known;
     const where = this.#options.file.path;
     if (this.#signs()) return this.#problem.report(this.#isFromOtherMachine() ? foreignKey(where) : undefined);
-    const newToken = "an administrator makes one with `atherops tokens create`; set INSTALL_TOKEN to it and restart the agent";
+    const newToken = "create one as an administrator with `atherops tokens create`, set INSTALL_TOKEN to it and restart the agent";
     if (this.#refusedToken)
       return this.#problem.report({ code: "install_token_refused", message: `the install token is unknown, expired or used: ${newToken}` });
     if (credential) {
-      const why = usedTokenHash === this.#tokenHash ? "and INSTALL_TOKEN was used for it already" : "and there is no INSTALL_TOKEN";
+      const why = usedTokenHash === this.#tokenHash ? "and INSTALL_TOKEN was already used" : "and there is no INSTALL_TOKEN";
       return this.#problem.report({
         code: "key_refused",
         message: `the backend refuses the key in ${where} as unknown or revoked, ${why}: ${newToken}`,
@@ -235,11 +231,11 @@ export class HostIdentity implements AgentIdentity {
     });
   }
 
-  /** Returns the wait that the backend asked for. */
+  /** Returns the wait that the backend requested. */
   #failed(error: unknown): number {
     const code = failureCode(error);
-    const what = this.#mayEnrol() ? "not enrolled yet" : "cannot ask the backend about the key";
-    this.#problem.report({ code, message: `${what}, trying again: ${error instanceof Error ? error.message : String(error)}` });
+    const problem = this.#mayEnrol() ? "not enrolled yet" : "cannot check the key with the backend";
+    this.#problem.report({ code, message: `${problem}, retrying: ${error instanceof Error ? error.message : String(error)}` });
     return error instanceof BackendError ? (error.retryAfterS ?? 0) * 1000 : 0;
   }
 }
@@ -251,10 +247,10 @@ function failureCode(error: unknown): string {
 
 function foreignKey(file: string): Problem {
   const advice =
-    "if this host is a clone, make an install token (`atherops tokens create`), set INSTALL_TOKEN to it and restart the agent: it registers as a host of its own";
+    "if this host is a clone, create an install token (`atherops tokens create`), set INSTALL_TOKEN to it and restart the agent, which then enrols as a separate host";
   return {
     code: "machine_id_changed",
-    message: `/etc/machine-id has changed since the key in ${file} was made, so that key may be another host's: ${advice}`,
+    message: `/etc/machine-id has changed since the key in ${file} was created, so the key may belong to another host: ${advice}`,
   };
 }
 

@@ -66,9 +66,9 @@ export class ProblemReport {
 }
 
 /** Errors from the Kubernetes API or the backend name their source; connection errors are attributed to the API. */
-export function problemWords(error: unknown): string {
+export function describeError(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: unknown };
   const isConnection = !(error instanceof BackendError) && /^(E[A-Z]+|UND_ERR_\w+)$/.test(String(code)) && code !== "ENOENT";
   const text = String(message || code || error);
-  return isConnection ? `the Kubernetes API does not answer: ${text}` : text;
+  return isConnection ? `the Kubernetes API does not respond: ${text}` : text;
 }

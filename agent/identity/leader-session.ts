@@ -3,7 +3,7 @@
 import type { ClusterSecret, SecretContent, SecretSnapshot } from "../credentials/cluster-secret.ts";
 import type { LeaseTerm } from "./lease.ts";
 
-/** What a session has just done, in order; tests kill the process after each step. */
+/** Completed steps of a session; tests kill the process after each of them. */
 export type Step =
   | "lease-acquired"
   | "enrolment-announced"

@@ -22,8 +22,8 @@ export const LEASE_TIMING: LeaseTiming = { durationMs: 15_000, renewDeadlineMs: 
 /** Annotations of the Lease, for data other than its holder. */
 export type Annotations = Readonly<Record<string, string>>;
 
-/** Returns annotations to write, built from the current ones before each write of the holder. Omitted keys stay unchanged. */
-export type Annotate = (present: Annotations) => Annotations;
+/** Returns annotations to write, from the current ones; called before each write of the holder. Omitted keys stay unchanged. */
+type Annotate = (current: Annotations) => Annotations;
 
 /** The Lease as last seen by an agent that does not hold it. */
 export interface LeaseView {
@@ -52,10 +52,10 @@ export function collectionLease(leaseName: string): string {
 }
 
 /** A failed renewal is retried before the next one is due: a broken connection costs one attempt, not the term. */
-const RETRIES_A_RENEWAL = 4;
+const RETRIES_PER_RENEWAL = 4;
 
 /** The API rejects a higher number, so without this limit, a Lease that has reached it could not be acquired. */
-const MOST_TRANSITIONS = 2 ** 31 - 1;
+const MAX_TRANSITIONS = 2 ** 31 - 1;
 
 interface Held {
   lease: LeaseObject;
@@ -69,7 +69,7 @@ export type LeaseApi = Pick<KubernetesApi, "readLease" | "replaceLease">;
 
 export class LeaseLostError extends Error {
   constructor(why: string) {
-    super(`the lease is lost: ${why}`);
+    super(`lease lost: ${why}`);
     this.name = "LeaseLostError";
   }
 }
@@ -129,13 +129,13 @@ export class Lease {
 
   #held(found: LeaseObject): LeaseObject["spec"] {
     const now = new V1MicroTime();
-    const same = found.spec?.holderIdentity === this.#identity;
+    const isHolder = found.spec?.holderIdentity === this.#identity;
     return {
       holderIdentity: this.#identity,
       leaseDurationSeconds: Math.ceil(this.#timing.durationMs / 1000),
-      acquireTime: same ? (found.spec?.acquireTime ?? now) : now,
+      acquireTime: isHolder ? (found.spec?.acquireTime ?? now) : now,
       renewTime: now,
-      leaseTransitions: Math.min((found.spec?.leaseTransitions ?? 0) + (same ? 0 : 1), MOST_TRANSITIONS),
+      leaseTransitions: Math.min((found.spec?.leaseTransitions ?? 0) + (isHolder ? 0 : 1), MAX_TRANSITIONS),
     };
   }
 
@@ -167,7 +167,7 @@ export class Lease {
         ended.throwIfAborted();
       },
       [Symbol.asyncDispose]: async () => {
-        over.abort(new LeaseLostError("given back"));
+        over.abort(new LeaseLostError("released"));
         await renewing;
         await this.#release(held);
       },
@@ -191,7 +191,7 @@ export class Lease {
         if (error instanceof LeaseLostError) throw error;
         // Safe: the deadline has not moved, and ends the term if the API stays unavailable.
         this.#log.debug({ event: "lease.renewal_delayed", err: error }, "lease not renewed yet");
-        pauseMs = renewEveryMs / RETRIES_A_RENEWAL;
+        pauseMs = renewEveryMs / RETRIES_PER_RENEWAL;
       }
     }
   }
@@ -222,9 +222,9 @@ export class Lease {
 }
 
 function withAnnotations(lease: LeaseObject, annotate: Annotate): LeaseObject {
-  const present = lease.metadata?.annotations ?? {};
-  const wanted = annotate(present);
-  return Object.keys(wanted).length === 0 ? lease : { ...lease, metadata: { ...lease.metadata, annotations: { ...present, ...wanted } } };
+  const current = lease.metadata?.annotations ?? {};
+  const changes = annotate(current);
+  return Object.keys(changes).length === 0 ? lease : { ...lease, metadata: { ...lease.metadata, annotations: { ...current, ...changes } } };
 }
 
 /** The spec of a Lease without a holder. */

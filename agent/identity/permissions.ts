@@ -1,6 +1,6 @@
-// Lists the permissions that the cluster agent needs, and checks them at start: a missing permission is reported with the RBAC rule that
-// grants it, instead of causing a 403 during a rotation. Invariant: the tables match docs/decisions.md, "Permissions of an agent in a
-// cluster", and the chart grants them (test/faults/cluster-diagnose.test.ts).
+// Lists the permissions that the cluster agent needs, and checks them at start, so that a missing permission is reported with the RBAC rule
+// that grants it before it causes a 403. Invariant: the tables match docs/decisions.md, "Permissions of an agent in a cluster", and the chart
+// grants them (test/faults/cluster-diagnose.test.ts).
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
@@ -8,7 +8,7 @@ import type { Log } from "../log.ts";
 import type { Signal } from "../settings.ts";
 import { collectionLease } from "./lease.ts";
 
-export interface Permission {
+interface Permission {
   readonly apiGroup: string;
   /** `nodes/stats` is the subresource stats of nodes. */
   readonly resource: string;
@@ -68,19 +68,19 @@ const STATE_RESOURCES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Permissions for collecting for the whole cluster. */
-export function clusterPermissions(of: {
+export function clusterPermissions(settings: {
   podNamespace: string;
   leaseName: string;
   clusterState: boolean;
   kubernetesEvents: boolean;
 }): Permission[] {
-  if (!of.clusterState && !of.kubernetesEvents) return [];
-  const lease = { apiGroup: "coordination.k8s.io", resource: "leases", name: collectionLease(of.leaseName), namespace: of.podNamespace };
+  const { podNamespace: namespace, leaseName, clusterState, kubernetesEvents } = settings;
+  if (!clusterState && !kubernetesEvents) return [];
+  const lease = { apiGroup: "coordination.k8s.io", resource: "leases", name: collectionLease(leaseName), namespace };
+  const stateResources = clusterState ? Object.entries(STATE_RESOURCES) : [];
   const watched = [
-    ...(of.clusterState
-      ? Object.entries(STATE_RESOURCES).flatMap(([apiGroup, names]) => names.map((resource) => ({ apiGroup, resource })))
-      : []),
-    ...(of.kubernetesEvents ? [{ apiGroup: "", resource: "events" }] : []),
+    ...stateResources.flatMap(([apiGroup, names]) => names.map((resource) => ({ apiGroup, resource }))),
+    ...(kubernetesEvents ? [{ apiGroup: "", resource: "events" }] : []),
   ];
   return [
     ...["get", "update"].map((verb) => ({ ...lease, verb })),
@@ -88,13 +88,13 @@ export function clusterPermissions(of: {
   ];
 }
 
-/** The permissions of `wanted` that the agent's service account lacks. Throws KubernetesError if it may not even ask. */
-export async function missingPermissions(api: KubernetesApi, wanted: readonly Permission[], signal: AbortSignal): Promise<Permission[]> {
-  const allowed = await Promise.all(wanted.map((permission) => isAllowed(api, permission, signal)));
-  return wanted.filter((_, index) => !allowed[index]);
+/** Returns those of `required` that the agent's service account lacks. Throws KubernetesError if it may not query permissions. */
+export async function missingPermissions(api: KubernetesApi, required: readonly Permission[], signal: AbortSignal): Promise<Permission[]> {
+  const allowed = await Promise.all(required.map((permission) => isAllowed(api, permission, signal)));
+  return required.filter((_, index) => !allowed[index]);
 }
 
-/** The rule to add, and where, as a line for the operator. */
+/** Formats the RBAC rule that grants a permission, as a line for the operator. */
 export function grantingRule({ apiGroup, resource, verb, name, namespace }: Permission): string {
   const where = namespace === undefined ? "ClusterRole" : `Role in namespace ${namespace}`;
   const names = name === undefined ? "" : `resourceNames: ["${name}"], `;
@@ -111,15 +111,15 @@ function isAllowed(api: KubernetesApi, permission: Permission, signal: AbortSign
 
 const CHECK_EVERY_MS = 60_000;
 
-/** Checks at start, and repeatedly while something is missing. Missing permissions are logged once; telemetry does not wait for them. */
+/** Checks at start, and repeatedly while permissions are missing. Logs them once; telemetry does not wait for them. */
 export class PermissionCheck {
   /** Resolves when `signal` has aborted. */
   readonly done: Promise<void>;
-  readonly #options: { readonly api: KubernetesApi; readonly wanted: readonly Permission[] };
+  readonly #options: { readonly api: KubernetesApi; readonly required: readonly Permission[] };
   /** Its cause is the list of rules that would grant the missing permissions. */
   readonly #lack: Outage<string[]>;
 
-  constructor(options: { api: KubernetesApi; wanted: readonly Permission[]; log: Log; signal: AbortSignal }) {
+  constructor(options: { api: KubernetesApi; required: readonly Permission[]; log: Log; signal: AbortSignal }) {
     const { log } = options;
     this.#options = options;
     this.#lack = new Outage({
@@ -143,8 +143,8 @@ export class PermissionCheck {
   }
 
   async #check(signal: AbortSignal): Promise<void> {
-    const { api, wanted } = this.#options;
-    const missing = (await missingPermissions(api, wanted, signal)).map((permission) => grantingRule(permission));
+    const { api, required } = this.#options;
+    const missing = (await missingPermissions(api, required, signal)).map((permission) => grantingRule(permission));
     if (missing.length > 0) this.#lack.failed(missing, missing.join("\n"));
     else this.#lack.recovered();
   }

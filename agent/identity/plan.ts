@@ -1,6 +1,6 @@
-// Decides what an agent of the cluster does next, from the content of the Secret and what this agent knows. It is a pure function, so that
-// every state that a crash can leave is a row of its test. Invariant: the plan does not depend on how the state came about; the next holder
-// of the Lease continues where the last one died. Source: docs/decisions.md, "Enrolment".
+// Decides the next action of a cluster agent from the content of the Secret and the agent's knowledge. It is a pure function, so that its
+// test covers every state that a crash can leave. Invariant: the plan depends only on the current state, so the next holder of the Lease
+// continues where the last one died. Source: docs/decisions.md, "Enrolment".
 import { isRotating, type SecretContent } from "../credentials/cluster-secret.ts";
 import type { Credential } from "../credentials/store.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
@@ -30,13 +30,13 @@ const NEW_TOKEN = 'create one (`atherops tokens create`) and set it with "helm u
 
 /** Problems that only the operator can solve, and how. */
 const PROBLEMS = {
-  secret_missing: `the Secret does not exist: "helm upgrade" creates it, empty; a key that running agents know is put back into it`,
-  no_install_token: `the cluster has no key, and this agent no install token; ${NEW_TOKEN}`,
+  secret_missing: `the Secret does not exist: "helm upgrade" creates it, empty; running agents write a key that they know back into it`,
+  no_install_token: `the cluster has no key, and this agent has no install token; ${NEW_TOKEN}`,
   install_token_refused: `the backend refuses the install token (unknown, expired or used); ${NEW_TOKEN}`,
   key_refused: `the backend refuses the cluster's key (unknown or revoked), and there is no unused install token; ${NEW_TOKEN}; telemetry is kept on disk until then`,
 } as const;
 
-export type ProblemCode = keyof typeof PROBLEMS;
+type ProblemCode = keyof typeof PROBLEMS;
 
 /** The message for the operator; `secret` is `<namespace>/<name>`. */
 export function advice(code: ProblemCode, secret: string): string {
@@ -58,8 +58,8 @@ export function decidePlan(now: Situation): Plan {
 
 function withoutCredential(now: Situation): Plan {
   const { remembered, ownTokenHash, rememberedTokenHash } = now;
-  const replaced = ownTokenHash !== undefined && rememberedTokenHash !== undefined && ownTokenHash !== rememberedTokenHash;
-  if (remembered && keyHash(remembered.apiKey) !== now.refusedKey && !replaced) {
+  const hasNewToken = ownTokenHash !== undefined && rememberedTokenHash !== undefined && ownTokenHash !== rememberedTokenHash;
+  if (remembered && keyHash(remembered.apiKey) !== now.refusedKey && !hasNewToken) {
     return { kind: "restore", credential: remembered, usedTokenHash: rememberedTokenHash };
   }
   if (ownTokenHash === undefined) return { kind: "none", problem: "no_install_token" };
@@ -70,9 +70,9 @@ function withoutCredential(now: Situation): Plan {
 function withCredential(now: Situation, secret: SecretContent, credential: Credential): Plan {
   const hash = keyHash(credential.apiKey);
   // The key may be refused because of a rotation whose response was lost; the refused key can still request that response.
-  if (isRotating(secret)) return { kind: "rotate", credential, why: "a rotation was announced and is not finished" };
+  if (isRotating(secret)) return { kind: "rotate", credential, why: "an announced rotation is not finished" };
   if (hash === now.refusedKey) return afterRefusal(now, secret);
-  if (secret.rotateRequested && now.rotationWaitMs === 0) return { kind: "rotate", credential, why: "it was asked for" };
+  if (secret.rotateRequested && now.rotationWaitMs === 0) return { kind: "rotate", credential, why: "it was requested" };
   const ageDays = now.keyAge?.keyHash === hash ? now.keyAge.days : 0;
   if (now.keyRotationDays > 0 && ageDays >= now.keyRotationDays) {
     return { kind: "rotate", credential, why: `the key is ${ageDays} days old` };
@@ -84,5 +84,5 @@ function afterRefusal(now: Situation, secret: SecretContent): Plan {
   const { ownTokenHash } = now;
   if (ownTokenHash === undefined || ownTokenHash === secret.usedTokenHash) return { kind: "none", problem: "key_refused" };
   if (now.refusedTokens.has(ownTokenHash)) return { kind: "none", problem: "install_token_refused" };
-  return { kind: "enrol", tokenHash: ownTokenHash, why: "the backend refuses the key, and an unused install token is here" };
+  return { kind: "enrol", tokenHash: ownTokenHash, why: "the backend refuses the key, and there is an unused install token" };
 }

@@ -1,6 +1,7 @@
 // Builds scrape targets from the pods of this node, with the labels that Prometheus' own pod discovery sets: one target per port that a
 // container declares, or one for a container without ports. Reads pods as pods/node-pods.ts keeps them. Each target repeats all labels of
 // its pod, so targets are built only for pods that a job selects, and up to a limit.
+import { joinHostPort } from "../../common/ip-networks.ts";
 import { MAX_POD_TARGETS_CHARACTERS } from "../limits.ts";
 import { path } from "./monitor-objects.ts";
 import { labelName } from "./relabeling.ts";
@@ -90,7 +91,7 @@ function* targetsOf({ spec, status: { podIP } }: SlimPod): Generator<{ address: 
     if (ports.length === 0) yield { address: podIP, labels: ofContainer };
     for (const { name = "", containerPort, protocol = "TCP" } of ports)
       yield {
-        address: podIP.includes(":") ? `[${podIP}]:${containerPort}` : `${podIP}:${containerPort}`,
+        address: joinHostPort(podIP, containerPort),
         labels: {
           ...ofContainer,
           container_port_name: name,

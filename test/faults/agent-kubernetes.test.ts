@@ -68,13 +68,13 @@ function withServiceAccount(program: string): string {
   return wrapper;
 }
 
-/** With `asksAgent`, the collector gets pods from the agent, otherwise from the API server. */
-async function start(env: NodeJS.ProcessEnv = {}, inPod = (program: string): string => program, asksAgent = false): Promise<void> {
+/** With `usesRelay`, the collector gets pods from the agent, otherwise from the API server. */
+async function start(env: NodeJS.ProcessEnv = {}, inPod = (program: string): string => program, usesRelay = false): Promise<void> {
   const [grpc, http] = await freePorts(2);
   otlpPort = http ?? 0;
   const signals = env["SIGNALS"] ?? "logs";
   const overlay = {
-    ...(!asksAgent && {
+    ...(!usesRelay && {
       processors: { k8s_attributes: { auth_type: "none" }, ...(signals === "logs" && { "k8s_attributes/files": { auth_type: "none" } }) },
     }),
     receivers: {
@@ -98,13 +98,13 @@ async function start(env: NodeJS.ProcessEnv = {}, inPod = (program: string): str
     PROXY_LISTEN: `127.0.0.1:${sink.port}`,
     OTLP_GRPC_LISTEN: `127.0.0.1:${grpc}`,
     OTLP_HTTP_LISTEN: `:${http}`,
-    ...(asksAgent && { SERVICE_ACCOUNT_DIR: folder.path }),
+    ...(usesRelay && { SERVICE_ACCOUNT_DIR: folder.path }),
     ...env,
     SIGNALS: signals,
   });
   const log = pino({ level: "debug" }, { write: (line) => void said.push(JSON.parse(line) as (typeof said)[number]) });
   mkdirSync(settings.stateDir);
-  const started = asksAgent ? await startPods(settings, log, stack) : undefined;
+  const started = usesRelay ? await startPods(settings, log, stack) : undefined;
   supervisor = new Supervisor({
     program: inPod(await toolPath("otelcol-contrib")),
     stateDir: settings.stateDir,
@@ -165,17 +165,17 @@ function logBody(text: string, resource: Record<string, string>, record: Record<
 const arrived = (text: string) => eventually(`"${text}" arrives`, () => sink.records.find(({ body }) => body === text));
 
 const ASKED = [
-  { asked: "the API server", asksAgent: false },
-  { asked: "its agent", asksAgent: true },
+  { asked: "the API server", usesRelay: false },
+  { asked: "its agent", usesRelay: true },
 ];
 
 describe("while the Kubernetes API is away", () => {
   test.each(ASKED)(
     "a collector that asks $asked and starts takes OTLP at once, reads no pod's logs, says what it waits for, and reads them when the API is back",
-    async ({ asksAgent }) => {
+    async ({ usesRelay }) => {
       await api[Symbol.asyncDispose]();
       writeOfAll("before");
-      await start({}, undefined, asksAgent);
+      await start({}, undefined, usesRelay);
       await running();
       expect(configuration.waitsFor).toMatch(/^waiting for the Kubernetes API: .*ECONNREFUSED/);
       expect(await send("/v1/logs", logBody("by OTLP", { "service.name": "cart" }))).toBe(200);
@@ -233,9 +233,9 @@ describe("while the Kubernetes API is away", () => {
 
   test.each(ASKED)(
     "so it is when the service account may not list pods, and the permission is named, asking $asked",
-    async ({ asksAgent }) => {
+    async ({ usesRelay }) => {
       api.refusal = 403;
-      await start({}, undefined, asksAgent);
+      await start({}, undefined, usesRelay);
       await running();
       expect(configuration.waitsFor).toMatch(/answered 403.*diagnose/);
     },

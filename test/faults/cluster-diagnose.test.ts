@@ -211,7 +211,7 @@ describe("diagnose in a pod", () => {
       "ok running agent",
     ]);
     expect(of("backend")).toEqual([expect.stringMatching(/^ok: answers over TLS/)]);
-    expect(of("key")).toEqual([expect.stringMatching(/takes it; it is 0 days old/)]);
+    expect(of("key")).toEqual([expect.stringMatching(/accepted by the backend; 0 days old/)]);
     expect(text).toContain("nothing is wrong");
     expect(exitCode).toBe(0);
   });
@@ -231,21 +231,21 @@ describe("diagnose in a pod", () => {
   it("says that the backend's certificate is not trusted, or has another name", async () => {
     const untrusted = await diagnose({ ...pod, BACKEND_CA_FILE: undefined });
     expect(untrusted.of("backend")).toEqual([expect.stringMatching(/^fail: .*SELF_SIGNED.* \| set BACKEND_CA_FILE/)]);
-    expect(untrusted.of("key")).toEqual([expect.stringMatching(/^fail: .* \| see the checks of the backend/)]);
+    expect(untrusted.of("key")).toEqual([expect.stringMatching(/^fail: .* \| see the backend checks/)]);
     const misnamed = await diagnose({ ...pod, BACKEND_URL: apiUrl.replace("127.0.0.1", "localhost") });
-    expect(misnamed.of("backend")).toEqual([expect.stringMatching(/^fail: .*ALTNAME.* \| use a name in BACKEND_URL/)]);
+    expect(misnamed.of("backend")).toEqual([expect.stringMatching(/^fail: .*ALTNAME.* \| use a host name of the certificate/)]);
   });
 
   it("says that nothing listens where the backend should be", async () => {
     const { of } = await diagnose({ ...pod, BACKEND_URL: "https://127.0.0.1:1" });
-    expect(of("backend")).toEqual([expect.stringMatching(/^fail: .*ECONNREFUSED.* \| nothing listens there/)]);
+    expect(of("backend")).toEqual([expect.stringMatching(/^fail: .*ECONNREFUSED.* \| no server listens there/)]);
   });
 
   it("says that the clock is wrong, while the key still signs and Kubernetes is fine", async () => {
     const shifted = (seconds: number) => `--import=data:text/javascript,const{now}=Date;Date.now=()=>now()+${seconds}e3`;
     const off = await diagnose({ ...pod, NODE_OPTIONS: shifted(3600) });
     expect(off.of("clock")).toEqual([
-      expect.stringMatching(/^fail: (3599|3600|3601) s ahead of the backend's \| set this machine's clock/),
+      expect.stringMatching(/^fail: (3599|3600|3601) s ahead of the backend's \| synchronise this machine's clock/),
     ]);
     expect(off.bundle.findings.filter(({ status }) => status === "fail").map(({ name }) => name)).toEqual(["clock"]);
     expect((await diagnose({ ...pod, NODE_OPTIONS: shifted(-100) })).of("clock")).toEqual([expect.stringMatching(/^warn: \d+ s behind/)]);
@@ -265,14 +265,14 @@ describe("diagnose in a pod", () => {
       `warn: ${where} has no key yet | the agents enrol with INSTALL_TOKEN; see the running agent`,
     ]);
     expect((await diagnose(noToken)).of("credentials")).toEqual([
-      expect.stringMatching(/^fail: .* has no key, and there is no INSTALL_TOKEN \| make an install token \(`atherops tokens create`\)/),
+      expect.stringMatching(/^fail: .* has no key, and there is no INSTALL_TOKEN \| create an install token \(`atherops tokens create`\)/),
     ]);
     const id = await enrolled("credentials");
     const good = await diagnose(noToken);
     expect(good.of("credentials")).toEqual([`ok: ${where} has the key of cluster ${id} | `]);
     expect(good.of("key")).toEqual([expect.stringMatching(/^ok/)]);
     expect((await call("DELETE", `${apiUrl}/api/clusters/${id}`, { bearer: session })).status).toBeLessThan(300);
-    expect((await diagnose(noToken)).of("key")).toEqual([expect.stringMatching(/^fail: .*key.* \| make an install token .* chart/)]);
+    expect((await diagnose(noToken)).of("key")).toEqual([expect.stringMatching(/^fail: .*key.* \| create an install token .* chart/)]);
     await kube.admin.delete(secretPath("credentials"), WITHIN());
     expect((await diagnose(noToken)).of("credentials")).toEqual([expect.stringMatching(/^fail: .* does not exist \| .*helm upgrade/)]);
   });
@@ -310,7 +310,7 @@ describe("diagnose in a pod", () => {
     expect(await of({ NODE_IP: selfSigned.ip })).toEqual([expect.stringMatching(/^fail: .*certificate.* \| .*KUBELET_TLS/)]);
     expect(await of({ NODE_IP: selfSigned.ip, KUBELET_TLS: "skip" })).toEqual([expect.stringMatching(/^warn: .*not checked/)]);
     expect(await of({ NODE_IP: selfSigned.ip, KUBELET_TLS: file(`kubelet-${selfSigned.ip}.crt`) })).toEqual([expect.stringMatching(/^ok/)]);
-    expect(await of({ NODE_IP: freshAddress() })).toEqual([expect.stringMatching(/^fail: .*ECONNREFUSED.* \| nothing listens there/)]);
+    expect(await of({ NODE_IP: freshAddress() })).toEqual([expect.stringMatching(/^fail: .*ECONNREFUSED.* \| no server listens there/)]);
     expect(await of({ NODE_IP: freshAddress(), SIGNALS: "logs,traces" })).toEqual([]);
   });
 
@@ -325,7 +325,7 @@ describe("diagnose in a pod", () => {
 
   it("says that no agent runs, or why its collector does not", async () => {
     const env = { ...pod, ...(await ownOfPod()) };
-    expect((await diagnose(env)).of("running agent")).toEqual([expect.stringMatching(/^fail: no agent answers at .* \| .*kubectl logs/)]);
+    expect((await diagnose(env)).of("running agent")).toEqual([expect.stringMatching(/^fail: no agent responds at .* \| .*kubectl logs/)]);
     const taken = createServer().listen(Number(env["OTLP_HTTP_LISTEN"]!.split(":")[1]), "127.0.0.1");
     await once(taken, "listening");
     const crashing = new TestProcess([PROGRAM, "run"], env, file("crashing.out"));
@@ -333,7 +333,7 @@ describe("diagnose in a pod", () => {
       const readyz = `http://${env["HEALTH_LISTEN"]}/readyz`;
       await eventually("it has crashed", async () => (await call("GET", readyz)).text.includes("address already in use"));
       expect((await diagnose(env)).of("running agent")).toEqual([
-        expect.stringMatching(/^fail: the collector is [^]*address already in use[^]* \| the agent starts it again/),
+        expect.stringMatching(/^fail: the collector is [^]*address already in use[^]* \| the agent restarts it/),
       ]);
     } finally {
       await crashing.end();
@@ -372,7 +372,7 @@ describe("diagnose in a pod", () => {
     const older = { apiVersion: "apps/v1", kind: "DaemonSet", metadata: { name: "atherops-agent" }, spec };
     await kube.admin.post("/apis/apps/v1/namespaces/kube-system/daemonsets", older, WITHIN());
     expect((await diagnose(env)).of("older agent")).toEqual([
-      "warn: there is a DaemonSet atherops-agent in namespace kube-system | it is frozen, and this agent takes its place: kubectl -n kube-system delete daemonset atherops-agent",
+      "warn: there is a DaemonSet atherops-agent in namespace kube-system | it is discontinued, and this agent replaces it: kubectl -n kube-system delete daemonset atherops-agent",
     ]);
   });
 });
@@ -436,14 +436,12 @@ describe("diagnose of permissions", () => {
       const rules = (await rulesOf(kind, namespace)).filter((rule) => !rule.resources.some((resource) => resources.includes(resource)));
       await kube.admin.mergePatch(rolePath(kind, namespace), { rules }, WITHIN());
       const where = kind === "Role" ? `Role in namespace ${namespace}` : "ClusterRole";
-      const wanted = `grant them (helm upgrade of charts/cluster-agent does):\n        ${lines.map((line) => `${where}: ${line}`).join("\n        ")}`;
+      const wanted = `grant them, for example with helm upgrade of charts/cluster-agent:\n        ${lines.map((line) => `${where}: ${line}`).join("\n        ")}`;
       const report = await eventually("the API server has the news, and all is named", async () => {
         const now = await diagnose(env);
         return now.of("permissions")[0]?.endsWith(` | ${wanted}`) && now;
       });
-      const credentials = resources.includes("secrets")
-        ? /^fail: cannot read .*403.* \| see the check of permissions/
-        : /^warn: .* no key yet/;
+      const credentials = resources.includes("secrets") ? /^fail: cannot read .*403.* \| see the permission check/ : /^warn: .* no key yet/;
       expect(report.of("credentials")).toEqual([expect.stringMatching(credentials)]);
     },
   );
@@ -492,7 +490,7 @@ describe("the bundle", () => {
       env: { ...pod },
       reject: false,
     });
-    expect(stdout).toMatch(/the bundle is not written: ENOENT.*\n.*\/tmp\/bundle\.json\.gz$/);
+    expect(stdout).toMatch(/cannot write the bundle: ENOENT.*\n.*\/tmp\/bundle\.json\.gz$/);
     expect(exitCode).toBe(1);
   });
 });

@@ -1,12 +1,13 @@
 // Builds the collector's configuration as a typed value. It is pure: the same input renders the same bytes. Invariants: our three exporters
 // send only to the signing proxy; data that was acknowledged to an application or read from a file is in a disk queue and is retried
 // without limit; component ids never change, because queue and checkpoint files carry them (renaming one orphans its data).
+import { joinHostPort } from "../../../common/ip-networks.ts";
 import { FILES_HEADER } from "../files/file-batch.ts";
 import type { Compression, ListenAddress, LogLevel, Signal } from "../../settings.ts";
 import { MAX_BATCH_BYTES } from "../../limits.ts";
 import { CHECKPOINT_STORAGE, type Component, type Fragment, type FragmentPipeline } from "./fragments/fragment.ts";
 import { editProcessors, type EditsInput, editProcessorIds } from "./fragments/operator-edits.ts";
-import { cadvisor, type CadvisorInput, kubelet, type KubeletInput } from "./fragments/kubelet.ts";
+import { cadvisor, kubelet, type KubeletInput } from "./fragments/kubelet.ts";
 import { clusterState, kubernetesEvents } from "./fragments/cluster-objects.ts";
 import { files, type FilesInput, journal, type JournalInput } from "./fragments/host-logs.ts";
 import { hostMetrics, type HostMetricsInput } from "./fragments/host-metrics.ts";
@@ -33,7 +34,7 @@ export interface CollectorConfig {
   };
 }
 
-/** Parts that every collector has. */
+/** Input for every collector. */
 interface CommonInput {
   readonly proxy: ListenAddress;
   /** Holds `queue` and `checkpoints`. */
@@ -56,7 +57,7 @@ export interface CollectorInput extends CommonInput {
   readonly journal?: JournalInput | undefined;
   readonly podLogs?: PodLogsInput | undefined;
   readonly kubelet?: KubeletInput | undefined;
-  readonly cadvisor?: CadvisorInput | undefined;
+  readonly cadvisor?: KubeletInput | undefined;
   readonly scrapedPods?: ScrapedPodsInput | undefined;
   /** URL of the scrape jobs that monitors define. */
   readonly monitoredPods?: string | undefined;
@@ -65,7 +66,7 @@ export interface CollectorInput extends CommonInput {
 }
 
 /** Input for the collector of the whole cluster; one runs per cluster (cluster-collector.ts). */
-export interface ClusterCollectorInput extends CommonInput {
+interface ClusterCollectorInput extends CommonInput {
   /** Undefined: not collected. */
   readonly state?: { readonly intervalMs: number } | undefined;
   readonly events: boolean;
@@ -93,7 +94,7 @@ export const QUEUE_SIZE = new RegExp(`^\\$\\{env:${QUEUE_BYTES_VARIABLE}:-(\\d+)
  * References to environment variables that the collector expands, so render.ts does not escape their `$`. QUEUE_BYTES_VARIABLE is not here:
  * its reference contains the configured size, and QUEUE_SIZE matches it.
  */
-export const EXPANDED = [
+export const EXPANDED_REFERENCES = [
   HEALTH_PORT_VARIABLE,
   METRICS_PORT_VARIABLE,
   FILES_TOKEN_VARIABLE,
@@ -118,7 +119,7 @@ export const QUEUE_STORAGE = "file_storage/queue";
 export function collectorConfig(input: CollectorInput): CollectorConfig {
   const has = (signal: Signal): boolean => input.signals.includes(signal);
   const usage = [input.kubelet && kubelet(input.kubelet), input.cadvisor && cadvisor(input.cadvisor)].filter((part) => part !== undefined);
-  return configOf(input, [
+  return joinFragments(input, [
     otlp(input.otlp, input.signals),
     has("metrics") && input.hostMetrics ? hostMetrics(input.hostMetrics) : undefined,
     ...(has("metrics") ? (input.workloadNames && usage.length > 0 ? [withWorkloadNames(usage, input.workloadNames)] : usage) : []),
@@ -130,18 +131,18 @@ export function collectorConfig(input: CollectorInput): CollectorConfig {
   ]);
 }
 
-/** Has pipelines only for state and events that are enabled. */
+/** Contains pipelines only for the enabled ones of state and events. */
 export function clusterCollectorConfig(input: ClusterCollectorInput): CollectorConfig {
-  return configOf(input, [
+  return joinFragments(input, [
     input.state && clusterState(input.state),
     input.events ? kubernetesEvents(`\${env:${EVENTS_FROM_VARIABLE}}`) : undefined,
   ]);
 }
 
-function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]): CollectorConfig {
+function joinFragments(input: CommonInput, parts: readonly (Fragment | undefined)[]): CollectorConfig {
   const fragments = parts.filter((fragment) => fragment !== undefined);
   const pipelines = fragments.flatMap((fragment) => fragment.pipelines);
-  const used = new Set(pipelines.map(exporterOf));
+  const exporters = new Set(pipelines.map(chooseExporter));
   return {
     extensions: extensions(input),
     receivers: Object.assign({}, ...fragments.map((fragment) => fragment.receivers)) as Record<string, Component>,
@@ -153,8 +154,8 @@ function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]):
     },
     exporters: {
       [EXPORTER]: exporter(input, compressionConfig(input.compression), false),
-      ...(used.has(METRICS_EXPORTER) && { [METRICS_EXPORTER]: exporter(input, UNCOMPRESSED, false) }),
-      ...(used.has(FILES_EXPORTER) && { [FILES_EXPORTER]: exporter(input, OF_FILES, true) }),
+      ...(exporters.has(METRICS_EXPORTER) && { [METRICS_EXPORTER]: exporter(input, UNCOMPRESSED, false) }),
+      ...(exporters.has(FILES_EXPORTER) && { [FILES_EXPORTER]: exporter(input, FILE_LINES, true) }),
     },
     service: {
       extensions: ["health_check", QUEUE_STORAGE, CHECKPOINT_STORAGE],
@@ -172,9 +173,9 @@ function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]):
                 ...(blocks ? [] : ["memory_limiter"]),
                 ...processors,
                 "resource/node",
-                ...editProcessorIds(signalOf(id), input.edits),
+                ...editProcessorIds(parseSignal(id), input.edits),
               ],
-              exporters: [exporterOf(pipeline)],
+              exporters: [chooseExporter(pipeline)],
             },
           ];
         }),
@@ -183,19 +184,19 @@ function configOf(input: CommonInput, parts: readonly (Fragment | undefined)[]):
   };
 }
 
-function exporterOf({ id, blocks }: Pick<FragmentPipeline, "id" | "blocks">): string {
+function chooseExporter({ id, blocks }: Pick<FragmentPipeline, "id" | "blocks">): string {
   if (blocks) return FILES_EXPORTER;
-  return signalOf(id) === "metrics" ? METRICS_EXPORTER : EXPORTER;
+  return parseSignal(id) === "metrics" ? METRICS_EXPORTER : EXPORTER;
 }
 
-/** Signal of a pipeline id such as `logs/pods`, by the collector's own rule. */
-function signalOf(pipeline: string): Signal {
+/** Returns the signal of a pipeline id such as `logs/pods`. */
+function parseSignal(pipeline: string): Signal {
   return pipeline.split("/")[0] as Signal;
 }
 
 function extensions({ stateDir }: CommonInput): Record<string, Component> {
-  // Without `recreate`: it detects only some kinds of damage, does not report what is lost and keeps every old file.
-  // supervision/damaged-stores.ts does this instead.
+  // The option `recreate` is not used, because it detects only some kinds of damage, does not report the lost data and keeps every old file;
+  // supervision/damaged-stores.ts replaces it.
   const store = (name: string): Component => ({ directory: `${stateDir}/${name}`, create_directory: true });
   return {
     health_check: { endpoint: `127.0.0.1:\${env:${HEALTH_PORT_VARIABLE}}` },
@@ -215,8 +216,8 @@ function compressionConfig(compression: Compression): Component {
 
 const UNCOMPRESSED: Component = { compression: "none" };
 
-/** The proxy removes the offset of each line (agent/collector/files/file-batch.ts), then compresses the body. */
-const OF_FILES: Component = { ...UNCOMPRESSED, headers: { [FILES_HEADER]: `\${env:${FILES_TOKEN_VARIABLE}}` } };
+/** Uncompressed, because the proxy removes the offset of each line (agent/collector/files/file-batch.ts) and then compresses the body. */
+const FILE_LINES: Component = { ...UNCOMPRESSED, headers: { [FILES_HEADER]: `\${env:${FILES_TOKEN_VARIABLE}}` } };
 
 function exporter({ proxy, queueBytes }: CommonInput, body: Component, blocks: boolean): Component {
   return {
@@ -233,7 +234,7 @@ function exporter({ proxy, queueBytes }: CommonInput, body: Component, blocks: b
       queue_size: `\${env:${QUEUE_BYTES_VARIABLE}:-${queueBytes}}`,
       num_consumers: 4,
       block_on_overflow: blocks,
-      batch: { sizer: "bytes", max_size: MAX_BATCH_BYTES, ...(blocks ? GATHERED : AS_HANDED_OVER) },
+      batch: { sizer: "bytes", max_size: MAX_BATCH_BYTES, ...(blocks ? BATCHED : UNBATCHED) },
     },
   };
 }
@@ -242,7 +243,7 @@ function exporter({ proxy, queueBytes }: CommonInput, body: Component, blocks: b
  * Each batch of a source becomes one entry of the disk queue and one request, split only if it is too large. A request that is repeated
  * after a crash therefore has the same bytes, and the backend stores it once.
  */
-const AS_HANDED_OVER: Component = { min_size: 0, flush_timeout: "200ms" };
+const UNBATCHED: Component = { min_size: 0, flush_timeout: "200ms" };
 
 /**
  * New lines of all files are batched for at most one second. An entry leaves the disk queue after the response to its request
@@ -250,10 +251,10 @@ const AS_HANDED_OVER: Component = { min_size: 0, flush_timeout: "200ms" };
  * (agent/collector/files). Batches are not larger, because entries stay in flight until the response to their batch, and the queue rewrites
  * its list of in-flight entries on every state change.
  */
-const GATHERED: Component = { min_size: 32_768, flush_timeout: "1s" };
+const BATCHED: Component = { min_size: 32_768, flush_timeout: "1s" };
 
 export function proxyUrl({ host, port }: ListenAddress): string {
-  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  return `http://${joinHostPort(host, port)}`;
 }
 
 /** The collector logs one level less than LOG_LEVEL: its `info` lines at each start would bury the agent's own. */

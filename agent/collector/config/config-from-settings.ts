@@ -11,13 +11,13 @@ import {
   type CollectorInput,
   KUBECONFIG_VARIABLE,
 } from "./collector-config.ts";
-import { ATTRIBUTES_OF_PODS, type KubernetesInput } from "./fragments/kubernetes-attributes.ts";
+import { POD_ATTRIBUTE_PROCESSORS, type KubernetesInput } from "./fragments/kubernetes-attributes.ts";
 import { type NamespaceLogs, PODS_RECEIVER } from "./fragments/pod-logs.ts";
 import type { LogPathRules } from "../files/log-paths.ts";
 import { changesComponent, CollectorConfigError, renderCollectorConfig } from "./render.ts";
 
 /** Inputs that are not settings. */
-export interface RuntimeInputs {
+interface RuntimeInputs {
   /** Settings that the remote configuration overrides. */
   readonly adjustment?: Adjustment;
   /** Host agent: number of open log files. */
@@ -26,25 +26,25 @@ export interface RuntimeInputs {
   readonly knowsPods?: boolean;
   /** Cluster agent: log settings from namespace annotations. */
   readonly namespaceLogs?: readonly NamespaceLogs[];
-  /** Cluster agent: false if the collector gets pods from the API server instead of the agent. Default: `asksAgentForPods`. */
-  readonly asksAgent?: boolean;
+  /** Cluster agent: false if the collector gets pods from the API server instead of the agent. Default: `usesPodRelay`. */
+  readonly usesRelay?: boolean;
 }
 
 /** Returns the collector's configuration as YAML. Reads COLLECTOR_CONFIG_FILE. Throws CollectorConfigError. */
 export function configFromSettings(
   settings: Settings,
-  { adjustment = {}, openLogFiles = 0, knowsPods = true, namespaceLogs = [], asksAgent = asksAgentForPods(settings) }: RuntimeInputs = {},
+  { adjustment = {}, openLogFiles = 0, knowsPods = true, namespaceLogs = [], usesRelay = usesPodRelay(settings) }: RuntimeInputs = {},
 ): string {
-  // The collector may wait for pods only once the agent knows them: otherwise, it would hang while the Kubernetes API does not respond.
+  // The collector may wait for pods only if the agent knows them: otherwise, it would hang while the Kubernetes API does not respond.
   const input = settings.cluster
-    ? clusterInput(settings, settings.cluster, { waitForPods: knowsPods, asksAgent }, { adjustment, namespaceLogs })
+    ? clusterInput(settings, settings.cluster, { waitForPods: knowsPods, usesRelay }, { adjustment, namespaceLogs })
     : hostInput(settings, adjustment, openLogFiles);
   const { cluster, collectorConfigFile: file, allowOtherExporters } = settings;
-  if (cluster?.logPolicies && !asksAgent)
+  if (cluster?.logPolicies && !usesRelay)
     throw new CollectorConfigError(
       "LOG_POLICIES cannot be combined with a COLLECTOR_CONFIG_FILE that changes how pods are looked up; remove one of them",
     );
-  const overlay = file === undefined ? undefined : { text: overlayText(file), allowOtherExporters };
+  const overlay = file === undefined ? undefined : { text: readOverlay(file), allowOtherExporters };
   return renderCollectorConfig(collectorConfig(input), overlay, knowsPods ? [] : [PODS_RECEIVER]);
 }
 
@@ -53,10 +53,10 @@ export function configFromSettings(
  * COLLECTOR_CONFIG_FILE changes a processor that looks up pods, because that processor may then need fields that the agent does not keep.
  * Reads COLLECTOR_CONFIG_FILE.
  */
-export function asksAgentForPods({ cluster, collectorConfigFile: file }: Settings): boolean {
+export function usesPodRelay({ cluster, collectorConfigFile: file }: Settings): boolean {
   if (!cluster?.podRelay) return false;
   try {
-    return file === undefined || !changesComponent(overlayText(file), "processors", ATTRIBUTES_OF_PODS);
+    return file === undefined || !changesComponent(readOverlay(file), "processors", POD_ATTRIBUTE_PROCESSORS);
   } catch {
     // Safe: an invalid file is never applied, and rendering reports the error.
     return true;
@@ -73,10 +73,10 @@ export function clusterConfigFromSettings(settings: Settings, stateDir: string):
   const events = cluster?.kubernetesEvents === true && signals.includes("logs");
   if (!cluster || (!state && !events)) return undefined;
   const config = clusterCollectorConfig({
-    ...inputOf({ ...settings, stateFolder: stateDir }, {}),
+    ...commonInput({ ...settings, stateFolder: stateDir }, {}),
     memoryMib: cluster.clusterCollectorMemoryMib,
     resource: { "k8s.cluster.name": cluster.clusterName },
-    state: state ? { intervalMs: Math.min(settings.metricsIntervalMs, LONGEST_STATE_INTERVAL_MS) } : undefined,
+    state: state ? { intervalMs: Math.min(settings.metricsIntervalMs, MAX_STATE_INTERVAL_MS) } : undefined,
     events,
   });
   return renderCollectorConfig(config);
@@ -86,7 +86,7 @@ export function clusterConfigFromSettings(settings: Settings, stateDir: string):
  * If the node with the cluster collector is lost, the gap in the metrics must be shorter than 30 s: another agent acquires the Lease within
  * 14 s, and its collector first reports cluster state one interval after it starts (calculated in stand-by.test.ts).
  */
-const LONGEST_STATE_INTERVAL_MS = 10_000;
+const MAX_STATE_INTERVAL_MS = 10_000;
 
 /** Returns which log files the agent may read on this host. Its own state and credentials are always excluded. */
 export function logPathRules(settings: Settings, host: HostSettings): LogPathRules {
@@ -110,7 +110,7 @@ export function filesPollIntervalMs(openFiles: number): number {
   return Math.min(20_000, 1000 * Math.round(openFiles / 500));
 }
 
-function overlayText(path: string): string {
+function readOverlay(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {
@@ -118,7 +118,7 @@ function overlayText(path: string): string {
   }
 }
 
-function inputOf(settings: Settings, adjustment: Adjustment): Omit<CollectorInput, "resource" | "otlp" | "hostMetrics"> {
+function commonInput(settings: Settings, adjustment: Adjustment): Omit<CollectorInput, "resource" | "otlp" | "hostMetrics"> {
   return {
     proxy: settings.proxy,
     stateDir: settings.stateFolder ?? settings.stateDir,
@@ -134,7 +134,7 @@ function inputOf(settings: Settings, adjustment: Adjustment): Omit<CollectorInpu
 function hostInput(settings: Settings, adjustment: Adjustment, openLogFiles: number): CollectorInput {
   const { logPaths = [], journal } = settings.host ?? {};
   return {
-    ...inputOf(settings, adjustment),
+    ...commonInput(settings, adjustment),
     resource: { "host.name": hostname() },
     otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp },
     hostMetrics: {
@@ -161,17 +161,17 @@ function hostInput(settings: Settings, adjustment: Adjustment, openLogFiles: num
 function clusterInput(
   settings: Settings,
   cluster: ClusterSettings,
-  { waitForPods, asksAgent }: Pick<KubernetesInput, "waitForPods" | "asksAgent">,
+  { waitForPods, usesRelay }: Pick<KubernetesInput, "waitForPods" | "usesRelay">,
   { adjustment, namespaceLogs }: { readonly adjustment: Adjustment; readonly namespaceLogs: readonly NamespaceLogs[] },
 ): CollectorInput {
   const { nodeName, nodeIp, kubeletTls: tls, serviceAccountDir, hostAccess } = cluster;
   const intervalMs = adjustment.metricsIntervalMs ?? settings.metricsIntervalMs;
   const { podLabels, podAnnotations } = cluster;
-  const kubernetes = { nodeName, waitForPods, asksAgent, podLabels, podAnnotations };
-  const kubeconfig = asksAgent ? `\${env:${KUBECONFIG_VARIABLE}}` : undefined;
+  const kubernetes = { nodeName, waitForPods, usesRelay, podLabels, podAnnotations };
+  const kubeconfig = usesRelay ? `\${env:${KUBECONFIG_VARIABLE}}` : undefined;
   const kubelet = { intervalMs, nodeIp, tls, serviceAccountDir };
   return {
-    ...inputOf(settings, adjustment),
+    ...commonInput(settings, adjustment),
     resource: { "k8s.node.name": nodeName, "k8s.cluster.name": cluster.clusterName },
     otlp: { grpc: settings.otlpGrpc, http: settings.otlpHttp, kubernetes: { ...kubernetes, trustsSenders: cluster.trustOtlpIdentity } },
     hostMetrics: { intervalMs, root: cluster.hostRoot, hasHostNetwork: false, hasFileSystems: hostAccess === "full" },
@@ -188,8 +188,8 @@ function clusterInput(
       multilineStart: settings.logMultilineStart,
       readsFields: settings.logFields,
       // Only pods from the agent have validated annotations.
-      hasPolicies: cluster.logPolicies && asksAgent,
-      ofNamespaces: namespaceLogs,
+      hasPolicies: cluster.logPolicies && usesRelay,
+      namespaces: namespaceLogs,
     },
     // Without host access, no folder of the node is mounted.
     ...(hostAccess === "none" && { hostMetrics: undefined, podLogs: undefined }),

@@ -36,7 +36,7 @@ describe("a remote configuration", () => {
     [{ log_paths: ["/var/log/../../etc/shadow"] }, ".."],
     [{ log_paths: "/var/log/a.log" }, "log_paths"],
     [{ log_paths: Array.from({ length: 101 }, () => "/var/log/a") }, "at most 100"],
-    [{ signals: ["traces"] }, "turned off here"],
+    [{ signals: ["traces"] }, "disabled on this host"],
     [{ signals: [] }, "signals"],
     [{ signals: ["smoke"] }, "signals"],
     [{ log_level: "loud" }, "log_level"],

@@ -1,6 +1,6 @@
-// Polls the remote configuration of a host or of a cluster's node, validates it independently of the server, applies it, stores it and
-// reports the result. Invariants: only intervals, log paths, signals and log level can change; if a configuration is refused, the previous
-// one stays in use and the heartbeat reports the reason; the current configuration survives a restart while the backend is unavailable.
+// Polls the remote configuration of a host or of a cluster's node, validates it independently of the server, applies and stores it.
+// Invariants: only intervals, log paths, signals and log level can change; if a configuration is invalid, the previous one stays in use and the
+// heartbeat reports the reason; the current configuration survives a restart while the backend is unavailable.
 import { readFileSync } from "node:fs";
 import { type LogPathRules, whyRefused } from "../files/log-paths.ts";
 import { MAX_REMOTE_PATHS } from "../../limits.ts";
@@ -28,7 +28,7 @@ export interface RemoteConfigRules extends LogPathRules {
   readonly signals: readonly Signal[];
 }
 
-export interface RemoteConfigOptions {
+interface RemoteConfigOptions {
   readonly stateFile: string;
   readonly rules: RemoteConfigRules;
   readonly backend: Pick<BackendApi, "remoteConfig">;
@@ -41,19 +41,19 @@ export interface RemoteConfigOptions {
   readonly log: Log;
 }
 
-export interface RemoteConfigStatus {
+interface RemoteConfigStatus {
   /** Version of the current configuration; undefined if the server never sent one. */
   readonly version: string | undefined;
   /** Why the newest version is not in use. */
   readonly error: string | undefined;
 }
 
-/** The host does not accept a remote configuration; the message is reported to the backend. */
+/** A remote configuration is invalid; the message is reported to the backend. */
 export class RemoteConfigError extends Error {
   override readonly name = "RemoteConfigError";
 }
 
-interface Remembered {
+interface StoredConfig {
   readonly etag?: string | undefined;
   readonly version: string;
   readonly config: HostConfig;
@@ -70,7 +70,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
 
   constructor(options: RemoteConfigOptions) {
     this.#options = options;
-    this.adjustmentAtStart = this.#recall();
+    this.adjustmentAtStart = this.#load();
   }
 
   status(): RemoteConfigStatus {
@@ -86,7 +86,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
     const step = async (signal: AbortSignal): Promise<number> => {
       const credential = credentials.current();
       if (!credential) return Math.min(intervalMs, 1000);
-      await this.#ask(credential, signal).catch((error: unknown) => signal.aborted || failed(error));
+      await this.#fetch(credential, signal).catch((error: unknown) => signal.aborted || failed(error));
       return spread(intervalMs);
     };
     this.#loop = new Loop({ step, failed });
@@ -96,21 +96,22 @@ export class RemoteConfigLoop implements AsyncDisposable {
     await this.#loop?.[Symbol.asyncDispose]();
   }
 
-  async #ask(credential: Credential, signal: AbortSignal): Promise<void> {
+  async #fetch(credential: Credential, signal: AbortSignal): Promise<void> {
     const { backend, node } = this.#options;
     const { body } = await backend.remoteConfig(credential, node, this.#etag, signal);
-    if (body) await this.#take(body.document, body.etag);
+    if (body) await this.#applyDocument(body.document, body.etag);
   }
 
-  async #take(document: unknown, etag: string | undefined): Promise<void> {
+  async #applyDocument(document: unknown, etag: string | undefined): Promise<void> {
     const { rules, apply, log } = this.#options;
-    const { version: given, config } = (document ?? {}) as { version?: unknown; config?: unknown };
-    const version = typeof given === "string" ? given : "";
+    const { version: rawVersion, config } = (document ?? {}) as { version?: unknown; config?: unknown };
+    const version = typeof rawVersion === "string" ? rawVersion : "";
     try {
       await apply(parseHostConfig(config, rules));
       if (version !== this.#status.version) log.info({ event: "remote_config.applied", version }, "remote configuration applied");
       this.#status = { version, error: undefined };
-      this.#remember({ etag, version, config: config as HostConfig });
+      const stored: StoredConfig = { etag, version, config: config as HostConfig };
+      writeDurably(this.#options.stateFile, JSON.stringify(stored));
     } catch (error) {
       if (!(error instanceof RemoteConfigError || error instanceof CollectorConfigError)) return this.#willRetry(version, error as Error);
       this.#status = { ...this.#status, error: `version ${version}: ${error.message}`.slice(0, 1000) };
@@ -119,13 +120,13 @@ export class RemoteConfigLoop implements AsyncDisposable {
         "remote configuration is invalid; keeping the previous one",
       );
     }
-    // A refused version is not requested again until it changes, either.
+    // With this ETag, an invalid version is not sent again either.
     this.#etag = etag;
   }
 
   /**
-   * Safe: the etag was not stored, so the next poll gets the same version again. The failure, such as a full disk, is not the
-   * configuration's fault.
+   * Handles failures that the configuration did not cause, such as a full disk. Safe: the ETag was not stored, so the next poll gets the
+   * same version again.
    */
   #willRetry(version: string, { message }: Error): void {
     this.#options.log.warn(
@@ -135,57 +136,53 @@ export class RemoteConfigLoop implements AsyncDisposable {
     if (version !== this.#status.version) this.#status = { ...this.#status, error: `version ${version}: ${message}`.slice(0, 1000) };
   }
 
-  #recall(): Adjustment {
+  #load(): Adjustment {
     try {
-      const { etag, version, config } = JSON.parse(readFileSync(this.#options.stateFile, "utf8")) as Remembered;
+      const { etag, version, config } = JSON.parse(readFileSync(this.#options.stateFile, "utf8")) as StoredConfig;
       const adjustment = parseHostConfig(config, this.#options.rules);
       this.#etag = etag;
       this.#status = { version, error: undefined };
       return adjustment;
     } catch {
-      // Safe: no configuration is stored, or the settings no longer allow it; the server is asked again.
+      // Safe: no configuration is stored, or the settings no longer allow it; the agent fetches it again.
       return {};
     }
-  }
-
-  #remember(remembered: Remembered): void {
-    writeDurably(this.#options.stateFile, JSON.stringify(remembered));
   }
 }
 
 /** Throws RemoteConfigError, which names the field. */
 export function parseHostConfig(config: unknown, rules: RemoteConfigRules): Adjustment {
-  const { intervals, log_paths: logPaths, signals, log_level: logLevel, ...unknown } = fieldsOf(config, "config");
+  const { intervals, log_paths: logPaths, signals, log_level: logLevel, ...unknown } = asObject(config, "config");
   refuseUnknown(unknown, "config");
-  const { metrics, heartbeat, ...unknownIntervals } = intervals === undefined ? {} : fieldsOf(intervals, "intervals");
+  const { metrics, heartbeat, ...unknownIntervals } = intervals === undefined ? {} : asObject(intervals, "intervals");
   refuseUnknown(unknownIntervals, "intervals");
   return {
-    metricsIntervalMs: intervalOf(metrics, "intervals.metrics"),
-    heartbeatIntervalMs: intervalOf(heartbeat, "intervals.heartbeat"),
-    logPaths: logPaths === undefined ? undefined : pathsOf(logPaths, rules),
-    signals: signals === undefined ? undefined : signalsOf(signals, rules),
-    logLevel: logLevel === undefined ? undefined : levelOf(logLevel),
+    metricsIntervalMs: parseInterval(metrics, "intervals.metrics"),
+    heartbeatIntervalMs: parseInterval(heartbeat, "intervals.heartbeat"),
+    logPaths: logPaths === undefined ? undefined : parsePaths(logPaths, rules),
+    signals: signals === undefined ? undefined : parseSignals(signals, rules),
+    logLevel: logLevel === undefined ? undefined : parseLevel(logLevel),
   };
 }
 
-function fieldsOf(value: unknown, name: string): Record<string, unknown> {
+function asObject(value: unknown, name: string): Record<string, unknown> {
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw new RemoteConfigError(`${name} must be an object`);
   return value as Record<string, unknown>;
 }
 
 function refuseUnknown(unknown: Record<string, unknown>, name: string): void {
   const [first] = Object.keys(unknown);
-  if (first !== undefined) throw new RemoteConfigError(`${name}.${first} is not a field that can be set remotely`);
+  if (first !== undefined) throw new RemoteConfigError(`${name}.${first} cannot be set remotely`);
 }
 
-function intervalOf(value: unknown, name: string): number | undefined {
+function parseInterval(value: unknown, name: string): number | undefined {
   if (value === undefined) return undefined;
   const ms = typeof value === "string" ? durationWithin(value, INTERVAL) : undefined;
   if (ms === undefined) throw new RemoteConfigError(`${name} must be ${durationWanted(INTERVAL, "30s or 5m")}`);
   return ms;
 }
 
-function pathsOf(value: unknown, rules: RemoteConfigRules): string[] {
+function parsePaths(value: unknown, rules: RemoteConfigRules): string[] {
   if (!Array.isArray(value) || value.length > MAX_REMOTE_PATHS || value.some((path) => typeof path !== "string")) {
     throw new RemoteConfigError(`log_paths must be a list of at most ${MAX_REMOTE_PATHS} paths`);
   }
@@ -196,17 +193,17 @@ function pathsOf(value: unknown, rules: RemoteConfigRules): string[] {
   return value as string[];
 }
 
-function signalsOf(value: unknown, rules: RemoteConfigRules): Signal[] {
-  const given = Array.isArray(value) ? (value as Signal[]) : [];
-  if (given.length === 0 || given.some((signal) => !SIGNALS.includes(signal))) {
+function parseSignals(value: unknown, rules: RemoteConfigRules): Signal[] {
+  const signals = Array.isArray(value) ? (value as Signal[]) : [];
+  if (signals.length === 0 || signals.some((signal) => !SIGNALS.includes(signal))) {
     throw new RemoteConfigError(`signals must be a list of ${SIGNALS.join(", ")}`);
   }
-  const off = given.find((signal) => !rules.signals.includes(signal));
-  if (off !== undefined) throw new RemoteConfigError(`signals: ${off} is turned off here (SIGNALS)`);
-  return SIGNALS.filter((signal) => given.includes(signal));
+  const disabled = signals.find((signal) => !rules.signals.includes(signal));
+  if (disabled !== undefined) throw new RemoteConfigError(`signals: ${disabled} is disabled on this host (SIGNALS)`);
+  return SIGNALS.filter((signal) => signals.includes(signal));
 }
 
-function levelOf(value: unknown): LogLevel {
+function parseLevel(value: unknown): LogLevel {
   const level = LOG_LEVELS.find((known) => known === value);
   if (level === undefined) throw new RemoteConfigError(`log_level must be one of ${LOG_LEVELS.join(", ")}`);
   return level;

@@ -2,7 +2,7 @@
 // are literal, although the collector expands `$`; the merged configuration sends telemetry only through our exporters, unless
 // ALLOW_OTHER_EXPORTERS is true.
 import { parseDocument, stringify } from "yaml";
-import { EXPANDED, EXPORTERS, QUEUE_SIZE, type CollectorConfig } from "./collector-config.ts";
+import { EXPANDED_REFERENCES, EXPORTERS, QUEUE_SIZE, type CollectorConfig } from "./collector-config.ts";
 
 /** Thrown if the operator's configuration is invalid; the message contains the reason and what to do. */
 export class CollectorConfigError extends Error {
@@ -13,7 +13,7 @@ type Tree = { [key: string]: unknown };
 
 const KINDS = ["receivers", "processors", "exporters", "extensions", "connectors"];
 
-export interface Overlay {
+interface Overlay {
   /** Contents of COLLECTOR_CONFIG_FILE. */
   readonly text: string;
   readonly allowOtherExporters: boolean;
@@ -24,21 +24,21 @@ export function renderCollectorConfig(config: CollectorConfig, overlay?: Overlay
   const ours = escapeDollars(config) as Tree;
   const theirs = parseOverlay(overlay?.text ?? "");
   refuseOldNames(theirs);
-  if (without.length > 0) theirs["receivers"] = { ...tree(theirs["receivers"]), ...Object.fromEntries(without.map((id) => [id, null])) };
+  if (without.length > 0) theirs["receivers"] = { ...asTree(theirs["receivers"]), ...Object.fromEntries(without.map((id) => [id, null])) };
   const merged = merge(ours, theirs, []) as Tree;
   removeNulled(merged, ours, theirs);
   if (overlay?.allowOtherExporters === false) refuseOtherExporters(merged, ours);
-  return yamlOf(merged);
+  return toYaml(merged);
 }
 
 const YAML_OPTIONS = { lineWidth: 0, aliasDuplicateObjects: false } as const;
 let last = { json: "", yaml: "" };
 
 /**
- * Caches the last result, because the agent checks for changes every ten seconds: rendering YAML takes several milliseconds, and comparing
+ * Caches the last result, because the agent renders every ten seconds to detect changes: writing YAML takes several milliseconds, comparing
  * JSON almost none.
  */
-function yamlOf(value: Tree): string {
+function toYaml(value: Tree): string {
   const json = JSON.stringify(value, keepNonFinite);
   if (json !== last.json) last = { json, yaml: stringify(value, YAML_OPTIONS) };
   return last.yaml;
@@ -51,7 +51,7 @@ function keepNonFinite(_key: string, value: unknown): unknown {
 
 /** Returns whether an overlay changes one of these components without removing it. Throws CollectorConfigError. */
 export function changesComponent(overlay: string, kind: string, ids: readonly string[]): boolean {
-  const components = tree(parseOverlay(overlay)[kind]);
+  const components = asTree(parseOverlay(overlay)[kind]);
   return ids.some((id) => (components[id] ?? undefined) !== undefined);
 }
 
@@ -63,9 +63,9 @@ function parseOverlay(text: string): Tree {
   return value ?? {};
 }
 
-/** Rejects a component's former name, which would add a second component instead of changing ours. */
+/** Rejects a component's former name, which would add a second component instead of changing the existing one. */
 function refuseOldNames(theirs: Tree): void {
-  if (!("k8sattributes" in tree(theirs["processors"]))) return;
+  if (!("k8sattributes" in asTree(theirs["processors"]))) return;
   throw new CollectorConfigError(
     "COLLECTOR_CONFIG_FILE: processors.k8sattributes was renamed; use k8s_attributes (OTLP) or k8s_attributes/files (pod logs)",
   );
@@ -87,18 +87,18 @@ function isListOfNames(path: string[]): boolean {
 
 /** Removes our components that the overlay sets to null, including from pipelines, and then pipelines without receivers. */
 function removeNulled(merged: Tree, ours: Tree, theirs: Tree): void {
-  const pipelines = tree(tree(merged["service"])["pipelines"]);
+  const pipelines = asTree(asTree(merged["service"])["pipelines"]);
   for (const kind of KINDS) {
-    for (const [id, value] of Object.entries(tree(theirs[kind]))) {
-      if (value !== null || !(id in tree(ours[kind]))) continue;
-      delete tree(merged[kind])[id];
-      for (const list of [...Object.values(pipelines).map((pipeline) => tree(pipeline)[kind]), tree(merged["service"])[kind]]) {
+    for (const [id, value] of Object.entries(asTree(theirs[kind]))) {
+      if (value !== null || !(id in asTree(ours[kind]))) continue;
+      delete asTree(merged[kind])[id];
+      for (const list of [...Object.values(pipelines).map((pipeline) => asTree(pipeline)[kind]), asTree(merged["service"])[kind]]) {
         if (Array.isArray(list) && list.includes(id)) list.splice(list.indexOf(id), 1);
       }
     }
   }
   for (const [id, pipeline] of Object.entries(pipelines)) {
-    const { receivers } = tree(pipeline);
+    const { receivers } = asTree(pipeline);
     if (pipeline === null || (Array.isArray(receivers) && receivers.length === 0)) delete pipelines[id];
   }
 }
@@ -106,16 +106,16 @@ function removeNulled(merged: Tree, ours: Tree, theirs: Tree): void {
 const HINT = "telemetry may leave the node only through the signing proxy; to allow other destinations, set ALLOW_OTHER_EXPORTERS=true";
 
 function refuseOtherExporters(merged: Tree, ours: Tree): void {
-  for (const [id, value] of Object.entries(tree(merged["exporters"]))) {
+  for (const [id, value] of Object.entries(asTree(merged["exporters"]))) {
     if (id.split("/")[0] === "debug") continue;
     if (!EXPORTERS.includes(id)) throw new CollectorConfigError(`COLLECTOR_CONFIG_FILE adds the exporter ${id}: ${HINT}`);
-    const redirected = Object.keys(tree(value)).find(
-      (key) => /endpoint$|^proxy_url$|^auth$|^headers$/.test(key) && tree(value)[key] !== tree(tree(ours["exporters"])[id])[key],
+    const redirected = Object.keys(asTree(value)).find(
+      (key) => /endpoint$|^proxy_url$|^auth$|^headers$/.test(key) && asTree(value)[key] !== asTree(asTree(ours["exporters"])[id])[key],
     );
     if (redirected !== undefined)
       throw new CollectorConfigError(`COLLECTOR_CONFIG_FILE changes ${redirected} of the exporter ${id}: ${HINT}`);
   }
-  const telemetry = JSON.stringify(tree(merged["service"])["telemetry"] ?? {});
+  const telemetry = JSON.stringify(asTree(merged["service"])["telemetry"] ?? {});
   if (telemetry.includes('"otlp') || /"output_paths":\[[^\]]*:\/\//.test(telemetry)) {
     throw new CollectorConfigError(`COLLECTOR_CONFIG_FILE changes service.telemetry to send to another destination: ${HINT}`);
   }
@@ -124,8 +124,8 @@ function refuseOtherExporters(merged: Tree, ours: Tree): void {
 /** Doubles each `$` in strings, except in our own variables, which the collector expands. */
 function escapeDollars(value: unknown): unknown {
   if (typeof value === "string") {
-    // The whole value must be a variable: the collector would also expand other text in it, including file references.
-    const isExpanded = QUEUE_SIZE.test(value) || EXPANDED.includes(value.replace(/^127\.0\.0\.1:/, ""));
+    // The whole value must be one reference: the collector would also expand other text in it, including file references.
+    const isExpanded = QUEUE_SIZE.test(value) || EXPANDED_REFERENCES.includes(value.replace(/^127\.0\.0\.1:/, ""));
     return isExpanded ? value : value.replaceAll("$", "$$$$");
   }
   if (Array.isArray(value)) return value.map((item) => escapeDollars(item));
@@ -137,6 +137,6 @@ function isTree(value: unknown): value is Tree {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function tree(value: unknown): Tree {
+function asTree(value: unknown): Tree {
   return isTree(value) ? value : {};
 }

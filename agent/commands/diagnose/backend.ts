@@ -9,7 +9,7 @@ import type { Secrets, Settings } from "../../settings.ts";
 import type { Upstream } from "../../upstream/pool.ts";
 import { certificateProblem, codeOf, type Finding, messageOf } from "./check.ts";
 
-/** Requests are signed with the backend's time, but telemetry carries this machine's. */
+/** Requests are signed with the backend's time, but telemetry has this machine's time. */
 const WARN_SKEW_S = 30;
 /** Beyond this difference, the backend refuses requests that other programs on this machine sign. */
 const FAIL_SKEW_S = 300;
@@ -26,8 +26,8 @@ export async function checkName(
     return [{ name, status: "ok", detail: `${host} is ${addresses.map(({ address }) => address).join(", ")}` }];
   } catch (error) {
     if ((protocol === "https:" ? secrets.httpsProxy : secrets.httpProxy) !== undefined && !isExempt(backendUrl, noProxy)) {
-      const advice = "nothing, if the outgoing proxy resolves it; the check of the backend shows that";
-      return [{ name, status: "skipped", detail: `${host} is not known here: ${messageOf(error)}`, advice }];
+      const advice = "the outgoing proxy may resolve the name; see the backend check";
+      return [{ name, status: "skipped", detail: `${host} cannot be resolved locally: ${messageOf(error)}`, advice }];
     }
     const advice = "check the name in BACKEND_URL, and the resolver of this machine or pod (/etc/resolv.conf)";
     return [{ name, status: "fail", detail: `${host} cannot be resolved: ${messageOf(error)}`, advice }];
@@ -41,46 +41,45 @@ export async function checkBackend({ backendUrl }: Pick<Settings, "backendUrl">,
     const answer = await upstream.request({ method: "GET", path: "/openapi.json", signal: AbortSignal.timeout(10_000) });
     clock.observe(answer.headers["date"], sentAtMs, Date.now());
     const reached: Finding = { name: "backend", status: "ok", detail: `answers over ${secure} in ${Date.now() - sentAtMs} ms` };
-    return [answer.status === 200 ? reached : unwell(answer.status), clockFinding(clock)];
+    return [answer.status === 200 ? reached : unexpectedStatus(answer.status), clockFinding(clock)];
   } catch (error) {
     return [{ name: "backend", status: "fail", detail: messageOf(error), advice: adviceFor(error) }];
   }
 }
 
-function unwell(status: number): Finding {
+function unexpectedStatus(status: number): Finding {
   const detail = `answers ${status}`;
   if (status < 500) {
-    const advice = "the backend answers 200 to GET /openapi.json: is another server at BACKEND_URL, or something on the way?";
+    const advice = "the backend answers GET /openapi.json with 200: check whether BACKEND_URL points to another server or to a proxy";
     return { name: "backend", status: "warn", detail, advice };
   }
-  const advice = "look at the backend's /readyz; telemetry waits in this agent's disk queue";
+  const advice = "check the backend's /readyz; telemetry stays in this agent's disk queue";
   return { name: "backend", status: "fail", detail, advice };
 }
 
 const CERTIFICATE_ADVICE = {
-  expired: "renew the backend's certificate; if it is good, set this machine's clock",
-  "other name": "use a name in BACKEND_URL that the backend's certificate has, or add this one to the certificate",
+  expired: "renew the backend's certificate; if it is valid, correct this machine's clock",
+  "other name": "use a host name of the certificate in BACKEND_URL, or add this name to the certificate",
   "unknown authority":
-    "set BACKEND_CA_FILE (chart: backendCa) to the PEM of the authority that signed the backend's certificate; if it should be a public one, who else answers there?",
+    "set BACKEND_CA_FILE (chart: backendCa) to the PEM of the authority that signed the backend's certificate; if that is a public authority, check which server responds",
 } as const;
 
 function adviceFor(error: unknown): string {
   const problem = certificateProblem(error);
   if (problem) return CERTIFICATE_ADVICE[problem];
   if (messageOf(error).includes("407"))
-    return "the outgoing proxy wants a user and a password: HTTPS_PROXY=http://user:password@host:port (percent-encoded)";
+    return "the outgoing proxy requires credentials: HTTPS_PROXY=http://user:password@host:port (percent-encoded)";
   if (/Proxy response|UND_ERR_PRX/.test(messageOf(error)))
-    return "the outgoing proxy does not let this through: allow CONNECT to the backend's host and port there, or name the host in NO_PROXY";
+    return "the outgoing proxy rejects the connection: allow CONNECT to the backend's host and port there, or add the host to NO_PROXY";
   if (codeOf(error) === "ECONNREFUSED")
-    return "nothing listens there: check host and port of BACKEND_URL (or HTTPS_PROXY), and that it runs";
-  return "check BACKEND_URL, firewalls on the way, and HTTPS_PROXY and NO_PROXY";
+    return "no server listens there: check host and port of BACKEND_URL (or HTTPS_PROXY), and that the server runs";
+  return "check BACKEND_URL, firewalls, HTTPS_PROXY and NO_PROXY";
 }
 
 function clockFinding(clock: Clock): Finding {
   const skew = Math.round(clock.skewS());
   if (Math.abs(skew) < WARN_SKEW_S) return { name: "clock", status: "ok", detail: `${Math.abs(skew)} s from the backend's` };
-  const advice =
-    "set this machine's clock (NTP); requests are signed with the backend's time until then, but telemetry carries this machine's";
+  const advice = "synchronise this machine's clock (NTP); requests are signed with the backend's time, but telemetry has this machine's";
   const status = Math.abs(skew) < FAIL_SKEW_S ? "warn" : "fail";
   return { name: "clock", status, detail: `${Math.abs(skew)} s ${skew > 0 ? "behind" : "ahead of"} the backend's`, advice };
 }
@@ -95,10 +94,10 @@ export async function checkKey(
   const name = "key";
   try {
     const { keyAgeDays } = await backend.heartbeat(path, credential, {});
-    return [{ name, status: "ok", detail: `the backend takes it; it is ${keyAgeDays ?? "an unknown number of"} days old` }];
+    return [{ name, status: "ok", detail: `accepted by the backend; ${keyAgeDays ?? "an unknown number of"} days old` }];
   } catch (error) {
     const refused = error instanceof BackendError && error.keyRefused;
-    const advice = refused ? ifRefused : "see the checks of the backend above; its log has the request";
+    const advice = refused ? ifRefused : "see the backend checks above, and the backend's log";
     return [{ name, status: "fail", detail: messageOf(error), advice }];
   }
 }

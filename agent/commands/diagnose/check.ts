@@ -16,14 +16,14 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message || (codeOf(error) ?? error.name) : String(error);
 }
 
-/** The code of the error or of its cause. */
+/** Returns the code of the error or of its cause. */
 export function codeOf(error: unknown): string | undefined {
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } };
-  const found = code ?? cause?.code;
-  return typeof found === "string" ? found : undefined;
+  const anyCode = code ?? cause?.code;
+  return typeof anyCode === "string" ? anyCode : undefined;
 }
 
-/** Why a certificate was refused; undefined if the error has another cause. */
+/** Returns why a certificate was rejected; undefined if the error has another cause. */
 export function certificateProblem(error: unknown): "expired" | "other name" | "unknown authority" | undefined {
   const code = codeOf(error) ?? "";
   if (/^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/.test(code)) return "expired";

@@ -1,5 +1,5 @@
-// Checks of the cluster agent: permissions, Secret and key, kubelet, and a DaemonSet of the discontinued older agent.
-// test/faults/cluster-diagnose.test.ts covers each one, failing and passing.
+// Checks the cluster agent's permissions, Secret, key and kubelet, and whether a DaemonSet of the discontinued older agent exists.
+// test/faults/cluster-diagnose.test.ts covers each check, failing and passing.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { kubeletAddress, kubeletTls } from "../../collector/config/fragments/kubelet.ts";
@@ -21,9 +21,9 @@ import { checkKey } from "./backend.ts";
 import { certificateProblem, type Check, codeOf, type Finding, messageOf } from "./check.ts";
 
 const WITHIN_MS = 10_000;
-const FROZEN_AGENT = "atherops-agent";
+const OLD_AGENT = "atherops-agent";
 const NEW_TOKEN =
-  "make an install token (`atherops tokens create`) and give it to the chart (installToken): the running agents take it and enrol again";
+  "create an install token (`atherops tokens create`) and set it in the chart (installToken); the running agents then enrol again";
 
 export function clusterChecks({ cluster, signals }: Settings, secrets: Secrets, backend: Pick<BackendApi, "heartbeat">): Check[] {
   if (!cluster) return [];
@@ -42,15 +42,15 @@ export function clusterChecks({ cluster, signals }: Settings, secrets: Secrets, 
 
 async function checkPermissions(api: KubernetesApi, cluster: ClusterSettings, signals: readonly Signal[]): Promise<Finding[]> {
   const name = "permissions";
-  const wanted = [...identityPermissions(cluster), ...telemetryPermissions(signals, cluster), ...clusterPermissions(cluster)];
+  const required = [...identityPermissions(cluster), ...telemetryPermissions(signals, cluster), ...clusterPermissions(cluster)];
   try {
-    const missing = await missingPermissions(api, wanted, AbortSignal.timeout(WITHIN_MS));
-    if (missing.length === 0) return [{ name, status: "ok", detail: `the service account has all ${wanted.length} that it needs` }];
+    const missing = await missingPermissions(api, required, AbortSignal.timeout(WITHIN_MS));
+    if (missing.length === 0) return [{ name, status: "ok", detail: `the service account has all ${required.length} that it needs` }];
     const rules = missing.map((permission) => grantingRule(permission));
-    const advice = `grant them (helm upgrade of charts/cluster-agent does):\n        ${rules.join("\n        ")}`;
-    return [{ name, status: "fail", detail: `the service account lacks ${missing.length} of ${wanted.length}`, advice }];
+    const advice = `grant them, for example with helm upgrade of charts/cluster-agent:\n        ${rules.join("\n        ")}`;
+    return [{ name, status: "fail", detail: `the service account lacks ${missing.length} of ${required.length}`, advice }];
   } catch (error) {
-    return [{ name, status: "fail", detail: `cannot ask the API server: ${messageOf(error)}`, advice: apiServerAdvice(error) }];
+    return [{ name, status: "fail", detail: `cannot query the API server: ${messageOf(error)}`, advice: apiServerAdvice(error) }];
   }
 }
 
@@ -58,7 +58,7 @@ function apiServerAdvice(error: unknown): string {
   if (codeOf(error) === "ENOENT") return "no service account is mounted here: run in the agent's pod, or set automountServiceAccountToken";
   if (certificateProblem(error)) return "ca.crt of the service account is not this API server's authority: restart the pod";
   if (error instanceof KubernetesError && error.status === 401)
-    return "the service account's token is not valid: does the service account exist? restart the pod for a new token";
+    return "the service account's token is invalid: check that the service account exists, and restart the pod to get a new token";
   return "check KUBERNETES_SERVICE_HOST and _PORT, the network policy, and the API server";
 }
 
@@ -73,7 +73,7 @@ async function checkSecret(
   try {
     const secret = await new ClusterSecret(api, { namespace, name: secretName }).read(AbortSignal.timeout(WITHIN_MS));
     if (!secret) {
-      const advice = "make it again, empty: helm upgrade of charts/cluster-agent; running agents put the key back";
+      const advice = "recreate it, empty, with helm upgrade of charts/cluster-agent; running agents write the key back";
       return [{ name, status: "fail", detail: `${where} does not exist`, advice }];
     }
     if (secret.credential) {
@@ -91,7 +91,7 @@ async function checkSecret(
           },
     ];
   } catch (error) {
-    return [{ name, status: "fail", detail: `cannot read ${where}: ${messageOf(error)}`, advice: "see the check of permissions above" }];
+    return [{ name, status: "fail", detail: `cannot read ${where}: ${messageOf(error)}`, advice: "see the permission check above" }];
   }
 }
 
@@ -99,13 +99,13 @@ async function checkKubelet(cluster: ClusterSettings): Promise<Finding[]> {
   const name = "kubelet";
   const address = kubeletAddress(cluster);
   try {
-    return [kubeletFinding(name, address, await askKubelet(cluster, address), cluster.kubeletTls === "skip")];
+    return [kubeletFinding(name, address, await queryKubelet(cluster, address), cluster.kubeletTls === "skip")];
   } catch (error) {
     return [{ name, status: "fail", detail: `${address}: ${messageOf(error)}`, advice: kubeletAdvice(error) }];
   }
 }
 
-async function askKubelet(cluster: ClusterSettings, address: string): Promise<number> {
+async function queryKubelet(cluster: ClusterSettings, address: string): Promise<number> {
   const { ca_file: caFile } = kubeletTls({ ...cluster, tls: cluster.kubeletTls }) as { ca_file?: string };
   const connect = caFile === undefined ? { rejectUnauthorized: false } : { ca: readFileSync(caFile) };
   const pool = new Pool(`https://${address}`, { connect, allowH2: false });
@@ -126,16 +126,16 @@ async function askKubelet(cluster: ClusterSettings, address: string): Promise<nu
 
 function kubeletAdvice(error: unknown): string {
   if (certificateProblem(error)) {
-    return "the cluster's authority did not sign this certificate for this address: set KUBELET_TLS (chart: kubelet.tls) to the PEM file of the one that did, or to skip; or let the cluster sign it (serverTLSBootstrap of the kubelet)";
+    return "the cluster's authority did not sign this certificate for this address: set KUBELET_TLS (chart: kubelet.tls) to the PEM file of the authority that did, or to skip; or let the cluster sign it (serverTLSBootstrap of the kubelet)";
   }
-  if (codeOf(error) === "ECONNREFUSED") return "nothing listens there: check NODE_IP, and that the node's kubelet runs";
-  if (codeOf(error) === "ENOENT") return "a file of the service account or of KUBELET_TLS is not there: run in the agent's pod";
+  if (codeOf(error) === "ECONNREFUSED") return "no server listens there: check NODE_IP, and that the node's kubelet runs";
+  if (codeOf(error) === "ENOENT") return "a file of the service account or of KUBELET_TLS is missing: run in the agent's pod";
   return "check NODE_IP, and that firewalls and network policies let pods reach port 10250 of their node";
 }
 
 function kubeletFinding(name: string, address: string, status: number, skipsTls: boolean): Finding {
   if (status === 401) {
-    const advice = "it does not take service account tokens: set authentication.webhook.enabled in the kubelet's configuration";
+    const advice = "the kubelet does not accept service account tokens: set authentication.webhook.enabled in its configuration";
     return { name, status: "fail", detail: `${address} answers 401`, advice };
   }
   if (status === 403) {
@@ -144,8 +144,8 @@ function kubeletFinding(name: string, address: string, status: number, skipsTls:
   }
   if (status !== 200) return { name, status: "fail", detail: `${address} answers ${status}`, advice: "see the kubelet's own log" };
   if (skipsTls) {
-    const advice = "set KUBELET_TLS (chart: kubelet.tls) to verify, if the cluster's authority signs it";
-    return { name, status: "warn", detail: `${address} answers, its certificate is not checked`, advice };
+    const advice = "set KUBELET_TLS (chart: kubelet.tls) to verify, if the cluster's authority signs the certificate";
+    return { name, status: "warn", detail: `${address} answers; its certificate is not verified`, advice };
   }
   return { name, status: "ok", detail: `${address} answers` };
 }
@@ -153,17 +153,17 @@ function kubeletFinding(name: string, address: string, status: number, skipsTls:
 async function checkFrozenAgent(api: KubernetesApi): Promise<Finding[]> {
   const name = "older agent";
   try {
-    const items = await api.daemonSetsNamed(FROZEN_AGENT, AbortSignal.timeout(WITHIN_MS));
-    if (items.length === 0) return [{ name, status: "ok", detail: `no DaemonSet ${FROZEN_AGENT} in the cluster` }];
+    const items = await api.daemonSetsNamed(OLD_AGENT, AbortSignal.timeout(WITHIN_MS));
+    if (items.length === 0) return [{ name, status: "ok", detail: `no DaemonSet ${OLD_AGENT} in the cluster` }];
     return items.map(({ metadata }) => {
       const namespace = metadata?.namespace;
-      const advice = `it is frozen, and this agent takes its place: kubectl -n ${namespace} delete daemonset ${FROZEN_AGENT}`;
-      return { name, status: "warn", detail: `there is a DaemonSet ${FROZEN_AGENT} in namespace ${namespace}`, advice };
+      const advice = `it is discontinued, and this agent replaces it: kubectl -n ${namespace} delete daemonset ${OLD_AGENT}`;
+      return { name, status: "warn", detail: `there is a DaemonSet ${OLD_AGENT} in namespace ${namespace}`, advice };
     });
   } catch (error) {
     if (!(error instanceof KubernetesError && error.status === 403))
-      return [{ name, status: "skipped", detail: messageOf(error), advice: "see the check of permissions above" }];
-    const advice = `helm upgrade --set rbac.diagnose=true, or as an administrator: kubectl get daemonsets -A --field-selector metadata.name=${FROZEN_AGENT}`;
+      return [{ name, status: "skipped", detail: messageOf(error), advice: "see the permission check above" }];
+    const advice = `helm upgrade --set rbac.diagnose=true, or as an administrator: kubectl get daemonsets -A --field-selector metadata.name=${OLD_AGENT}`;
     return [{ name, status: "skipped", detail: "the service account may not list DaemonSets (off by default in the chart)", advice }];
   }
 }

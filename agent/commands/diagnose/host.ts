@@ -32,12 +32,12 @@ export async function checkCredentialsFile(
     return [{ name, status: "fail", detail: messageOf(error), advice: "run as the agent's user, or restore the file" }];
   }
   const machine = machineFinding(stored, readMachineId());
-  const open = (mode & 0o077) === 0 ? [] : [tooOpenFinding(file, mode)];
+  const modeFindings = (mode & 0o077) === 0 ? [] : [modeFinding(file, mode)];
   if (stored.credential) {
     const enrolled: Finding = { name, status: "ok", detail: `${path} has the key of host ${stored.credential.id}` };
-    return [...open, enrolled, ...machine, ...(await checkKey(stored.credential, HOST_HEARTBEAT_PATH, backend, NEW_TOKEN))];
+    return [...modeFindings, enrolled, ...machine, ...(await checkKey(stored.credential, HOST_HEARTBEAT_PATH, backend, NEW_TOKEN))];
   }
-  return [...open, notEnrolled(path, installToken !== undefined)];
+  return [...modeFindings, notEnrolled(path, installToken !== undefined)];
 }
 
 /** Warns if the key belongs to another host, because this host is a clone of it. */
@@ -50,22 +50,12 @@ function machineFinding({ credential, machineId }: HostCredentials, systemId: st
 /**
  * Call after CredentialsFile.read(), which sets the mode to 0600 unless the file is on a read-only mount and only its group can read it.
  */
-function tooOpenFinding({ path, isOpenToGroup }: CredentialsFile, mode: number): Finding {
-  const [name, status] = ["credentials", "warn"] as const;
+function modeFinding({ path, isOpenToGroup }: CredentialsFile, mode: number): Finding {
   const modeText = `(mode ${mode.toString(8)})`;
-  return isOpenToGroup
-    ? {
-        name,
-        status,
-        detail: `the group of ${path} may read the key ${modeText}`,
-        advice: "mount the file with mode 0400, unless the agent's own group needs access",
-      }
-    : {
-        name,
-        status,
-        detail: `${path} was open to others ${modeText}`,
-        advice: "its mode was changed to 0600; create a new key if others may have read this one",
-      };
+  const [detail, advice] = isOpenToGroup
+    ? [`the group of ${path} may read the key ${modeText}`, "mount the file with mode 0400, unless the agent's own group needs access"]
+    : [`${path} was open to others ${modeText}`, "its mode was changed to 0600; create a new key if others may have read this one"];
+  return { name: "credentials", status: "warn", detail, advice };
 }
 
 function notEnrolled(path: string, hasToken: boolean): Finding {
@@ -75,12 +65,8 @@ function notEnrolled(path: string, hasToken: boolean): Finding {
     return { name, status: "fail", detail: `this host is not enrolled: no key in ${path}, no INSTALL_TOKEN`, advice };
   }
   if (!isWritable(path)) {
-    return {
-      name,
-      status: "fail",
-      detail: `${path} cannot be written`,
-      advice: "set CREDENTIALS_FILE to a writable path, or run as a user who can write this one; enrolment needs a writable file",
-    };
+    const advice = "set CREDENTIALS_FILE to a writable path, or run as a user who can write this one; enrolment needs a writable file";
+    return { name, status: "fail", detail: `${path} cannot be written`, advice };
   }
   return { name, status: "warn", detail: "not enrolled yet", advice: "start the agent: INSTALL_TOKEN is set" };
 }

@@ -9,6 +9,7 @@ import { configFromSettings, logPathRules } from "../../collector/config/config-
 import { collectorProgram, collectorVariables } from "../../collector/supervision/process.ts";
 import { logFileRules } from "../../collector/files/log-paths.ts";
 import { surveyLogFiles } from "../../collector/files/log-tree.ts";
+import { joinHostPort } from "../../../common/ip-networks.ts";
 import { adviceForLink, findBrokenLink, POD_LOGS } from "../../collector/files/pod-log-links.ts";
 import { validateCollectorConfig } from "../../collector/supervision/config-files.ts";
 import { QUEUE_DISK_SHARE } from "../../limits.ts";
@@ -62,14 +63,8 @@ export async function checkCollector(settings: Settings): Promise<Finding[]> {
       memoryMib: settings.collectorMemoryMib,
     });
     if (version === COLLECTOR_VERSION) return [{ name, status: "ok", detail: `${program} ${version} accepts the configuration` }];
-    return [
-      {
-        name,
-        status: "warn",
-        detail: `${program} is version ${version}`,
-        advice: `install ${COLLECTOR_VERSION}, for which this agent is built`,
-      },
-    ];
+    const advice = `install ${COLLECTOR_VERSION}, for which this agent is built`;
+    return [{ name, status: "warn", detail: `${program} is version ${version}`, advice }];
   } catch (error) {
     const advice = "run `render` to print the configuration; if COLLECTOR_CONFIG_FILE is set, check that file first";
     return [{ name, status: "fail", detail: messageOf(error), advice }];
@@ -95,27 +90,29 @@ async function checkFiles(settings: Settings, host: HostSettings): Promise<Findi
   const name = "log files";
   const rules = logFileRules(logPathRules(settings, host), host.logPaths);
   const { count, notRead } = await surveyLogFiles(host.logPaths, rules);
-  const [unreadable, strays] = [notRead.get("unreadable") ?? [], notRead.get("outside") ?? []];
+  const [unreadable, outside] = [notRead.get("unreadable") ?? [], notRead.get("outside") ?? []];
   const findings: Finding[] = [];
-  if (unreadable.length > 0) {
-    const advice = "run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS";
-    findings.push({
-      name,
-      status: "warn",
-      detail: `${unreadable.length} of ${count} files cannot be read, for example ${unreadable[0]}`,
-      advice,
-    });
-  }
-  if (strays.length > 0) {
-    findings.push({
-      name,
-      status: "warn",
-      detail: `links with targets outside of LOG_PATHS_ALLOWED are not read, for example ${strays[0]}`,
-      advice: "if they should be read, add their targets to LOG_PATHS_ALLOWED",
-    });
-  }
-  if (count === 0) findings.push({ name, status: "warn", detail: `nothing matches ${host.logPaths.join(", ")}`, advice: "set LOG_PATHS" });
+  const warn = (detail: string, advice: string): unknown => findings.push({ name, status: "warn", detail, advice });
+  if (unreadable.length > 0)
+    warn(
+      `${unreadable.length} of ${count} files cannot be read, for example ${unreadable[0]}`,
+      "run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS",
+    );
+  if (outside.length > 0)
+    warn(
+      `links with targets outside of LOG_PATHS_ALLOWED are not read, for example ${outside[0]}`,
+      "if they should be read, add their targets to LOG_PATHS_ALLOWED",
+    );
+  if (count === 0) warn(`no file matches ${host.logPaths.join(", ")}`, "set LOG_PATHS");
   return findings.length > 0 ? findings : [{ name, status: "ok", detail: `${count} files match ${host.logPaths.join(", ")}` }];
+}
+
+/** The body of /readyz. */
+interface Readyz {
+  readonly reasons?: string[];
+  readonly warnings?: string[];
+  readonly waits_for?: string;
+  readonly failing?: { signal: string; since: string; error?: string }[];
 }
 
 const WARNING_ADVICE = "the agent still signs and sends telemetry; see its log for details";
@@ -126,17 +123,7 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
   const url = `${healthUrl(health)}/readyz`;
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(3000) });
-    const {
-      reasons = [],
-      warnings = [],
-      failing = [],
-      waits_for: waitsFor,
-    } = (await answer.json()) as {
-      reasons?: string[];
-      warnings?: string[];
-      waits_for?: string;
-      failing?: { signal: string; since: string; error?: string }[];
-    };
+    const { reasons = [], warnings = [], failing = [], waits_for: waitsFor } = (await answer.json()) as Readyz;
     const undelivered: Finding[] = failing.map(({ signal, since, error }) => ({
       name: `delivery of ${signal}`,
       status: "fail",
@@ -145,14 +132,14 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
     }));
     const others = [
       ...warnings.map((detail): Finding => ({ name, status: "warn", detail, advice: WARNING_ADVICE })),
-      ...(await fromStatus(health)),
+      ...(await checkStatus(health)),
     ];
     if (answer.ok)
       return [{ name, status: "ok", detail: "ready; the collector is running" }, ...waiting(waitsFor), ...undelivered, ...others];
     const failed = reasons.map((reason): Finding => ({ name, status: "fail", detail: reason, advice: adviceFor(reason) }));
     return [...failed, ...waiting(waitsFor), ...undelivered, ...others];
   } catch {
-    const detail = `no agent answers at ${url}`;
+    const detail = `no agent responds at ${url}`;
     // In a pod, the agent is the container's main process.
     if (cluster)
       return [{ name, status: "fail", detail, advice: "see `kubectl logs` for this pod; add --previous if the container restarts" }];
@@ -160,13 +147,13 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
   }
 }
 
-/** Reports what /status of the running agent shows: state that another identity left on this node, and log policies. */
-async function fromStatus(health: Settings["health"]): Promise<Finding[]> {
+/** Reports the state of other identities on this node, and log policies, from the running agent's /status. */
+async function checkStatus(health: Settings["health"]): Promise<Finding[]> {
   const answer = await fetch(`${healthUrl(health)}/status`, { signal: AbortSignal.timeout(3000) });
   const { state, logPolicies: policies } = (await answer.json()) as { state?: StateStatus; logPolicies?: LogPolicyStatus };
   const name = "log policies";
   return [
-    ...stateOfOthers(state),
+    ...otherStates(state),
     ...Object.entries(policies?.effective ?? {}).map(([target, policy]): Finding => ({
       name,
       status: "droppedBytes" in policy ? "warn" : "ok",
@@ -188,7 +175,7 @@ function droppedNamespaces(name: string, dropped: number): Finding {
   return { name, status: "warn", detail, advice: "remove annotations atherops.io/logs… from namespaces, or delete LogPolicy objects" };
 }
 
-function stateOfOthers(state: StateStatus | undefined): Finding[] {
+function otherStates(state: StateStatus | undefined): Finding[] {
   return (state?.others ?? []).map(({ folder, id, installation, bytes }) => ({
     name: "state of other agents",
     status: "warn",
@@ -204,11 +191,11 @@ function waiting(waitsFor: string | undefined): Finding[] {
 
 function adviceFor(reason: string): string {
   if (!reason.startsWith("the collector")) return "follow the message; the checks above and the agent's log have details";
-  return "the agent starts it again with increasing backoff; its last output shows the cause (a port in use, COLLECTOR_CONFIG_FILE, memory, disk)";
+  return "the agent restarts it with increasing backoff; its last output shows the cause (a port in use, COLLECTOR_CONFIG_FILE, memory, disk)";
 }
 
 /** Returns the URL of the local agent's health endpoint, for any listen address. */
 export function healthUrl({ host, port }: Settings["health"]): string {
-  const here = { "": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
-  return `http://${here.includes(":") ? `[${here}]` : here}:${port}`;
+  const localHost = { "": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
+  return `http://${joinHostPort(localHost, port)}`;
 }

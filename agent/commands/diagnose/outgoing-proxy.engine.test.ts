@@ -62,7 +62,7 @@ describe.each(["atherops-otel-agent", "atherops-k8s-otel-agent"])("diagnose of %
   });
 
   it.each([
-    ["407 Proxy Authentication Required", /wants a user and a password/],
+    ["407 Proxy Authentication Required", /requires credentials/],
     ["403 Forbidden", /allow CONNECT/],
   ])("says what to do when it answers %s", async (refusal, advice) => {
     const proxy = await outgoingProxy(1, refusal);

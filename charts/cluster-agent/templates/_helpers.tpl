@@ -148,7 +148,7 @@ WORKLOAD_NAMES: workloadNames.enabled
 {{- if or $url.userinfo $url.query $url.fragment (not (has $url.path (list "" "/"))) }}{{ fail "backendUrl: scheme, host and port only, for example https://telemetry.example.com:8443" }}{{ end -}}
 {{- $isLoopback := regexMatch "^(localhost|127(\\.[0-9]+){3}|::1)$" $url.hostname -}}
 {{- if and (eq $url.scheme "http") (not .Values.allowPlainHttp) (not $isLoopback) -}}
-{{- fail "backendUrl: plain http would send telemetry readable by anyone on the way: use https, or set allowPlainHttp=true (inside one cluster that you trust)" -}}
+{{- fail "backendUrl: with plain http, telemetry is sent unencrypted: use https, or set allowPlainHttp=true (inside one cluster that you trust)" -}}
 {{- end -}}
 {{- $_ := required "clusterName is required: how the backend names this cluster" .Values.clusterName -}}
 {{- end }}

@@ -1,6 +1,6 @@
-// Fragments for the collector of the whole cluster (cluster-collector.ts): object state as metrics, and Kubernetes events as log records,
-// continuing where the previous collector stopped (events-checkpoint.ts). Needs list and watch permissions (charts/cluster-agent).
-// Invariant: every collector renders an event to the same bytes, so an event that two collectors read is stored once.
+// Fragments for the collector of the whole cluster (cluster-collector.ts): object state as metrics, and Kubernetes events as log records. The
+// collector continues with the events where the previous one stopped (events-checkpoint.ts). Needs list and watch permissions
+// (charts/cluster-agent). Invariant: every collector renders an event to the same bytes, so an event that two collectors read is stored once.
 import type { Component, Fragment } from "./fragment.ts";
 
 const EVENTS_SOURCE = "kubernetes-events";
@@ -31,12 +31,12 @@ export function kubernetesEvents(from: string): Fragment {
         objects: [{ name: "events", mode: "watch", resource_version: from, exclude_watch_type: ["DELETED"] }],
       },
     },
-    processors: { "transform/events": AS_LOG },
+    processors: { "transform/events": EVENT_TO_LOG },
     pipelines: [{ id: "logs/events", receivers: ["k8sobjects"], processors: ["transform/events"] }],
   };
 }
 
-const AS_LOG: Component = {
+const EVENT_TO_LOG: Component = {
   error_mode: "ignore",
   log_statements: [
     { context: "resource", statements: [`set(resource.attributes["service.name"], "${EVENTS_SOURCE}")`] },
@@ -45,25 +45,25 @@ const AS_LOG: Component = {
       statements: [
         `set(${EVENT}, log.body["object"]) where IsMap(log.body)`,
         'delete_matching_keys(log.attributes, "^(event\\\\.(domain|name)|k8s\\\\.resource\\\\.name)$")',
-        ...attribute("k8s.event.reason", `${EVENT}["reason"]`),
-        ...attribute("k8s.event.action", `${EVENT}["action"]`),
-        ...attribute("k8s.event.name", `${EVENT}["metadata"]["name"]`),
-        ...attribute("k8s.event.uid", `${EVENT}["metadata"]["uid"]`),
-        ...attribute("k8s.event.component", `${EVENT}["source"]["component"]`),
-        ...attribute("k8s.event.component", `${EVENT}["reportingComponent"]`),
-        ...attribute("k8s.object.kind", `${OBJECT}["kind"]`),
-        ...attribute("k8s.object.name", `${OBJECT}["name"]`),
-        ...attribute("k8s.object.uid", `${OBJECT}["uid"]`),
-        ...attribute("k8s.object.fieldpath", `${OBJECT}["fieldPath"]`),
+        ...setAttribute("k8s.event.reason", `${EVENT}["reason"]`),
+        ...setAttribute("k8s.event.action", `${EVENT}["action"]`),
+        ...setAttribute("k8s.event.name", `${EVENT}["metadata"]["name"]`),
+        ...setAttribute("k8s.event.uid", `${EVENT}["metadata"]["uid"]`),
+        ...setAttribute("k8s.event.component", `${EVENT}["source"]["component"]`),
+        ...setAttribute("k8s.event.component", `${EVENT}["reportingComponent"]`),
+        ...setAttribute("k8s.object.kind", `${OBJECT}["kind"]`),
+        ...setAttribute("k8s.object.name", `${OBJECT}["name"]`),
+        ...setAttribute("k8s.object.uid", `${OBJECT}["uid"]`),
+        ...setAttribute("k8s.object.fieldpath", `${OBJECT}["fieldPath"]`),
         `set(log.attributes["k8s.event.count"], ${EVENT}["count"]) where ${EVENT}["count"] != nil and ${EVENT}["count"] > 0`,
         `set(log.attributes["k8s.event.count"], ${EVENT}["series"]["count"]) where ${EVENT}["series"]["count"] != nil`,
         ...Object.entries(NAMED_KINDS).map(
           ([kind, name]) => `set(log.attributes["${name}"], ${OBJECT}["name"]) where ${OBJECT}["kind"] == "${kind}"`,
         ),
         `set(log.attributes["k8s.pod.uid"], ${OBJECT}["uid"]) where ${OBJECT}["kind"] == "Pod"`,
-        // The last of these that is set is the time of the event's latest occurrence.
-        ...["metadata.creationTimestamp", "firstTimestamp", "eventTime", "lastTimestamp", "series.lastObservedTime"].flatMap(time),
-        // Otherwise, it would be the time of reading.
+        // In increasing order of precedence: the last existing field has the time of the latest occurrence.
+        ...["metadata.creationTimestamp", "firstTimestamp", "eventTime", "lastTimestamp", "series.lastObservedTime"].flatMap(setTime),
+        // Otherwise, the observed time would be the time of reading, which differs between collectors.
         "set(log.observed_time, log.time)",
         "set(log.severity_number, SEVERITY_NUMBER_INFO)",
         `set(log.severity_number, SEVERITY_NUMBER_WARN) where ${EVENT}["type"] == "Warning"`,
@@ -75,12 +75,12 @@ const AS_LOG: Component = {
   ],
 };
 
-function attribute(name: string, value: string): string[] {
+function setAttribute(name: string, value: string): string[] {
   return [`set(log.attributes["${name}"], ${value}) where ${value} != nil and ${value} != ""`];
 }
 
 /** RFC 3339 in UTC, with or without a fraction. */
-function time(path: string): string[] {
+function setTime(path: string): string[] {
   const value =
     EVENT +
     path
@@ -92,7 +92,7 @@ function time(path: string): string[] {
   return [set("%Y-%m-%dT%H:%M:%SZ", ":[0-9]+Z"), set("%Y-%m-%dT%H:%M:%S.%fZ", "[.][0-9]+Z")];
 }
 
-/** A container's series continues across restarts, so that they can be counted. */
+/** Without its id, a container's series continues across restarts, so that restarts can be counted. */
 const RESOURCE = { "container.id": { enabled: false }, "k8s.container.status.last_terminated_reason": { enabled: true } };
 const METRICS = ["k8s.container.status.reason", "k8s.pod.status_reason"];
 const CONDITIONS = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];

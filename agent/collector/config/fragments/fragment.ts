@@ -1,6 +1,6 @@
-// The contribution of one source of telemetry to the collector's configuration. Each other file of this folder builds such a fragment, and
-// collector-config.ts joins them: it adds the memory limit and the node's name before the processors of each pipeline, and the operator's
-// edits and the exporter after them. A fragment for one receiver looks like this:
+// A fragment is the part of the collector's configuration for one source of telemetry. Each other file of this folder builds one, and
+// collector-config.ts joins them: it adds the memory limiter before the processors of each pipeline, and the node's name, the operator's edits
+// and the exporter after them. Example:
 //
 //   {
 //     receivers: { "hostmetrics": { collection_interval: "30s" } },
@@ -12,9 +12,6 @@ export type Component = Readonly<Record<string, unknown>>;
 
 export const CHECKPOINT_STORAGE = "file_storage/checkpoints";
 
-/**
- * Configuration that one source of telemetry adds. `collectorConfig` adds the memory limit, node name and exporter around its processors.
- */
 export interface Fragment {
   readonly receivers?: Readonly<Record<string, Component>>;
   readonly processors?: Readonly<Record<string, Component>>;

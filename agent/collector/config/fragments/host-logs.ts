@@ -1,6 +1,6 @@
-// Collects logs of a host: files, through descriptors that the agent keeps open (agent/collector/files), and systemd's journal. Invariants:
-// each line is handed on with its file offset, which is stored only after the line is in the disk queue, so a crash loses no line but may
-// repeat some; the agent's own journal entries are excluded. A collector that is killed may lose one journal entry.
+// Collects logs of a host: files, through descriptors that the agent keeps open (agent/collector/files), and systemd's journal. Invariants: a
+// line's file offset is stored only after the line is in the disk queue, so a crash loses no line but may repeat some; the agent's own journal
+// entries are excluded. A collector that is killed may lose one journal entry.
 import { linkPatterns, restorePath } from "../../files/link-name.ts";
 import { CHECKPOINT_STORAGE, type Component, type Fragment } from "./fragment.ts";
 import { logFields } from "./log-fields.ts";
@@ -28,8 +28,8 @@ export function files(input: FilesInput): Fragment {
     receivers: {
       [FILES_RECEIVER]: {
         include: linkPatterns(input.folder),
-        ...reading(input.maxAgeMs, input.pollIntervalMs),
-        ...(input.hasManyFiles && { max_concurrent_files: FEW_AT_ONCE }),
+        ...fileReaderSettings(input.maxAgeMs, input.pollIntervalMs),
+        ...(input.hasManyFiles && { max_concurrent_files: FEW_CONCURRENT_FILES }),
         include_file_name: true,
         include_file_path: true,
         ...(input.multilineStart !== undefined && { multiline: { line_start_pattern: input.multilineStart } }),
@@ -40,16 +40,16 @@ export function files(input: FilesInput): Fragment {
   };
 }
 
-/**
- * The collector (v0.149) compares each file with every other in its batch, which is half of this number, and with every file in the batch
- * before.
- */
-const FEW_AT_ONCE = 32;
+/** The collector (v0.149) compares each file with all files of its batch and of the previous one; a batch is half of this number. */
+const FEW_CONCURRENT_FILES = 32;
 
 const SOURCE = { type: "add", field: 'resource["service.name"]', value: 'EXPR(attributes["log.file.name"])' };
 
-/** Receiver settings for reading without loss, the same for all files. */
-export function reading(maxAgeMs: number, pollIntervalMs: number): Component {
+/** If a pipeline refuses a record, it is retried without limit, so that no record is lost. */
+const RETRY = { enabled: true, initial_interval: "100ms", max_interval: "5s", max_elapsed_time: "0s" };
+
+/** Receiver settings for lossless reading, the same for all files. */
+export function fileReaderSettings(maxAgeMs: number, pollIntervalMs: number): Component {
   return {
     // A file that appears while the collector is down is read whole; `end` would skip it.
     start_at: "beginning",
@@ -58,8 +58,7 @@ export function reading(maxAgeMs: number, pollIntervalMs: number): Component {
     // Identifies a line that is read again; it is not sent to the backend.
     include_file_record_offset: true,
     storage: CHECKPOINT_STORAGE,
-    // A refusal must not drop lines.
-    retry_on_failure: { enabled: true, initial_interval: "100ms", max_interval: "5s", max_elapsed_time: "0s" },
+    retry_on_failure: RETRY,
   };
 }
 
@@ -89,8 +88,8 @@ export function journal({ program, units, maxAgeMs, readsFields }: JournalInput)
     // The journal from before the first start may cover years.
     start_at: "end",
     storage: CHECKPOINT_STORAGE,
-    retry_on_failure: { enabled: true, initial_interval: "100ms", max_interval: "5s", max_elapsed_time: "0s" },
-    operators: [...AS_LOG, ...fields],
+    retry_on_failure: RETRY,
+    operators: [...ENTRY_TO_LOG, ...fields],
   };
   return {
     receivers: { [JOURNAL_RECEIVER]: receiver },
@@ -100,13 +99,13 @@ export function journal({ program, units, maxAgeMs, readsFields }: JournalInput)
 
 /** Syslog priorities of each level. */
 const LEVELS = { fatal: ["0", "1", "2"], error: ["3"], warn: ["4"], info: ["5", "6"], debug: ["7"] };
-const KEPT: Readonly<Record<string, string>> = {
+const KEPT_FIELDS: Readonly<Record<string, string>> = {
   _SYSTEMD_UNIT: "systemd.unit",
   SYSLOG_IDENTIFIER: "syslog.identifier",
   _PID: "process.pid",
 };
 
-const AS_LOG: readonly object[] = [
+const ENTRY_TO_LOG: readonly object[] = [
   { type: "filter", id: "journal-own", expr: `body["_SYSTEMD_UNIT"] == "${OWN_UNIT}"` },
   {
     type: "severity_parser",
@@ -118,7 +117,7 @@ const AS_LOG: readonly object[] = [
     if: 'body["PRIORITY"] != nil',
     on_error: "send_quiet",
   },
-  ...Object.entries(KEPT).map(([field, attribute]) => ({
+  ...Object.entries(KEPT_FIELDS).map(([field, attribute]) => ({
     type: "move",
     from: `body.${field}`,
     to: `attributes["${attribute}"]`,

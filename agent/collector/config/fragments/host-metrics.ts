@@ -13,8 +13,6 @@ export interface HostMetricsInput {
   readonly hasFileSystems: boolean;
 }
 
-const NODE_METRICS_PIPELINE = "metrics/node";
-
 export function hostMetrics({ intervalMs, root, hasHostNetwork, hasFileSystems }: HostMetricsInput): Fragment {
   return {
     receivers: {
@@ -33,11 +31,11 @@ export function hostMetrics({ intervalMs, root, hasHostNetwork, hasFileSystems }
         },
       },
     },
-    pipelines: [{ id: NODE_METRICS_PIPELINE, receivers: ["hostmetrics"], processors: [] }],
+    pipelines: [{ id: "metrics/node", receivers: ["hostmetrics"], processors: [] }],
   };
 }
 
-/** Mounts of containers appear and disappear by the hundred and are not relevant for disk usage. */
+/** Excludes mounts of containers, which appear and disappear by the hundred and do not matter for disk usage. */
 const FILESYSTEM: Component = {
   exclude_mount_points: {
     match_type: "regexp",

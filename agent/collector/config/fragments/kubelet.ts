@@ -1,5 +1,6 @@
 // Collects usage of node, pods, containers and volumes from the kubelet: its summary (kubeletstats), and cAdvisor's metrics under their own
 // names. Needs get on nodes/stats and nodes/metrics.
+import { joinHostPort } from "../../../../common/ip-networks.ts";
 import type { Component, Fragment } from "./fragment.ts";
 
 export interface KubeletInput {
@@ -11,7 +12,7 @@ export interface KubeletInput {
   readonly serviceAccountDir: string;
 }
 
-const DEPRECATED = ["aws.volume.id", "fs.type", "gce.pd.name", "glusterfs.endpoints.name", "glusterfs.path", "partition"];
+const DEPRECATED_ATTRIBUTES = ["aws.volume.id", "fs.type", "gce.pd.name", "glusterfs.endpoints.name", "glusterfs.path", "partition"];
 
 export const KUBELET_PORT = 10_250;
 
@@ -24,7 +25,7 @@ export function kubelet(input: KubeletInput): Fragment {
         endpoint: `https://${kubeletAddress(input)}`,
         metric_groups: ["node", "pod", "container", "volume"],
         // Deprecated but enabled by default; each one logs a warning per metric group at each start.
-        resource_attributes: Object.fromEntries(DEPRECATED.map((name) => [name, { enabled: false }])),
+        resource_attributes: Object.fromEntries(DEPRECATED_ATTRIBUTES.map((name) => [name, { enabled: false }])),
         ...kubeletTls(input),
       },
     },
@@ -33,7 +34,7 @@ export function kubelet(input: KubeletInput): Fragment {
 }
 
 export function kubeletAddress({ nodeIp }: Pick<KubeletInput, "nodeIp">): string {
-  return `${nodeIp.includes(":") ? `[${nodeIp}]` : nodeIp}:${KUBELET_PORT}`;
+  return joinHostPort(nodeIp, KUBELET_PORT);
 }
 
 /** kubeletstats and a scrape's tls_config both use the key `ca_file`. */
@@ -42,13 +43,11 @@ export function kubeletTls({ tls, serviceAccountDir }: Pick<KubeletInput, "tls" 
   return { ca_file: tls === "verify" ? `${serviceAccountDir}/ca.crt` : tls };
 }
 
-export type CadvisorInput = KubeletInput;
-
-/** Rarely used series that exist once per container. */
-const DROPPED_NAMES =
+/** Rarely used metrics with a series for each container. */
+const DROPPED_METRICS =
   "container_(cpu_load_average_10s|cpu_(system|user)_seconds_total|fs_(io_current|io_time.*|reads_merged.*|writes_merged.*|sector_.*)|memory_(mapped_file|swap|failures_total)|file_descriptors|tasks_state|threads_max|spec_.*|blkio_.*)";
 
-export function cadvisor(input: CadvisorInput): Fragment {
+export function cadvisor(input: KubeletInput): Fragment {
   return {
     receivers: {
       "prometheus/cadvisor": {
@@ -64,7 +63,7 @@ export function cadvisor(input: CadvisorInput): Fragment {
               tls_config: kubeletTls(input),
               static_configs: [{ targets: [kubeletAddress(input)] }],
               metric_relabel_configs: [
-                { source_labels: ["__name__"], regex: DROPPED_NAMES, action: "drop" },
+                { source_labels: ["__name__"], regex: DROPPED_METRICS, action: "drop" },
                 { source_labels: ["id", "pod"], regex: ".+;", action: "drop" },
                 { regex: "id|name", action: "labeldrop" },
               ],

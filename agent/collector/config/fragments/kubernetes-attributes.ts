@@ -7,7 +7,7 @@ export const OPT_OUT_ANNOTATION = "atherops.io/logs";
 export const OPT_OUT_ATTRIBUTE = "atherops.logs";
 
 /** Each pipeline that uses one of these ids has its own instance, with its own list and watch of the pods. */
-export const ATTRIBUTES_OF_PODS = ["k8s_attributes", "k8s_attributes/files", "k8s_attributes/usage"];
+export const POD_ATTRIBUTE_PROCESSORS = ["k8s_attributes", "k8s_attributes/files", "k8s_attributes/usage"];
 
 export interface KubernetesInput {
   readonly nodeName: string;
@@ -17,7 +17,7 @@ export interface KubernetesInput {
    */
   readonly waitForPods: boolean;
   /** The collector asks the agent for pods instead of the API server, through the kubeconfig in its environment (agent/pods/relay.ts). */
-  readonly asksAgent: boolean;
+  readonly usesRelay: boolean;
   /** Labels and annotations of pods, by name; added as `k8s.pod.label.<name>` and `k8s.pod.annotation.<name>`. */
   readonly podLabels?: readonly string[];
   readonly podAnnotations?: readonly string[];
@@ -35,22 +35,22 @@ const NAME: Source = { from: "resource_attribute", name: "k8s.pod.name" };
 const ADDRESS: Source = { from: "connection" };
 
 /** Attributes for OTLP, found by the sender's address. The sender's own claims count only if the operator trusts senders. */
-export function attributesOfSenders(input: KubernetesInput, trustsSenders: boolean): Component {
-  return attributes(input, trustsSenders ? [[UID], [IP], [ADDRESS]] : [[ADDRESS]], {});
+export function senderAttributes(input: KubernetesInput, trustsSenders: boolean): Component {
+  return podAttributes(input, trustsSenders ? [[UID], [IP], [ADDRESS]] : [[ADDRESS]], {});
 }
 
 /**
  * Attributes of log files, found by path. A static pod's path contains a uid that the API does not know (pod-logs.ts), but its name is
  * unique on the node.
  */
-export function attributesOfFiles(input: KubernetesInput, more: readonly object[]): Component {
+export function fileAttributes(input: KubernetesInput, more: readonly object[]): Component {
   const annotations = [{ tag_name: OPT_OUT_ATTRIBUTE, key: OPT_OUT_ANNOTATION, from: "pod" }, ...more];
-  return attributes(input, [[UID], [NAMESPACE, NAME]], { annotations });
+  return podAttributes(input, [[UID], [NAMESPACE, NAME]], { annotations });
 }
 
 /** Attributes of kubelet and cAdvisor metrics. Only workload names, because every label costs bytes in each point of a series. */
-function attributesOfUsage({ nodeName, waitForPods, asksAgent }: KubernetesInput): Component {
-  return attributes({ nodeName, waitForPods, asksAgent }, [[NAMESPACE, NAME]], { metadata: WORKLOADS });
+function usageAttributes({ nodeName, waitForPods, usesRelay }: KubernetesInput): Component {
+  return podAttributes({ nodeName, waitForPods, usesRelay }, [[NAMESPACE, NAME]], { metadata: WORKLOADS });
 }
 
 const WORKLOADS = ["k8s.deployment.name", "k8s.statefulset.name", "k8s.daemonset.name", "k8s.job.name"];
@@ -66,7 +66,7 @@ const POD = 'resource.attributes["k8s.pod.name"]';
 const DEPLOYMENT = 'resource.attributes["k8s.deployment.name"]';
 /** A pod's name ends with a dash and five characters. A name that was cut because it was too long has no dash. */
 const SUFFIX_LENGTH = 6;
-const RENAMED = [
+const NAME_STATEMENTS = [
   {
     context: "resource",
     statements: [
@@ -81,9 +81,9 @@ export const DEPLOYMENT_NAMES_ID = "transform/deployments";
 export const DEPLOYMENT_NAMES: Component = {
   // A name that is shorter than the suffix does not belong to a Deployment's pod.
   error_mode: "silent",
-  log_statements: RENAMED,
-  trace_statements: RENAMED,
-  metric_statements: RENAMED,
+  log_statements: NAME_STATEMENTS,
+  trace_statements: NAME_STATEMENTS,
+  metric_statements: NAME_STATEMENTS,
 };
 
 interface Extract {
@@ -91,31 +91,31 @@ interface Extract {
   readonly annotations?: readonly object[];
 }
 
-function attributes(input: KubernetesInput, associations: readonly Source[][], extract: Extract): Component {
-  const { nodeName, waitForPods, asksAgent, podLabels = [], podAnnotations = [] } = input;
-  const annotations = [...(extract.annotations ?? []), ...ofPods("annotation", podAnnotations)];
+function podAttributes(input: KubernetesInput, associations: readonly Source[][], extract: Extract): Component {
+  const { nodeName, waitForPods, usesRelay, podLabels = [], podAnnotations = [] } = input;
+  const annotations = [...(extract.annotations ?? []), ...extractRules("annotation", podAnnotations)];
   return {
-    auth_type: asksAgent ? "kubeConfig" : "serviceAccount",
+    auth_type: usesRelay ? "kubeConfig" : "serviceAccount",
     filter: { node: nodeName },
     ...(waitForPods && { wait_for_metadata: true, wait_for_metadata_timeout: "30s" }),
     extract: {
       metadata: ["k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid", "k8s.node.name", ...WORKLOADS],
       deployment_name_from_replicaset: true,
       ...(extract.metadata && { metadata: extract.metadata }),
-      labels: [{ tag_name: "k8s.pod.template_hash", key: HASH_LABEL, from: "pod" }, ...ofPods("label", podLabels)],
+      labels: [{ tag_name: "k8s.pod.template_hash", key: HASH_LABEL, from: "pod" }, ...extractRules("label", podLabels)],
       ...(annotations.length > 0 && { annotations }),
     },
     pod_association: associations.map((sources) => ({ sources })),
   };
 }
 
-function ofPods(kind: string, names: readonly string[]): object[] {
+function extractRules(kind: string, names: readonly string[]): object[] {
   return names.map((key) => ({ tag_name: `k8s.pod.${kind}.${key}`, key, from: "pod" }));
 }
 
 /** A cAdvisor series has its pod in the labels of its points, other series have it in the resource. */
 const BY_POD: Component = { keys: ["namespace", "pod"] };
-const AS_RESOURCE: Component = {
+const LABELS_TO_RESOURCE: Component = {
   error_mode: "ignore",
   metric_statements: [
     {
@@ -134,8 +134,8 @@ export function withWorkloadNames(usage: readonly Fragment[], kubernetes: Kubern
     receivers: Object.assign({}, ...usage.map(({ receivers }) => receivers)) as Record<string, Component>,
     processors: {
       "groupbyattrs/pods": BY_POD,
-      "transform/pods": AS_RESOURCE,
-      "k8s_attributes/usage": attributesOfUsage(kubernetes),
+      "transform/pods": LABELS_TO_RESOURCE,
+      "k8s_attributes/usage": usageAttributes(kubernetes),
       [DEPLOYMENT_NAMES_ID]: DEPLOYMENT_NAMES,
     },
     pipelines: [

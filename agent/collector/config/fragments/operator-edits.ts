@@ -1,5 +1,5 @@
-// Builds the processors with which operators filter, sample and redact telemetry on the node. Invariant: these processors are the last ones
-// in each pipeline, before the disk queue, so that dropped or redacted data reaches neither the disk nor the network.
+// Builds the processors with which operators filter, sample and redact telemetry on the node. Invariant: these processors are the last ones in
+// each pipeline, so that dropped or redacted data reaches neither the disk queue nor the network.
 import type { Signal } from "../../../settings.ts";
 import type { Component } from "./fragment.ts";
 

@@ -1,10 +1,11 @@
-// Receives OTLP from applications over gRPC and HTTP, and limits what they may claim about themselves in Kubernetes. Invariants: in a
-// cluster, the sender's pod is found by its address, and `k8s.*` attributes come from the agent's own knowledge or are absent; no
-// application can send one of the agent's own series. Delta metrics become cumulative here, because the exposition format has no deltas.
+// Receives OTLP from applications over gRPC and HTTP, and limits their claims about their identity in Kubernetes. Invariants: in a cluster,
+// the sender's pod is found by its address, and `k8s.*` attributes come from the agent or are absent; no application can send one of the
+// agent's own series. Delta metrics become cumulative here, because the exposition format has no deltas.
+import { joinHostPort } from "../../../../common/ip-networks.ts";
 import type { ListenAddress, Signal } from "../../../settings.ts";
 import { MAX_CLAIMED_ATTRIBUTES } from "../../../limits.ts";
 import type { Component, Fragment } from "./fragment.ts";
-import { attributesOfSenders, DEPLOYMENT_NAMES, DEPLOYMENT_NAMES_ID, type KubernetesInput } from "./kubernetes-attributes.ts";
+import { senderAttributes, DEPLOYMENT_NAMES, DEPLOYMENT_NAMES_ID, type KubernetesInput } from "./kubernetes-attributes.ts";
 
 export interface OtlpInput {
   readonly grpc: ListenAddress;
@@ -17,11 +18,16 @@ export function otlp({ grpc, http, kubernetes }: OtlpInput, signals: readonly Si
   const withoutClaims = kubernetes?.trustsSenders === false;
   const inCluster = [...(withoutClaims ? ["transform/claims"] : []), ...(kubernetes ? ["k8s_attributes", DEPLOYMENT_NAMES_ID] : [])];
   return {
-    receivers: { otlp: { protocols: { grpc: { endpoint: endpoint(grpc) }, http: { endpoint: endpoint(http) } } } },
+    // An empty host means all IPv6 and IPv4 addresses of the machine.
+    receivers: {
+      otlp: {
+        protocols: { grpc: { endpoint: joinHostPort(grpc.host, grpc.port) }, http: { endpoint: joinHostPort(http.host, http.port) } },
+      },
+    },
     processors: {
       ...(withoutClaims && { "transform/claims": SENDER_CLAIMS }),
       ...(kubernetes && {
-        k8s_attributes: attributesOfSenders(kubernetes, kubernetes.trustsSenders),
+        k8s_attributes: senderAttributes(kubernetes, kubernetes.trustsSenders),
         [DEPLOYMENT_NAMES_ID]: DEPLOYMENT_NAMES,
       }),
       ...(signals.includes("metrics") && { deltatocumulative: DELTA }),
@@ -36,43 +42,35 @@ export function otlp({ grpc, http, kubernetes }: OtlpInput, signals: readonly Si
 
 const DELTA: Component = { max_stale: "5m", max_streams: 100_000 };
 
-/** Without a host: all IPv6 and IPv4 addresses that the machine has. */
-function endpoint({ host, port }: ListenAddress): string {
-  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
-}
-
 /** Also matches names that become one of our label names, such as `k8s_pod_name` and `k8s-pod-name`. */
 const RESERVED = "^k8s([^A-Za-z0-9])";
-/** Marks points whose metric name is one of the kubelet's, cAdvisor's, the machine's or the scrape's. */
+/** Attribute of points that applications send under a metric name of the kubelet, of cAdvisor, of the host or of scrapes. */
 const MARK = "atherops.reported_by";
 const OWN_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet|scrape)([^A-Za-z0-9]|$)|up$)";
-/** Applies to scraped pages. Their `up` and `scrape_*` come from the scrape itself; a page cannot define them (scraped-pods.ts). */
-const OWN_METRICS_BUT_OF_SCRAPES = "^(k8s|container|system|machine|cadvisor|kubelet)([^A-Za-z0-9]|$)";
+/** For scrape responses, which cannot define `up` and `scrape_*` (scraped-pods.ts): these come from the scrape itself. */
+const OWN_METRICS_IN_SCRAPES = "^(k8s|container|system|machine|cadvisor|kubelet)([^A-Za-z0-9]|$)";
 
-/** Only the sender knows its container's name, and it can only name a container of its pod. */
-const KEPT = "k8s.container.name";
+/** This claim is kept, because only the sender knows its container's name, and it can only name a container of its own pod. */
+const CONTAINER_NAME = "k8s.container.name";
 
 /**
- * `k8s.*` claims are dropped from resources. Records, spans and points keep them as `exported.k8s.*`: without them a point would belong to
- * another series, and a record may be about another pod as long as it is not attributed to that pod.
+ * `k8s.*` claims are dropped from resources. Records, spans and points keep them as `exported.k8s.*`, because they distinguish series, and
+ * because a record may be about another pod.
  */
 const SENDER_CLAIMS: Component = {
   // If this cannot be applied, the request is refused and its sender gets the error.
   error_mode: "propagate",
   log_statements: [
-    { context: "resource", statements: resource() },
+    { context: "resource", statements: resourceStatements() },
     { context: "log", statements: [renameReservedKeys("log")] },
   ],
   trace_statements: [
-    { context: "resource", statements: resource() },
+    { context: "resource", statements: resourceStatements() },
     { context: "span", statements: [renameReservedKeys("span")] },
   ],
   metric_statements: [
-    { context: "resource", statements: resource() },
-    {
-      context: "datapoint",
-      statements: ofPoints(OWN_METRICS),
-    },
+    { context: "resource", statements: resourceStatements() },
+    { context: "datapoint", statements: pointStatements(OWN_METRICS) },
   ],
 };
 
@@ -82,7 +80,7 @@ const SENDER_CLAIMS: Component = {
  */
 const TEMPLATE_HASH = "-[bcdfghjklmnpqrstvwxz2456789]{5,10}$";
 
-/** Applies to scraped pods: their identity comes from the API server, everything else from their pages. */
+/** For scraped pods: their identity comes from the API server, all other attributes from the scrape response. */
 export const SCRAPED_CLAIMS: Component = {
   error_mode: "propagate",
   metric_statements: [
@@ -94,11 +92,11 @@ export const SCRAPED_CLAIMS: Component = {
         'delete_key(resource.attributes, "k8s.replicaset.name")',
       ],
     },
-    { context: "datapoint", statements: ofPoints(OWN_METRICS_BUT_OF_SCRAPES) },
+    { context: "datapoint", statements: pointStatements(OWN_METRICS_IN_SCRAPES) },
   ],
 };
 
-function ofPoints(ownMetrics: string): string[] {
+function pointStatements(ownMetrics: string): string[] {
   return [
     renameReservedKeys("datapoint"),
     `set(datapoint.attributes["${MARK}"], "application") where IsMatch(metric.name, "${ownMetrics}")`,
@@ -106,8 +104,8 @@ function ofPoints(ownMetrics: string): string[] {
   ];
 }
 
-function resource(): string[] {
-  const kept = `resource.attributes["${KEPT}"]`;
+function resourceStatements(): string[] {
+  const kept = `resource.attributes["${CONTAINER_NAME}"]`;
   return [
     `set(resource.cache["kept"], ${kept})`,
     `delete_matching_keys(resource.attributes, "${RESERVED}")`,

@@ -1,7 +1,6 @@
-// Redacts and samples pods' logs by annotations of pods and namespaces. The agent validates these and adds the effective ones to the pods
-// that it relays (agent/policies). Invariants: each record is edited by the policy of its own pod, without a change of the configuration;
-// redaction happens before the disk queue. The collector compiles a pod's expression for each line, so only lines of pods with a policy
-// have this cost.
+// Redacts and samples pods' logs by annotations of pods and namespaces. The agent validates these and adds the effective ones to the pods that
+// it relays (agent/policies). Invariants: the policy of a record's own pod applies, without a change of the configuration; redaction happens
+// before the disk queue. The collector compiles a pod's expression for each line; lines of pods without a policy do not have this cost.
 import type { Component } from "./fragment.ts";
 import { OPT_OUT_ANNOTATION } from "./kubernetes-attributes.ts";
 import { MAX_REDACTED_LINE_BYTES } from "../../../limits.ts";

@@ -1,18 +1,11 @@
-// Collects logs of the node's pods, as container runtimes write them under /var/log/pods (CRI, Docker). The agent's own pod is excluded,
-// otherwise each line about sending lines would cause another. Invariants: no file is read before the pods' opt-outs are known; a line is
-// handed on within the call that read its end, which the collector's own operator `container` does not do
-// (docs/adr/0035-no-container-operator.md).
+// Collects logs of the node's pods, which container runtimes write under /var/log/pods (CRI, Docker). The agent's own pod is excluded, because
+// each line about sending lines would cause another. Invariants: no file is read before the pods' opt-outs are known; a line is passed on in
+// the call that read its end, which the collector's operator `container` does not do (docs/adr/0035-no-container-operator.md).
 import type { Fragment } from "./fragment.ts";
-import { reading } from "./host-logs.ts";
+import { fileReaderSettings } from "./host-logs.ts";
 import { logFields } from "./log-fields.ts";
 import { NOT_IN_SAMPLE, POLICIES, POLICIES_ID, POLICY_ATTRIBUTES } from "./pod-log-policies.ts";
-import {
-  attributesOfFiles,
-  DEPLOYMENT_NAMES,
-  DEPLOYMENT_NAMES_ID,
-  type KubernetesInput,
-  OPT_OUT_ATTRIBUTE,
-} from "./kubernetes-attributes.ts";
+import { fileAttributes, DEPLOYMENT_NAMES, DEPLOYMENT_NAMES_ID, type KubernetesInput, OPT_OUT_ATTRIBUTE } from "./kubernetes-attributes.ts";
 
 export interface PodLogsInput {
   readonly kubernetes: KubernetesInput;
@@ -25,7 +18,7 @@ export interface PodLogsInput {
   /** True if annotations of pods redact and sample their logs. */
   readonly hasPolicies?: boolean;
   /** Namespaces that override `multilineStart` or `readsFields`. */
-  readonly ofNamespaces?: readonly NamespaceLogs[];
+  readonly namespaces?: readonly NamespaceLogs[];
 }
 
 export interface NamespaceLogs {
@@ -46,18 +39,18 @@ export function podLogs(input: PodLogsInput): Fragment {
         // The kubelet renames 0.log to 0.log.<date>-<time> and compresses it only at the rotation after.
         include: [`${ROOT}/*/*/*.log`, `${ROOT}/*/*/*.log.2???????-??????`],
         exclude: [`${ROOT}/*_${input.ownPodUid}/*/*`, ...input.excludeNamespaces.map((name) => `${ROOT}/${name}_*/*/*`)],
-        ...reading(input.maxAgeMs, POLL_INTERVAL_MS),
+        ...fileReaderSettings(input.maxAgeMs, POLL_INTERVAL_MS),
         include_file_name: false,
         include_file_path: true,
         // Bytes are read unchanged; sanitize_utf8 below replaces invalid ones.
         encoding: "utf8-raw",
         // If a line continues in the next one, its trailing spaces are in the middle of the text.
         preserve_trailing_whitespaces: true,
-        operators: [...CONTAINER_FORMAT, ...multilines(input), ...fields(input), SOURCE],
+        operators: [...CONTAINER_FORMAT, ...multilineOperators(input), ...fieldOperators(input), SOURCE],
       },
     },
     processors: {
-      "k8s_attributes/files": attributesOfFiles(input.kubernetes, input.hasPolicies ? POLICY_ATTRIBUTES : []),
+      "k8s_attributes/files": fileAttributes(input.kubernetes, input.hasPolicies ? POLICY_ATTRIBUTES : []),
       ...(input.hasPolicies && { [POLICIES_ID]: POLICIES }),
       [DEPLOYMENT_NAMES_ID]: DEPLOYMENT_NAMES,
       "filter/opted-out": {
@@ -76,11 +69,11 @@ export function podLogs(input: PodLogsInput): Fragment {
   };
 }
 
-/** A line's own time is ignored if it is more than a day before the runtime's: the line is about another day. */
+/** A time in a line is ignored if it is more than a day before the runtime's time. */
 const FIELDS = logFields({ hasRuntimeTime: true, maxAgeMs: 86_400_000 });
 const FIRST_FIELD = "fields-colours";
 
-/** Until a better name is known, a log's source is its container. */
+/** Without a better name, the container's name is the log's source. */
 const SOURCE = {
   type: "copy",
   id: "source",
@@ -93,7 +86,7 @@ const SOURCE = {
  * The incomplete record is only in memory: a collector that is killed loses up to two seconds of it. Lines without a preceding first line
  * become records of their own, so that pods with another format keep their lines.
  */
-function multiline(start: string | undefined, id: string, condition: string | undefined): object[] {
+function recombineLines(start: string | undefined, id: string, condition: string | undefined): object[] {
   if (start === undefined) return [];
   return [
     {
@@ -109,23 +102,23 @@ function multiline(start: string | undefined, id: string, condition: string | un
   ];
 }
 
-function multilines({ multilineStart, ofNamespaces = [] }: PodLogsInput): object[] {
-  const special = ofNamespaces.filter((policy) => policy.multilineStart !== undefined);
-  const others = special.length > 0 ? `not (${isIn(special)})` : undefined;
+function multilineOperators({ multilineStart, namespaces = [] }: PodLogsInput): object[] {
+  const special = namespaces.filter((policy) => policy.multilineStart !== undefined);
+  const others = special.length > 0 ? `not (${isInNamespaces(special)})` : undefined;
   return [
-    ...special.flatMap((policy) => multiline(policy.multilineStart, `multiline-${policy.namespace}`, isIn([policy]))),
-    ...multiline(multilineStart, "multiline", others),
+    ...special.flatMap((policy) => recombineLines(policy.multilineStart, `multiline-${policy.namespace}`, isInNamespaces([policy]))),
+    ...recombineLines(multilineStart, "multiline", others),
   ];
 }
 
-function fields({ readsFields, ofNamespaces = [] }: PodLogsInput): object[] {
-  const others = ofNamespaces.filter((policy) => policy.readsFields === !readsFields);
+function fieldOperators({ readsFields, namespaces = [] }: PodLogsInput): object[] {
+  const others = namespaces.filter((policy) => policy.readsFields === !readsFields);
   if (others.length === 0) return readsFields ? FIELDS : [];
-  const routes = [{ expr: isIn(others), output: readsFields ? "source" : FIRST_FIELD }];
+  const routes = [{ expr: isInNamespaces(others), output: readsFields ? "source" : FIRST_FIELD }];
   return [{ type: "router", id: "fields", routes, default: readsFields ? FIRST_FIELD : "source" }, ...FIELDS];
 }
 
-function isIn(policies: readonly NamespaceLogs[]): string {
+function isInNamespaces(policies: readonly NamespaceLogs[]): string {
   return `resource["k8s.namespace.name"] in ${JSON.stringify(policies.map(({ namespace }) => namespace))}`;
 }
 
@@ -151,7 +144,7 @@ const PATH_FIELDS = {
   restarts: "k8s.container.restart_count",
 };
 
-const IS_OF_POD = "attributes.of != nil";
+const HAS_PATH_FIELDS = "attributes.of != nil";
 
 /** Operators that extract the line that the container wrote. A line in neither format is passed on unchanged. */
 const CONTAINER_FORMAT: readonly object[] = [
@@ -193,7 +186,7 @@ const CONTAINER_FORMAT: readonly object[] = [
     type: "move",
     from: `attributes.of.${part}`,
     to: `resource["${field}"]`,
-    if: part === "uid" ? `${IS_OF_POD} and attributes.of.uid != ""` : IS_OF_POD,
+    if: part === "uid" ? `${HAS_PATH_FIELDS} and attributes.of.uid != ""` : HAS_PATH_FIELDS,
   })),
-  { type: "remove", field: "attributes.of", if: IS_OF_POD },
+  { type: "remove", field: "attributes.of", if: HAS_PATH_FIELDS },
 ];

@@ -28,8 +28,8 @@ export function scrapedPods({ intervalMs, nodeName, kubeconfig }: ScrapedPodsInp
     label_limit: 64,
     // A pod's certificate is not signed by a cluster authority; no secret is sent to it.
     tls_config: { insecure_skip_verify: true },
-    kubernetes_sd_configs: [podsOfNode(nodeName, kubeconfig)],
-    relabel_configs: TARGETS,
+    kubernetes_sd_configs: [podDiscovery(nodeName, kubeconfig)],
+    relabel_configs: TARGET_RULES,
     metric_relabel_configs: [NO_SCRAPE_METRICS],
   };
   return {
@@ -39,7 +39,7 @@ export function scrapedPods({ intervalMs, nodeName, kubeconfig }: ScrapedPodsInp
   };
 }
 
-function podsOfNode(nodeName: string, kubeconfig: string | undefined): Component {
+function podDiscovery(nodeName: string, kubeconfig: string | undefined): Component {
   return {
     role: "pod",
     ...(kubeconfig !== undefined && { kubeconfig_file: kubeconfig }),
@@ -64,18 +64,18 @@ export function monitoredPods(url: string): Fragment {
 }
 
 /** Discovery returns a target for each port that a container declares; the annotation reduces them to one. */
-const TARGETS: readonly Component[] = [
+const TARGET_RULES: readonly Component[] = [
   { source_labels: [`${ANNOTATION}scrape`], regex: "true", action: "keep" },
   { source_labels: ["__meta_kubernetes_pod_phase"], regex: "Pending|Succeeded|Failed", action: "drop" },
   { source_labels: ["__meta_kubernetes_pod_container_init"], regex: "true", action: "drop" },
   { source_labels: [`${ANNOTATION}port`, PORT], separator: ";", regex: "[0-9]{1,5};.*|;[0-9]+", action: "keep" },
-  address("([0-9.]+);([0-9]+)", "$1:$2"),
-  address("([0-9a-fA-F:]+:[0-9a-fA-F:]*);([0-9]+)", "[$1]:$2"),
+  addressRule("([0-9.]+);([0-9]+)", "$1:$2"),
+  addressRule("([0-9a-fA-F:]+:[0-9a-fA-F:]*);([0-9]+)", "[$1]:$2"),
   { source_labels: [`${ANNOTATION}scheme`], regex: "(https?)", target_label: "__scheme__", replacement: "$1", action: "replace" },
   { source_labels: [`${ANNOTATION}path`], regex: "(/.*)", target_label: "__metrics_path__", replacement: "$1", action: "replace" },
 ];
 
-function address(regex: string, replacement: string): Component {
+function addressRule(regex: string, replacement: string): Component {
   const source_labels = ["__meta_kubernetes_pod_ip", `${ANNOTATION}port`];
   return { source_labels, separator: ";", regex, target_label: "__address__", replacement, action: "replace" };
 }
