@@ -8,7 +8,7 @@ import { applyRetention } from "../../engines/clickhouse/migrate.ts";
 import { signingKey, span, stringAttribute, tracesBody } from "../../ingest/otlp/otlp-body.fixture.ts";
 import { bucketOf, DURATION_BUCKETS, upperBoundMs } from "./histogram.ts";
 import { keepMinutes, copiesUntilS, minutesOfHour } from "./keep-minutes.ts";
-import { conditionsOf, minuteGroups, servicePoints } from "./red.ts";
+import { conditionsOf, minuteGroups, packedPoints } from "./red.ts";
 import { expectExactSpanSummaries } from "./summaries.fixture.ts";
 import type { OperationRow, RedFigures, RedPoint, ServiceRow } from "./services.ts";
 
@@ -208,8 +208,8 @@ describe("figures of services", () => {
     const lines = await app.clickhouse.query<{ explain: string }>(sql`EXPLAIN projections = 1 ${question}`);
     expect(lines.map(({ explain }) => explain).join("\n")).toMatch(/ReadFromMergeTree \(minutes\)/);
     const entries = { startS: startMs / 1000, endS: startMs / 1000 + 1200, points: 4, kind: "entry" } as const;
-    const points = servicePoints(org.orgId, entries, 0, (point) => sql`service, ${point}`, sql`service, point`);
-    const plan = await app.clickhouse.query<{ explain: string }>(sql`EXPLAIN projections = 1 ${points ?? sql``}`);
+    const points = packedPoints(org.orgId, entries, (point) => sql`service, ${point}`, sql`service, point`);
+    const plan = await app.clickhouse.query<{ explain: string }>(sql`EXPLAIN projections = 1 ${points}`);
     expect(plan.map(({ explain }) => explain).join("\n")).toMatch(/ReadFromMergeTree \(services\)/);
   });
 

@@ -77,19 +77,15 @@ export function minuteGroups(orgId: string, { keys, groupBy, conditions, startS,
 export const SERVICE_FIGURES = sql`countIf(${ENTRY}) AS calls, countIf((${ENTRY}) AND (status_code = 'ERROR')) AS errors,
   ${packedBuckets(ENTRY)} AS packed`;
 
-/**
- * A SELECT of `keys`, calls, errors and packed buckets of entry spans by service, from the projection `services`. Undefined if only
- * `minutes` can answer.
- */
-export function servicePoints(
-  orgId: string,
-  filter: RedFilter,
-  copiesUntilS: number,
-  keys: (point: Sql) => Sql,
-  groupBy: Sql,
-): Sql | undefined {
-  const { startS, endS, kind, operation, service } = filter;
-  if (kind !== "entry" || operation !== undefined || startS < copiesUntilS || pointWidthS(filter) > MAX_PACKED_S) return undefined;
+/** Whether the projection `services` has all that the query needs; otherwise only `minutes` has. */
+export function isPacked(filter: RedFilter, copiesUntilS: number): boolean {
+  const { startS, kind, operation } = filter;
+  return kind === "entry" && operation === undefined && startS >= copiesUntilS && pointWidthS(filter) <= MAX_PACKED_S;
+}
+
+/** A SELECT of `keys`, calls, errors and packed buckets of entry spans by service, from the projection `services`. */
+export function packedPoints(orgId: string, filter: RedFilter, keys: (point: Sql) => Sql, groupBy: Sql): Sql {
+  const { startS, endS, service } = filter;
   const range = [sql`${MINUTE} >= ${timeOf(startS)}`, sql`${MINUTE} < ${timeOf(endS)}`];
   const conditions = [sql`org_id = ${orgId}`, ...range, ...(service === undefined ? [] : [sql`service = ${service}`])];
   return sql`SELECT ${keys(pointOf(sql`toUnixTimestamp(${MINUTE})`, filter))}, ${SERVICE_FIGURES} FROM spans WHERE ${and(conditions)} GROUP BY ${groupBy}`;

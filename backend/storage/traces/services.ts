@@ -1,10 +1,10 @@
 // Reads what the API returns about services: the list with rate, errors and latency, the operations of a service, and its series over time.
 // Invariant: every figure covers whole minutes of the range; calls and errors are exact, quantiles as accurate as histogram.ts describes.
 import type { Ask } from "../../engines/clickhouse/client.ts";
-import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
 import { BUCKETS_OF_HALVES, histogramColumns, packedQuantileMs, quantileMs, unpackedHalves } from "./histogram.ts";
-import { conditionsOf, minuteGroups, pointOf, pointWidthS, type RedFilter, servicePoints } from "./red.ts";
+import { conditionsOf, minuteGroups, pointOf, isPacked, packedPoints, pointWidthS, type RedFilter } from "./red.ts";
 
 /** Rate, errors and duration of a group of spans. */
 export interface RedFigures {
@@ -55,36 +55,17 @@ const MERGED = sql`sum(n) AS calls, sumIf(n, status_code = 'ERROR') AS errors, s
 /** Services by name, including those without calls in the range. */
 export async function listServices(ask: Ask, orgId: string, filter: RedFilter, copiesUntilS: number): Promise<Buffer> {
   const { startS, endS } = filter;
-  const widthS = pointWidthS(filter);
-  const pointCount = Math.ceil((endS - startS) / widthS);
-  const groups = minuteGroups(orgId, {
-    ...filter,
-    copiesUntilS,
-    keys: (minuteS) => sql`service, ${pointOf(minuteS, filter)}`,
-    groupBy: sql`service, point`,
-    conditions: conditionsOf(filter),
-  });
-  const packed = servicePoints(orgId, filter, copiesUntilS, (point) => sql`service, ${point}`, sql`service, point`);
-  const points = packed
-    ? sql`SELECT service, point, calls, errors, packed, ${packedQuantileMs(0.95)} FROM (${packed})`
-    : sql`SELECT service, point, calls, errors, buckets, ${histogramColumns(sql`buckets`)}, ifNull(${quantileMs(0.95)}, -1) AS ms FROM
-      (SELECT service, point, ${MERGED} FROM (${groups}) GROUP BY service, point)`;
-  const merged = packed ? unpackedHalves((halves) => sql`sumForEach(${halves})`) : sql`sumMap(buckets) AS buckets`;
-  // Arrays with all points: looking up each point in a map would copy the map each time.
-  const values = (value: Sql, none: number) => sql`groupArrayInsertAt(${none}., ${pointCount})(toFloat64(${value}), point)`;
-  const figured = sql`SELECT service, sum(calls) AS calls, sum(errors) AS errors, ${merged},
-    ${values(sql`points.calls`, 0)} AS all_calls, ${values(sql`points.errors`, 0)} AS all_errors, ${values(sql`ms`, -1)} AS all_p95
-    FROM (${points}) AS points GROUP BY service`;
-  const services = packed
-    ? sql`SELECT service, calls, errors, all_calls, all_errors, all_p95, ${BUCKETS_OF_HALVES} FROM (${figured})`
-    : figured;
-  // Fills in the points of a service without calls.
-  const orAll = (array: Sql, none: number) => sql`if(empty(${array}), arrayWithConstant(${pointCount}, ${none}.), ${array})`;
-  const series = sql`CAST((${orAll(sql`all_calls`, 0)}, ${orAll(sql`all_errors`, 0)}, arrayMap(ms -> if(ms < 0, NULL, ms), ${orAll(sql`all_p95`, -1)})),
-    'Tuple(calls Array(Float64), errors Array(Float64), p95_ms Array(Nullable(Float64)))') AS series`;
+  const pointCount = Math.ceil((endS - startS) / pointWidthS(filter));
   const named = sql`SELECT service, CAST(arraySort(groupArray((operation, kinds))), 'Array(Tuple(operation String, kinds Array(String)))') AS operations
     FROM (SELECT service, operation, arraySort(groupUniqArray(toString(kind))) AS kinds FROM span_operations WHERE org_id = ${orgId}
       GROUP BY service, operation) GROUP BY service`;
+  const services = isPacked(filter, copiesUntilS)
+    ? packedServices(orgId, filter, pointCount)
+    : minuteServices(orgId, filter, copiesUntilS, pointCount);
+  // arrayResize fills in the points of a service without calls.
+  const series = sql`CAST((arrayResize(all_calls, ${pointCount}), arrayResize(all_errors, ${pointCount}),
+    arrayMap(ms -> nullIf(ms, -1), arrayResize(all_p95, ${pointCount}, toFloat32(-1)))),
+    'Tuple(calls Array(Float64), errors Array(Float64), p95_ms Array(Nullable(Float32)))') AS series`;
   return arrayOfLines(
     await ask(
       sql`SELECT service, operations, ${FIGURE_NAMES}, series FROM
@@ -93,6 +74,38 @@ export async function listServices(ask: Ask, orgId: string, filter: RedFilter, c
       MAX_ANSWER_BYTES,
     ),
   );
+}
+
+/** Arrays with all points of a service: looking up each point in a map would copy the map each time. */
+function seriesColumns(pointCount: number): Sql {
+  const values = (type: string, value: string, none: number) =>
+    new Sql(`groupArrayInsertAt(to${type}(${none}), ${pointCount})(to${type}(${value}), point)`);
+  return sql`${values("Float64", "points.calls", 0)} AS all_calls, ${values("Float64", "points.errors", 0)} AS all_errors,
+    ${values("Float32", "ms", -1)} AS all_p95`;
+}
+
+/** The services' calls, errors, `buckets` and arrays of points, from packed buckets. */
+function packedServices(orgId: string, filter: RedFilter, pointCount: number): Sql {
+  const packed = packedPoints(orgId, filter, (point) => sql`service, ${point}`, sql`service, point`);
+  return sql`SELECT service, calls, errors, all_calls, all_errors, all_p95, ${BUCKETS_OF_HALVES} FROM
+    (SELECT service, sum(calls) AS calls, sum(errors) AS errors, ${unpackedHalves((halves) => sql`sumForEach(${halves})`)},
+      ${seriesColumns(pointCount)} FROM (SELECT service, point, calls, errors, packed, ${packedQuantileMs(0.95)} FROM (${packed})) AS points
+    GROUP BY service)`;
+}
+
+/** The same from the histograms of minutes. */
+function minuteServices(orgId: string, filter: RedFilter, copiesUntilS: number, pointCount: number): Sql {
+  const groups = minuteGroups(orgId, {
+    ...filter,
+    copiesUntilS,
+    keys: (minuteS) => sql`service, ${pointOf(minuteS, filter)}`,
+    groupBy: sql`service, point`,
+    conditions: conditionsOf(filter),
+  });
+  const points = sql`SELECT service, point, calls, errors, buckets, ${histogramColumns(sql`buckets`)}, ifNull(${quantileMs(0.95)}, -1) AS ms FROM
+    (SELECT service, point, ${MERGED} FROM (${groups}) GROUP BY service, point)`;
+  return sql`SELECT service, sum(calls) AS calls, sum(errors) AS errors, sumMap(buckets) AS buckets, ${seriesColumns(pointCount)}
+    FROM (${points}) AS points GROUP BY service`;
 }
 
 /** Operations with calls in the range, most calls first. */
@@ -127,9 +140,9 @@ export async function readSeries(ask: Ask, orgId: string, filter: RedFilter, cop
   });
   const startOf = sql`(${startS} + point * ${widthS})`;
   const endOf = sql`least(${endS}, ${startS} + (point + 1) * ${widthS})`;
-  const packed = servicePoints(orgId, filter, copiesUntilS, (point) => point, sql`point`);
-  const merged = packed
-    ? sql`SELECT point, calls, errors, ${unpackedHalves((halves) => halves)}, ${BUCKETS_OF_HALVES} FROM (${packed})`
+  const merged = isPacked(filter, copiesUntilS)
+    ? sql`SELECT point, calls, errors, ${unpackedHalves((halves) => halves)}, ${BUCKETS_OF_HALVES}
+        FROM (${packedPoints(orgId, filter, (point) => point, sql`point`)})`
     : sql`SELECT point, ${MERGED} FROM (${groups}) GROUP BY point`;
   return arrayOfLines(
     await ask(
