@@ -1,6 +1,6 @@
 // The running backend's side of the snapshot protocol: keeps a snapshot of its embedded engines, made of hard links, while the backup
 // command is connected; it copies nothing. Invariants: only this user can reach the socket (0600, in DATA_DIR); there is one snapshot at a
-// time; it is released when its connection ends, and after MAX_SNAPSHOT_MS. For the order, see docs/backup.md, "While it runs".
+// time; it is released when its connection ends, and after MAX_SNAPSHOT_MS. For the order, see docs/backup.md, "While the backend runs".
 import { randomBytes } from "node:crypto";
 import { chmodSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
