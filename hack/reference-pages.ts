@@ -219,7 +219,7 @@ export function logqlPage(): string {
   return `# LogQL
 <!-- Generated from backend/query/loki/{template-functions,template}.ts and hack/reference-pages.ts by \`npm run reference\`; change it there. -->
 
-Try it: \`curl -G -H "Authorization: Bearer $TOKEN" --data-urlencode 'query=sum by (level) (count_over_time({service_name="shop"} | json [5m]))' $URL/query/loki/loki/api/v1/query\`. Routes, labels and bounds: [the contract](../contract.md#query).
+Try it: \`curl -G -H "Authorization: Bearer $TOKEN" --data-urlencode 'query=sum by (level) (count_over_time({service_name="shop"} | json [5m]))' $URL/query/loki/loki/api/v1/query\`. Routes, labels and bounds: [the contract](../contract.md#loki).
 
 ## Where a query is evaluated
 ClickHouse evaluates the parts that SQL can express exactly, for any number of records. A sandbox process evaluates the rest record by record, for at most 200,000 records.
