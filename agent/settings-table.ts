@@ -42,7 +42,7 @@ export const BOTH = {
     noProxy: setting("NO_PROXY", text, {
       isEitherCase: true,
       value: "proxy.noProxy",
-      description: "Names, addresses or networks (`10.0.0.0/8`) that are reached without the proxy, comma-separated.",
+      description: "Names, addresses or networks (`10.0.0.0/8`) that bypass the proxy, comma-separated.",
     }),
     installToken: setting("INSTALL_TOKEN", text, {
       isSecret: true,
@@ -79,7 +79,7 @@ export const BOTH = {
     }),
     logMaxAgeMs: setting("LOG_MAX_AGE", duration({ min: 60_000 }), {
       default: "168h",
-      description: "Log files that were not modified for longer are not read.",
+      description: "The agent does not read log files that were not modified for longer than this.",
     }),
     logMultilineStart: setting("LOG_MULTILINE_START", pattern, {
       value: "logs.multilineStart",
@@ -98,7 +98,7 @@ export const BOTH = {
     dropMetrics: setting("DROP_METRICS", lines, {
       default: "",
       value: "drop.metrics",
-      description: "OTTL conditions of the collector's filter processor. Metrics for which one is true are dropped.",
+      description: "OTTL conditions of the collector's filter processor. The agent drops metrics for which one of them is true.",
     }),
     dropLogs: setting("DROP_LOGS", lines, {
       default: "",
@@ -110,7 +110,7 @@ export const BOTH = {
       default: "100",
       unit: "%",
       value: "tracesSamplePercent",
-      description: "Share of traces that is sent. All agents choose the same traces.",
+      description: "Percentage of traces to send. All agents select the same traces.",
     }),
   }),
   ...group("Addresses", {
@@ -136,7 +136,7 @@ export const BOTH = {
     stateDir: setting("STATE_DIR", path, {
       default: { host: "/var/lib/atherops-otel-agent", cluster: "/var/lib/atherops-agent" },
       value: "stateHostPath",
-      description: "Disk queue, checkpoints and the collector's configuration.",
+      description: "Folder for the disk queue, checkpoints and the collector's configuration.",
     }),
     queueMib: setting("QUEUE_MIB", integer({ min: 16 }), {
       default: "512",
@@ -170,7 +170,7 @@ export const BOTH = {
     logLevel: setting("LOG_LEVEL", oneOf(LOG_LEVELS), {
       default: "info",
       value: "logLevel",
-      description: "Level of the agent's log; the collector logs one level less.",
+      description: "Level of the agent's log. The collector logs one level less.",
     }),
   }),
 };
@@ -222,7 +222,7 @@ export const CLUSTER = group("Cluster agent", {
   excludeNamespaces: setting("EXCLUDE_NAMESPACES", list, {
     default: "",
     value: "logs.excludeNamespaces",
-    description: "Logs of pods in these namespaces are not read.",
+    description: "The agent does not read pod logs of these namespaces.",
   }),
   kubeletTls: setting("KUBELET_TLS", kubeletTls, {
     default: "verify",

@@ -44,7 +44,7 @@ export const SETTINGS_TABLE = {
     maxConnections: setting("MAX_CONNECTIONS", integer({ min: 64 }), {
       default: "8192",
       description:
-        "Connections of the API and OTLP over gRPC together, and of alerting. Above it, idle connections and those without a credential are closed first.",
+        "Connections of the API and OTLP over gRPC together, and of alerting. Above it, the backend closes idle and unauthenticated connections first.",
     }),
     isConsoleServed: setting("CONSOLE", flag, { default: "true", description: "Serves the console at `/` of the API listener." }),
   }),
@@ -66,7 +66,11 @@ export const SETTINGS_TABLE = {
     }),
   }),
   ...group("Engines", {
-    dataDir: setting("DATA_DIR", path, { default: "./data", value: "persistence", description: "All data of the embedded engines." }),
+    dataDir: setting("DATA_DIR", path, {
+      default: "./data",
+      value: "persistence",
+      description: "Folder for all data of the embedded engines.",
+    }),
     databaseUrl: setting("DATABASE_URL", postgresUrl, {
       isSecret: true,
       value: "distributed.connectionSecret",
@@ -88,11 +92,12 @@ export const SETTINGS_TABLE = {
     }),
     clickhouseInsertQuorum: setting("CLICKHOUSE_INSERT_QUORUM", quorum, {
       default: "auto",
-      description: "With `CLICKHOUSE_CLUSTER`: replicas that have the rows before a request is answered; `auto`: the majority, `0`: one.",
+      description:
+        "With `CLICKHOUSE_CLUSTER`: number of replicas that must have the rows before the backend answers; `auto`: the majority, `0`: one.",
     }),
     clickhouseInsertConnections: setting("CLICKHOUSE_INSERT_CONNECTIONS", integer({ min: 1 }), {
       default: "16",
-      description: "Concurrent inserts of one replica of the backend into an external ClickHouse, for each shard.",
+      description: "Concurrent inserts of one backend replica into each shard of an external ClickHouse.",
     }),
     clickhouseInsertIntervalMs: setting("CLICKHOUSE_INSERT_INTERVAL_MS", integer({ min: 0, max: 5000 }), {
       default: "0",
@@ -103,15 +108,15 @@ export const SETTINGS_TABLE = {
     clickhouseQuerySlots: setting("CLICKHOUSE_QUERY_SLOTS", integer({ min: 1 }), {
       default: "8",
       description:
-        "Concurrent queries of logs and spans of one replica of the backend with an external ClickHouse. One organisation has at most 2 in all replicas together.",
+        "Concurrent queries for logs and spans in one backend replica with an external ClickHouse. One organisation has at most 2 in all replicas together.",
     }),
     clickhousePartialAnswers: setting("CLICKHOUSE_PARTIAL_ANSWERS", flag, {
       default: "false",
       description:
-        "While a shard of ClickHouse is unavailable, queries of people leave out its rows and report that, instead of failing. Alert rules never do.",
+        "While a shard of ClickHouse is unavailable, users' queries leave out its rows and return a warning, instead of failing. Alert rules never leave out rows.",
     }),
     clickhouseStoragePolicy: setting("CLICKHOUSE_STORAGE_POLICY", text, {
-      description: "Storage policy of logs and spans, of an external ClickHouse. Requires `CLICKHOUSE_COLD_AFTER_DAYS`. Unset: unchanged.",
+      description: "Storage policy for logs and spans in an external ClickHouse. Requires `CLICKHOUSE_COLD_AFTER_DAYS`. Unset: unchanged.",
     }),
     clickhouseColdAfterDays: setting("CLICKHOUSE_COLD_AFTER_DAYS", integer({ min: 1 }), {
       unit: "days",
@@ -121,15 +126,15 @@ export const SETTINGS_TABLE = {
     metricsQuerySlots: setting("METRICS_QUERY_SLOTS", integer({ min: 1 }), {
       default: "3",
       description:
-        "Concurrent queries of metrics of one replica of the backend; more for a VictoriaMetrics cluster. One organisation has at most half of them, but at least 2, in all replicas together.",
+        "Concurrent metrics queries in one backend replica; set more for a VictoriaMetrics cluster. One organisation has at most half of them, but at least 2, in all replicas together.",
     }),
     metricsWriteUrl: setting("METRICS_WRITE_URL", url(), {
       value: "distributed.metrics.writeUrl",
-      description: "VictoriaMetrics, for writes. Requires `METRICS_QUERY_URL`. Unset: embedded.",
+      description: "URL of VictoriaMetrics for writes. Requires `METRICS_QUERY_URL`. Unset: embedded.",
     }),
     metricsQueryUrl: setting("METRICS_QUERY_URL", url(), {
       value: "distributed.metrics.queryUrl",
-      description: "VictoriaMetrics, for queries. Requires `METRICS_WRITE_URL`.",
+      description: "URL of VictoriaMetrics for queries. Requires `METRICS_WRITE_URL`.",
     }),
     victoriaMetricsPath: setting("VICTORIA_METRICS_PATH", text, {
       description: "The program. Default: `victoria-metrics` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
@@ -140,7 +145,7 @@ export const SETTINGS_TABLE = {
     threadPoolSize: setting("UV_THREADPOOL_SIZE", integer({ min: 1 }), {
       default: "4",
       unit: "threads",
-      description: "Read by Node.js when it starts: concurrent statements of the embedded ClickHouse. 16 is a good value.",
+      description: "Concurrent statements of the embedded ClickHouse; Node.js reads it when it starts. 16 is a good value.",
     }),
   }),
   ...group("Storage", {
@@ -164,7 +169,7 @@ export const SETTINGS_TABLE = {
     metricsJournalFsync: setting("METRICS_JOURNAL_FSYNC", oneOf(["always", "never"]), {
       default: "always",
       description:
-        "The journal of metrics. `always`: on disk before 204, one fsync for all waiting requests. `never`: 204 without waiting for the disk; a power failure loses up to 30 seconds.",
+        "When the metrics journal is synced. `always`: to disk before 204, one fsync for all waiting requests. `never`: 204 without waiting for the disk; a power failure loses up to 30 seconds.",
     }),
     backupEveryMs: setting("BACKUP_EVERY", duration({ min: 60_000 }), {
       value: "backup.every",
@@ -186,7 +191,7 @@ export const SETTINGS_TABLE = {
       unit: "bytes/s",
       value: "quota.bytesPerSecond",
       description:
-        "Per organisation, all replicas together; 0: unlimited. The larger of decompressed and stored size counts, refused bodies included.",
+        "Per organisation, all replicas together; 0: unlimited. The larger of decompressed and stored size counts; refused bodies count too.",
     }),
     quotaRecordsPerSecond: setting("QUOTA_RECORDS_PER_SECOND", integer({ min: 0 }), {
       default: "0",
@@ -204,7 +209,7 @@ export const SETTINGS_TABLE = {
       default: "512",
       unit: "MiB",
       description:
-        "Bodies in memory at one time, compressed and decompressed; above it: 503. Their rows have another 256 MiB, of which one organisation gets half.",
+        "Memory for request bodies, compressed and decompressed; above it, the backend answers 503. Their rows have another 256 MiB, of which one organisation gets half.",
     }),
   }),
   ...group("Alerting", {
@@ -215,9 +220,9 @@ export const SETTINGS_TABLE = {
     }),
     evaluationDelayMs: setting("EVALUATION_DELAY", duration({ min: 0 }), {
       default: "0s",
-      description: "Rules are evaluated this long before now; use some seconds if samples arrive late.",
+      description: "How far before the current time rules are evaluated; set some seconds if samples arrive late.",
     }),
-    evaluatorListen: setting("EVALUATOR_LISTEN", address, { default: "127.0.0.1:8880", description: "The embedded vmalert." }),
+    evaluatorListen: setting("EVALUATOR_LISTEN", address, { default: "127.0.0.1:8880", description: "Address of the embedded vmalert." }),
     evaluatorQueryUrl: setting("EVALUATOR_QUERY_URL", urls, {
       value: "distributed.vmalert.queryUrl",
       description:
@@ -241,22 +246,22 @@ export const SETTINGS_TABLE = {
       description: "An Alertmanager that the embedded vmalert also sends alerts to.",
     }),
     alertingUrl: setting("ALERTING_URL", url(), {
-      description: "Where the API forwards `/alerting/`. Default: the alerting listener of this process.",
+      description: "URL to which the API forwards `/alerting/`. Default: the alerting listener of this process.",
     }),
   }),
   ...group("Notifications", {
     publicUrl: setting("PUBLIC_URL", publicUrl, {
       value: "publicUrl",
-      description: "Where people reach this backend; notifications link to it. Unset: no links.",
+      description: "URL at which users reach this backend; notifications link to it. Unset: no links.",
     }),
     notifyAllowedNetworks: setting("NOTIFY_ALLOWED_NETWORKS", networks, {
       default: "",
       value: "notification.allowedNetworks",
       description:
-        "Networks, including internal ones, that every organisation may notify. Unset: the internet only. Always https; redirects are not followed.",
+        "Internal networks to which every organisation may send notifications, in addition to the internet. Always https; redirects are not followed.",
     }),
     notifyCaFile: setting("NOTIFY_CA_FILE", file, {
-      description: "PEM of authorities that are trusted for receivers and the mail server, in addition to the public ones.",
+      description: "PEM file of authorities to trust for receivers and the mail server, in addition to the public ones.",
     }),
     smtpUrl: setting("SMTP_URL", smtpUrl, {
       isSecret: true,
@@ -270,7 +275,7 @@ export const SETTINGS_TABLE = {
     smtpAllowedDomains: setting("SMTP_ALLOWED_DOMAINS", domains, {
       default: "",
       value: "notification.smtp.allowedDomains",
-      description: "Domains that e-mail may be sent to, in addition to users of the organisation.",
+      description: "Domains to which the backend may send e-mail, in addition to the organisation's users.",
     }),
     httpsProxy: setting("HTTPS_PROXY", proxyUrl, {
       isSecret: true,
@@ -278,7 +283,7 @@ export const SETTINGS_TABLE = {
       description: "Outgoing proxy to `OIDC_ISSUER` and to channels, `http(s)://[user:password@]host:port`. Also read in lower case.",
     }),
     httpProxy: setting("HTTP_PROXY", proxyUrl, { isSecret: true, isEitherCase: true, description: "Outgoing proxy for http." }),
-    noProxy: setting("NO_PROXY", text, { isEitherCase: true, description: "Hosts and networks that are reached without the proxy." }),
+    noProxy: setting("NO_PROXY", text, { isEitherCase: true, description: "Hosts and networks that bypass the proxy." }),
   }),
   ...group("Access", {
     adminEmail: setting("ADMIN_EMAIL", text, {
@@ -304,7 +309,7 @@ export const SETTINGS_TABLE = {
     }),
     masterPreviousKey: setting("MASTER_PREVIOUS_KEY", base64(32), {
       isSecret: true,
-      description: "The key before a rotation; still decrypts.",
+      description: "The key before a rotation, which still decrypts.",
     }),
     jwtSecret: setting("JWT_SECRET", bytes(32), {
       isSecret: true,
@@ -313,18 +318,21 @@ export const SETTINGS_TABLE = {
     }),
     jwtPreviousSecret: setting("JWT_PREVIOUS_SECRET", bytes(32), {
       isSecret: true,
-      description: "The secret before a rotation; still verifies.",
+      description: "The secret before a rotation, which still verifies.",
     }),
-    jwtTtlMs: setting("JWT_TTL", duration({ min: 1000 }), { default: "15m", value: "jwtTtl", description: "How long a session lasts." }),
+    jwtTtlMs: setting("JWT_TTL", duration({ min: 1000 }), { default: "15m", value: "jwtTtl", description: "Lifetime of a session." }),
     isPasswordLogin: setting("PASSWORD_LOGIN", flag, {
       default: "true",
       description: "`false`: only the operator of the first start may use a password; requires `OIDC_ISSUER`.",
     }),
     oidcIssuer: setting("OIDC_ISSUER", issuer, { description: "Identity provider for single sign-on, `https://…`. Unset: none." }),
     oidcClientId: setting("OIDC_CLIENT_ID", text, {
-      description: "The identity provider's name for this backend; required with `OIDC_ISSUER`.",
+      description: "OAuth client id of this backend; required with `OIDC_ISSUER`.",
     }),
-    oidcClientSecret: setting("OIDC_CLIENT_SECRET", text, { isSecret: true, description: "May be unset for a public client." }),
+    oidcClientSecret: setting("OIDC_CLIENT_SECRET", text, {
+      isSecret: true,
+      description: "OAuth client secret; unset for a public client.",
+    }),
     oidcScopes: setting("OIDC_SCOPES", text, {
       default: "openid email",
       description: "Requested scopes. Add the scope that returns groups.",
@@ -337,7 +345,7 @@ export const SETTINGS_TABLE = {
     }),
     oidcAllowUnverifiedEmail: setting("OIDC_ALLOW_UNVERIFIED_EMAIL", flag, {
       default: "false",
-      description: "Accepts an e-mail address that no user has yet, even if the provider sends no `email_verified`.",
+      description: "Accepts the e-mail address of a new user even if the provider does not send `email_verified`.",
     }),
     logLevel: setting("LOG_LEVEL", oneOf(["info", "debug", "warn", "error"]), {
       default: "info",

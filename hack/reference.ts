@@ -25,7 +25,7 @@ import { openApiPages } from "./openapi.ts";
 import { withCalculatedTables } from "./sizing.ts";
 
 const SETTINGS_INTRO =
-  "Settings are read from the environment; `X_FILE` reads `X` from a file. If any is wrong, the program reports all problems in one message and exits with 2. A secret is never logged.";
+  "The program reads settings from the environment; `X_FILE` reads `X` from a file. If settings are invalid, the program reports all problems in one message and exits with status 2. It never logs secrets.";
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** Every page: path → text. */
@@ -34,13 +34,13 @@ export async function pages(): Promise<Record<string, string>> {
     "docs/reference/agent-settings.md": settingsPage(
       "Settings of the agent",
       "agent/settings-table.ts",
-      "In a cluster the chart sets them from its values. A default of the chart that differs is listed too.",
+      "In a cluster, the chart sets them from its values. The table lists the chart's default if it differs.",
       AGENT_TABLE,
     ),
     "docs/reference/backend-settings.md": settingsPage(
       "Settings of the backend",
       "backend/settings-table.ts",
-      "With any external engine `MASTER_KEY` and `JWT_SECRET` are required; with `DATABASE_URL`, at the first start, `ADMIN_PASSWORD`.",
+      "With any external engine, `MASTER_KEY` and `JWT_SECRET` are required. With `DATABASE_URL`, `ADMIN_PASSWORD` is required at the first start.",
       BACKEND_TABLE,
     ),
     "docs/reference/errors.md": `${errorsPage()}\n${await causesOf413()}`,
@@ -50,13 +50,13 @@ export async function pages(): Promise<Record<string, string>> {
     "docs/reference/agent-metrics.md": metricsPage(
       "Own metrics of the agent",
       "agent/status/metrics.ts",
-      "At `/metrics` of the health port (9598), for Prometheus. A metric without a value is left out. The collector's own (`otelcol_*`) follow them while it runs; its queue is `otelcol_exporter_queue_size` of `otelcol_exporter_queue_capacity`, in bytes, by `exporter`.",
+      "At `/metrics` of the health port (9598), for Prometheus. A metric without a value is left out. While the collector runs, its own metrics (`otelcol_*`) follow. `otelcol_exporter_queue_size` and `otelcol_exporter_queue_capacity` are the used and the total bytes of its disk queues, by `exporter`.",
       agentMetrics(),
     ),
     "docs/reference/backend-metrics.md": metricsPage(
       "Own metrics of the backend",
       "backend/operations/own-metrics.ts",
-      "At `/metrics` of the health port (9090), for Prometheus. Labels have few values: never an organisation, a key or anything from a payload. Metrics of a role (`api`, `alerting`) exist only in processes with that role. The page also has `process_*` and `nodejs_*`.",
+      "At `/metrics` of the health port (9090), for Prometheus. Labels have few values, and never contain an organisation, a key or data from a payload. Metrics of a role (`api`, `alerting`) exist only in processes with that role. The page also has `process_*` and `nodejs_*`.",
       backendMetrics(),
     ),
     "docs/sizing.md": withCalculatedTables(readFileSync(join(ROOT, "docs/sizing.md"), "utf8")),
@@ -71,7 +71,7 @@ function settingsPage(title: string, file: string, intro: string, table: Table):
 function errorsPage(): string {
   const rows = Object.entries(ERROR_CODES).map(([name, [status, meaning]]) => `| ${status} | \`${name}\` | ${cell(meaning)} |`);
   const intro =
-    'Every answer of 400 and above is `{"error": "<code>", "message": "<what is wrong and what to do>"}`. The list is closed. The Prometheus routes return errors in Prometheus\' format. The table describes each code; the `message` of a response describes the specific cause. What to do about a 503: [the contract](../contract.md#503-unavailable). A 413 without this body comes from a proxy between client and backend, such as an Ingress with `proxy-body-size`.';
+    'Every response of 400 and above is `{"error": "<code>", "message": "<what is wrong and what to do>"}`. The list is closed. The Prometheus routes return errors in Prometheus\' format. The `message` of a response describes the specific cause. For a 503, see [the contract](../contract.md#503-unavailable). A 413 without this body comes from a proxy between client and backend, such as an Ingress with `proxy-body-size`.';
   return `# Error codes\n${GENERATED("backend/errors.ts")}\n\n${intro}\n\n| status | code | when |\n|---|---|---|\n${rows.join("\n")}\n`;
 }
 

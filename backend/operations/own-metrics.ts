@@ -8,18 +8,18 @@ const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 
 /** Metrics that are read at each scrape: name without prefix → help text. They are listed here so that docs/reference can be generated. */
 export const READ_AT_SCRAPE = {
-  ingest_held_bytes: "Bytes of ingest bodies held in memory.",
-  ingest_requests_in_flight: "Ingest requests being read or stored.",
+  ingest_held_bytes: "Bytes of ingest bodies in memory.",
+  ingest_requests_in_flight: "Ingest requests that are being read or stored.",
   query_answers_held_bytes: "Bytes of responses that clients have not read yet.",
   rows_pending_bytes: "Bytes of acknowledged logs and spans that are in the journal and not in their tables yet. Embedded engine only.",
-  rows_pending_failing_seconds: "For how long the embedded engine has not accepted acknowledged rows; 0: it accepts them.",
+  rows_pending_failing_seconds: "Seconds for which the embedded engine has not accepted acknowledged rows; 0: it accepts them.",
   dead_letters: "Journal entries that the embedded engine permanently refused, since the start; the log names their files.",
   rows_dropped: "Acknowledged rows that were lost because dead letters were full, since the start.",
   auth_stale_seconds:
-    "For how long keys, sessions and read tokens have been accepted as last known, because the account database does not answer; 0: they are checked.",
-  backup_last_timestamp_seconds: "When the newest complete backup of BACKUP_FOLDER was begun; 0: there is none. Only with BACKUP_EVERY.",
-  evaluator_in_step: "0 while a change of a rule has waited for vmalert for more than 5 s, otherwise 1.",
-  evaluator_up: "1 while the evaluator answers: rules are evaluated.",
+    "Seconds for which the backend has accepted keys, sessions and read tokens from memory, because the account database does not respond; 0: it responds.",
+  backup_last_timestamp_seconds: "Start time of the newest complete backup in BACKUP_FOLDER; 0: there is none. Only with BACKUP_EVERY.",
+  evaluator_in_step: "0 while a changed rule has waited for vmalert for more than 5 s, otherwise 1.",
+  evaluator_up: "1 while vmalert responds, so rules are evaluated.",
   notification_working: "1 while alerts are dispatched and messages about them are sent.",
   notification_attempts_in_flight: "Messages about alerts that are being sent.",
 } as const;
@@ -59,13 +59,13 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   const registers = [registry];
   const accepted = new Counter({
     name: "atherops_ingest_records_accepted_total",
-    help: "Records stored, by signal.",
+    help: "Stored records, by signal.",
     labelNames: ["signal"],
     registers,
   });
   const dropped = new Counter({
     name: "atherops_ingest_records_dropped_total",
-    help: "Well-formed records that could not be kept, by signal and reason.",
+    help: "Well-formed records that were dropped, by signal and reason.",
     labelNames: ["signal", "reason"],
     registers,
   });
@@ -114,7 +114,7 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
 function killedJobsCounter(registers: Registry[]): OwnMetrics["sandboxJobKilled"] {
   const killed = new Counter({
     name: "atherops_sandbox_jobs_killed_total",
-    help: "Queries that were stopped by killing their sandbox process, by reason: cpu_time, memory, no_progress, crash, client_gone.",
+    help: "Queries whose sandbox process was killed, by reason: cpu_time, memory, no_progress, crash, client_gone.",
     labelNames: ["reason"],
     registers,
   });
@@ -124,13 +124,13 @@ function killedJobsCounter(registers: Registry[]): OwnMetrics["sandboxJobKilled"
 function alertingCounters(registers: Registry[]): Pick<OwnMetrics, "logsCounted" | "notified" | "notificationDropped"> {
   const counts = new Counter({
     name: "atherops_log_rule_counts_total",
-    help: "Counts of log records for alert rules, by how they ended: counted, failed (reported in the rule's status).",
+    help: "Counts of log records for alert rules, by result: counted, failed (reported in the rule's status).",
     labelNames: ["result"],
     registers,
   });
   const notified = new Counter({
     name: "atherops_notification_attempts_total",
-    help: "Attempts to send a message about alerts, by how they ended: delivered, retried (later), failed (for good).",
+    help: "Attempts to send a message about alerts, by result: delivered, retried (later), failed (permanently).",
     labelNames: ["result"],
     registers,
   });
@@ -166,7 +166,7 @@ function queryGauges(registry: Registry): OwnMetrics["queries"] {
 function engineGauge(registry: Registry): OwnMetrics["engineUp"] {
   const up = new Gauge({
     name: "atherops_engine_up",
-    help: "1 when the engine answered the last check of /readyz, by engine.",
+    help: "1 if the engine responded to the last check of /readyz, by engine.",
     labelNames: ["engine"],
     registers: [registry],
   });

@@ -221,7 +221,9 @@ export function guardCollector(pid: number, configFile: string, log: Log): Dispo
     env: { PATH: "/usr/local/bin:/usr/bin:/bin" },
   });
   // Safe: the next agent ends the collector (orphan.ts); some lines may be stored twice.
-  shell.on("error", (error) => log.warn({ event: "collector.guard_failed", err: error.message }, "cannot start the collector's watchdog"));
+  shell.on("error", (error) =>
+    log.warn({ event: "collector.guard_failed", err: error.message }, "cannot start the guard process of the collector"),
+  );
   shell.stdin.on("error", () => {});
   return { [Symbol.dispose]: () => void shell.kill("SIGKILL") };
 }
