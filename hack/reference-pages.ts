@@ -219,36 +219,36 @@ export function logqlPage(): string {
   return `# LogQL
 <!-- Generated from backend/query/loki/{template-functions,template}.ts and hack/reference-pages.ts by \`npm run reference\`; change it there. -->
 
-Try it: \`curl -G -H "Authorization: Bearer $TOKEN" --data-urlencode 'query=sum by (level) (count_over_time({service_name="shop"} | json [5m]))' $URL/query/loki/loki/api/v1/query\`. Routes, labels and bounds: [the contract](../contract.md#loki).
+Try it: \`curl -G -H "Authorization: Bearer $TOKEN" --data-urlencode 'query=sum by (level) (count_over_time({service_name="shop"} | json [5m]))' $URL/query/loki/loki/api/v1/query\`. [The contract](../contract.md#loki) lists routes, labels and limits.
 
 ## Where a query is evaluated
-ClickHouse evaluates the parts that SQL can express exactly, for any number of records. A sandbox process evaluates the rest record by record, for at most 200,000 records.
+ClickHouse evaluates the parts of a query that SQL can express exactly, for any number of records. A sandbox process evaluates all other parts record by record, for at most 200,000 records.
 
 | part of a query | in ClickHouse |
 |---|---|
 | selectors, line filters except pattern filters, label filters that compare texts | always |
 | label filters that compare numbers | in range aggregations |
-| \`json\` | in range aggregations \`by\` named labels: members of the outermost object, and \`json x="a.b"\` if the path has only names of fields |
+| \`json\` | in range aggregations \`by\` named labels: members of the outermost object, and \`json x="a.b"\` if the path consists of field names |
 | \`logfmt\` | in range aggregations \`by\` named labels, without flags and without a list of labels |
 | \`unwrap\`, with \`duration\` and \`bytes\` | of attributes, and of labels that the stages above read |
-| \`drop\`, \`keep\` | names alone, behind the stages above |
+| \`drop\`, \`keep\` | without values, after the stages above |
 | range aggregations | all but \`rate_counter\` |
 | \`regexp\`, \`pattern\`, \`unpack\`, \`line_format\`, \`label_format\`, \`decolorize\` | never |
 
-The whole query is evaluated record by record if one record in its range needs it: a line of JSON that is cut, a key that occurs twice, an object whose members would become the same label, a line above 4 KiB, more than 6 labels of the line, or a number such as \`1.50\` whose text the query needs.
+The sandbox evaluates the whole query if its range contains a record with a truncated JSON line, a repeated key, an object whose members would become the same label, a line above 4 KiB, more than 6 labels of the line, or a number such as \`1.50\` whose text the query needs.
 
 ## Template functions
-\`line_format\` and \`label_format\` take Go's templates with fields, variables, \`{{if}}\` and these functions. Every function whose work is bounded by the length of its arguments is supported:
+\`line_format\` and \`label_format\` accept Go templates with fields, variables, \`{{if}}\` and these functions:
 
 ${supported}
 
 ## Refused by name
-A query with one of these is answered 400 \`invalid_parameter\`, and the message names it. The list is complete for Loki 3.7; a test compares it.
+A query with one of these elements is answered 400 \`invalid_parameter\`, and the message names the element. The list is complete for Loki 3.7.
 
 | in a template | instead |
 |---|---|
 ${[...functions, ...actions].join("\n")}
 
-Outside templates: \`ip()\`, \`approx_topk\`, an \`offset\` behind \`unwrap\`, and label filters with only a space between them: write \`and\` or a comma.
+Outside templates: \`ip()\`, \`approx_topk\`, an \`offset\` after \`unwrap\`, and label filters with only a space between them: write \`and\` or a comma.
 `;
 }

@@ -33,14 +33,14 @@ export function compliancePage({ promql, remoteWrite, logql, otlp }: ComplianceR
     "# Compliance",
     "<!-- Generated from results.json by `npm run compliance` (test/compliance); change it there. -->",
     "",
-    "Results of the tests that others publish for the protocols of this backend, with every difference by name. Run them again, all or some: `npm run compliance -- --only promql,remote-write --compliance FOLDER`. `FOLDER` is a checkout of github.com/prometheus/compliance; `--opentelemetry-proto` takes one of github.com/open-telemetry/opentelemetry-proto. Go and Debian's `prometheus` are needed.",
+    "Results of third-party tests for the backend's protocols, with every difference. To run all or some of them again: `npm run compliance -- --only promql,remote-write --compliance FOLDER`. `FOLDER` is a checkout of github.com/prometheus/compliance; `--opentelemetry-proto` takes one of github.com/open-telemetry/opentelemetry-proto. The command needs Go and Debian's `prometheus`.",
     "",
     ...(promql ? promqlSection(promql) : []),
     ...(remoteWrite ? receiverSection(remoteWrite) : []),
     ...(logql ? logqlSection(logql) : []),
     ...(otlp ? otlpSection(otlp) : []),
     "## Jaeger",
-    "Jaeger's integration tests call its storage interface in Go, so they cannot run against an address. `backend/storage/traces/jaeger.engine.test.ts` tests what Jaeger's page and Grafana read.",
+    "Jaeger's integration tests call its storage interface in Go, so they cannot test an HTTP API. `backend/storage/traces/jaeger.engine.test.ts` tests the requests of Jaeger's UI and of Grafana.",
   ];
   return `${lines.join("\n")}\n`;
 }
@@ -52,14 +52,14 @@ function promqlSection({ commit, prometheus, variants, ours, engineDiffers }: No
   const own = differences.filter(({ query }) => !known.has(query));
   return [
     "## PromQL",
-    `The queries of promql-compliance-tester over 90 minutes of its demo metrics, compared with Prometheus ${prometheus} as the tester does (commit ${commit}): same series, same times, values within 1e-5. Timestamps are aligned to the step, as the tester does for VictoriaMetrics.`,
+    `The queries of promql-compliance-tester over 90 minutes of its demo metrics, compared with Prometheus ${prometheus} as the tester does (commit ${commit}): same series, same times, values within 1e-5. Timestamps are aligned to the step, as the tester aligns them for VictoriaMetrics.`,
     "",
-    "| | alike |",
+    "| | equal results |",
     "|---|---|",
     `| AtherOps | ${score(differences.length)} |`,
     `| VictoriaMetrics alone | ${score(engineDiffers.length)} |`,
     "",
-    `Different in AtherOps alone: ${own.map(({ query, why }) => `\`${query}\` (${reasonOf(why)})`).join("; ") || "nothing"}. VictoriaMetrics alone differs in the others too.`,
+    `Different in AtherOps alone: ${own.map(({ query, why }) => `\`${query}\` (${reasonOf(why)})`).join("; ") || "nothing"}. All other differences also exist in VictoriaMetrics alone.`,
     "",
     "| query, with its variants | different | the first difference |",
     "|---|---|---|",
@@ -68,7 +68,7 @@ function promqlSection({ commit, prometheus, variants, ours, engineDiffers }: No
       return `| \`${escape(template)}\` | ${count} | ${firstOf(found)} |`;
     }),
     "",
-    "VictoriaMetrics starts `rate` and `increase` at the sample before the window, so series begin earlier, and stores no NaN. Of the functions that keep the metric's name in VictoriaMetrics and drop it in Prometheus, AtherOps drops it where such a call is the whole expression.",
+    "VictoriaMetrics starts `rate` and `increase` at the sample before the window, so series begin earlier, and stores no NaN. Some functions keep the metric name in VictoriaMetrics and drop it in Prometheus. AtherOps drops it if such a call is the whole expression.",
     "",
   ];
 }
@@ -82,7 +82,7 @@ function receiverSection({ commit, tests }: NonNullable<ComplianceResults["remot
   const others = tests.filter(({ outcome }) => outcome !== "pass");
   return [
     "## Remote write 2.0",
-    `The receiver's tests of github.com/prometheus/compliance/remotewrite at commit ${commit}: ${count("pass")} passed, ${count("fail")} failed, ${count("skip")} skipped.`,
+    `The receiver tests of github.com/prometheus/compliance/remotewrite at commit ${commit}: ${count("pass")} passed, ${count("fail")} failed, ${count("skip")} skipped.`,
     "",
     ...(others.length > 0 ? ["| test | outcome | message |", "|---|---|---|"] : []),
     ...[...Map.groupBy(others, ({ name }) => name.replace(/(?:_returns_204|#00)?\/atherops$/, ""))].map(([name, runs]) => {
@@ -98,7 +98,7 @@ function logqlSection({ commit, examples }: NonNullable<ComplianceResults["logql
   const others = examples.filter(({ outcome }) => outcome === "different" || outcome === "refused by name");
   return [
     "## LogQL",
-    `Every example of the pages of Loki's documentation, over the same records, compared with a real Loki (\`npm run bench -- logql\`, commit ${commit}): ${examples.length} examples, ${outcomes.join(", ")}. [LogQL](logql.md) lists what is refused.`,
+    `Every example of Loki's documentation, compared with a real Loki that has the same records (\`npm run bench -- logql\`, commit ${commit}): ${examples.length} examples, ${outcomes.join(", ")}. [LogQL](logql.md) lists the refused elements.`,
     "",
     "| query | outcome | reason |",
     "|---|---|---|",
@@ -112,7 +112,7 @@ function logqlSection({ commit, examples }: NonNullable<ComplianceResults["logql
 function otlpSection({ commit, examples }: NonNullable<ComplianceResults["otlp"]>): string[] {
   return [
     "## OTLP",
-    `The examples of opentelemetry-proto, sent as JSON with an ingest token and times of now (commit ${commit}):`,
+    `The examples of opentelemetry-proto, sent as JSON with an ingest token and the current time (commit ${commit}):`,
     "",
     "| example | status | not stored |",
     "|---|---|---|",
